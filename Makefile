@@ -1,0 +1,80 @@
+# Partita's commands. `make up` and `make test` need nothing but Python 3.11+ on Debian or Ubuntu.
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+CODE := apps kernel platform_site tests bench manage.py
+
+.DEFAULT_GOAL := help
+.PHONY: help install up test test-fast faults bench format lint types imports migrations-check deploy-check check requirements clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Partita needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another one: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv && $(PYTHON) -m venv $(VENV); \
+	  else echo "python3 -m venv does not work here: install it first (Debian, Ubuntu: sudo apt-get install python3-venv)" >&2; exit 1; fi; }
+
+$(VENV)/.uv: $(PY)
+	@$(PY) -m pip install -q --disable-pip-version-check uv && touch $@
+
+$(VENV)/.runtime: requirements.txt $(VENV)/.uv
+	@echo "installing Partita's libraries into $(VENV)"
+	@$(BIN)/uv pip install -q --python $(PY) -r requirements.txt && touch $@
+
+$(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
+	@echo "installing the tools of the tests into $(VENV)"
+	@$(BIN)/uv pip install -q --python $(PY) -r requirements-dev.txt && touch $@
+
+install: $(VENV)/.runtime  ## install what Partita needs into .venv
+
+up: install  ## start Partita on embedded defaults and launch the first example suite
+	@exec $(PY) manage.py up
+
+test: $(VENV)/.development  ## run all tests against real servers on private ports
+	@$(PY) -m tests.support.run
+
+test-fast: $(VENV)/.development  ## pure and service tests only: no server, under a minute
+	@$(BIN)/pytest -q -n 2 tests/unit tests/apps -m "not docker and not postgres and not redis and not browser"
+
+faults: $(VENV)/.development  ## 20 random crashes a victim with real leases; the table goes to bench/RESULTS.md
+	@$(PY) -m tests.support.run --faults
+
+bench: $(VENV)/.development  ## the benchmarks, side by side with their peers
+	@$(PY) -m tests.support.run --bench
+
+format: $(VENV)/.development  ## let ruff rewrite the code
+	@$(BIN)/ruff check -q --fix $(CODE); $(BIN)/ruff format -q $(CODE)
+
+lint: $(VENV)/.development
+	@$(BIN)/ruff check $(CODE) && $(BIN)/ruff format --check -q $(CODE)
+
+types: $(VENV)/.development
+	@$(BIN)/mypy apps kernel platform_site tests
+
+imports: $(VENV)/.development
+	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
+
+migrations-check: $(VENV)/.development
+	@DJANGO_SETTINGS_MODULE=platform_site.settings.test SQLITE_PATH=:memory: $(PY) manage.py makemigrations --check --dry-run
+
+deploy-check: $(VENV)/.development
+	@DJANGO_SETTINGS_MODULE=platform_site.settings.production DB_DRIVER=sqlite PUBLIC_API_URL=https://partita.example \
+	  JWT_SECRET=only-for-this-check-0123456789abcdefghijklmnop $(PY) manage.py check --deploy --fail-level WARNING
+
+architecture: $(VENV)/.development
+	@$(BIN)/pytest -q tests/architecture
+
+check: lint types imports architecture migrations-check deploy-check  ## every check that needs no server
+
+requirements: $(VENV)/.uv  ## compile the pinned requirements anew
+	@$(BIN)/uv pip compile -q --no-emit-index-url --no-annotate --upgrade --custom-compile-command "make requirements" --python-version 3.11 requirements.in -o requirements.txt
+	@$(BIN)/uv pip compile -q --no-emit-index-url --no-annotate --upgrade --custom-compile-command "make requirements" --python-version 3.11 requirements-dev.in -o requirements-dev.txt
+
+clean:  ## remove what the commands made, but not the data folder
+	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

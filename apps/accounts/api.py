@@ -1,0 +1,71 @@
+"""Accounts: users, workspaces, credentials, limits. Depends on streams and system."""
+
+from __future__ import annotations
+
+from apps.accounts.authentication import IsAdmin, IsSignedIn, SessionAuthentication
+from apps.accounts.domain.errors import (
+    EmailTaken,
+    Forbidden,
+    TooManyAttempts,
+    Unauthenticated,
+    WeakPassword,
+)
+from apps.accounts.domain.principal import Principal
+from apps.accounts.services.credentials import (
+    authenticate_request,
+    authenticate_stream,
+    principal_of,
+    recheck,
+    require_session,
+    signed_in,
+)
+from apps.accounts.services.limits import rate_limited
+from apps.accounts.services.operator import (
+    NoAdministrator,
+    operator,
+    seed_admin_credentials,
+)
+from apps.accounts.services.purge import purge_expired
+from apps.accounts.services.scope import visible_workspaces
+from apps.accounts.services.sign_in import sign_in
+from apps.accounts.services.sign_up import ensure_seed_admin, sign_up
+from apps.accounts.services.tokens import issue_tokens, revoke_everything
+from apps.accounts.services.ui_sessions import (
+    sign_in_session,
+    sign_out_session,
+    sign_up_session,
+    start_session,
+)
+
+__all__ = [
+    "EmailTaken",
+    "Forbidden",
+    "IsAdmin",
+    "IsSignedIn",
+    "NoAdministrator",
+    "Principal",
+    "SessionAuthentication",
+    "TooManyAttempts",
+    "Unauthenticated",
+    "WeakPassword",
+    "authenticate_request",
+    "authenticate_stream",
+    "ensure_seed_admin",
+    "issue_tokens",
+    "operator",
+    "principal_of",
+    "purge_expired",
+    "rate_limited",
+    "recheck",
+    "require_session",
+    "revoke_everything",
+    "seed_admin_credentials",
+    "sign_in",
+    "sign_in_session",
+    "sign_out_session",
+    "sign_up",
+    "sign_up_session",
+    "signed_in",
+    "start_session",
+    "visible_workspaces",
+]

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class AccountsConfig(AppConfig):
+    name = "apps.accounts"
+    label = "accounts"
+
+    def ready(self) -> None:
+        from apps.accounts.lifespan import AccountsPart
+        from apps.system.api import lifespan_parts
+
+        lifespan_parts.register("accounts")(AccountsPart())

@@ -1,0 +1,46 @@
+"""The REST framework's view of credentials."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.permissions import BasePermission
+
+from apps.accounts.domain.errors import Forbidden, Unauthenticated
+from apps.accounts.domain.principal import Principal
+from apps.accounts.services.credentials import authenticate_request
+
+if TYPE_CHECKING:  # at run time the framework imports this module while it loads its own views
+    from rest_framework.request import Request
+    from rest_framework.views import APIView
+
+
+class SessionAuthentication(BaseAuthentication):
+    """Sets `request.user` to a Principal; None stays without a credential."""
+
+    def authenticate(self, request: Request) -> tuple[Principal, None] | None:
+        principal = authenticate_request(request._request)  # noqa: SLF001 - DRF's way to the request below
+        return None if principal is None else (principal, None)
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class IsSignedIn(BasePermission):
+    """Anyone with a session. Raises Unauthenticated."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not isinstance(request.user, Principal):
+            raise Unauthenticated("Sign in first")
+        return True
+
+
+class IsAdmin(IsSignedIn):
+    """An administrator. Raises Unauthenticated, Forbidden (admin_required)."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        super().has_permission(request, view)
+        if not request.user.is_admin:  # type: ignore[union-attr]
+            raise Forbidden("Only an administrator may do this")
+        return True

@@ -1,0 +1,29 @@
+"""The auth-session stage of the request pipeline (the contract, section 2)."""
+
+from __future__ import annotations
+
+from asgiref.sync import sync_to_async
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from apps.accounts.services.credentials import lazy_principal
+
+
+class AuthSession(SessionMiddleware):
+    """Sets `request.session` and `request.principal`; both read the store when first used.
+
+    Never refuses a request: views say what they need. Costs no thread hop unless the session
+    changed.
+    """
+
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        self.process_request(request)
+        response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
+        if request.session.modified:
+            return await sync_to_async(self.process_response)(request, response)  # type: ignore[arg-type]
+        return self.process_response(request, response)  # type: ignore[arg-type]
+
+    def process_request(self, request: HttpRequest) -> None:
+        super().process_request(request)
+        request.principal = lazy_principal(request)  # type: ignore[attr-defined]

@@ -1,0 +1,130 @@
+"""Rows of accounts. Tokens, tickets and session keys are stored as SHA-256, never as they are."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from kernel.clock import now
+from kernel.ids import new_uuid
+
+_HASH_LENGTH = 64
+
+
+class Workspace(models.Model):
+    """The tenant a user belongs to."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    slug = models.CharField(max_length=220, unique=True)
+    name = models.CharField(max_length=220)
+    created_at = models.DateTimeField(default=now)
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class User(models.Model):
+    """An account. `email` is trimmed and lower-cased; `password` is a hash of Django's hashers."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="users")
+    email = models.CharField(max_length=254, unique=True)
+    full_name = models.CharField(max_length=200)
+    password = models.CharField(max_length=256)
+    is_admin = models.BooleanField(default=False)
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=now)
+
+    def __str__(self) -> str:
+        return self.email
+
+    @property
+    def username(self) -> str:
+        """The part of the mail before the `@`."""
+        return self.email.partition("@")[0]
+
+
+class RefreshFamily(models.Model):
+    """What one sign-in leads to: each refresh token descends from the one before it."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="refresh_families")
+    provider = models.CharField(max_length=128, default="password")
+    created_at = models.DateTimeField(default=now)
+    expires_at = models.DateTimeField(db_index=True)  # of its youngest token
+    revoked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class RefreshToken(models.Model):
+    """A one-time token, and the access token that was issued beside it."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    family = models.ForeignKey(RefreshFamily, on_delete=models.CASCADE, related_name="tokens")
+    token_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
+    access_jti = models.CharField(max_length=64, db_index=True)
+    access_expires_at = models.DateTimeField()
+    created_at = models.DateTimeField(default=now)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class RevokedToken(models.Model):
+    """An access token that no longer counts; kept until it would have expired anyway."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    jti = models.CharField(max_length=64, unique=True)
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.jti
+
+
+class StreamTicket(models.Model):
+    """Opens one stream once. Carries the issuer's credential, whose end is the stream's end too."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="stream_tickets")
+    ticket_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
+    path = models.CharField(max_length=300, default="")  # empty: any stream
+    token_jti = models.CharField(max_length=64, default="")
+    session_hash = models.CharField(max_length=_HASH_LENGTH, default="")
+    credential_expires_at = models.DateTimeField()
+    created_at = models.DateTimeField(default=now)
+    expires_at = models.DateTimeField(db_index=True)
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class UiSession(models.Model):
+    """A browser's session; deleting the rows of a user signs that user's browsers out."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    key_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="ui_sessions")
+    data = models.TextField()
+    created_at = models.DateTimeField(default=now)
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class LimitHit(models.Model):
+    """One counted attempt: of a rate limit or of a failed sign-in. The key is hashed."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    key_hash = models.CharField(max_length=_HASH_LENGTH)
+    expires_at = models.DateTimeField(db_index=True)  # when it leaves the window
+
+    class Meta:
+        indexes = [models.Index(fields=["key_hash", "expires_at"], name="limit_hit_key")]
+
+    def __str__(self) -> str:
+        return f"{self.key_hash[:8]} {self.expires_at}"

@@ -1,0 +1,118 @@
+"""Bodies of `/api/v1/auth` (the contract, section 3)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.system.api import StrictSerializer
+from kernel.clock import rfc3339
+
+
+class Instant(serializers.DateTimeField):
+    """`2026-01-02T03:04:05.123Z`."""
+
+    def to_representation(self, value: datetime) -> str:
+        return rfc3339(value)
+
+
+class SignUpInput(StrictSerializer):
+    fullName = serializers.CharField(allow_blank=True)
+    email = serializers.CharField(allow_blank=True)
+    password = serializers.CharField(allow_blank=True, trim_whitespace=False)
+
+
+class SignInInput(StrictSerializer):
+    email = serializers.CharField()
+    password = serializers.CharField(trim_whitespace=False)
+
+
+class RefreshInput(StrictSerializer):
+    refreshToken = serializers.CharField()
+
+
+class SignOutInput(StrictSerializer):
+    """Nothing."""
+
+
+class StreamTicketInput(StrictSerializer):
+    path = serializers.CharField(
+        required=False, help_text="the path of a streaming route; without it any stream"
+    )
+
+
+class OidcExchangeInput(StrictSerializer):
+    code = serializers.CharField()
+
+
+class ForgotPasswordInput(StrictSerializer):
+    email = serializers.CharField()
+
+
+class ResetPasswordInput(StrictSerializer):
+    token = serializers.CharField()
+    password = serializers.CharField(trim_whitespace=False)
+
+
+class UserSerializer(serializers.Serializer[Any]):
+    userId = serializers.UUIDField(source="id")
+    workspaceId = serializers.UUIDField(source="workspace_id")
+    username = serializers.CharField()
+    email = serializers.CharField()
+    fullName = serializers.CharField(source="full_name")
+    isAdmin = serializers.BooleanField(source="is_admin")
+    createdAt = Instant(source="created_at")
+
+
+class WorkspaceSerializer(serializers.Serializer[Any]):
+    workspaceId = serializers.UUIDField(source="id")
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    createdAt = Instant(source="created_at")
+
+
+class AuthResponse(serializers.Serializer[Any]):
+    """Made of a TokenPair."""
+
+    token = serializers.CharField()
+    expiresAt = Instant(source="expires_at")
+    refreshToken = serializers.CharField(source="refresh_token")
+    refreshExpiresAt = Instant(source="refresh_expires_at")
+    user = UserSerializer()
+    workspace = WorkspaceSerializer(source="user.workspace")
+
+
+class MeResponse(serializers.Serializer[Any]):
+    user = UserSerializer()
+    workspace = WorkspaceSerializer(source="user.workspace")
+    expiresAt = Instant(source="expires_at")
+
+
+class StreamTicketResponse(serializers.Serializer[Any]):
+    ticket = serializers.CharField()
+    expiresAt = Instant(source="expires_at")
+
+
+class StatusResponse(serializers.Serializer[Any]):
+    status = serializers.CharField()
+
+
+class ProviderSerializer(serializers.Serializer[Any]):
+    providerId = serializers.CharField()
+    name = serializers.CharField()
+    buttonLabel = serializers.CharField()
+    enabled = serializers.BooleanField()
+    startUrl = serializers.CharField(required=False)
+    hint = serializers.CharField(required=False)
+
+
+class ProvidersResponse(serializers.Serializer[Any]):
+    providers = ProviderSerializer(many=True)
+
+
+class AuthConfigResponse(ProvidersResponse):
+    passwordAuthEnabled = serializers.BooleanField()
+    signUpEnabled = serializers.BooleanField()
+    passwordResetEnabled = serializers.BooleanField()

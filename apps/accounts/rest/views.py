@@ -1,0 +1,133 @@
+"""`/api/v1/auth`: passwords, tokens, tickets (the contract, section 3)."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts import conf
+from apps.accounts.domain.principal import Principal
+from apps.accounts.rest import serializers as wire
+from apps.accounts.selectors import get_user
+from apps.accounts.services.credentials import name_account
+from apps.accounts.services.limits import (
+    SIGN_IN,
+    SIGN_UP,
+    STREAM_TICKETS,
+    limit_by_ip,
+    rate_limited,
+)
+from apps.accounts.services.sign_in import sign_in
+from apps.accounts.services.sign_up import sign_up
+from apps.accounts.services.tickets import issue_ticket
+from apps.accounts.services.tokens import (
+    TokenPair,
+    issue_tokens,
+    refresh_tokens,
+    revoke_credential,
+)
+from apps.system.api import StrictAPIView, client_ip
+
+_NO_STORE = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
+
+
+class PublicView(StrictAPIView):
+    """Looks at no credential: a stale one must not keep anybody from signing in."""
+
+    authentication_classes = []
+    permission_classes = []
+
+
+class AccountView(StrictAPIView):
+    """Needs a session, which is the default."""
+
+    @property
+    def principal(self) -> Principal:
+        principal = self.request.user
+        if not isinstance(principal, Principal):
+            raise TypeError("IsSignedIn lets only principals through")
+        return principal
+
+
+class AuthConfigView(PublicView):
+    @extend_schema(operation_id="auth_config", responses=wire.AuthConfigResponse)
+    def get(self, request: Request) -> Response:
+        return Response(
+            {
+                "passwordAuthEnabled": conf.password_sign_in_enabled(),
+                "signUpEnabled": conf.sign_up_enabled(),
+                "passwordResetEnabled": False,
+                "providers": [],
+            }
+        )
+
+
+class SignUpView(PublicView):
+    @extend_schema(
+        operation_id="auth_sign_up",
+        request=wire.SignUpInput,
+        responses={201: wire.AuthResponse},
+    )
+    def post(self, request: Request) -> Response:
+        limit_by_ip(request, SIGN_UP)
+        body = self.body(wire.SignUpInput)
+        user = sign_up(full_name=body["fullName"], email=body["email"], password=body["password"])
+        return _signed_in(issue_tokens(user), status=201)
+
+
+class SignInView(PublicView):
+    @extend_schema(
+        operation_id="auth_sign_in", request=wire.SignInInput, responses=wire.AuthResponse
+    )
+    def post(self, request: Request) -> Response:
+        limit_by_ip(request, SIGN_IN)
+        body = self.body(wire.SignInInput)
+        user = sign_in(email=body["email"], password=body["password"], ip=client_ip(request))
+        return _signed_in(issue_tokens(user))
+
+
+class RefreshView(PublicView):
+    @extend_schema(
+        operation_id="auth_refresh", request=wire.RefreshInput, responses=wire.AuthResponse
+    )
+    def post(self, request: Request) -> Response:
+        limit_by_ip(request, SIGN_IN)
+        return _signed_in(refresh_tokens(self.body(wire.RefreshInput)["refreshToken"]))
+
+
+class MeView(AccountView):
+    @extend_schema(operation_id="auth_me", responses=wire.MeResponse)
+    def get(self, request: Request) -> Response:
+        user = get_user(self.principal.user_id)
+        shown = wire.MeResponse({"user": user, "expires_at": self.principal.expires_at})
+        return Response(shown.data, headers=_NO_STORE)
+
+
+class SignOutView(AccountView):
+    @extend_schema(
+        operation_id="auth_sign_out", request=wire.SignOutInput, responses=wire.StatusResponse
+    )
+    def post(self, request: Request) -> Response:
+        self.body(wire.SignOutInput)
+        revoke_credential(self.principal)
+        return Response({"status": "signed-out"})
+
+
+class StreamTicketsView(AccountView):
+    @extend_schema(
+        operation_id="auth_stream_tickets",
+        request=wire.StreamTicketInput,
+        responses={201: wire.StreamTicketResponse},
+    )
+    def post(self, request: Request) -> Response:
+        rate_limited(STREAM_TICKETS.bucket, self.principal.key, STREAM_TICKETS.a_minute)
+        path = self.body(wire.StreamTicketInput).get("path", "")
+        ticket, expires_at = issue_ticket(self.principal, path)
+        shown = wire.StreamTicketResponse({"ticket": ticket, "expires_at": expires_at})
+        return Response(shown.data, status=201, headers=_NO_STORE)
+
+
+def _signed_in(pair: TokenPair, *, status: int = 200) -> Response:
+    name_account(pair.user.id, pair.user.workspace_id, is_admin=pair.user.is_admin)
+    return Response(wire.AuthResponse(pair).data, status=status, headers=_NO_STORE)

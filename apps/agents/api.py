@@ -1,0 +1,38 @@
+"""Agents: which supervisors are registered, and which of them live. Knows nothing of executions."""
+
+from __future__ import annotations
+
+from apps.agents.domain.agent import (
+    OFFLINE_AFTER,
+    Agent,
+    AgentNotFound,
+    Registered,
+    Registration,
+)
+from apps.agents.selectors import (
+    authenticate,
+    get_agent,
+    is_online,
+    list_agents,
+    online_agents,
+    seen_since,
+)
+from apps.agents.services import heard_of, heartbeat, register, remove
+
+__all__ = [
+    "OFFLINE_AFTER",
+    "Agent",
+    "AgentNotFound",
+    "Registered",
+    "Registration",
+    "authenticate",
+    "get_agent",
+    "heard_of",
+    "heartbeat",
+    "is_online",
+    "list_agents",
+    "online_agents",
+    "register",
+    "remove",
+    "seen_since",
+]

@@ -1,0 +1,89 @@
+"""A supervisor as others see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+from kernel.clock import rfc3339
+from kernel.errors import NotFound
+
+OFFLINE_AFTER: Final = timedelta(seconds=30)
+Kind = Literal["runner", "worker"]
+
+
+class AgentNotFound(NotFound):
+    code = "agent_not_found"
+
+    def __init__(self) -> None:
+        super().__init__("there is no agent of that id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a supervisor says of itself at its start; `incarnation` is new each time."""
+
+    agent_id: str
+    incarnation: str
+    kind: Kind
+    name: str = ""
+    host_url: str = ""
+    capabilities: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    host_id: str = ""
+    pid: int | None = None
+    process_started_at: datetime | None = None
+    runtime_available: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """`labels`: key → value, empty for bare keys; `runs`: run ids it has resources of."""
+
+    agent_id: str
+    incarnation: str
+    kind: str
+    name: str
+    host_url: str
+    capabilities: tuple[str, ...]
+    backends: tuple[str, ...]
+    labels: Mapping[str, str]
+    version: str
+    registered_at: datetime
+    last_heartbeat_at: datetime
+    runtime_available: bool
+    runs: tuple[str, ...]
+    running_jobs: int
+    host_id: str
+    pid: int | None
+    process_started_at: datetime | None
+
+    def is_online(self, now: datetime) -> bool:
+        return now - self.last_heartbeat_at < OFFLINE_AFTER
+
+    def as_wire(self, now: datetime) -> dict[str, Any]:
+        """The Registration of the contract, 15.1."""
+        optional = {"hostUrl": self.host_url, "version": self.version}
+        return {
+            "agentId": self.agent_id,
+            "name": self.name,
+            "status": "online" if self.is_online(now) else "offline",
+            "capabilities": list(self.capabilities),
+            "backends": list(self.backends),
+            "labels": dict(self.labels),
+            "registeredAt": rfc3339(self.registered_at),
+            "lastHeartbeatAt": rfc3339(self.last_heartbeat_at),
+            "runningJobs": self.running_jobs,
+        } | {name: text for name, text in optional.items() if text}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """`agent_token` is shown this once; empty for runners."""
+
+    agent: Agent
+    agent_token: str = ""

@@ -1,0 +1,79 @@
+"""Who is registered, and who of them is there."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+
+from django.db.models import QuerySet
+
+from apps.agents import models
+from apps.agents.domain.agent import OFFLINE_AFTER, Agent, AgentNotFound
+from kernel import clock
+
+
+def token_hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def authenticate(token: str) -> Agent | None:
+    """The worker that this token was given to, unless it registered again or was removed."""
+    if not token:
+        return None
+    row = registered().filter(token_sha256=token_hash(token)).first()
+    return as_agent(row) if row else None
+
+
+def get_agent(agent_id: str) -> Agent:
+    """Raises AgentNotFound."""
+    row = registered().filter(agent_id=agent_id).first()
+    if row is None:
+        raise AgentNotFound
+    return as_agent(row)
+
+
+def list_agents() -> tuple[Agent, ...]:
+    """Every registered supervisor, by name."""
+    return tuple(as_agent(row) for row in registered().order_by("name", "agent_id"))
+
+
+def online_agents(backend_id: str | None = None) -> tuple[Agent, ...]:
+    """Those that were heard of within 30 s, by name; of one backend when it is given."""
+    return seen_since(clock.now() - OFFLINE_AFTER, backend_id)
+
+
+def seen_since(instant: datetime, backend_id: str | None = None) -> tuple[Agent, ...]:
+    rows = registered().filter(last_heartbeat_at__gt=instant).order_by("name", "agent_id")
+    agents = (as_agent(row) for row in rows)
+    return tuple(agent for agent in agents if backend_id is None or backend_id in agent.backends)
+
+
+def is_online(agent_id: str) -> bool:
+    recently = clock.now() - OFFLINE_AFTER
+    return registered().filter(agent_id=agent_id, last_heartbeat_at__gt=recently).exists()
+
+
+def registered() -> QuerySet[models.Agent, models.Agent]:
+    return models.Agent.objects.filter(removed_at=None)
+
+
+def as_agent(row: models.Agent) -> Agent:
+    return Agent(
+        agent_id=row.agent_id,
+        incarnation=row.incarnation,
+        kind=row.kind,
+        name=row.name,
+        host_url=row.host_url,
+        capabilities=tuple(row.capabilities),
+        backends=tuple(row.backends),
+        labels=dict(row.labels),
+        version=row.version,
+        registered_at=row.registered_at,
+        last_heartbeat_at=row.last_heartbeat_at,
+        runtime_available=row.runtime_available,
+        runs=tuple(row.runs),
+        running_jobs=row.running_jobs,
+        host_id=row.host_id,
+        pid=row.pid,
+        process_started_at=row.process_started_at,
+    )

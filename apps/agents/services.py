@@ -1,0 +1,95 @@
+"""Registering, hearing from and removing supervisors; their jobs are not known here."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from apps.agents import models
+from apps.agents.domain.agent import Agent, AgentNotFound, Registered, Registration
+from apps.agents.selectors import as_agent, registered, token_hash
+from apps.streams.api import unit_of_work
+from kernel import clock
+
+
+@unit_of_work
+def register(registration: Registration) -> Registered:
+    """Insert or replace by agent id, keeping `registeredAt`; the old token dies.
+
+    A worker gets a token of its own; a runner, which calls in process, none. `backends` default
+    to the agent id, a blank name to it too (the contract, 15.1).
+    """
+    token = secrets.token_urlsafe(32) if registration.kind == "worker" else ""
+    now = clock.now()
+    row, _ = models.Agent.objects.update_or_create(
+        agent_id=registration.agent_id,
+        defaults={
+            **_columns(registration),
+            "token_sha256": token_hash(token) if token else "",
+            "last_heartbeat_at": now,
+            "removed_at": None,
+            "runs": [],
+            "running_jobs": 0,
+        },
+        create_defaults={
+            **_columns(registration),
+            "agent_id": registration.agent_id,
+            "token_sha256": token_hash(token) if token else "",
+            "registered_at": now,
+            "last_heartbeat_at": now,
+        },
+    )
+    return Registered(agent=as_agent(row), agent_token=token)
+
+
+@unit_of_work
+def heartbeat(
+    agent_id: str,
+    *,
+    incarnation: str = "",
+    running_jobs: int | None = None,
+    runtime_available: bool = True,
+    runs: Sequence[str] = (),
+) -> Agent:
+    """Raises AgentNotFound, also for an earlier `incarnation`: the process must register again."""
+    values: dict[str, Any] = {
+        "last_heartbeat_at": clock.now(),
+        "runtime_available": runtime_available,
+        "runs": list(runs),
+    }
+    if running_jobs is not None:
+        values["running_jobs"] = running_jobs
+    if not _of(agent_id, incarnation).update(**values):
+        raise AgentNotFound
+    return as_agent(registered().get(agent_id=agent_id))
+
+
+@unit_of_work
+def heard_of(agent_id: str, incarnation: str) -> None:
+    """A lease call says as well that the process lives."""
+    _of(agent_id, incarnation).update(last_heartbeat_at=clock.now())
+
+
+@unit_of_work
+def remove(agent_id: str) -> bool:
+    """Forget the agent and its token; False when it was not registered."""
+    gone = registered().filter(agent_id=agent_id)
+    return bool(gone.update(removed_at=clock.now(), token_sha256=""))
+
+
+def _of(agent_id: str, incarnation: str) -> Any:
+    rows = registered().filter(agent_id=agent_id)
+    return rows.filter(incarnation=incarnation) if incarnation else rows
+
+
+def _columns(registration: Registration) -> dict[str, Any]:
+    columns = asdict(registration)
+    del columns["agent_id"]
+    return columns | {
+        "name": registration.name.strip() or registration.agent_id,
+        "backends": list(registration.backends or (registration.agent_id,)),
+        "capabilities": list(registration.capabilities),
+        "labels": dict(registration.labels),
+    }

@@ -1,0 +1,7 @@
+"""Console: the pages; above all apps. `platform_site` shows its errors with `error_page`."""
+
+from __future__ import annotations
+
+from apps.console.services import error_page
+
+__all__ = ["error_page"]

@@ -1,0 +1,79 @@
+"""The first example suite, launched and shown live in the terminal of `up`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Final
+
+from rich.console import Console
+
+from apps.accounts import api as accounts
+from apps.console import conf
+from apps.executions import api as executions
+from apps.platform_settings.api import BackendUnavailable
+from apps.suites import api as suites
+from kernel.errors import PlatformError
+
+RUNNER_S: Final = 30  # the runner registers within this time, or its log says why not
+
+
+def images() -> list[str]:
+    """The images that the example suites name, the demo's first."""
+    wanted: list[str] = []
+    for suite_id in dict.fromkeys([conf.demo_suite(), *conf.example_suites()]):
+        try:
+            topology = suites.get_definition(suite_id).get("topology", [])
+        except suites.SuiteNotFound:
+            continue
+        wanted += [node["image"] for node in topology if "image" in node]
+    return list(dict.fromkeys(wanted))
+
+
+def show(suite_id: str, console: Console, *, stop: threading.Event) -> None:
+    """Launch and follow until the run is over or `stop` is set; errors are shown, not raised."""
+    try:
+        request = executions.LaunchRequest(suite_id=suite_id)
+        run_id = _launched(request, stop)["id"]
+        console.print(f"[bold]{_page(run_id)}[/]", soft_wrap=True)
+        executions.watch(run_id, console, stop=stop)
+        if not stop.is_set():
+            executions.print_verdict(executions.run_detail(run_id), console)
+            _say_what_next(run_id, console)
+    except PlatformError as error:
+        console.print(f"[red]✗[/] {suite_id} was not launched:", end=" ")
+        console.print(error.detail, markup=False, soft_wrap=True)
+
+
+def _page(run_id: str) -> str:
+    return f"{conf.base_url()}/executions/{run_id}"
+
+
+def _say_what_next(run_id: str, console: Console) -> None:
+    suite_id = "hello" if conf.runs_processes() else "shop"
+    console.print(
+        f"\n  see the run    {_page(run_id)}\n"
+        f"  launch another {conf.command_line()} run launch {suite_id} --watch\n"
+        "  serving until Ctrl-C",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _launched(request: executions.LaunchRequest, stop: threading.Event) -> dict[str, Any]:
+    """Launch; while the runner has not come online yet, ask again. Raises PlatformError."""
+    deadline = time.monotonic() + RUNNER_S
+    while True:
+        try:
+            return executions.launch(accounts.operator(), request)
+        except BackendUnavailable:
+            if stop.wait(0.1) or time.monotonic() > deadline:
+                raise
+
+
+def left_running() -> list[str]:
+    """A sentence for each run that goes on when `up` starts again."""
+    return [
+        f"{run['id']} ({run['suiteTitle']}) is not over: the next `up` goes on with it"
+        for run in executions.recent_runs(status="Booting,Canceling,Queued", suite_id="", limit=50)
+    ]

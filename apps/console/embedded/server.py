@@ -1,0 +1,73 @@
+"""uvicorn inside `up`: given sockets, a call when it serves, and no signal handlers of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Generator
+
+import uvicorn
+
+GRACE_S = 10  # what running streams get to end on a whole record
+
+
+class PortTaken(RuntimeError):
+    """Somebody listens there already; the message says what to do."""
+
+
+class EmbeddedServer(uvicorn.Server):
+    """`on_started` runs in the loop's thread once requests are answered."""
+
+    def __init__(self, *, on_started: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                "platform_site.asgi:application",
+                log_level="warning",
+                access_log=False,
+                timeout_graceful_shutdown=GRACE_S,
+                server_header=False,
+                proxy_headers=False,  # TRUSTED_PROXIES decides, not loopback
+            )
+        )
+        self._on_started = on_started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """The ASGI lifespan drains on SIGTERM and SIGINT, then calls `ask_to_exit`."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._on_started()
+
+    def ask_to_exit(self) -> None:
+        self.should_exit = True
+
+
+def listeners(host: str, port: int, further_hosts: tuple[str, ...] = ()) -> list[socket.socket]:
+    """Bound sockets: `host` must be free, further hosts are taken where they exist.
+
+    Raises PortTaken.
+    """
+    try:
+        bound = [_bound(host, port)]
+    except OSError as error:
+        raise PortTaken(
+            f"cannot listen on {host}:{port} ({error.strerror}): PORT={port + 1} make up"
+        ) from None
+    for further in further_hosts:
+        with contextlib.suppress(OSError):
+            bound.append(_bound(further, port))
+    return bound
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener

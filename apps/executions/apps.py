@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class ExecutionsConfig(AppConfig):
+    name = "apps.executions"
+    label = "executions"
+
+    def ready(self) -> None:
+        from apps.executions.services.sweeper import SweeperPart
+        from apps.system.api import lifespan_parts
+
+        lifespan_parts.register("sweeper")(SweeperPart())

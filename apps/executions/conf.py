@@ -1,0 +1,66 @@
+"""What executions read of the settings."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import timedelta
+
+from django.conf import settings
+
+
+def max_active() -> int:
+    return settings.EXECUTION_MAX_ACTIVE
+
+
+def max_queued() -> int:
+    return settings.EXECUTION_MAX_QUEUED
+
+
+def max_duration() -> timedelta:
+    return timedelta(seconds=settings.EXECUTION_MAX_DURATION_S)
+
+
+def log_max_bytes() -> int:
+    return settings.EXECUTION_LOG_MAX_BYTES
+
+
+def retention() -> timedelta:
+    return timedelta(seconds=settings.EXECUTION_RETENTION_S)
+
+
+def max_parallel_steps() -> int:
+    return settings.RUNNER_MAX_PARALLEL_STEPS
+
+
+def default_timeout() -> timedelta:
+    return timedelta(seconds=settings.STEP_DEFAULT_TIMEOUT_S)
+
+
+def env_prefixes() -> tuple[str, ...]:
+    return settings.STEP_ENV_PREFIXES
+
+
+def mock_base_url() -> str:
+    return settings.MOCK_BASE_URL
+
+
+def lease() -> timedelta:
+    """How long a claim lives without renewal."""
+    return timedelta(seconds=settings.LEASE_S)
+
+
+def lease_grace() -> timedelta:
+    """How long after its end a lease may still be renewed."""
+    return timedelta(seconds=settings.LEASE_GRACE_S)
+
+
+def secret_variable(ref: str) -> str | None:
+    """`PARTITA_SECRET_<REF IN UPPER CASE>` of the environment; nothing else of it can be named."""
+    name = re.sub(r"[^A-Z0-9]", "_", ref.upper())
+    return os.environ.get(f"PARTITA_SECRET_{name}")  # noqa: TID251 - the one source of these
+
+
+def run_page(run_id: str) -> str:
+    """The address of a run's page."""
+    return f"{settings.PUBLIC_API_URL}/executions/{run_id}"

@@ -1,0 +1,49 @@
+"""Attempts: which failures are tried again, how soon, and what a lost supervisor means."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from apps.executions.domain.plan import PlanNode
+from apps.executions.domain.states import StepReason
+
+MAX_REQUEUES: Final = 2
+PULL_ALLOWANCE: Final = timedelta(minutes=10)
+# A supervisor ends an attempt at its timeout; the control plane only when that did not happen.
+TIMEOUT_ALLOWANCE: Final = timedelta(seconds=60)
+_NEVER_RETRIED: Final = frozenset(
+    {
+        StepReason.MOCK_SURFACE_MISSING,
+        StepReason.RUNTIME_UNAVAILABLE,
+        StepReason.AGENT_UNAVAILABLE,
+        StepReason.AGENT_LOST,
+        StepReason.CANCELED,
+    }
+)
+_LONGEST_PAUSE: Final = timedelta(seconds=30)
+
+
+def may_retry(node: PlanNode, reason: StepReason, *, retries_used: int) -> bool:
+    """Whether a failed attempt is followed by another (the contract, 11.5)."""
+    if retries_used >= node.retries or reason in _NEVER_RETRIED:
+        return False
+    return reason is not StepReason.IMAGE_MISSING or node.has_image
+
+
+def pause_before_retry(retries_used: int) -> timedelta:
+    """1 s, 2 s, 4 s … at most 30 s; `retries_used` counts those made before."""
+    return min(_LONGEST_PAUSE, timedelta(seconds=2 ** min(retries_used, 10)))
+
+
+def may_requeue(node: PlanNode, *, requeues: int) -> bool:
+    """Whether a step goes on elsewhere after its supervisor was lost (the contract, 15.2)."""
+    return node.may_run_again and requeues < MAX_REQUEUES
+
+
+def reason_of(text: str) -> StepReason:
+    """What a supervisor gave as the reason; an unknown one is `internal_error`."""
+    try:
+        return StepReason(text)
+    except ValueError:
+        return StepReason.INTERNAL_ERROR

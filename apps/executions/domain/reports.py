@@ -1,0 +1,190 @@
+"""What supervisors and the control plane say to each other (the contract, section 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kernel.errors import NotFound, PlatformError
+
+
+class StaleAttempt(PlatformError):
+    """Another attempt is current, or another supervisor holds it, or the job is over."""
+
+    code = "stale_attempt"
+
+    def __init__(self, detail: str = "this attempt is not yours, or no longer current") -> None:
+        super().__init__(detail)
+
+
+class LogGap(PlatformError):
+    """Lines before these are missing; `nextSeq` of the problem is where to go on."""
+
+    code = "log_gap"
+
+    def __init__(self, next_seq: int) -> None:
+        super().__init__(
+            f"lines are missing: the next one expected is {next_seq}", members={"nextSeq": next_seq}
+        )
+        self.next_seq = next_seq
+
+
+class JobNotFound(NotFound):
+    code = "job_not_found"
+
+    def __init__(self) -> None:
+        super().__init__("there is no job of that id")
+
+
+class ContentNotFound(NotFound):
+    def __init__(self) -> None:
+        super().__init__("the step's suite has no files")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supervisor:
+    """Who reports and claims. `kinds`: backend kinds; empty `capabilities` mean every step kind."""
+
+    agent_id: str
+    incarnation: str
+    kinds: tuple[str, ...]
+    backends: tuple[str, ...]
+    capabilities: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateReport:
+    """`state`: `image-pull`, `running` (container started), `healthy` (services), `adopted`."""
+
+    job_id: str
+    attempt: int
+    state: str
+    message: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """`time` is aware; `level`: info, warn, error, debug; `kind`: output, system, metric."""
+
+    time: datetime
+    level: str
+    kind: str
+    text: str
+    continued: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChunk:
+    """Lines in order; `seq` numbers the first of them, from 0 in each attempt.
+
+    `position`: records of the runtime's log taken so far.
+    """
+
+    job_id: str
+    attempt: int
+    seq: int
+    position: int
+    lines: Sequence[LogLine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """`status`: succeeded, failed, canceled, or empty: failed when `error` is non-empty."""
+
+    job_id: str
+    attempt: int
+    status: str = ""
+    error: str = ""
+    reason: str = ""
+    exit_code: int | None = None
+    final_seq: int | None = None
+    usage: Usage | None = None
+
+    @property
+    def outcome(self) -> str:
+        return self.status or ("failed" if self.error else "succeeded")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """`cancel_reason` is non-empty when the supervisor must stop the job."""
+
+    next_seq: int
+    cancel_reason: str = ""
+
+    @property
+    def cancel_requested(self) -> bool:
+        return bool(self.cancel_reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeAnswer:
+    """One entry per report, in order: `Recorded`, or why it was refused; and the claimed specs."""
+
+    states: tuple[Recorded | PlatformError, ...] = ()
+    chunks: tuple[Recorded | PlatformError, ...] = ()
+    completions: tuple[Recorded | PlatformError, ...] = ()
+    claimed: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    job_id: str
+    attempt: int
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    status: str
+    cancel_reason: str
+    lease_ms: int
+    expires_at: datetime
+
+    @property
+    def cancel_requested(self) -> bool:
+        return bool(self.cancel_reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveJob:
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptJob:
+    """Where to go on: `next_seq` numbers the next line, `position` counts the records taken."""
+
+    job_id: str
+    attempt: int
+    next_seq: int
+    position: int
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    keep: tuple[KeptJob, ...]
+    drop: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactUpload:
+    path: str
+    name: str
+    format: str
+    on: str
+    media_type: str
+    body: bytes

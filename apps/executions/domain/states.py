@@ -1,0 +1,199 @@
+"""The three state machines of a run: execution, step and job (the contract, 11.3, 11.4, 15.2).
+
+Each is an enum of states, an enum of events, one table and `advance`: no one else names what
+comes next.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, TypeVar
+
+
+class ExecutionStatus(StrEnum):
+    QUEUED = "Queued"
+    BOOTING = "Booting"
+    CANCELING = "Canceling"
+    HEALTHY = "Healthy"
+    FAILED = "Failed"
+    CANCELED = "Canceled"
+
+
+class ExecutionEvent(StrEnum):
+    ADMITTED = "admitted"
+    CANCEL_REQUESTED = "cancel-requested"
+    RUN_FAILED = "run-failed"  # a failure of the run as a whole, before or while it runs
+    STEPS_HEALTHY = "steps-healthy"
+    STEPS_FAILED = "steps-failed"
+    DRAINED = "drained"  # canceling is over: every step terminal, its containers gone
+
+
+class StepStatus(StrEnum):
+    PENDING = "pending"
+    QUEUED = "queued"
+    RUNNING = "running"
+    HEALTHY = "healthy"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELED = "canceled"
+
+
+class StepEvent(StrEnum):
+    READY = "ready"
+    SKIPPED = "skipped"
+    CLAIMED = "claimed"
+    ENDED_WELL = "ended-well"
+    FAILED = "failed"
+    RETRY = "retry"
+    REQUEUED = "requeued"
+    CANCELED = "canceled"
+
+
+class JobState(StrEnum):
+    """`none`: the step was not handed to the backend yet, or never will be."""
+
+    NONE = "none"
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+class JobEvent(StrEnum):
+    ENQUEUED = "enqueued"
+    CLAIMED = "claimed"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    RETURNED = "returned"  # a retry, or a lease that was lost
+
+
+class StepReason(StrEnum):
+    """Why a step ended as it did (the contract, 11.4); what is not here is `internal_error`."""
+
+    DEPENDENCY_FAILED = "dependency_failed"
+    DEPENDENCY_SKIPPED = "dependency_skipped"
+    RUN_FAILED = "run_failed"
+    TRIGGER_NOT_FAILED = "trigger_not_failed"
+    NOT_SELECTED = "not_selected"
+    EXIT_NONZERO = "exit_nonzero"
+    EXIT_UNEXPECTED = "exit_unexpected"
+    TIMEOUT = "timeout"
+    NOT_READY = "not_ready"
+    SERVICE_EXITED = "service_exited"
+    OOM_KILLED = "oom_killed"
+    IMAGE_MISSING = "image_missing"
+    EXPECT_LOGS_MISSING = "expect_logs_missing"
+    FAIL_ON_LOGS_MATCHED = "fail_on_logs_matched"
+    TEST_FAILURES = "test_failures"
+    ARTIFACT_MISSING = "artifact_missing"
+    THRESHOLD_FAILED = "threshold_failed"
+    TARGET_UNREACHABLE = "target_unreachable"
+    MOCK_SURFACE_MISSING = "mock_surface_missing"
+    MOCK_NOT_READY = "mock_not_ready"
+    RUNTIME_UNAVAILABLE = "runtime_unavailable"
+    AGENT_UNAVAILABLE = "agent_unavailable"
+    AGENT_LOST = "agent_lost"
+    CANCELED = "canceled"
+    INTERNAL_ERROR = "internal_error"
+
+
+class RunReason(StrEnum):
+    """Why a run failed (the contract, 11.3)."""
+
+    STEP_FAILED = "step_failed"
+    SECRET_UNRESOLVED = "secret_unresolved"  # noqa: S105 - a reason, not a secret
+    BACKEND_UNAVAILABLE = "backend_unavailable"
+    RUN_TIMEOUT = "run_timeout"
+    INTERNAL_ERROR = "internal_error"
+
+
+class CancelReason(StrEnum):
+    """What a supervisor is told when a job of it must stop (the contract, 15.1)."""
+
+    CANCELED = "canceled"
+    TEARDOWN = "teardown"
+    DETACH = "detach"
+    TIMEOUT = "timeout"
+
+
+FINAL_EXECUTION: Final = frozenset(
+    {ExecutionStatus.HEALTHY, ExecutionStatus.FAILED, ExecutionStatus.CANCELED}
+)
+TERMINAL_STEP: Final = frozenset(
+    {StepStatus.HEALTHY, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELED}
+)
+OPEN_JOB: Final = frozenset({JobState.PENDING, JobState.RUNNING})
+
+EXECUTION_TRANSITIONS: Final[dict[tuple[ExecutionStatus, ExecutionEvent], ExecutionStatus]] = {
+    (ExecutionStatus.QUEUED, ExecutionEvent.ADMITTED): ExecutionStatus.BOOTING,
+    (ExecutionStatus.QUEUED, ExecutionEvent.RUN_FAILED): ExecutionStatus.FAILED,
+    (ExecutionStatus.QUEUED, ExecutionEvent.CANCEL_REQUESTED): ExecutionStatus.CANCELED,
+    (ExecutionStatus.BOOTING, ExecutionEvent.STEPS_HEALTHY): ExecutionStatus.HEALTHY,
+    (ExecutionStatus.BOOTING, ExecutionEvent.STEPS_FAILED): ExecutionStatus.FAILED,
+    (ExecutionStatus.BOOTING, ExecutionEvent.RUN_FAILED): ExecutionStatus.FAILED,
+    (ExecutionStatus.BOOTING, ExecutionEvent.CANCEL_REQUESTED): ExecutionStatus.CANCELING,
+    (ExecutionStatus.CANCELING, ExecutionEvent.DRAINED): ExecutionStatus.CANCELED,
+}
+STEP_TRANSITIONS: Final[dict[tuple[StepStatus, StepEvent], StepStatus]] = {
+    (StepStatus.PENDING, StepEvent.READY): StepStatus.QUEUED,
+    (StepStatus.PENDING, StepEvent.SKIPPED): StepStatus.SKIPPED,
+    (StepStatus.PENDING, StepEvent.CANCELED): StepStatus.CANCELED,
+    (StepStatus.QUEUED, StepEvent.CLAIMED): StepStatus.RUNNING,
+    (StepStatus.QUEUED, StepEvent.SKIPPED): StepStatus.SKIPPED,
+    (StepStatus.QUEUED, StepEvent.FAILED): StepStatus.FAILED,
+    (StepStatus.QUEUED, StepEvent.CANCELED): StepStatus.CANCELED,
+    (StepStatus.RUNNING, StepEvent.ENDED_WELL): StepStatus.HEALTHY,
+    (StepStatus.RUNNING, StepEvent.FAILED): StepStatus.FAILED,
+    (StepStatus.RUNNING, StepEvent.RETRY): StepStatus.QUEUED,
+    (StepStatus.RUNNING, StepEvent.REQUEUED): StepStatus.QUEUED,
+    (StepStatus.RUNNING, StepEvent.CANCELED): StepStatus.CANCELED,
+    # services only: their job stays open after `healthy` (StepStatus.HEALTHY is final for the rest)
+    (StepStatus.HEALTHY, StepEvent.FAILED): StepStatus.FAILED,
+    (StepStatus.HEALTHY, StepEvent.REQUEUED): StepStatus.QUEUED,
+    (StepStatus.HEALTHY, StepEvent.CANCELED): StepStatus.CANCELED,
+}
+JOB_TRANSITIONS: Final[dict[tuple[JobState, JobEvent], JobState]] = {
+    (JobState.NONE, JobEvent.ENQUEUED): JobState.PENDING,
+    (JobState.PENDING, JobEvent.CLAIMED): JobState.RUNNING,
+    (JobState.PENDING, JobEvent.FAILED): JobState.FAILED,
+    (JobState.PENDING, JobEvent.CANCELED): JobState.CANCELED,
+    (JobState.RUNNING, JobEvent.SUCCEEDED): JobState.SUCCEEDED,
+    (JobState.RUNNING, JobEvent.FAILED): JobState.FAILED,
+    (JobState.RUNNING, JobEvent.CANCELED): JobState.CANCELED,
+    (JobState.RUNNING, JobEvent.RETURNED): JobState.PENDING,
+}
+
+Status = TypeVar("Status", ExecutionStatus, StepStatus, JobState)
+
+
+class IllegalTransition(Exception):
+    """No row of the table leads from this state by this event: a report that comes too late."""
+
+    def __init__(self, *, current: StrEnum, event: StrEnum) -> None:
+        super().__init__(f"{current!r} does not know {event!r}")
+        self.current = current
+        self.event = event
+
+
+def advance_execution(current: ExecutionStatus, event: ExecutionEvent) -> ExecutionStatus:
+    return _advance(EXECUTION_TRANSITIONS, current, event)
+
+
+def advance_step(current: StepStatus, event: StepEvent) -> StepStatus:
+    return _advance(STEP_TRANSITIONS, current, event)
+
+
+def advance_job(current: JobState, event: JobEvent) -> JobState:
+    return _advance(JOB_TRANSITIONS, current, event)
+
+
+Event = TypeVar("Event", ExecutionEvent, StepEvent, JobEvent)
+
+
+def _advance(table: dict[tuple[Status, Event], Status], current: Status, event: Event) -> Status:
+    try:
+        return table[current, event]
+    except KeyError:
+        raise IllegalTransition(current=current, event=event) from None

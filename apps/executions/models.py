@@ -1,0 +1,222 @@
+"""Rows of runs: fields and indices only. `services` write them, each in one unit of work."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from apps.executions.domain.states import ExecutionStatus, JobState, StepStatus
+from kernel.ids import new_uuid
+
+
+class Snapshot(models.Model):
+    """What a run was launched with, content-addressed: equal launches share one row.
+
+    `document` is zlib-compressed JSON: `suite` (the definition as on the wire, `topology` in it),
+    `profile` {fileName, label, env, services, secretRefs, observability}, `contents`
+    {source suite id: {digest, size}}. The tar.gz files themselves are `Blob` rows.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    digest = models.CharField(max_length=71, unique=True)
+    document = models.BinaryField()
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.digest
+
+
+class Execution(models.Model):
+    """A run. `version` is raised by the first statement of whoever plans it."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    version = models.PositiveIntegerField(default=0)
+    run_id = models.CharField(max_length=16, unique=True)
+    workspace_id = models.UUIDField()
+    owner_id = models.UUIDField()
+    snapshot = models.ForeignKey(Snapshot, on_delete=models.PROTECT)
+
+    suite_id = models.CharField(max_length=128)
+    suite_title = models.CharField(max_length=300)
+    suite_repository = models.CharField(max_length=500, blank=True)
+    profile = models.CharField(max_length=256, blank=True)
+    backend_id = models.CharField(max_length=128)
+    backend_label = models.CharField(max_length=300)
+    backend_kind = models.CharField(max_length=16)
+    trigger = models.CharField(max_length=8)
+    author = models.CharField(max_length=300, blank=True)
+    commit = models.CharField(max_length=300, blank=True)
+    branch = models.CharField(max_length=300, blank=True)
+    message = models.TextField(blank=True)
+    rerun_of = models.CharField(max_length=16, blank=True)
+    keep_alive_ms = models.PositiveIntegerField(default=0)
+    keep_alive_until = models.DateTimeField(null=True)
+    request_id = models.CharField(max_length=128, blank=True)
+    traceparent = models.CharField(max_length=64, blank=True)
+
+    status = models.CharField(max_length=10, default=ExecutionStatus.QUEUED)
+    failing = models.BooleanField(default=False)
+    reason = models.CharField(max_length=32, blank=True)
+    reason_detail = models.TextField(blank=True)
+    cancel_reason = models.TextField(blank=True)
+    # the final status, decided but not stored as `status` before the teardown is over; else empty
+    verdict = models.CharField(max_length=10, blank=True)
+
+    started_at = models.DateTimeField()  # acceptance
+    booted_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField()
+    deleted_at = models.DateTimeField(null=True)  # gone for readers; the rows follow
+    # when the sweep must look at this run at the latest: queue wait, run time, teardown, cancel
+    deadline = models.DateTimeField(null=True)
+
+    total_steps = models.PositiveIntegerField(default=0)
+    standings = models.TextField(blank=True)  # a letter a step, by place: domain.standings
+    bound_agent_id = models.CharField(max_length=128, blank=True)
+    log_bytes = models.BigIntegerField(default=0)
+    log_lines_dropped = models.BigIntegerField(default=0)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["workspace_id", "-started_at", "-id"], name="run_by_workspace"),
+            models.Index(fields=["-started_at", "-id"], name="run_by_start"),
+            models.Index(fields=["status", "started_at"], name="run_by_status"),
+            models.Index(fields=["status", "deadline"], name="run_by_deadline"),
+            models.Index(fields=["workspace_id", "booted_at"], name="run_by_admission"),
+            models.Index(fields=["finished_at"], name="run_by_finish"),
+            models.Index(fields=["suite_id", "-started_at"], name="run_by_suite"),
+            models.Index(fields=["deleted_at"], name="run_by_deletion"),
+        ]
+
+    def __str__(self) -> str:
+        return self.run_id
+
+
+class Step(models.Model):
+    """A step of a run and its job in one row. What never changes of it is in the snapshot.
+
+    `index` is 1-based in level order. `cancel_reason` is non-empty from the cancel request on.
+    `not_before`: between two attempts, when the next may be claimed. `deadline`: when the sweep
+    ends the attempt although its supervisor did not. `repeats`: {event name: how often}, of the
+    events that may come several times in one attempt.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="steps")
+    index = models.PositiveIntegerField()
+    step_id = models.CharField(max_length=300)
+    name = models.CharField(max_length=300)
+    kind = models.CharField(max_length=8)
+    variant = models.CharField(max_length=32)
+    level = models.PositiveIntegerField()
+
+    status = models.CharField(max_length=8, default=StepStatus.PENDING)
+    attempt = models.PositiveIntegerField(default=0)
+    reason = models.CharField(max_length=32, blank=True)
+    detail = models.TextField(blank=True)
+    cause = models.JSONField(default=list)  # [{stepId, reason, exitCode?}], nearest first
+    exit_code = models.IntegerField(null=True)
+    queued_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)  # claimed, this attempt
+    unit_started_at = models.DateTimeField(null=True)  # its container started, this attempt
+    finished_at = models.DateTimeField(null=True)
+    cpu_percent = models.FloatField(null=True)
+    memory_bytes = models.BigIntegerField(null=True)
+    memory_peak_bytes = models.BigIntegerField(null=True)
+    retries_used = models.PositiveIntegerField(default=0)
+    requeues = models.PositiveIntegerField(default=0)
+    repeats = models.JSONField(default=dict)
+
+    job_id = models.CharField(max_length=26, unique=True)
+    job_state = models.CharField(max_length=9, default=JobState.NONE)
+    backend_id = models.CharField(max_length=128)
+    agent_id = models.CharField(max_length=128, blank=True)
+    incarnation = models.CharField(max_length=64, blank=True)
+    lease_expires_at = models.DateTimeField(null=True)
+    next_seq = models.PositiveIntegerField(default=0)
+    position = models.BigIntegerField(default=0)
+    not_before = models.DateTimeField(null=True)
+    deadline = models.DateTimeField(null=True)
+    cancel_reason = models.CharField(max_length=8, blank=True)
+    last_completion = models.CharField(max_length=40, blank=True)  # to know an identical one again
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["execution", "step_id"], name="step_once_in_run"),
+        ]
+        indexes = [
+            models.Index(fields=["job_state", "backend_id", "queued_at"], name="step_claimable"),
+            models.Index(fields=["job_state", "lease_expires_at"], name="step_by_lease"),
+            models.Index(fields=["job_state", "deadline"], name="step_by_deadline"),
+            models.Index(fields=["agent_id", "job_state"], name="step_by_agent"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.step_id} ({self.status}, attempt {self.attempt})"
+
+
+class Blob(models.Model):
+    """Bytes by their SHA-256 (64 hex digits): artifacts and the source files of suites."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    sha256 = models.CharField(max_length=64, unique=True)
+    size = models.PositiveIntegerField()
+    data = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"{self.sha256} ({self.size} bytes)"
+
+
+class Artifact(models.Model):
+    """A file that a step exported. `test_summary` is `testSummary` as on the wire."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="artifacts")
+    artifact_id = models.CharField(max_length=300)
+    step_id = models.CharField(max_length=300)
+    step_name = models.CharField(max_length=300)
+    attempt = models.PositiveIntegerField()
+    path = models.TextField()
+    name = models.CharField(max_length=300, blank=True)
+    on = models.CharField(max_length=8)
+    format = models.CharField(max_length=16)
+    media_type = models.CharField(max_length=200)
+    size = models.PositiveIntegerField()
+    sha256 = models.CharField(max_length=64)
+    test_summary = models.JSONField(null=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["execution", "artifact_id"], name="artifact_once"),
+        ]
+        indexes = [models.Index(fields=["sha256"], name="artifact_by_content")]
+
+    def __str__(self) -> str:
+        return self.artifact_id
+
+
+class IdempotencyKey(models.Model):
+    """The stored answer to a POST that carried `Idempotency-Key`; kept 24 h (the contract, 1.2)."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    scope = models.CharField(max_length=64, unique=True)  # sha256 of principal, method, path, key
+    body_sha256 = models.CharField(max_length=64)
+    execution_run_id = models.CharField(max_length=16)
+    answer = models.JSONField()
+    created_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.scope
+
+
+class WorkLease(models.Model):
+    """Work that one process at a time may do, such as the sweep."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    version = models.PositiveIntegerField(default=0)
+    name = models.CharField(max_length=64, unique=True)
+    holder = models.CharField(max_length=128, blank=True)
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.holder}"

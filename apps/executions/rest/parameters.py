@@ -1,0 +1,175 @@
+"""Query parameters of `/api/v1/executions`, read strictly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from django.http import QueryDict
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+
+from apps.executions.domain.log_search import (
+    KINDS,
+    LEVELS,
+    PATTERN_MAX_CHARACTERS,
+    LineFilter,
+    PatternInvalid,
+    compiled,
+)
+from apps.executions.domain.run_filter import RunFilter
+from apps.executions.domain.states import ExecutionStatus
+from apps.executions.selectors.detail import PARTS
+from apps.system.api import InvalidParameter, choice_parameter, flag_parameter
+from kernel import clock
+
+FILTERS: Final = frozenset(
+    {
+        "status",
+        "suiteId",
+        "profile",
+        "backendId",
+        "trigger",
+        "q",
+        "since",
+        "until",
+        "workspaceId",
+    }
+)
+SEARCH: Final = frozenset({"q", "regex", "case", "source", "kind", "level"})
+TRIGGERS: Final = ("Manual", "CI", "API", "Rerun")
+_TEXT_MAX: Final = 500
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # what no store takes as text
+_IDEMPOTENCY_KEY: Final = re.compile(r"^[\x21-\x7e]{1,128}\Z")
+
+
+def run_filter(request: Request) -> RunFilter:
+    """Raises InvalidParameter."""
+    return RunFilter(
+        statuses=listed(request.query_params, "status", [str(one) for one in ExecutionStatus]),
+        suite_id=text(request.query_params, "suiteId"),
+        profile=text(request.query_params, "profile"),
+        backend_id=text(request.query_params, "backendId"),
+        trigger=choice_parameter(request, "trigger", TRIGGERS),
+        words=text(request.query_params, "q"),
+        since=_instant(request.query_params, "since"),
+        until=_instant(request.query_params, "until"),
+    )
+
+
+def omitted_parts(request: Request) -> frozenset[str]:
+    return listed(request.query_params, "omit", PARTS)
+
+
+def line_filter(request: Request) -> LineFilter:
+    """`q` is needed. Raises InvalidParameter, for a pattern that is not understood too."""
+    query = text(request.query_params, "q", longest=PATTERN_MAX_CHARACTERS)
+    if not query:
+        raise InvalidParameter("q is required: what to look for")
+    try:
+        pattern = compiled(
+            query, regex=flag_parameter(request, "regex"), case=flag_parameter(request, "case")
+        )
+    except PatternInvalid as error:
+        raise InvalidParameter(f"q is no pattern of RE2: {error}") from None
+    return LineFilter(
+        pattern=pattern,
+        sources=texts(request.query_params, "source"),
+        kinds=_any_of(request, "kind", KINDS),
+        levels=_any_of(request, "level", LEVELS),
+    )
+
+
+def text(given: Mapping[str, str], name: str, *, longest: int = _TEXT_MAX) -> str:
+    """The parameter, empty when absent. Raises InvalidParameter for what cannot be stored."""
+    return _checked(name, given.get(name, ""), longest)
+
+
+def texts(given: QueryDict, name: str) -> frozenset[str]:
+    """Every value of a repeatable parameter; raises InvalidParameter."""
+    return frozenset(_checked(name, value, _TEXT_MAX) for value in given.getlist(name))
+
+
+def _checked(name: str, value: str, longest: int) -> str:
+    if len(value) > longest:
+        raise InvalidParameter(f"{name} has more than {longest} characters")
+    if _UNSTORABLE.search(value):
+        raise InvalidParameter(f"{name} holds a character that no text has")
+    return value
+
+
+def listed(given: Mapping[str, str], name: str, options: Collection[str]) -> frozenset[str]:
+    """A comma list of `options`; raises InvalidParameter."""
+    if name not in given:
+        return frozenset()
+    parts = frozenset(text(given, name).split(","))
+    if unknown := sorted(parts - set(options)):
+        known = ", ".join(options)
+        raise InvalidParameter(f"{name}: {unknown[0]!r} is none of {known}")
+    return parts
+
+
+def idempotency_key(request: Request) -> str:
+    """The header's value, empty when absent. Raises InvalidParameter."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return ""
+    if not _IDEMPOTENCY_KEY.match(key):
+        raise InvalidParameter("Idempotency-Key must be 1 to 128 visible ASCII characters")
+    return key
+
+
+def _any_of(request: Request, name: str, options: Collection[str]) -> frozenset[str]:
+    values = frozenset(request.query_params.getlist(name))
+    if values - set(options):
+        raise InvalidParameter(f"{name} must be one of {', '.join(filter(None, options))}")
+    return values
+
+
+def _instant(given: Mapping[str, str], name: str) -> datetime | None:
+    if name not in given:
+        return None
+    value = text(given, name)
+    try:
+        return clock.parse_rfc3339(value.replace(" ", "+"))  # `+` is a space in a query string
+    except (ValueError, OverflowError):
+        raise InvalidParameter(f"{name} must be a time such as 2026-01-02T03:04:05Z") from None
+
+
+def query(name: str, what: str, type_: Any = str, **more: object) -> OpenApiParameter:
+    """A query parameter for the OpenAPI; `type_` may also be a schema."""
+    return OpenApiParameter(name, type_, OpenApiParameter.QUERY, description=what, **more)  # type: ignore[arg-type]  # as the class documents
+
+
+def comma_list(options: Collection[str]) -> dict[str, str]:
+    """The schema of a comma list."""
+    one = f"({'|'.join(options)})"
+    return {"type": "string", "pattern": f"^{one}(,{one})*$"}
+
+
+PAGING_PARAMETERS: Final = [
+    query("limit", "entries", {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}),
+    query("cursor", "`nextCursor` of the page before, with the same filters"),
+]
+FILTER_PARAMETERS: Final = [
+    query("status", "comma list", comma_list([str(one) for one in ExecutionStatus])),
+    query("suiteId", "only runs of this suite"),
+    query("profile", "only runs with this profile"),
+    query("backendId", "only runs on this backend"),
+    query("trigger", "what launched it", enum=list(TRIGGERS)),
+    query("q", "looked for in ids, titles, profile, author, branch, commit and message"),
+    query("since", "accepted at this time or later", datetime),
+    query("until", "accepted before this time", datetime),
+    query("workspaceId", "administrators: only this workspace"),
+]
+DETAIL_PARAMETERS: Final = [query("omit", "parts to leave out", comma_list(PARTS))]
+SEARCH_PARAMETERS: Final = [
+    query("q", "what to look for", required=True),
+    query("regex", "`q` is an RE2 pattern", bool),
+    query("case", "upper and lower case differ", bool),
+    query("source", "only this step; repeatable"),
+    query("kind", "only lines of this kind; repeatable", enum=list(KINDS)),
+    query("level", "only lines of this level; repeatable", enum=list(LEVELS)),
+]

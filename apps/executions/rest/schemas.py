@@ -1,0 +1,261 @@
+"""What the routes answer, for the OpenAPI; the bodies themselves are made by the selectors.
+
+An optional key is absent, never null.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.executions.domain.log_search import KINDS, LEVELS
+from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
+
+Text = serializers.CharField
+Number = serializers.IntegerField
+Flag = serializers.BooleanField
+Instant = serializers.DateTimeField
+Texts = serializers.ListField
+TRIGGERS = ["Manual", "CI", "API", "Rerun"]
+RUN_STATUSES = [status.value for status in ExecutionStatus]
+STEP_STATUSES = [status.value for status in StepStatus]
+
+
+class Shape(serializers.Serializer[Any]):
+    """The shape of an answer."""
+
+
+class Summary(Shape):
+    id = Text()
+    suiteId = Text()
+    suiteTitle = Text()
+    profile = Text(help_text="file name, empty when the suite has none")
+    backendId = Text()
+    backend = Text(help_text="label")
+    backendKind = serializers.ChoiceField(choices=["local", "kubernetes", "remote-agent"])
+    trigger = serializers.ChoiceField(choices=TRIGGERS)
+    status = serializers.ChoiceField(choices=RUN_STATUSES)
+    failing = Flag()
+    reason = Text(required=False)
+    reasonDetail = Text(required=False)
+    duration = Text(help_text="MM:SS")
+    durationMs = Number(min_value=0)
+    startedAt = Instant(help_text="when it was accepted")
+    bootedAt = Instant(required=False)
+    finishedAt = Instant(required=False)
+    queuePosition = Number(required=False, min_value=1)
+    rerunOf = Text(required=False)
+    workspaceId = serializers.UUIDField()
+
+
+class ExecutionList(Shape):
+    executions = Summary(many=True)
+    total = Number(min_value=0)
+    nextCursor = Text(required=False)
+
+
+class Cause(Shape):
+    stepId = Text()
+    reason = Text()
+    exitCode = Number(required=False)
+
+
+class Usage(Shape):
+    cpuPercent = serializers.FloatField(required=False)
+    memoryBytes = Number(required=False)
+    memoryPeakBytes = Number(required=False)
+
+
+class StepShape(Shape):
+    id = Text()
+    name = Text()
+    kind = Text()
+    variant = Text()
+    level = Number(min_value=0)
+    dependsOn = Texts(child=Text())
+    onFailure = Texts(child=Text())
+    continueOnFailure = Flag()
+    status = serializers.ChoiceField(choices=STEP_STATUSES)
+    attempt = Number(min_value=0)
+    waitingOn = Texts(child=Text())
+    reason = serializers.ChoiceField(
+        choices=[reason.value for reason in StepReason], required=False
+    )
+    detail = Text(required=False)
+    cause = Cause(many=True, required=False)
+    exitCode = Number(required=False)
+    agentId = Text(required=False)
+    queuedAt = Instant(required=False)
+    startedAt = Instant(required=False)
+    finishedAt = Instant(required=False)
+    duration = Text(help_text="MM:SS")
+    durationMs = Number(required=False, min_value=0)
+    usage = Usage(required=False)
+
+
+class EventShape(Shape):
+    id = Text()
+    source = Text(help_text="step id, or `execution`")  # type: ignore[assignment]  # a field, not the attribute
+    timestamp = Text(help_text="MM:SS")
+    time = Instant()
+    text = Text()
+    status = serializers.ChoiceField(choices=STEP_STATUSES)
+    level = serializers.ChoiceField(choices=["info", "warn", "error"])
+    reason = Text(required=False)
+    attempt = Number(required=False, min_value=0)
+
+
+class LineShape(Shape):
+    source = Text()  # type: ignore[assignment]  # a field, not the attribute
+    timestamp = Text(help_text="MM:SS")
+    time = Instant()
+    level = serializers.ChoiceField(choices=LEVELS)
+    kind = serializers.ChoiceField(choices=KINDS)
+    text = Text()
+    attempt = Number(required=False, min_value=0)
+    continued = Flag(required=False)
+
+
+class TestSummary(Shape):
+    total = Number()
+    passed = Number()
+    failures = Number()
+    errors = Number()  # type: ignore[assignment]  # a field, not the attribute
+    skipped = Number()
+    durationSeconds = serializers.FloatField(required=False)
+
+
+class ArtifactShape(Shape):
+    id = Text()
+    stepId = Text()
+    stepName = Text()
+    path = Text()
+    name = Text(required=False)
+    on = serializers.ChoiceField(choices=["success", "failure", "always"])
+    format = serializers.ChoiceField(choices=["raw", "junit", "cobertura", "ctrf"])
+    attempt = Number(min_value=1)
+    size = Number(min_value=0)
+    sha256 = Text()
+    mediaType = Text()
+    href = Text()
+    createdAt = Instant()
+    content = Text(required=False, help_text="the first 64 KiB of a UTF-8 text")
+    truncated = Flag(required=False)
+    testSummary = TestSummary(required=False)
+
+
+class SuiteShape(Shape):
+    """The definition at the time of the launch; its parts are those of `GET /suites/{suiteId}`."""
+
+    id = Text()
+    title = Text()
+    repository = Text()
+    suiteStar = Text()
+    profiles = Texts(child=serializers.DictField())
+    folders = Texts(child=serializers.DictField())
+    sourceFiles = Texts(child=serializers.DictField())
+    topology = Texts(child=serializers.DictField())
+    resolvedDependencies = Texts(child=serializers.DictField())
+    apiSurfaces = Texts(child=serializers.DictField())
+
+
+class Detail(Summary):
+    updatedAt = Instant()
+    suite = SuiteShape(required=False)
+    author = Text()
+    commit = Text()
+    branch = Text()
+    message = Text()
+    cancelReason = Text(required=False)
+    keepAliveUntil = Instant(required=False)
+    steps = StepShape(many=True, required=False)
+    events = EventShape(many=True, required=False)
+    artifacts = ArtifactShape(many=True, required=False)
+    lastEventId = Number(min_value=0)
+    lastLogId = Number(min_value=0)
+
+
+class Match(Shape):
+    id = Number(min_value=1)
+    line = LineShape()
+
+
+class LogMatches(Shape):
+    matches = Match(many=True)
+    total = Number(min_value=0)
+    nextCursor = Text(required=False)
+
+
+class ProfileOption(Shape):
+    fileName = Text()
+    label = Text()  # type: ignore[assignment]  # a field, not the attribute
+    description = Text()
+    default = Flag()
+
+
+class BackendOption(Shape):
+    id = Text()
+    label = Text()  # type: ignore[assignment]  # a field, not the attribute
+    kind = Text()
+    description = Text()
+    default = Flag()
+    available = Flag()
+
+
+class LaunchSuite(Shape):
+    id = Text()
+    title = Text()
+    repository = Text()
+    description = Text()
+    provider = Text()
+    status = Text()
+    profiles = ProfileOption(many=True)
+    backends = BackendOption(many=True)
+
+
+class LaunchSuites(Shape):
+    suites = LaunchSuite(many=True)
+    total = Number(min_value=0)
+    nextCursor = Text(required=False)
+
+
+class StepCounts(Shape):
+    pendingSteps = Number()
+    queuedSteps = Number()
+    runningSteps = Number()
+    healthySteps = Number()
+    failedSteps = Number()
+    skippedSteps = Number()
+    canceledSteps = Number()
+
+
+class OverviewStep(Shape):
+    id = Text()
+    name = Text()
+    kind = Text()
+    status = serializers.ChoiceField(choices=STEP_STATUSES)
+    level = Number()
+    dependsOn = Texts(child=Text())
+
+
+class OverviewItem(Summary, StepCounts):
+    updatedAt = Instant()
+    progressRatio = serializers.FloatField(min_value=0, max_value=1)
+    steps = OverviewStep(many=True, required=False)
+
+
+class OverviewCounts(StepCounts):
+    totalExecutions = Number()
+    queuedExecutions = Number()
+    bootingExecutions = Number()
+    healthyExecutions = Number()
+    failedExecutions = Number()
+    canceledExecutions = Number()
+    totalSteps = Number()
+
+
+class Overview(Shape):
+    updatedAt = Instant()
+    summary = OverviewCounts()
+    executions = OverviewItem(many=True)

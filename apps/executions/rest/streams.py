@@ -1,0 +1,169 @@
+"""The streams of runs, and their logs as a file (the contract, sections 11.1 and 12).
+
+Plain asynchronous views: they hold no thread and no connection to the store while they send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
+from typing import Any, Final, TypeVar
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections, connection
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.http import content_disposition_header
+
+from apps.accounts.api import Principal, authenticate_stream, recheck, signed_in, visible_workspaces
+from apps.executions import api
+from apps.executions.rest.parameters import text, texts
+from apps.streams import api as streams
+from apps.system.api import InvalidParameter, refuse_unknown_parameters
+
+T = TypeVar("T")
+View = Callable[..., Any]
+_MEDIA_TYPES: Final = {"txt": "text/plain; charset=utf-8", "ndjson": "application/x-ndjson"}
+_PIECE_BYTES: Final = 256 * 2**10
+_readers = ThreadPoolExecutor(2, thread_name_prefix="log-download")
+
+
+def only_get(view: View) -> View:
+    """Answer other methods: OPTIONS with what is allowed, the rest with 405."""
+
+    @wraps(view)
+    async def checked(request: HttpRequest, **path: str) -> HttpResponseBase:
+        if request.method == "OPTIONS":
+            return HttpResponse(status=204, headers={"Allow": "GET, OPTIONS"})
+        if request.method != "GET":
+            return HttpResponseNotAllowed(["GET", "OPTIONS"])
+        response: HttpResponseBase = await view(request, **path)
+        return response
+
+    return checked
+
+
+@only_get
+async def events(request: HttpRequest, **path: str) -> HttpResponseBase:
+    """What happens in a run."""
+    run_id = path["executionId"]
+    after, principal = await _at_the_door(lambda: _admitted(request, run_id, {"since", "token"}))
+    frames = streams.follow(
+        api.events_topic(run_id), after=after, member="event", envelope=api.event_envelope
+    )
+    return _streamed(request, frames, principal, "execution-events")
+
+
+@only_get
+async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
+    """What a run's steps write."""
+    run_id = path["executionId"]
+    after, principal = await _at_the_door(
+        lambda: _admitted(request, run_id, {"since", "token", "source"})
+    )
+    frames = streams.follow(
+        api.logs_topic(run_id),
+        after=after,
+        member="line",
+        envelope=api.log_envelope,
+        sources=texts(request.GET, "source"),
+    )
+    return _streamed(request, frames, principal, "execution-logs")
+
+
+@only_get
+async def overview(request: HttpRequest) -> HttpResponseBase:
+    """The engine overview, again whenever it changed."""
+    workspaces, principal = await _at_the_door(lambda: _admitted_to_overview(request))
+    frames = streams.snapshot_stream(
+        api.OVERVIEW_NUDGE,
+        scope="all" if workspaces is None else ",".join(sorted(map(str, workspaces))),
+        take=api.OverviewTaker(workspaces),
+    )
+    return _streamed(request, frames, principal, "overview")
+
+
+@only_get
+async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
+    """The stored log, sent as it is read."""
+    run_id = path["executionId"]
+    form, source = await _at_the_door(lambda: _asked_download(request, run_id))
+    pages = api.log_pages(run_id, form, source=source)
+    disposition = content_disposition_header(
+        as_attachment=True, filename=f"{run_id}.{'log' if form == 'txt' else form}"
+    )
+    return StreamingHttpResponse(
+        _pieces(pages),
+        content_type=_MEDIA_TYPES[form],
+        headers={"Content-Disposition": disposition or "attachment", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _at_the_door(work: Callable[[], T]) -> T:
+    """`work` on the request's thread, which then lets go of its connection to the store."""
+    return await sync_to_async(partial(_and_let_go, work))()
+
+
+def _and_let_go(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    finally:
+        if not connection.in_atomic_block:
+            connection.close()
+
+
+def _admitted(request: HttpRequest, run_id: str, known: Collection[str]) -> tuple[int, Principal]:
+    principal = authenticate_stream(request, request.path)
+    refuse_unknown_parameters(request.GET, known)
+    api.get_execution(principal, run_id)
+    return streams.resume_point(request), principal
+
+
+def _admitted_to_overview(request: HttpRequest) -> tuple[Any, Principal]:
+    principal = authenticate_stream(request, request.path)
+    refuse_unknown_parameters(request.GET, {"token", "workspaceId"})
+    return visible_workspaces(principal, request.GET.get("workspaceId")), principal
+
+
+def _asked_download(request: HttpRequest, run_id: str) -> tuple[Any, str | None]:
+    principal = signed_in(request)
+    refuse_unknown_parameters(request.GET, {"format", "source"})
+    api.get_execution(principal, run_id)
+    form = request.GET.get("format", "txt")
+    if form not in _MEDIA_TYPES:
+        raise InvalidParameter("format must be txt or ndjson")
+    return form, text(request.GET, "source") or None
+
+
+def _streamed(
+    request: HttpRequest, frames: AsyncGenerator[bytes], principal: Principal, stream: str
+) -> HttpResponseBase:
+    return streams.sse_response(
+        request,
+        frames,
+        user_key=principal.key,
+        recheck=partial(recheck, principal),
+        stream=stream,
+    )
+
+
+async def _pieces(pages: Iterator[bytes]) -> AsyncGenerator[bytes]:
+    loop = asyncio.get_running_loop()
+    while piece := await loop.run_in_executor(_readers, _piece, pages):
+        yield piece
+
+
+def _piece(pages: Iterator[bytes]) -> bytes:
+    """About `_PIECE_BYTES`, nothing at the end."""
+    close_old_connections()
+    taken = bytearray()
+    try:
+        for page in pages:
+            taken += page
+            if len(taken) >= _PIECE_BYTES:
+                break
+    finally:
+        connection.close()
+    return bytes(taken)

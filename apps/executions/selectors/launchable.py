@@ -1,0 +1,61 @@
+"""What can be launched, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from apps.agents import api as agents
+from apps.agents.api import Agent
+from apps.executions.domain.routing import carries
+from apps.platform_settings.api import Backend, backends
+from apps.suites.api import list_suites
+
+_SUITE_KEYS: Final = ("id", "title", "repository", "description", "provider", "status")
+_PROFILE_KEYS: Final = ("fileName", "label", "description", "default")
+
+
+def launch_suites() -> list[dict[str, Any]]:
+    """Every launchable suite by title, with its profiles and the enabled backends."""
+    options = backend_options()
+    suites = [suite for suite in list_suites() if suite["launchable"]]
+    return [
+        {key: suite[key] for key in _SUITE_KEYS}
+        | {
+            "profiles": [{key: one[key] for key in _PROFILE_KEYS} for one in suite["profiles"]],
+            "backends": options,
+        }
+        for suite in sorted(suites, key=lambda suite: (suite["title"], suite["id"]))
+    ]
+
+
+def backend_options() -> list[dict[str, Any]]:
+    """The enabled backends in the order of the settings."""
+    online = agents.online_agents()
+    return [
+        {
+            "id": backend.backend_id,
+            "label": backend.label,
+            "kind": backend.kind,
+            "description": backend.description,
+            "default": backend.default,
+            "available": is_available(backend, online),
+        }
+        for backend in backends()
+        if backend.enabled
+    ]
+
+
+def is_available(backend: Backend, online: Iterable[Agent]) -> bool:
+    """An online supervisor serves it and said in its last heartbeat that the runtime answers.
+
+    Workers count for the kind `remote-agent` and runners for the others.
+    """
+    wanted = "worker" if backend.kind == "remote-agent" else "runner"
+    return any(
+        agent.kind == wanted
+        and agent.runtime_available
+        and backend.backend_id in agent.backends
+        and carries(backend.routing_tags, agent.labels)
+        for agent in online
+    )

@@ -1,0 +1,200 @@
+"""What follows for a run: starting, skipping, the verdict, the teardown, the final status."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from apps.executions import conf
+from apps.executions.domain.causes import cause_chain, in_words
+from apps.executions.domain.event_ids import RUN_SOURCE
+from apps.executions.domain.plan import Decision, Skip, decide
+from apps.executions.domain.reports import LogLine
+from apps.executions.domain.standings import QUEUED_AGAIN, places_of
+from apps.executions.domain.states import (
+    TERMINAL_STEP,
+    CancelReason,
+    ExecutionEvent,
+    ExecutionStatus,
+    RunReason,
+    StepReason,
+    StepStatus,
+    advance_execution,
+)
+from apps.executions.models import Step
+from apps.executions.services import moves
+from apps.executions.services.board import Board
+from apps.executions.services.measuring import run_finished
+
+TEARDOWN_WITHIN: Final = timedelta(seconds=60)
+STOPPED_WITHIN: Final = timedelta(seconds=30)
+
+
+def settle(board: Board) -> None:
+    """Obey what the plan decides; store the final status once nothing of the run is open."""
+    if board.is_planning:
+        _plan(board)
+    if not board.is_over and _is_drained(board):
+        _finish(board)
+
+
+def boot(board: Board) -> None:
+    """Admit a queued run: its time begins, its root steps are queued."""
+    _advance(board, ExecutionEvent.ADMITTED)
+    board.change_run(booted_at=board.now, deadline=board.now + conf.max_duration())
+    board.say_of_run("booting", f"admitted, {board.execution.total_steps} steps")
+    settle(board)
+
+
+def cancel_run(board: Board, reason: str) -> None:
+    """Cancel from `Queued` (at once) or `Booting`; raises IllegalTransition from elsewhere."""
+    _advance(board, ExecutionEvent.CANCEL_REQUESTED)
+    board.change_run(
+        cancel_reason=reason,
+        verdict="",
+        reason="",
+        reason_detail="",
+        deadline=board.now + STOPPED_WITHIN,
+    )
+    if board.execution.status == ExecutionStatus.CANCELING:
+        board.say_of_run("canceling", reason or "cancel requested", level="warn")
+    for at, status in enumerate(board.statuses):
+        if status in (StepStatus.PENDING, StepStatus.QUEUED):
+            moves.cancel(board, at)
+    _stop_open_jobs(board, CancelReason.CANCELED)
+    if board.execution.status == ExecutionStatus.CANCELED:
+        _store_end(board, reason or "canceled before it started")
+    else:
+        settle(board)
+
+
+def fail_run(board: Board, reason: RunReason, detail: str) -> None:
+    """A failure of the run as a whole: reason and `failing` at once, the end after the drain."""
+    board.change_run(
+        failing=True,
+        reason=reason,
+        reason_detail=detail,
+        verdict=ExecutionStatus.FAILED,
+        deadline=board.now + STOPPED_WITHIN,
+    )
+    for at, status in enumerate(board.statuses):
+        if status in (StepStatus.PENDING, StepStatus.QUEUED):
+            moves.skip(board, at, Skip(StepReason.RUN_FAILED))
+    late = reason is RunReason.RUN_TIMEOUT
+    _stop_open_jobs(board, CancelReason.TIMEOUT if late else CancelReason.CANCELED)
+    settle(board)
+
+
+def force_end(board: Board) -> None:
+    """The time for stopping is over: what is still open ends here; reports of it will be stale."""
+    for at in board.open_jobs():
+        moves.end_stopped(board, at)
+    settle(board)
+
+
+def _plan(board: Board) -> None:
+    decision = _decide(board)
+    while _obey(board, decision):
+        decision = _decide(board)
+    if decision.verdict is not None:
+        _give_verdict(board, healthy=decision.verdict)
+
+
+def _decide(board: Board) -> Decision:
+    return decide(
+        board.run.plan,
+        board.statuses,
+        max_parallel=conf.max_parallel_steps(),
+        again=set(places_of(board.letters, QUEUED_AGAIN)),
+        not_selected=set(board.not_selected),
+    )
+
+
+def _obey(board: Board, decision: Decision) -> bool:
+    """Returns whether a step that was started ended at once, so that there is more to decide."""
+    if decision.failing and not board.execution.failing:
+        board.change_run(failing=True)
+    board.load(skip.because for skip in decision.skip.values() if skip.because is not None)
+    for at in decision.cancel:
+        moves.cancel(board, at, "canceled with what it depends on")
+    for at, skip in decision.skip.items():
+        moves.skip(board, at, skip)
+    ended = [moves.start(board, at) for at in decision.start]
+    return any(ended)
+
+
+def _give_verdict(board: Board, *, healthy: bool) -> None:
+    verdict = ExecutionStatus.HEALTHY if healthy else ExecutionStatus.FAILED
+    board.change_run(verdict=verdict)
+    if not healthy:
+        board.change_run(reason=RunReason.STEP_FAILED, reason_detail=_first_failure(board))
+    if board.open_jobs():
+        board.change_run(deadline=board.now + TEARDOWN_WITHIN)
+        _stop_open_jobs(board, CancelReason.TEARDOWN)
+
+
+def _first_failure(board: Board) -> str:
+    nodes = board.run.plan.nodes
+    hard = [
+        at
+        for at, status in enumerate(board.statuses)
+        if status is StepStatus.FAILED and not nodes[at].continue_on_failure
+    ]
+    board.load(hard)
+    first: Step = min((board.row(at) for at in hard), key=lambda row: (row.finished_at, row.index))
+    chain = cause_chain(
+        first.step_id, reason=first.reason, exit_code=first.exit_code, cause=first.cause
+    )
+    return in_words(chain)
+
+
+def _stop_open_jobs(board: Board, why: CancelReason) -> None:
+    places = board.open_jobs()
+    board.load(places)
+    for at in places:
+        moves.ask_to_stop(board, at, why)
+
+
+def _is_drained(board: Board) -> bool:
+    execution = board.execution
+    if not execution.verdict and execution.status != ExecutionStatus.CANCELING:
+        return False
+    return not board.open_jobs() and all(status in TERMINAL_STEP for status in board.statuses)
+
+
+def _finish(board: Board) -> None:
+    execution = board.execution
+    if execution.status == ExecutionStatus.CANCELING:
+        _advance(board, ExecutionEvent.DRAINED)
+        _store_end(board, execution.cancel_reason or "canceled")
+    elif execution.verdict == ExecutionStatus.HEALTHY:
+        _advance(board, ExecutionEvent.STEPS_HEALTHY)
+        _store_end(board, _census(board))
+    else:
+        by_steps = execution.reason == RunReason.STEP_FAILED
+        _advance(board, ExecutionEvent.STEPS_FAILED if by_steps else ExecutionEvent.RUN_FAILED)
+        _store_end(board, execution.reason_detail or str(execution.reason))
+
+
+def _advance(board: Board, event: ExecutionEvent) -> None:
+    current = ExecutionStatus(board.execution.status)
+    board.change_run(status=advance_execution(current, event))
+
+
+def _store_end(board: Board, text: str) -> None:
+    execution = board.execution
+    board.change_run(finished_at=board.now, deadline=None, bound_agent_id="")
+    board.measure(run_finished(execution))
+    if execution.log_lines_dropped:
+        dropped = f"{execution.log_lines_dropped} lines of output were not kept"
+        board.print(RUN_SOURCE, [LogLine(board.now, "warn", "system", dropped)])
+    level = {ExecutionStatus.HEALTHY: "info", ExecutionStatus.CANCELED: "warn"}
+    status = ExecutionStatus(execution.status)
+    board.say_of_run(
+        status.lower(), text, level=level.get(status, "error"), reason=str(execution.reason)
+    )
+
+
+def _census(board: Board) -> str:
+    counts = {status: board.statuses.count(status) for status in StepStatus}
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)

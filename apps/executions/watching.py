@@ -1,0 +1,193 @@
+"""A run, live in a terminal: its log lines as they are stored, its steps below them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from apps.executions.selectors.detail import run_detail
+from apps.streams import api as streams
+from apps.system.api import ExitCode, printable
+
+POLL_S: Final = 0.25  # a nudge comes sooner; without one this is how late a line may be
+TERMINAL: Final = frozenset({"Healthy", "Failed", "Canceled"})
+_LINES_AT_ONCE: Final = 1000
+_STEPS_ONLY: Final = frozenset({"suite", "events", "artifacts"})
+_COLOURS: Final = ("cyan", "magenta", "blue", "green", "yellow", "bright_cyan", "bright_magenta")
+_MARKS: Final = {
+    "pending": ("·", "dim"),
+    "queued": ("◌", "dim"),
+    "running": ("●", "blue"),
+    "healthy": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "skipped": ("–", "yellow"),
+    "canceled": ("■", "yellow"),
+}
+_VERDICTS: Final = {"Healthy": ("✓", "green"), "Failed": ("✗", "red"), "Canceled": ("■", "yellow")}
+# what a board too small for all steps shows first
+_URGENCY: Final = ("running", "failed", "queued", "canceled", "pending", "skipped", "healthy")
+# reasons that blame the machinery, not the suite
+_INFRASTRUCTURE: Final = frozenset(
+    {"runtime_unavailable", "agent_unavailable", "agent_lost", "internal_error"}
+    | {"backend_unavailable", "secret_unresolved", "run_timeout"}
+)
+
+
+class LogReader:
+    """Reads a run's log on from where it stopped; sleeps until a nudge or POLL_S."""
+
+    def __init__(self, run_id: str, *, after: int = 0) -> None:
+        self.topic = f"execution-logs:{run_id}"
+        self.after = after
+        self._woken = threading.Event()
+        self._unsubscribe = streams.listen(self.topic, self._woken.set)
+
+    def close(self) -> None:
+        self._unsubscribe()
+
+    def batches(self) -> Iterator[list[dict[str, Any]]]:
+        """Every stored line after the last one read, about a thousand at once."""
+        while chunks := streams.read(self.topic, after=self.after, limit=_LINES_AT_ONCE):
+            yield [json.loads(record) for chunk in chunks for record in chunk.records]
+            self.after = chunks[-1].last
+
+    def wait(self, seconds: float = POLL_S) -> None:
+        self._woken.wait(seconds)
+        self._woken.clear()
+
+
+def watch(run_id: str, console: Console, *, stop: threading.Event | None = None) -> str:
+    """Print the run's lines until it is over (or `stop` is set); returns its last status.
+
+    On a terminal the steps stand below the lines, as many as half of it holds.
+    """
+    reader = LogReader(run_id)
+    colours: dict[str, str] = {}
+    try:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            while True:
+                detail = run_detail(run_id, _STEPS_ONLY)
+                width = _source_width(detail["steps"], console)
+                for lines in reader.batches():
+                    texts = [rendered(line, colours, width) for line in lines]
+                    console.print(Text("\n").join(texts), soft_wrap=True)
+                if console.is_terminal:
+                    live.update(_board(detail, rows=max(4, console.height // 2)), refresh=True)
+                if detail["status"] in TERMINAL or (stop is not None and stop.is_set()):
+                    return str(detail["status"])
+                reader.wait()
+    finally:
+        reader.close()
+
+
+def _source_width(steps: Sequence[Mapping[str, Any]], console: Console) -> int:
+    """Of the longest source, yet at most a quarter of the terminal."""
+    longest = max(len(source) for source in ["execution", *(step["id"] for step in steps)])
+    return min(longest, max(9, console.width // 4))
+
+
+def rendered(line: dict[str, Any], colours: dict[str, str], width: int = 14) -> Text:
+    """`MM:SS source  text`, `width` for the source; events are dim, warnings and errors marked."""
+    source = line["source"]
+    colour = colours.setdefault(source, _COLOURS[len(colours) % len(_COLOURS)])
+    style = {"error": "red", "warn": "yellow"}.get(line["level"], "")
+    if line["kind"] in ("", "system"):
+        style = f"{style} dim".strip()
+    text = Text(f"{line['timestamp']} ", style="dim")
+    text.append(f"{_shortened(source, width):<{width}} ", style=colour)
+    text.append(printable(line["text"]), style=style)
+    return text
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _board(detail: Mapping[str, Any], *, rows: int) -> Group:
+    steps = detail["steps"]
+    shown = sorted(steps, key=lambda step: _URGENCY.index(step["status"]))[:rows]
+    kept = {step["id"] for step in shown}
+    lines = [_board_row(step) for step in steps if step["id"] in kept]
+    if rest := len(steps) - len(shown):
+        lines.append(Text(f"   … and {rest} more: {_counts(steps)}", style="dim"))
+    head = Text(f"{detail['suiteTitle']} ", style="bold")
+    head.append(f"{detail['status']}  {detail['duration']}")
+    if position := detail.get("queuePosition"):
+        head.append(f"  number {position} in the queue", style="dim")
+    return Group(Text(), *(_one_line(line) for line in [head, *lines]))
+
+
+def _board_row(step: Mapping[str, Any]) -> Text:
+    mark, style = _MARKS[step["status"]]
+    row = Text(f" {mark} ", style=style)
+    row.append(f"{step['id']:<20} ", style="bold")
+    row.append(step["status"], style=style)
+    if step["attempt"] > 1:
+        row.append(f"  attempt {step['attempt']}", style="yellow")
+    if step["status"] == "pending" and step["waitingOn"]:
+        row.append(f"  waits for {', '.join(step['waitingOn'])}", style="dim")
+    return row
+
+
+def _one_line(text: Text) -> Text:
+    """A row that a narrow terminal cuts instead of wrapping it."""
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _counts(steps: Sequence[Mapping[str, Any]]) -> str:
+    counted = Counter(step["status"] for step in steps)
+    return ", ".join(f"{counted[status]} {status}" for status in _URGENCY if counted[status])
+
+
+def exit_code(detail: Mapping[str, Any]) -> ExitCode:
+    """The end of a watched run as an exit code."""
+    if detail["status"] == "Failed":
+        reasons = {detail.get("reason")} | {
+            step.get("reason") for step in detail["steps"] if step["status"] == "failed"
+        }
+        return ExitCode.RUN_ERROR if reasons & _INFRASTRUCTURE else ExitCode.RUN_FAILED
+    ends = {"Healthy": ExitCode.OK, "Canceled": ExitCode.RUN_CANCELED}
+    return ends.get(detail["status"], ExitCode.STILL_RUNNING)
+
+
+def print_verdict(detail: Mapping[str, Any], console: Console) -> None:
+    """The steps with their reasons, failures first, then one line with the verdict."""
+    order = {"failed": 0, "canceled": 1, "skipped": 2}
+    width = _source_width(detail["steps"], console)
+    for step in sorted(detail["steps"], key=lambda step: order.get(step["status"], 3)):
+        console.print(_verdict_row(step, width), soft_wrap=True)
+    mark, style = _VERDICTS.get(detail["status"], ("●", "yellow"))
+    verdict = Text(f"{mark} {detail['suiteTitle']}: {detail['status']}", style=f"bold {style}")
+    verdict.append(f" after {detail['duration']}", style="dim")
+    for key in ("reason", "reasonDetail", "cancelReason"):
+        if said := detail.get(key):
+            verdict.append(f"  {printable(said)}")
+    console.print(verdict, soft_wrap=True)
+
+
+def _verdict_row(step: Mapping[str, Any], width: int) -> Text:
+    mark, style = _MARKS[step["status"]]
+    row = Text(f" {mark} ", style=style)
+    row.append(f"{_shortened(step['id'], width):<{width}} ", style="bold")
+    row.append(f"{step['status']:<9}", style=style)
+    row.append(f"{step.get('duration', ''):>5}")
+    if step["attempt"] > 1:
+        row.append(f"  attempt {step['attempt']}", style="yellow")
+    if reason := step.get("reason"):
+        row.append(f"  {reason}", style="yellow")
+        row.append(f"  {printable(_because(step))}".rstrip(), style="dim")
+    return row
+
+
+def _because(step: Mapping[str, Any]) -> str:
+    """What the step says of its end, else the step that it goes back to in the end."""
+    roots = [f"{cause['stepId']}: {cause['reason']}" for cause in step.get("cause", ())]
+    return str(step.get("detail") or "".join(roots[-1:]))

@@ -1,0 +1,23 @@
+"""Platform settings: which backends there are. Depends on system."""
+
+from __future__ import annotations
+
+from apps.platform_settings.domain.backends import (
+    Backend,
+    BackendUnavailable,
+    BackendUnknown,
+    Kind,
+    Mode,
+)
+from apps.platform_settings.selectors import backends, mode, select_backend
+
+__all__ = [
+    "Backend",
+    "BackendUnavailable",
+    "BackendUnknown",
+    "Kind",
+    "Mode",
+    "backends",
+    "mode",
+    "select_backend",
+]

@@ -1,0 +1,102 @@
+"""Backends, and which of them runs a launch (the contract, sections 4 and 11.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from kernel.errors import PlatformError
+
+Kind = Literal["local", "kubernetes", "remote-agent"]
+Mode = Literal["local", "remote", "hybrid"]
+
+AUTO: Final = ("", "auto")
+KIND_OF_TYPE: Final[dict[str, Kind]] = {
+    "local": "local",
+    "remote-docker": "local",
+    "kubernetes": "kubernetes",
+    "remote-agent": "remote-agent",
+}
+_AUTOMATIC: Final[dict[Mode, frozenset[Kind]]] = {
+    "local": frozenset({"local"}),
+    "remote": frozenset({"kubernetes", "remote-agent"}),
+    "hybrid": frozenset({"local", "kubernetes", "remote-agent"}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """Where steps run: an entry of `agents` in the platform settings, without its secrets."""
+
+    backend_id: str
+    label: str
+    type: str = "local"
+    description: str = ""
+    enabled: bool = True
+    default: bool = False
+    routing_tags: tuple[str, ...] = ()
+    docker_socket: str = ""
+    host_url: str = ""
+    kubeconfig_path: str = ""
+    target_namespace: str = "default"
+
+    @property
+    def kind(self) -> Kind:
+        """What the wire calls it; a remote Docker host is `local`: our runner drives it."""
+        return KIND_OF_TYPE[self.type]
+
+
+BUILT_IN: Final = Backend(backend_id="local-docker", label="Local Docker", default=True)
+
+
+def not_isolated(backend: Backend) -> Backend:
+    """The backend as it shows where `local` means child processes: its label says so."""
+    if backend.type != "local":
+        return backend
+    name = "Local processes" if backend is BUILT_IN else backend.label
+    return replace(backend, label=f"{name} (not isolated)")
+
+
+class BackendUnknown(PlatformError):
+    """No enabled backend has the requested id."""
+
+    code = "backend_unknown"
+
+
+class BackendUnavailable(PlatformError):
+    """No supervisor that is online, with a runtime that answers, serves the backend."""
+
+    code = "backend_unavailable"
+
+
+def choose(
+    backends: Sequence[Backend], requested: str, *, mode: Mode, available: Callable[[Backend], bool]
+) -> Backend:
+    """Pick the requested backend, whatever the mode.
+
+    For `""` and `"auto"`: the default when it is available, else the first available one that the
+    mode allows. Raises BackendUnknown, BackendUnavailable.
+    """
+    if requested not in AUTO:
+        return _explicit(backends, requested, available)
+    preferred = [backend for backend in backends if backend.default]
+    allowed = [backend for backend in backends if backend.kind in _AUTOMATIC[mode]]
+    for backend in preferred + allowed:
+        if available(backend):
+            return backend
+    raise BackendUnavailable("no backend is available: none has an online supervisor and runtime")
+
+
+def _explicit(
+    backends: Sequence[Backend], requested: str, available: Callable[[Backend], bool]
+) -> Backend:
+    for backend in backends:
+        if backend.backend_id == requested:
+            if not available(backend):
+                raise BackendUnavailable(
+                    f"backend {requested!r} is not available: no online supervisor and runtime"
+                )
+            return backend
+    known = ", ".join(backend.backend_id for backend in backends)
+    raise BackendUnknown(f"there is no enabled backend {requested[:128]!r}; known: {known}")

@@ -1,0 +1,193 @@
+"""configuration.yaml: the parts `mode` and `agents` of the platform settings, checked.
+
+Of the other parts only the names are known here. The secrets of an agent are not even read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, cast, get_args
+
+from apps.platform_settings.domain.backends import BUILT_IN, KIND_OF_TYPE, Backend, Mode
+from apps.platform_settings.domain.fields import Fields
+from kernel.errors import FieldError
+from kernel.ids import is_identifier
+from kernel.reading import Unreadable
+from kernel.reading.yaml import Node, read_yaml
+
+_TOP_KEYS: Final = frozenset(
+    [
+        "mode",
+        "description",
+        "agents",
+        "registries",
+        "secrets",
+        "notifications",
+        "updatedAt",
+        "fileInSync",
+    ]
+)
+_AGENT_KEYS: Final = frozenset(
+    [
+        "agentId",
+        "name",
+        "type",
+        "description",
+        "enabled",
+        "default",
+        "routingTags",
+        "dockerSocket",
+        "hostUrl",
+        "tlsCert",
+        "tlsKey",
+        "kubeconfigPath",
+        "targetNamespace",
+        "serviceAccountToken",
+        "status",
+        "registeredAt",
+        "lastHeartbeatAt",
+        "runtimeCapabilities",
+    ]
+)
+_TYPE_ALIASES: Final = {
+    "": "local",
+    "docker": "local",
+    "k8s": "kubernetes",
+    "remote": "remote-agent",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The settings; `agents` is empty when the file names none."""
+
+    mode: Mode = "local"
+    agents: tuple[Backend, ...] = ()
+
+    @property
+    def backends(self) -> tuple[Backend, ...]:
+        """The usable ones, in the file's order: what is enabled, else the built-in one."""
+        return tuple(agent for agent in self.agents if agent.enabled) or (BUILT_IN,)
+
+
+class SettingsInvalid(ValueError):
+    """The file breaks rules. The message is the first fault: `configuration.yaml:3:5: …`."""
+
+    def __init__(self, faults: list[FieldError]) -> None:
+        first = faults[0]
+        place = [str(part) for part in (first.file, first.line, first.column) if part]
+        super().__init__(f"{':'.join(place)}: {first.detail}")
+        self.faults = tuple(faults)
+
+
+def read_document(text: str, *, file: str, variables: Mapping[str, str]) -> Document:
+    """Read and check a file's text; `variables` are the PARTITA_CONFIG_… of the environment.
+
+    Raises SettingsInvalid with every fault.
+    """
+    fields = Fields(file, variables)
+    try:
+        document = _document(fields, read_yaml(text))
+    except Unreadable as error:
+        raise SettingsInvalid([_unreadable(file, error)]) from None
+    if fields.faults:
+        raise SettingsInvalid(fields.faults)
+    return document
+
+
+def _document(fields: Fields, root: Node) -> Document:
+    if root.is_null or not fields.known_keys(root, "", _TOP_KEYS):
+        return Document()
+    agents = tuple(_agents(fields, root))
+    if listed := root.get("agents"):
+        _check_together(fields, listed, agents)
+    return Document(mode=_mode(fields, root), agents=agents)
+
+
+def _mode(fields: Fields, root: Node) -> Mode:
+    mode = fields.text(root, "", "mode") or "local"
+    if mode not in get_args(Mode):
+        fields.refuse(
+            root.get("mode") or root,
+            "/mode",
+            "invalid_value",
+            "mode must be local, remote or hybrid",
+        )
+    return cast("Mode", mode)
+
+
+def _agents(fields: Fields, root: Node) -> Iterator[Backend]:
+    seen: set[str] = set()
+    for node, pointer in fields.entries(root, "", "agents"):
+        if not fields.known_keys(node, pointer, _AGENT_KEYS):
+            continue
+        agent = _agent(fields, node, pointer)
+        if agent.backend_id in seen:
+            fields.refuse(node, f"{pointer}/agentId", "duplicate", "agentId is used twice")
+        seen.add(agent.backend_id)
+        yield agent
+
+
+def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
+    def text(key: str) -> str:
+        return fields.text(node, pointer, key)
+
+    return Backend(
+        backend_id=_agent_id(fields, node, pointer),
+        label=_required(fields, node, pointer, "name"),
+        type=_type(fields, node, pointer),
+        description=text("description"),
+        enabled=fields.flag(node, pointer, "enabled", default=True),
+        default=fields.flag(node, pointer, "default", default=False),
+        routing_tags=fields.texts(node, pointer, "routingTags"),
+        docker_socket=text("dockerSocket"),
+        host_url=text("hostUrl"),
+        kubeconfig_path=text("kubeconfigPath"),
+        target_namespace=text("targetNamespace") or "default",
+    )
+
+
+def _agent_id(fields: Fields, node: Node, pointer: str) -> str:
+    agent_id = _required(fields, node, pointer, "agentId")
+    if agent_id and not is_identifier(agent_id):
+        detail = "agentId may have letters, digits, dots, dashes and underscores, 128 at most"
+        fields.refuse(node.get("agentId") or node, f"{pointer}/agentId", "invalid_value", detail)
+    return agent_id
+
+
+def _type(fields: Fields, node: Node, pointer: str) -> str:
+    """Canonical; an empty one is `local`, a missing one a fault."""
+    place = node.get("type")
+    text = fields.text(node, pointer, "type")
+    kind = _TYPE_ALIASES.get(text, text)
+    if place is None:
+        fields.refuse(node, f"{pointer}/type", "required", "type is required")
+    elif kind not in KIND_OF_TYPE:
+        detail = f"type must be one of {', '.join(KIND_OF_TYPE)}"
+        fields.refuse(place, f"{pointer}/type", "invalid_value", detail)
+    elif kind == "remote-docker":
+        _required(fields, node, pointer, "hostUrl")
+    return kind
+
+
+def _required(fields: Fields, node: Node, pointer: str, key: str) -> str:
+    text = fields.text(node, pointer, key)
+    if not text:
+        fields.refuse(node.get(key) or node, f"{pointer}/{key}", "required", f"{key} is required")
+    return text
+
+
+def _check_together(fields: Fields, listed: Node, agents: tuple[Backend, ...]) -> None:
+    enabled = [agent for agent in agents if agent.enabled]
+    if agents and not enabled:
+        fields.refuse(listed, "/agents", "invalid_value", "at least one agent must be enabled")
+    if sum(agent.default for agent in enabled) > 1:
+        detail = "only one enabled agent may be the default"
+        fields.refuse(listed, "/agents", "duplicate", detail)
+
+
+def _unreadable(file: str, error: Unreadable) -> FieldError:
+    return FieldError(
+        code="invalid_value", detail=error.reason, file=file, line=error.line, column=error.column
+    )

@@ -1,0 +1,96 @@
+"""Typed values of a YAML document; what does not fit is collected with its place.
+
+No message repeats a value of the file: any of them may be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from kernel.errors import FieldError
+from kernel.reading.yaml import Node
+
+_VARIABLE: Final = re.compile(r"\$\{(PARTITA_CONFIG_[A-Za-z0-9_]+)\}")
+
+
+class Fields:
+    """Reads the keys of mappings. `faults` grows; a value at fault reads as its default.
+
+    A text `${PARTITA_CONFIG_X}` stands for that one of `variables`.
+    """
+
+    def __init__(self, file: str, variables: Mapping[str, str]) -> None:
+        self._file = file
+        self._variables = variables
+        self.faults: list[FieldError] = []
+
+    def refuse(self, node: Node, pointer: str, code: str, detail: str) -> None:
+        self.faults.append(
+            FieldError(
+                pointer=pointer,
+                code=code,
+                detail=detail,
+                file=self._file,
+                line=node.line,
+                column=node.column,
+            )
+        )
+
+    def known_keys(self, mapping: Node, pointer: str, known: Collection[str]) -> bool:
+        """Refuse what is no mapping and keys that are not `known`; whether it is a mapping."""
+        if mapping.pairs is None:
+            self.refuse(mapping, pointer, "wrong_type", f"{_name(pointer)} must be a mapping")
+            return False
+        for key, _value in mapping.pairs:
+            if key.text not in known:
+                self.refuse(key, f"{pointer}/{key.text}", "unknown_field", "is not a known key")
+        return True
+
+    def entries(self, mapping: Node, pointer: str, key: str) -> Iterator[tuple[Node, str]]:
+        """Each entry of a list with its pointer."""
+        node, pointer = mapping.get(key), f"{pointer}/{key}"
+        if node is None or node.is_null:
+            return
+        if node.items is None:
+            self.refuse(node, pointer, "wrong_type", f"{key} must be a list")
+            return
+        for index, entry in enumerate(node.items):
+            yield entry, f"{pointer}/{index}"
+
+    def text(self, mapping: Node, pointer: str, key: str) -> str:
+        """Trimmed; empty when unset."""
+        node = mapping.get(key)
+        return "" if node is None else self._text(node, f"{pointer}/{key}")
+
+    def texts(self, mapping: Node, pointer: str, key: str) -> tuple[str, ...]:
+        """The list without its blank entries."""
+        entries = self.entries(mapping, pointer, key)
+        return tuple(text for entry, at in entries if (text := self._text(entry, at)))
+
+    def flag(self, mapping: Node, pointer: str, key: str, *, default: bool) -> bool:
+        node = mapping.get(key)
+        if node is None or node.is_null:
+            return default
+        if node.text is None or not isinstance(value := node.scalar(), bool):
+            self.refuse(node, f"{pointer}/{key}", "wrong_type", f"{key} must be true or false")
+            return default
+        return value
+
+    def _text(self, node: Node, pointer: str) -> str:
+        value = None if node.text is None else node.scalar()
+        if node.text is not None and value is None:
+            return ""
+        if not isinstance(value, str):
+            self.refuse(node, pointer, "wrong_type", f"{_name(pointer)} must be a text")
+            return ""
+        if (named := _VARIABLE.fullmatch(value.strip())) is None:
+            return value.strip()
+        if named[1] not in self._variables:
+            self.refuse(node, pointer, "invalid_value", f"{named[1]} is not in the environment")
+        return self._variables.get(named[1], "").strip()
+
+
+def _name(pointer: str) -> str:
+    return pointer.rpartition("/")[2] or "the document"

@@ -1,0 +1,67 @@
+"""Which profile a launch uses, merged with what it extends (the contract, section 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from apps.suites import api as suites
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchProfile:
+    """A profile chain merged for a run; `file_name` is "" when the suite has no profile.
+
+    `env` and `services` (step id or name to env) hold source texts, without unset keys;
+    `observability` has `logs`, `traces` and `metrics`.
+    """
+
+    file_name: str
+    label: str
+    env: Mapping[str, str]
+    services: Mapping[str, Mapping[str, str]]
+    secret_refs: tuple[suites.SecretRef, ...]
+    observability: Mapping[str, bool]
+    modules: tuple[str, ...]
+
+
+def select_profile(suite_id: str, requested: str = "") -> LaunchProfile:
+    """The profile asked for (file name or id, launchable or not), else the default, else none.
+
+    Where several are flagged default the first counts, where none is the first launchable one.
+    Raises SuiteNotFound, ProfileNotInSuite, ProfileInvalid for a broken file or chain.
+    """
+    profiles = suites.profiles_of_suite(suite_id)
+    if requested:
+        profile = suites.find_profile(profiles, requested)
+        if profile is None:
+            raise suites.ProfileNotInSuite(f"suite {suite_id} has no profile {requested[:200]!r}")
+        return _merged(profiles, profile)
+    default = suites.default_profile(profiles)
+    if default is None:
+        return NO_PROFILE
+    return _merged(profiles, default)
+
+
+def _merged(profiles: tuple[suites.Profile, ...], profile: suites.Profile) -> LaunchProfile:
+    merged = suites.merge_chain(profiles, profile)
+    return LaunchProfile(
+        file_name=profile.file_name,
+        label=profile.label,
+        env=merged.env,
+        services=merged.services,
+        secret_refs=merged.secret_refs,
+        observability=merged.observability,
+        modules=merged.modules,
+    )
+
+
+NO_PROFILE = LaunchProfile(
+    file_name="",
+    label="",
+    env={},
+    services={},
+    secret_refs=(),
+    observability={"logs": True, "traces": True, "metrics": True},
+    modules=(),
+)

@@ -1,0 +1,50 @@
+"""Streams: append-only topics in the store, units of work, nudges, and SSE over one hub.
+
+Knows nothing of what the records mean; must not import any app but `system`.
+"""
+
+from __future__ import annotations
+
+from apps.streams.domain.chunks import Batch, Chunk
+from apps.streams.selectors import iterate, last_ids, read, tail
+from apps.streams.services.following import follow, snapshot_stream
+from apps.streams.services.nudges import listen, nudge
+from apps.streams.services.responses import TooManyStreams, resume_point, sse_response
+from apps.streams.services.topics import (
+    TopicNotOpen,
+    append,
+    close_topic,
+    delete_topics,
+    open_topics,
+)
+from apps.streams.services.unit_of_work import (
+    DatastoreUnavailable,
+    LostRace,
+    release_stale_connection,
+    unit_of_work,
+)
+
+__all__ = [
+    "Batch",
+    "Chunk",
+    "DatastoreUnavailable",
+    "LostRace",
+    "TooManyStreams",
+    "TopicNotOpen",
+    "append",
+    "close_topic",
+    "delete_topics",
+    "follow",
+    "iterate",
+    "last_ids",
+    "listen",
+    "nudge",
+    "open_topics",
+    "read",
+    "release_stale_connection",
+    "resume_point",
+    "snapshot_stream",
+    "sse_response",
+    "tail",
+    "unit_of_work",
+]

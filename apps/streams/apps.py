@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class StreamsConfig(AppConfig):
+    name = "apps.streams"
+    label = "streams"
+
+    def ready(self) -> None:
+        from apps.streams.services.lifespan import StreamsPart
+        from apps.system.api import lifespan_parts
+
+        lifespan_parts.register("streams")(StreamsPart())

@@ -1,0 +1,18 @@
+"""What streams read of the settings."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+
+def redis_url() -> str:
+    """Empty without Redis: nudges then stay in this process."""
+    return settings.REDIS_URL
+
+
+def nudge_channel() -> str:
+    return f"{settings.REDIS_PREFIX}:nudges"
+
+
+def streams_per_user() -> int:
+    return settings.STREAM_MAX_PER_USER

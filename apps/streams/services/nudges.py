@@ -1,0 +1,96 @@
+"""Nudges: "look again". They only save waiting; a lost one costs latency, never a record."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+
+from django.db import connection, transaction
+
+from apps.streams import conf
+from apps.streams.services.redis_nudges import RedisNudges
+
+Callback = Callable[[], None]
+
+
+class Switchboard:
+    """Who listens to which name in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: dict[str, dict[object, Callback]] = defaultdict(dict)
+
+    def listen(self, name: str, callback: Callback) -> Callable[[], None]:
+        key = object()
+        with self._lock:
+            self._listeners[name][key] = callback
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._listeners[name].pop(key, None)
+                if not self._listeners[name]:
+                    del self._listeners[name]
+
+        return unsubscribe
+
+    def wake(self, name: str) -> None:
+        with self._lock:
+            callbacks = tuple(self._listeners.get(name, {}).values())
+        for callback in callbacks:
+            callback()
+
+    def wake_all(self) -> None:
+        with self._lock:
+            names = tuple(self._listeners)
+        for name in names:
+            self.wake(name)
+
+
+_switchboard = Switchboard()
+
+
+def nudge(name: str) -> None:
+    """Wake every listener of `name` once the current transaction commits; at once outside one.
+
+    In this process, and in the others when there is a Redis. Outside a transaction the store is
+    not touched, so it may be called on an event loop.
+    """
+    if connection.in_atomic_block or getattr(connection, "in_atomic_block_mongo", False):
+        transaction.on_commit(functools.partial(_publish, name), robust=True)
+    else:
+        _publish(name)
+
+
+def listen(name: str, callback: Callback) -> Callable[[], None]:
+    """Call `callback` at every nudge of `name` until the returned function is called.
+
+    The callback runs on any thread, also inside the one that committed: it must be quick, must
+    not raise and must not touch the store. An event's `set`, a loop's `call_soon_threadsafe`.
+    A nudge may be lost, or come twice: look into the store now and then without one as well.
+    """
+    if others := _other_processes():
+        others.subscribe()
+    return _switchboard.listen(name, callback)
+
+
+def _publish(name: str) -> None:
+    _switchboard.wake(name)
+    if others := _other_processes():
+        others.tell(name)
+
+
+@functools.cache
+def _other_processes() -> RedisNudges | None:
+    if not conf.redis_url():
+        return None
+    others = RedisNudges(
+        conf.redis_url(),
+        conf.nudge_channel(),
+        hear=_switchboard.wake,
+        hear_all=_switchboard.wake_all,
+    )
+    atexit.register(others.close)
+    return others

@@ -1,0 +1,172 @@
+"""One use case, one transaction: the only way in which this project writes.
+
+    @unit_of_work
+    def cancel(...): ...
+
+The store never holds row locks for us; a lost race repeats the whole use case.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Final, Generic, ParamSpec, TypeVar
+
+from django.db import Error, InterfaceError, OperationalError, connection, transaction
+
+from kernel.errors import PlatformError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PATIENCE_S: Final = 2.0
+_CONFLICTS: Final = {"40001", "40P01"}  # serialization failure, deadlock (PostgreSQL)
+_DISCONNECTS: Final = {"57P01", "57P02", "57P03", "08000", "08003", "08006", None}
+
+
+class LostRace(Exception):
+    """A compare-and-set found another version: raised inside a use case to have it repeated."""
+
+
+class DatastoreUnavailable(PlatformError):
+    """The store did not take the use case for 2 s, or cannot be reached."""
+
+    code = "datastore_unavailable"
+
+
+class _Thread(threading.local):
+    inside = False  # of a unit of work
+
+
+_thread = _Thread()
+
+
+def unit_of_work(use_case: Callable[P, R]) -> Callable[P, R]:
+    """Run `use_case` in one transaction, again when it lost a race or the store says so.
+
+    A unit of work inside another joins it: no savepoint, and the outermost repeats. What is
+    repeated is the whole function: it must not touch anything but the store, nor change its
+    arguments. Raises DatastoreUnavailable when 2 s of repeating did not help, and whatever
+    `use_case` raises (then nothing is stored).
+    """
+
+    @functools.wraps(use_case)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if _thread.inside:
+            return use_case(*args, **kwargs)
+        return _until_settled(lambda: use_case(*args, **kwargs))
+
+    return run
+
+
+def _until_settled(work: Callable[[], R]) -> R:
+    for pause_s in _pauses():
+        attempt = _Attempt(work)
+        try:
+            return attempt.run()
+        except _repeated_errors() as error:
+            if not attempt.may_repeat(error):
+                raise
+            if pause_s is None:
+                raise DatastoreUnavailable(_detail(error)) from error
+            time.sleep(pause_s)
+    raise AssertionError("the last pause is None")
+
+
+def _detail(error: Exception) -> str:
+    if isinstance(error, LostRace):
+        return "the datastore is busy: other changes kept coming first; try again"
+    return "the datastore does not answer or is busy; try again"
+
+
+def _pauses() -> Iterator[float | None]:
+    """Growing, jittered pauses; None once the patience is used up."""
+    deadline = time.monotonic() + PATIENCE_S
+    ceiling_s = 0.004
+    while time.monotonic() < deadline:
+        yield random.uniform(0.001, ceiling_s)  # noqa: S311 - jitter
+        ceiling_s = min(0.15, ceiling_s * 2)
+    yield None
+
+
+class _Attempt(Generic[R]):
+    """One try; knows whether a failure fell into the commit, whose outcome is then unknown."""
+
+    def __init__(self, work: Callable[[], R]) -> None:
+        self._work = work
+        self._committing = False
+
+    def run(self) -> R:
+        _drop_broken_connection()
+        _thread.inside = True
+        try:
+            with _atomic():
+                result = self._work()
+                self._committing = True
+            return result
+        finally:
+            _thread.inside = False
+
+    def may_repeat(self, error: Exception) -> bool:
+        """Raises DatastoreUnavailable for a store that is away while it commits."""
+        if isinstance(error, LostRace) or _is_conflict(error):
+            return True
+        if not isinstance(error, (OperationalError, InterfaceError)):
+            return False
+        if self._committing or not _is_disconnect(error):
+            raise DatastoreUnavailable(_detail(error)) from error
+        return True
+
+
+def _drop_broken_connection() -> None:
+    """A connection found dead fails the first statement; the use case is then tried on another.
+
+    To ask each time whether it lives would cost a round trip and its return to the pool.
+    """
+    if connection.errors_occurred and not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
+
+
+def release_stale_connection() -> None:
+    """Before reading on a thread of our own, or a restart of the store is never noticed.
+
+    SQLite has no server that could go away, and to open its file anew costs more than a reading.
+    """
+    if connection.vendor != "sqlite" and not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
+
+
+def _atomic() -> AbstractContextManager[None]:
+    if connection.vendor == "mongodb":
+        from django_mongodb_backend.transaction import atomic  # the driver may not be installed
+
+        mongo: AbstractContextManager[None] = atomic()
+        return mongo
+    return transaction.atomic()
+
+
+def _repeated_errors() -> tuple[type[Exception], ...]:
+    if connection.vendor == "mongodb":
+        from pymongo.errors import PyMongoError  # its commit raises errors that nobody translates
+
+        return (LostRace, Error, PyMongoError)
+    return (LostRace, Error)
+
+
+def _is_conflict(error: Exception) -> bool:
+    cause = error.__cause__ or error
+    if getattr(cause, "sqlstate", None) in _CONFLICTS:
+        return True
+    if hasattr(cause, "has_error_label"):
+        return bool(cause.has_error_label("TransientTransactionError"))
+    return "database is locked" in str(error) or "database table is locked" in str(error)
+
+
+def _is_disconnect(error: Exception) -> bool:
+    return connection.vendor == "postgresql" and (
+        getattr(error.__cause__, "sqlstate", None) in _DISCONNECTS
+    )

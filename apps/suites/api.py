@@ -1,0 +1,50 @@
+"""Suites: packages of the workspace, their definitions and topologies.
+
+Knows nothing of executions; everything here reads.
+"""
+
+from __future__ import annotations
+
+from apps.suites.domain.profiles import (
+    MergedProfile,
+    Profile,
+    ProfileInvalid,
+    SecretRef,
+    default_profile,
+    find_profile,
+    merge_chain,
+    read_profile,
+)
+from apps.suites.selectors import (
+    PackageInvalid,
+    ProfileNotInSuite,
+    ResolvedSuite,
+    SuiteNotFound,
+    TopologyInvalid,
+    find_suite,
+    get_definition,
+    list_suites,
+    profiles_of_suite,
+    resolve,
+)
+
+__all__ = [
+    "MergedProfile",
+    "PackageInvalid",
+    "Profile",
+    "ProfileInvalid",
+    "ProfileNotInSuite",
+    "ResolvedSuite",
+    "SecretRef",
+    "SuiteNotFound",
+    "TopologyInvalid",
+    "default_profile",
+    "find_profile",
+    "find_suite",
+    "get_definition",
+    "list_suites",
+    "merge_chain",
+    "profiles_of_suite",
+    "read_profile",
+    "resolve",
+]

@@ -1,0 +1,26 @@
+"""What the installation decides about suites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+
+def suites_dir() -> Path:
+    return Path(settings.SUITES_DIR)
+
+
+def evaluation_rules(files: Iterable[str]) -> dict[str, Any]:
+    """The limits and defaults of section 7.3 for the evaluator, with the package's file paths."""
+    return {
+        "maxNodes": settings.SUITE_MAX_NODES,
+        "maxTimeoutMs": round(settings.STEP_MAX_TIMEOUT_S * 1000),
+        "defaultTimeoutMs": round(settings.STEP_DEFAULT_TIMEOUT_S * 1000),
+        "maxMemory": settings.STEP_MAX_MEMORY,
+        "maxCpu": settings.STEP_MAX_CPU,
+        "defaultImages": dict(settings.STEP_DEFAULT_IMAGES),
+        "files": sorted(files),
+    }

@@ -1,0 +1,205 @@
+"""A suite as the API shows it: the Definition of the contract, section 9."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apps.suites.domain import contents
+from apps.suites.domain.metadata import PROVIDER, Metadata, metadata_of
+from apps.suites.domain.package import TOPOLOGY_FILE, Package, Warned, content_digest
+from apps.suites.domain.problems import TopologyProblem
+from apps.suites.domain.profiles import Profile, default_profile, profiles_of
+
+LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
+_POINTS: Final = 20
+_MODULE: Final = re.compile(r"^@[^/]+/([^/]+)\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """A package with everything read of it that needs no evaluation."""
+
+    package: Package
+    digest: str
+    metadata: Metadata
+    profiles: tuple[Profile, ...]
+
+    @property
+    def suite_id(self) -> str:
+        return self.package.suite_id
+
+    @property
+    def package_problem(self) -> TopologyProblem | None:
+        """The package rule that is broken; then nothing is evaluated."""
+        if self.package.problem:
+            file = self.package.problem_file or None
+            return TopologyProblem("package_invalid", self.package.problem, file=file)
+        if self.metadata.problem:
+            return TopologyProblem(
+                "package_invalid",
+                self.metadata.problem,
+                file=self.metadata.problem_file,
+                line=self.metadata.problem_line,
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What became of suite.star under one profile's env: a topology or the problem."""
+
+    topology: tuple[Mapping[str, Any], ...] = ()
+    problem: TopologyProblem | None = None
+    loads: tuple[str, ...] = ()
+    printed: tuple[str, ...] = ()
+
+
+def suite_of(package: Package) -> Suite:
+    profiles = profiles_of(package)
+    return Suite(
+        package=package,
+        digest=content_digest(package.files),
+        metadata=metadata_of(package, profiles),
+        profiles=profiles,
+    )
+
+
+def definition_of(suite: Suite, evaluation: Evaluation | None) -> dict[str, Any]:
+    """The whole Definition.
+
+    Without an evaluation (it is still running) neither `topology` nor `topologyError` is there,
+    and a warning `evaluating` says so.
+    """
+    known = evaluation or Evaluation()
+    resolves = evaluation is not None and evaluation.problem is None
+    launchable_profiles = [profile for profile in suite.profiles if profile.launchable]
+    return {
+        **_identity(suite, known),
+        "status": "Invalid" if suite.package_problem else "Installed",
+        "score": _score(suite, resolves=resolves),
+        **_commands(suite.metadata),
+        "suiteStar": suite.package.text(TOPOLOGY_FILE),
+        "profiles": _profiles(suite),
+        "folders": contents.folders(suite.package.files),
+        "sourceFiles": contents.source_files(suite.package.files),
+        **_outcome(evaluation),
+        "contracts": list(dict.fromkeys(known.loads)),
+        "apiSurfaces": [],
+        "launchable": resolves and bool(launchable_profiles or not suite.profiles),
+        "contentDigest": suite.digest,
+        "warnings": [each.as_dict() for each in _warnings(suite, evaluation)],
+    }
+
+
+def summary_of(definition: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in definition.items() if key not in LEFT_OUT_OF_SUMMARY}
+
+
+def without_contents(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """As lists show it: `sourceFiles` without their text."""
+    files = [
+        {key: value for key, value in file.items() if key != "content"}
+        for file in definition["sourceFiles"]
+    ]
+    return {**definition, "sourceFiles": files}
+
+
+def _identity(suite: Suite, known: Evaluation) -> dict[str, Any]:
+    metadata = suite.metadata
+    return {
+        "id": suite.suite_id,
+        "title": metadata.title,
+        "repository": metadata.repository,
+        "owner": metadata.owner,
+        "provider": PROVIDER,
+        "version": metadata.version,
+        **({"labels": dict(metadata.labels)} if metadata.labels else {}),
+        "tags": list(metadata.tags),
+        "description": metadata.description,
+        "modules": _modules(suite.profiles, known.loads),
+    }
+
+
+def _modules(profiles: Sequence[Profile], loads: Sequence[str]) -> list[str]:
+    loaded = {match[1] for label in loads if (match := _MODULE.match(label))}
+    return sorted(loaded | {module for profile in profiles for module in profile.modules})
+
+
+def _score(suite: Suite, *, resolves: bool) -> int:
+    """20 points for each of five things a good suite has (the contract, section 5.1)."""
+    merits = (
+        suite.metadata.has_readme,
+        bool(suite.metadata.description),
+        any(profile.launchable for profile in suite.profiles),
+        any(path.startswith("api/") for path in suite.package.files),
+        resolves,
+    )
+    return _POINTS * sum(merits)
+
+
+def _commands(metadata: Metadata) -> dict[str, str]:
+    reference = f"{metadata.repository}:{metadata.version}"
+    folder = metadata.repository.rpartition("/")[2]
+    return {
+        "pullCommand": f"partita suite pull {reference}",
+        "forkCommand": f"partita suite fork {reference} ./{folder}",
+    }
+
+
+def _profiles(suite: Suite) -> list[dict[str, Any]]:
+    chosen = default_profile(suite.profiles)
+    shown = [
+        {
+            "fileName": profile.file_name,
+            "label": profile.label,
+            "description": profile.description,
+            "default": profile is chosen,
+        }
+        for profile in suite.profiles
+        if profile.launchable
+    ]
+    return sorted(shown, key=lambda profile: not profile["default"])
+
+
+def _outcome(evaluation: Evaluation | None) -> dict[str, Any]:
+    if evaluation is None:
+        return {}
+    if evaluation.problem:
+        return {"topologyError": evaluation.problem.as_dict()}
+    return {"topology": list(evaluation.topology)}
+
+
+def _warnings(suite: Suite, evaluation: Evaluation | None) -> list[Warned]:
+    found = [*suite.metadata.warnings]
+    for profile in suite.profiles:
+        found += profile.warnings
+        if profile.problem:
+            found.append(
+                Warned(
+                    code="profile_invalid",
+                    detail=profile.problem.detail,
+                    file=profile.problem.file,
+                    line=profile.problem.line,
+                )
+            )
+    if evaluation is None:
+        detail = "suite.star is being evaluated; read this suite again for its topology"
+        found.append(Warned(code="evaluating", detail=detail))
+    return [*found, *_not_yet(suite.package)]
+
+
+def _not_yet(package: Package) -> list[Warned]:
+    """What the package holds that this release carries along without using it."""
+    surfaces = [path for path in sorted(package.files) if path.startswith(("api/", "mock/"))]
+    imports = package.first_of("dependencies.yaml", "dependencies.yml")
+    found = []
+    if surfaces:
+        detail = "API surfaces and mocks are not available yet; api/ and mock/ are carried along"
+        found.append(Warned(code="not_available", detail=detail, file=surfaces[0]))
+    if imports:
+        detail = "dependencies are not available yet; the file is carried along"
+        found.append(Warned(code="not_available", detail=detail, file=imports))
+    return found

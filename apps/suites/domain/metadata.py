@@ -1,0 +1,152 @@
+"""metadata.yaml and README.md: what a suite says about itself, with defaults (section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apps.suites.domain.package import Package, Warned
+from apps.suites.domain.profiles import Profile
+from kernel.ids import humanized
+from kernel.reading import Unreadable
+from kernel.reading.yaml import Node, read_yaml
+
+FILES: Final = ("metadata.yaml", "metadata.yml")
+PROVIDER: Final = "Workspace"
+_FLAT: Final = ("id", "title", "description", "owner", "repository", "version", "labels", "tags")
+_WRAPPED: Final = ("apiVersion", "kind", "metadata", "spec")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    title: str
+    description: str
+    owner: str
+    repository: str
+    version: str
+    labels: Mapping[str, str]
+    tags: tuple[str, ...]
+    has_readme: bool
+    problem: str = ""
+    problem_file: str = ""
+    problem_line: int | None = None
+    warnings: tuple[Warned, ...] = ()
+
+
+def metadata_of(package: Package, profiles: Sequence[Profile]) -> Metadata:
+    """Metadata with the contract's defaults; an unreadable file is a `problem`, not an error."""
+    path = package.first_of(*FILES)
+    given: dict[str, Any] = {}
+    warnings: tuple[Warned, ...] = ()
+    problem: dict[str, Any] = {}
+    if path is not None:
+        try:
+            given, warnings = _read(package.text(path), path)
+            _refuse_other_id(given, package.suite_id)
+        except Unreadable as error:
+            problem = {
+                "problem": error.reason,
+                "problem_file": path,
+                "problem_line": error.line,
+            }
+    return _with_defaults(given, package, profiles, warnings=warnings, **problem)
+
+
+def _refuse_other_id(given: Mapping[str, Any], suite_id: str) -> None:
+    if given.get("id", suite_id) != suite_id:
+        raise Unreadable(f'id "{given["id"]}" is not the folder\'s name "{suite_id}"')
+
+
+def _with_defaults(
+    given: Mapping[str, Any], package: Package, profiles: Sequence[Profile], **more: Any
+) -> Metadata:
+    title, description = _readme(package)
+    labels = given.get("labels", {})
+    named = next((profile.repository for profile in profiles if profile.repository), "")
+    repository = given.get("repository") or named or f"workspace/{package.suite_id}"
+    return Metadata(
+        title=given.get("title") or title or humanized(package.suite_id) or package.suite_id,
+        description=given.get("description") or description,
+        owner=given.get("owner") or labels.get("owner") or _owner_of(repository),
+        repository=repository,
+        version=given.get("version") or "workspace",
+        labels=labels,
+        tags=tuple(sorted({"workspace", *given.get("tags", ())})),
+        has_readme=bool(title),
+        **more,
+    )
+
+
+def _owner_of(repository: str) -> str:
+    """The humanized second-last segment; a suite of the workspace belongs to `Workspace`."""
+    segments = repository.split("/")
+    return humanized(segments[-2]) if len(segments) > 1 else PROVIDER
+
+
+def _readme(package: Package) -> tuple[str, str]:
+    """The first two non-empty lines of the README, without leading `#`."""
+    path = package.first_of("README.md")
+    lines = [line.strip() for line in package.text(path or "").splitlines() if line.strip()]
+    first, second, *_ = [*lines[:2], "", ""]
+    return first.lstrip("#").strip(), second
+
+
+def _read(text: str, path: str) -> tuple[dict[str, Any], tuple[Warned, ...]]:
+    """The known keys, flat ones before those of `spec` and `metadata`. Raises Unreadable."""
+    root = read_yaml(text)
+    if root.is_null:
+        return {}, ()
+    if root.pairs is None:
+        raise root.unreadable("metadata must be a mapping")
+    wrapped = root.get("kind") is not None or root.get("spec") is not None
+    levels = [root, *(_section(root, name) for name in ("spec", "metadata") if wrapped)]
+    given: dict[str, Any] = {}
+    for level in levels:
+        for key, value in level.pairs or []:
+            if key.text in _FLAT and key.text not in given and not value.is_null:
+                given[key.text] = _value(key.text, value)
+    return given, tuple(_warnings(root, wrapped=wrapped, path=path))
+
+
+def _section(root: Node, name: str) -> Node:
+    section = root.get(name) or Node(line=1, column=1, pairs=[])
+    if section.pairs is None and not section.is_null:
+        raise section.unreadable(f"{name} must be a mapping")
+    return section
+
+
+def _value(key: str, value: Node) -> Any:
+    if key == "labels":
+        return _labels(value)
+    if key == "tags":
+        if value.items is None:
+            raise value.unreadable("tags must be a list")
+        return [_text("a tag", item) for item in value.items]
+    return _text(key, value)
+
+
+def _labels(value: Node) -> dict[str, str]:
+    if value.pairs is None:
+        raise value.unreadable("labels must be a mapping")
+    return {name.text or "": _text(f"label {name.text}", item) for name, item in value.pairs}
+
+
+def _text(name: str, value: Node) -> str:
+    if value.text is None:
+        raise value.unreadable(f"{name} must be a string")
+    return value.text
+
+
+def _warnings(root: Node, *, wrapped: bool, path: str) -> list[Warned]:
+    known = (*_FLAT, *_WRAPPED) if wrapped else _FLAT
+    return [
+        Warned(
+            code="unknown_key",
+            detail=f'"{key.text}" is no key of suite metadata and is ignored',
+            file=path,
+            line=key.line,
+        )
+        for key, _ in root.pairs or []
+        if key.text not in known
+    ]

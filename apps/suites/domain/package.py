@@ -1,0 +1,76 @@
+"""The files of one suite and what is asked of them (the contract, section 6)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+MAX_FILES: Final = 512
+MAX_FILE_BYTES: Final = 2 * 2**20
+MAX_PACKAGE_BYTES: Final = 64 * 2**20  # as for content pulled from a registry (section 5.2)
+TOPOLOGY_FILE: Final = "suite.star"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """One suite's files by their path in the package.
+
+    `problem` says which package rule is broken ("" when none), `problem_file` in which file;
+    the files are then those that could be read.
+    """
+
+    suite_id: str
+    files: Mapping[str, bytes]
+    problem: str = ""
+    problem_file: str = ""
+
+    def text(self, path: str) -> str:
+        """A file's text; "" when there is no such file."""
+        return self.files.get(path, b"").decode(errors="replace")
+
+    def first_of(self, *paths: str) -> str | None:
+        return next((path for path in paths if path in self.files), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """An entry of a suite's `warnings[]`."""
+
+    code: str
+    detail: str
+    file: str | None = None
+    line: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        fields = {"code": self.code, "detail": self.detail, "file": self.file, "line": self.line}
+        return {key: value for key, value in fields.items() if value is not None}
+
+
+def content_digest(files: Mapping[str, bytes]) -> str:
+    """`sha256:` over the sorted `path NUL size NUL sha256(file) LF` (the contract, section 8)."""
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        content = files[path]
+        own = hashlib.sha256(content).hexdigest()
+        whole.update(f"{path}\0{len(content)}\0{own}\n".encode())
+    return f"sha256:{whole.hexdigest()}"
+
+
+def broken_text_rule(content: bytes) -> str:
+    """Why a file's bytes are no text of a package; "" when they are."""
+    if len(content) > MAX_FILE_BYTES:
+        return "is larger than 2 MiB"
+    if b"\0" in content:
+        return "holds a NUL byte"
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        return f"is not UTF-8 at byte {error.start}"
+    return ""
+
+
+def stem(path: str) -> str:
+    return PurePosixPath(path).stem

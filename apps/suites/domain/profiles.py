@@ -1,0 +1,358 @@
+"""Profile files: reading one with its types checked, and merging a chain (6.1 and 10)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from apps.suites.domain.package import Package, Warned, stem
+from kernel.errors import FieldError, PlatformError
+from kernel.ids import humanized, slug
+from kernel.reading import Unreadable
+from kernel.reading.yaml import Node, read_yaml
+
+FOLDER: Final = "profiles"
+OBSERVABILITY: Final = ("logs", "traces", "metrics")
+_KEYS: Final = (
+    "name", "description", "default", "extendsId", "runtime", "modules", "observability",
+    "secretRefs", "env", "services",
+)  # fmt: skip
+_RUNTIME_KEYS: Final = ("suite", "repository", "profileFile")
+_SECRET_KEYS: Final = ("key", "provider", "ref")
+_ENV_NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\Z")
+_SCOPES: Final = {
+    "base": "Base",
+    "local": "Local",
+    "ci": "CI",
+    "perf": "Performance",
+    "stage": "Staging",
+    "staging": "Staging",
+    "canary": "Canary",
+}
+
+Env = dict[str, str | None]
+
+
+class ProfileInvalid(PlatformError):
+    """A profile file, or a chain of them, that cannot be used; `errors` say where."""
+
+    code = "profile_invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretRef:
+    key: str
+    provider: str
+    ref: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"key": self.key, "provider": self.provider, "ref": self.ref}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One profile file as written. In `env` and `services`, None unsets an inherited key.
+
+    `problem` holds the first error of a file that cannot be used; its other fields then keep what
+    could be read, so that the file stays in every list.
+    """
+
+    profile_id: str
+    file_name: str
+    label: str
+    description: str = ""
+    default: bool = False
+    extends_id: str = ""
+    repository: str = ""
+    modules: tuple[str, ...] = ()
+    env: Env = field(default_factory=dict)
+    services: Mapping[str, Env] = field(default_factory=dict)
+    secret_refs: tuple[SecretRef, ...] = ()
+    observability: Mapping[str, bool] = field(default_factory=dict)
+    problem: FieldError | None = None
+    warnings: tuple[Warned, ...] = ()
+
+    @property
+    def scope(self) -> str:
+        own = stem(self.file_name)
+        return _SCOPES.get(own.lower(), humanized(own))
+
+    @property
+    def launchable(self) -> bool:
+        """Shown when launching: not a base for others, unless it is the default (section 10)."""
+        return self.default or self.scope != "Base"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedProfile:
+    """A chain merged, root first: later files win key by key; no unset keys are left."""
+
+    env: Mapping[str, str]
+    services: Mapping[str, Mapping[str, str]]
+    secret_refs: tuple[SecretRef, ...]
+    observability: Mapping[str, bool]
+    modules: tuple[str, ...]
+
+
+def profiles_of(package: Package) -> tuple[Profile, ...]:
+    """Every profile file of a suite: the default first, then by file name."""
+    paths = sorted(path for path in package.files if is_profile_path(path))
+    taken: set[str] = set()
+    found = [read_profile(package.text(path), path=path, taken=taken) for path in paths]
+    chained = [_with_chain_problem(profile, found) for profile in found]
+    return tuple(sorted(chained, key=lambda profile: (not profile.default, profile.file_name)))
+
+
+def is_profile_path(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return folder == FOLDER and name.endswith((".yaml", ".yml"))
+
+
+def read_profile(text: str, *, path: str, taken: set[str]) -> Profile:
+    """A profile file; `taken` are the ids of the files read before, and grows by this one's."""
+    file_name = path.rpartition("/")[2]
+    profile_id = _free_id(slug(stem(file_name)) or "profile", taken)
+    empty = Profile(
+        profile_id=profile_id, file_name=file_name, label=humanized(stem(file_name)) or file_name
+    )
+    reading = _Reading(path)
+    try:
+        return reading.profile(read_yaml(text), empty)
+    except Unreadable as error:
+        return _replaced(empty, problem=reading.error(error))
+
+
+def merge_chain(profiles: Sequence[Profile], profile: Profile) -> MergedProfile:
+    """The profile with what it extends.
+
+    Raises ProfileInvalid for a broken file, a cycle, an `extendsId` that is no profile.
+    """
+    chain = _chain(profiles, profile)
+    env: dict[str, str] = {}
+    services: dict[str, dict[str, str]] = {}
+    secrets: dict[str, SecretRef] = {}
+    observability = dict.fromkeys(OBSERVABILITY, True)
+    modules: set[str] = set()
+    for link in chain:
+        _overlay(env, link.env)
+        for step, own in link.services.items():
+            _overlay(services.setdefault(step, {}), own)
+        secrets |= {ref.key: ref for ref in link.secret_refs}
+        observability |= link.observability
+        modules |= set(link.modules)
+    return MergedProfile(
+        env=env,
+        services={step: own for step, own in services.items() if own},
+        secret_refs=tuple(secrets.values()),
+        observability=observability,
+        modules=tuple(sorted(modules)),
+    )
+
+
+def find_profile(profiles: Sequence[Profile], named: str) -> Profile | None:
+    """By file name, else by id, launchable or not."""
+    by_file = (profile for profile in profiles if profile.file_name == named)
+    by_id = (profile for profile in profiles if profile.profile_id == named)
+    return next(by_file, None) or next(by_id, None)
+
+
+def default_profile(profiles: Sequence[Profile]) -> Profile | None:
+    """The first launchable one flagged default, else the first launchable one."""
+    launchable = [profile for profile in profiles if profile.launchable]
+    flagged = [profile for profile in launchable if profile.default]
+    return next(iter([*flagged, *launchable]), None)
+
+
+def _overlay(base: dict[str, str], own: Mapping[str, str | None]) -> None:
+    for name, value in own.items():
+        if value is None:
+            base.pop(name, None)
+        else:
+            base[name] = value
+
+
+def _chain(profiles: Sequence[Profile], profile: Profile) -> list[Profile]:
+    """From the root of the chain to the profile itself."""
+    by_id = {each.profile_id: each for each in profiles}
+    chain = [profile]
+    while parent_id := chain[-1].extends_id:
+        parent = by_id.get(parent_id)
+        if parent is None:
+            raise _chain_error(chain[-1], f'extendsId "{parent_id}" is no profile of this suite')
+        if parent in chain:
+            path = " -> ".join(each.profile_id for each in [*chain, parent])
+            raise _chain_error(profile, f"profiles extend each other: {path}")
+        chain.append(parent)
+    for link in chain:
+        if link.problem:
+            raise ProfileInvalid(_sentence(link.problem), errors=[link.problem])
+    return chain[::-1]
+
+
+def _chain_error(profile: Profile, detail: str) -> ProfileInvalid:
+    problem = FieldError(
+        pointer="/extendsId",
+        code="invalid_value",
+        detail=detail,
+        file=f"{FOLDER}/{profile.file_name}",
+    )
+    return ProfileInvalid(_sentence(problem), errors=[problem])
+
+
+def _sentence(problem: FieldError) -> str:
+    place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+    return f"{place}: {problem.detail}"
+
+
+def _with_chain_problem(profile: Profile, profiles: Sequence[Profile]) -> Profile:
+    if profile.problem is None and profile.extends_id:
+        try:
+            _chain(profiles, profile)
+        except ProfileInvalid as error:
+            return _replaced(profile, problem=error.errors[0])
+    return profile
+
+
+def _replaced(profile: Profile, **changes: Any) -> Profile:
+    return Profile(**{name: getattr(profile, name) for name in Profile.__slots__} | changes)
+
+
+def _free_id(wanted: str, taken: set[str]) -> str:
+    candidates = [wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))]
+    free = next(candidate for candidate in candidates if candidate not in taken)
+    taken.add(free)
+    return free
+
+
+class _Reading:
+    """Typed reading of one file; every error is an Unreadable with the place of the value."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.warnings: list[Warned] = []
+
+    def error(self, error: Unreadable) -> FieldError:
+        return FieldError(
+            pointer="/yaml",
+            code="invalid_value",
+            detail=error.reason,
+            file=self.path,
+            line=error.line,
+            column=error.column,
+        )
+
+    def profile(self, root: Node, empty: Profile) -> Profile:
+        if root.is_null:
+            return empty
+        if root.pairs is None:
+            raise root.unreadable("a profile must be a mapping")
+        self.warn_of_others(root, _KEYS, "")
+        runtime = self.mapping(root, "runtime", _RUNTIME_KEYS)
+        observability = self.mapping(root, "observability", OBSERVABILITY)
+        read = _replaced(
+            empty,
+            label=self.text(root, "name") or empty.label,
+            description=self.text(root, "description"),
+            default=self.flag(root, "default", absent=False),
+            extends_id=self.text(root, "extendsId"),
+            repository=self.text(runtime, "repository"),
+            modules=tuple(self.text_of(item) for item in self.items(root, "modules")),
+            env=self.env(root),
+            services=self.services(root),
+            secret_refs=tuple(self.secret_ref(item) for item in self.items(root, "secretRefs")),
+            observability={
+                key: self.flag(observability, key, absent=True)
+                for key in observability.names()
+                if key in OBSERVABILITY
+            },
+        )
+        for key in ("suite", "profileFile"):
+            self.text(runtime, key)
+        return _replaced(read, warnings=tuple(self.warnings))
+
+    def warn_of_others(self, node: Node, known: Iterable[str], where: str) -> None:
+        for key, _ in node.pairs or []:
+            if (key.text or "") not in known:
+                detail = f'"{where}{key.text}" is no key of a profile and is ignored'
+                self.warnings.append(
+                    Warned(code="unknown_key", detail=detail, file=self.path, line=key.line)
+                )
+
+    def text(self, node: Node, key: str) -> str:
+        """A string, or what another scalar looks like in the source; "" when absent or null."""
+        value = node.get(key)
+        return "" if value is None or value.is_null else self.text_of(value, key)
+
+    def text_of(self, value: Node, key: str = "an entry") -> str:
+        if value.text is None:
+            raise value.unreadable(f"{key} must be a string")
+        return value.text
+
+    def flag(self, node: Node, key: str, *, absent: bool) -> bool:
+        value = node.get(key)
+        if value is None or value.is_null:
+            return absent
+        found = value.scalar() if value.text is not None else None
+        if not isinstance(found, bool):
+            raise value.unreadable(f"{key} must be true or false")
+        return found
+
+    def items(self, node: Node, key: str) -> list[Node]:
+        value = node.get(key)
+        if value is None or value.is_null:
+            return []
+        if value.items is None:
+            raise value.unreadable(f"{key} must be a list")
+        return value.items
+
+    def mapping(self, node: Node, key: str, known: Sequence[str] | None = None) -> Node:
+        value = node.get(key)
+        if value is None or value.is_null:
+            return Node(line=node.line, column=node.column, pairs=[])
+        if value.pairs is None:
+            raise value.unreadable(f"{key} must be a mapping")
+        if known is not None:
+            self.warn_of_others(value, known, f"{key}.")
+        return value
+
+    def env(self, node: Node) -> Env:
+        """Names to source texts; None where the file says null."""
+        return {
+            self.variable(name): self.env_value(name, value)
+            for name, value in self.mapping(node, "env").pairs or []
+        }
+
+    def variable(self, name: Node) -> str:
+        if not _ENV_NAME.match(name.text or ""):
+            raise name.unreadable(f'"{name.text}" is no name of an environment variable')
+        return name.text or ""
+
+    def env_value(self, name: Node, value: Node) -> str | None:
+        if value.text is None:
+            raise value.unreadable(f"{name.text} must be a single value")
+        if value.is_null:
+            return None
+        if "\0" in value.text:
+            raise value.unreadable(f"{name.text} holds a NUL character")
+        return value.text
+
+    def services(self, root: Node) -> dict[str, Env]:
+        found = {}
+        for step, _ in self.mapping(root, "services").pairs or []:
+            own = self.mapping(root.get("services") or root, step.text or "", ("env",))
+            found[step.text or ""] = self.env(own)
+        return found
+
+    def secret_ref(self, item: Node) -> SecretRef:
+        if item.pairs is None:
+            raise item.unreadable("a secretRef must be a mapping of key, provider and ref")
+        self.warn_of_others(item, _SECRET_KEYS, "secretRefs.")
+        given = {name: self.text(item, name) for name in _SECRET_KEYS}
+        for name, value in given.items():
+            if not value:
+                raise item.unreadable(f"a secretRef needs {name}")
+        if not _ENV_NAME.match(given["key"]):
+            raise item.unreadable(f'"{given["key"]}" is no name of an environment variable')
+        return SecretRef(**given)

@@ -1,0 +1,104 @@
+"""`ready` of a service (the contract, section 7.4)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apps.suites.domain import values
+from apps.suites.domain.problems import TopologyProblem
+
+PROBES: Final = ("http", "tcp", "log", "command")
+DEFAULT_TIMEOUT_MS: Final = 60_000
+DEFAULT_INTERVAL_MS: Final = 500
+_KEYS: Final = (*PROBES, "port", "status", "interval", "start_period", "timeout")
+
+
+def read(value: object, where: str, *, max_timeout_ms: int) -> dict[str, Any]:
+    """`{http|tcp|log|command, port?, status?, intervalMs, startPeriodMs, timeoutMs?}`."""
+    given = values.only_keys(value, where, _KEYS)
+    probe = _the_probe(given, where)
+    for key in ("port", "status"):
+        if key in given and probe != "http":
+            values.invalid(where, f"{key} goes with http, not with {probe}")
+    wanted = {probe: _PROBE_READERS[probe](given[probe], f"{where}.{probe}")}
+    if "port" in given:
+        wanted["port"] = values.whole(given["port"], f"{where}.port", low=1, high=values.MAX_PORT)
+    if "status" in given:
+        wanted["status"] = _status(given["status"], f"{where}.status")
+    wanted |= _times(given, where, max_timeout_ms)
+    return wanted
+
+
+def completed(
+    ready: dict[str, Any] | None, ports: list[int | str], timeout_ms: int | None
+) -> dict[str, Any] | None:
+    """The probe with the defaults that depend on other keywords; None when there is none to make.
+
+    Without `ready` the first tcp port is probed; a service without one has no probe of its own.
+    """
+    tcp_ports = [port for port in ports if isinstance(port, int)]
+    if ready is None:
+        if not tcp_ports:
+            return None
+        ready = {"tcp": tcp_ports[0], "intervalMs": DEFAULT_INTERVAL_MS, "startPeriodMs": 0}
+    if "http" in ready and "port" not in ready:
+        if not tcp_ports:
+            raise TopologyProblem("missing_argument", "ready.http needs `port` or `ports`")
+        ready = {**ready, "port": tcp_ports[0]}
+    return {**ready, "timeoutMs": ready.get("timeoutMs") or timeout_ms or DEFAULT_TIMEOUT_MS}
+
+
+def _the_probe(given: dict[str, Any], where: str) -> str:
+    named = [probe for probe in PROBES if probe in given]
+    if not named:
+        raise TopologyProblem("missing_argument", f"{where}: one of {', '.join(PROBES)} is needed")
+    if len(named) > 1:
+        values.invalid(where, f"only one of {', '.join(named)} may be given")
+    return named[0]
+
+
+def _times(given: dict[str, Any], where: str, high_ms: int) -> dict[str, Any]:
+    times = {
+        "intervalMs": values.duration_ms(
+            given.get("interval", "500ms"), f"{where}.interval", high_ms=high_ms
+        ),
+        "startPeriodMs": values.duration_ms(
+            given.get("start_period", 0), f"{where}.start_period", high_ms=high_ms, zero=True
+        ),
+    }
+    if "timeout" in given:
+        times["timeoutMs"] = values.duration_ms(
+            given["timeout"], f"{where}.timeout", high_ms=high_ms
+        )
+    return times
+
+
+def _path(value: object, where: str) -> str:
+    path = values.text(value, where)
+    if not path.startswith("/"):
+        values.invalid(where, f'"{path}" must begin with "/"')
+    return path
+
+
+def _tcp(value: object, where: str) -> int:
+    return values.whole(value, where, low=1, high=values.MAX_PORT)
+
+
+def _log(value: object, where: str) -> str:
+    return values.text(value, where, empty=False)
+
+
+def _command(value: object, where: str) -> list[str]:
+    if isinstance(value, str):
+        return ["sh", "-c", values.text(value, where, empty=False)]
+    return values.command(value, where)
+
+
+def _status(value: object, where: str) -> list[int]:
+    listed = value if isinstance(value, list) else [value]
+    if not listed:
+        values.invalid(where, "names no status")
+    return [values.whole(item, where, low=100, high=599) for item in listed]
+
+
+_PROBE_READERS: Final = {"http": _path, "tcp": _tcp, "log": _log, "command": _command}

@@ -1,0 +1,89 @@
+"""The functions of `utils` that make text (the contract, section 7.5)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from apps.suites.domain import values
+from apps.suites.domain.problems import TopologyProblem
+from kernel.ids import slug
+
+_COLUMN: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_.]*\Z")
+
+
+def sanitize(value: object) -> str:
+    return slug(values.text(value, "utils.sanitize: text"))
+
+
+def quoted(value: object) -> str:
+    """POSIX single quotes, always."""
+    escaped = values.text(value, "utils.quoted: text").replace("'", "'\\''")
+    return f"'{escaped}'"
+
+
+def sql_value(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int | float):
+        return _number(value, "utils.sql_value")
+    if not isinstance(value, str):
+        values.wrong_type("utils.sql_value: value", "None, a bool, a number or a string", value)
+    escaped = value.replace("'", "''")
+    return f"'{escaped}'"
+
+
+def sql_predicate(where: object) -> str:
+    """A string as it is; a dict as `"k" = v AND …`, None as `IS NULL`, a list as `IN (…)`."""
+    if isinstance(where, str):
+        return where
+    if not isinstance(where, dict):
+        values.wrong_type("utils.sql_predicate: where", "a string or a dict", where)
+    return " AND ".join(_condition(column, value) for column, value in where.items())
+
+
+def _condition(column: str, value: object) -> str:
+    if not _COLUMN.match(column):
+        values.invalid("utils.sql_predicate", f'"{column}" is no column name')
+    if value is None:
+        return f'"{column}" IS NULL'
+    if isinstance(value, list):
+        return f'"{column}" IN ({", ".join(sql_value(item) for item in value)})'
+    return f'"{column}" = {sql_value(value)}'
+
+
+def js_value(value: object) -> str:
+    """JSON, keys in the order of the dict."""
+    return json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False)
+
+
+def _jsonable(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, float):
+        return float(_number(value, "utils.js_value"))
+    if value is not None and not isinstance(value, str | int):
+        values.wrong_type("utils.js_value: value", "a value JSON can hold", value)
+    return value
+
+
+def _number(value: float, where: str) -> str:
+    if not math.isfinite(value):
+        raise TopologyProblem("invalid_value", f"{where}: must be a finite number")
+    return repr(value)
+
+
+FUNCTIONS: Final[dict[str, Callable[[object], str]]] = {
+    "sanitize": sanitize,
+    "quoted": quoted,
+    "sql_value": sql_value,
+    "sql_predicate": sql_predicate,
+    "js_value": js_value,
+}

@@ -1,0 +1,132 @@
+"""From recorded calls to a topology: ids, references, waves (the contract, section 7.7)."""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from apps.suites.domain.problems import TopologyProblem
+from apps.suites.domain.values import NODE_ID
+from kernel.ids import slug
+
+RESERVED_ID: Final = "execution"
+Node = dict[str, Any]
+
+
+def build_topology(
+    recorded: Sequence[Mapping[str, Any]], bound: Mapping[str, int]
+) -> tuple[Node, ...]:
+    """The nodes in wire form, in wave order and, inside a wave, call order.
+
+    `recorded` are the evaluator's nodes in call order; `bound` says which global holds which.
+    Raises TopologyProblem at the call that made the node at fault.
+    """
+    if not recorded:
+        raise TopologyProblem("no_nodes", "the suite makes no nodes", file="suite.star")
+    ids = identities(recorded, bound)
+    _refuse_bad_ids(ids, recorded)
+    nodes = [_resolved(call, place, ids) for place, call in enumerate(recorded)]
+    needs = {node["id"]: node["dependsOn"] for node in nodes}
+    _refuse_cycles(needs, dict(zip(ids, recorded, strict=True)))
+    levels = _levels(needs)
+    for node in nodes:
+        node["level"] = levels[node["id"]]
+    return tuple(sorted(nodes, key=lambda node: node["level"]))  # stable: call order inside
+
+
+def identities(recorded: Sequence[Mapping[str, Any]], bound: Mapping[str, int]) -> list[str]:
+    """The given name, else the longest global (then the first by alphabet), else `node_<n>`."""
+    names: dict[int, list[str]] = {}
+    for name, place in bound.items():
+        if NODE_ID.match(name):
+            names.setdefault(place, []).append(name)
+    best = {place: min(own, key=lambda name: (-len(name), name)) for place, own in names.items()}
+    return [
+        call.get("name") or best.get(place) or f"node_{place + 1}"
+        for place, call in enumerate(recorded)
+    ]
+
+
+def _refuse_bad_ids(ids: Sequence[str], recorded: Sequence[Mapping[str, Any]]) -> None:
+    seen: dict[str, str] = {}
+    for node_id, call in zip(ids, recorded, strict=True):
+        if node_id == RESERVED_ID:
+            raise TopologyProblem(
+                "reserved_step_id",
+                f'"{node_id}" is reserved for the run itself',
+                **call["position"],
+            )
+        earlier = seen.get(slug(node_id))
+        if earlier is not None:
+            reason = "is used twice" if earlier == node_id else f'is too similar to "{earlier}"'
+            raise TopologyProblem("duplicate_step", f'"{node_id}" {reason}', **call["position"])
+        seen[slug(node_id)] = node_id
+
+
+def _resolved(call: Mapping[str, Any], place: int, ids: Sequence[str]) -> Node:
+    after = _references(call, "after", place, ids)
+    on_failure = _references(call, "onFailure", place, ids)
+    own = {key: value for key, value in call.items() if key not in ("position", "resetMocks")}
+    _refuse_mocks_to_reset(call, place, ids)
+    return {
+        **own,
+        "id": ids[place],
+        "name": ids[place],
+        "after": after,
+        "onFailure": on_failure,
+        "dependsOn": list(dict.fromkeys([*after, *on_failure])),
+    }
+
+
+def _references(call: Mapping[str, Any], key: str, place: int, ids: Sequence[str]) -> list[str]:
+    named = [ids[ref["node"]] if "node" in ref else ref["id"] for ref in call.get(key, [])]
+    known = set(ids)
+    for reference in named:
+        if reference not in known:
+            raise TopologyProblem(
+                "unknown_dependency",
+                f'"{ids[place]}" depends on "{reference}", which is no node of the suite',
+                **call["position"],
+            )
+    return list(dict.fromkeys(named))
+
+
+def _refuse_mocks_to_reset(call: Mapping[str, Any], place: int, ids: Sequence[str]) -> None:
+    """No node of this release has mock state, so that any id named here is a mistake."""
+    for name in _references(call, "resetMocks", place, ids):
+        raise TopologyProblem(
+            "reset_mocks_invalid",
+            f'"{ids[place]}" resets "{name}", which has no mock state',
+            **call["position"],
+        )
+
+
+def _refuse_cycles(
+    needs: Mapping[str, Iterable[str]], calls: Mapping[str, Mapping[str, Any]]
+) -> None:
+    try:
+        graphlib.TopologicalSorter(needs).prepare()
+    except graphlib.CycleError as error:
+        path = list(reversed(error.args[1]))[:-1]  # each depends on the next
+        order = list(calls)
+        start = path.index(min(path, key=order.index))
+        shown = " -> ".join([*path[start:], *path[:start], path[start]])
+        position = calls[path[start]]["position"]
+        raise TopologyProblem(
+            "dependency_cycle", f"nodes depend on each other: {shown}", **position
+        ) from None
+
+
+def _levels(needs: Mapping[str, Iterable[str]]) -> dict[str, int]:
+    """Kahn's waves: a node stands one wave after the last of what it needs."""
+    sorter = graphlib.TopologicalSorter(needs)
+    sorter.prepare()
+    levels: dict[str, int] = {}
+    wave = 0
+    while sorter.is_active():
+        ready = sorter.get_ready()
+        levels |= dict.fromkeys(ready, wave)
+        sorter.done(*ready)
+        wave += 1
+    return levels

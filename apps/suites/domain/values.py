@@ -1,0 +1,295 @@
+"""Readers of keyword values (the contract, sections 7.3 and 7.4).
+
+A reader takes the value as it came from Starlark and the words that name it in errors, such as
+`task.run: timeout`; it returns the wire form and raises TopologyProblem without a position.
+Runs inside the evaluator's child process: nothing but light modules may be imported here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from apps.suites.domain.problems import TopologyProblem
+from kernel.durations import parse_bytes, parse_cpu, parse_duration_ms
+
+NODE_ID: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+MAX_RETRIES: Final = 10
+MAX_EXIT: Final = 255
+MAX_PORT: Final = 65535
+EXPORT_ON: Final = ("success", "failure", "always")
+EXPORT_FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")
+_PORT: Final = re.compile(r"^([1-9]\d{0,4})/(tcp|udp)\Z")
+_ZERO: Final = re.compile(r"^0+(ms|s|m|h)\Z")
+_STARLARK_NAMES: Final = {"NoneType": "None", "str": "string"}
+
+
+class Handle:
+    """A node as Starlark passes it around; `index` is its place in call order, from 0."""
+
+    __slots__ = ("index", "kind", "label")
+
+    def __init__(self, index: int, kind: str, label: str) -> None:
+        self.index = index
+        self.kind = kind
+        self.label = label
+
+
+class Foreign:
+    """A Starlark value that no keyword takes, such as a function."""
+
+    __slots__ = ("type_name",)
+
+    def __init__(self, type_name: str) -> None:
+        self.type_name = type_name
+
+
+def type_name(value: object) -> str:
+    if isinstance(value, Foreign):
+        return value.type_name
+    if isinstance(value, Handle):
+        return "node"
+    name = type(value).__name__
+    return _STARLARK_NAMES.get(name, name)
+
+
+def wrong_type(where: str, expected: str, value: object) -> NoReturn:
+    raise TopologyProblem("wrong_type", f"{where} must be {expected}, not {type_name(value)}")
+
+
+def invalid(where: str, reason: str) -> NoReturn:
+    raise TopologyProblem("invalid_value", f"{where}: {reason}")
+
+
+def text(value: object, where: str, *, empty: bool = True) -> str:
+    if not isinstance(value, str):
+        wrong_type(where, "a string", value)
+    if "\0" in value:
+        invalid(where, "a NUL character is not allowed")
+    if not empty and not value.strip():
+        invalid(where, "must not be empty")
+    return value
+
+
+def flag(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        wrong_type(where, "True or False", value)
+    return value
+
+
+def whole(value: object, where: str, *, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        wrong_type(where, "an int", value)
+    if not low <= value <= high:
+        invalid(where, f"{value} is not between {low} and {high}")
+    return value
+
+
+def one_of(value: object, where: str, options: tuple[str, ...]) -> str:
+    word = text(value, where)
+    if word not in options:
+        invalid(where, f'"{word}" is none of {", ".join(options)}')
+    return word
+
+
+def texts(value: object, where: str) -> list[str]:
+    if not isinstance(value, list):
+        wrong_type(where, "a list of strings", value)
+    return [text(item, f"{where}[{place}]") for place, item in enumerate(value)]
+
+
+def text_or_texts(value: object, where: str) -> list[str]:
+    """Non-empty strings: an empty one would occur in every line."""
+    if not isinstance(value, str | list):
+        wrong_type(where, "a string or a list of strings", value)
+    values = [value] if isinstance(value, str) else value
+    return [text(item, where, empty=False) for item in values]
+
+
+def node_name(value: object, where: str) -> str:
+    name = text(value, where)
+    if not NODE_ID.match(name):
+        invalid(
+            where,
+            f'"{name}" is no node id: up to 63 letters, digits, ".", "_", "-", '
+            "the first one a letter or digit",
+        )
+    return name
+
+
+def duration_ms(value: object, where: str, *, high_ms: int, zero: bool = False) -> int:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        wrong_type(where, 'a duration such as "30s" or seconds as a number', value)
+    if zero and (value == 0 or (isinstance(value, str) and _ZERO.match(value))):
+        return 0
+    milliseconds: int = _parsed(parse_duration_ms, value, where)
+    if milliseconds > high_ms:
+        invalid(where, f"{value!r} is longer than the limit of {high_ms / 1000:g} s")
+    return max(1, milliseconds)
+
+
+def references(value: object, where: str) -> list[dict[str, Any]]:
+    """Nodes and ids, flattened: `{"node": index}` or `{"id": text}`."""
+    if isinstance(value, Handle):
+        return [{"node": value.index}]
+    if isinstance(value, str):
+        return [{"id": text(value, where, empty=False)}]
+    if not isinstance(value, list):
+        wrong_type(where, "a node, an id, or a list of them", value)
+    return [reference for item in value for reference in references(item, where)]
+
+
+def mock_references(value: object, where: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        wrong_type(where, "a list of mock or suite nodes", value)
+    for item in value:
+        if isinstance(item, Handle):
+            raise TopologyProblem(
+                "reset_mocks_invalid",
+                f'{where}: "{item.label}" is a {item.kind}; only mocks and imported suites '
+                "have mock state to reset",
+            )
+    return references(value, where)
+
+
+def environment(value: object, where: str) -> dict[str, str]:
+    if not isinstance(value, dict):
+        wrong_type(where, "a dict", value)
+    return {
+        _variable(name, where): scalar_text(item, f'{where}["{name}"]')
+        for name, item in value.items()
+    }
+
+
+def _variable(name: object, where: str) -> str:
+    word = text(name, f"{where}: a name")
+    if not word or "=" in word:
+        invalid(where, f'"{word}" is no name of an environment variable')
+    return word
+
+
+def scalar_text(value: object, where: str) -> str:
+    """A string as it is, numbers in decimal, `true` and `false`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            invalid(where, "must be a finite number")
+        return repr(value)
+    if isinstance(value, int):
+        return str(value)
+    if not isinstance(value, str):
+        wrong_type(where, "a string, number or bool", value)
+    return text(value, where)
+
+
+def image(value: object, where: str) -> str:
+    name = text(value, where, empty=False)
+    if re.search(r"\s", name):
+        invalid(where, f'"{name}" is no image reference')
+    return name
+
+
+def command(value: object, where: str) -> list[str]:
+    """argv; a string is split as a shell would."""
+    if not isinstance(value, str | list):
+        wrong_type(where, "a list of strings or a string", value)
+    words = (
+        _parsed(shlex.split, text(value, where), where)
+        if isinstance(value, str)
+        else texts(value, where)
+    )
+    if not words or not words[0]:
+        invalid(where, "names no program")
+    return words
+
+
+def ports(value: object, where: str) -> list[int | str]:
+    """Container ports: an int is tcp, `"53/udp"` stays a string; `"80/tcp"` becomes 80."""
+    if not isinstance(value, list):
+        wrong_type(where, 'a list of ports such as 8080 or "53/udp"', value)
+    return [_port(item, f"{where}[{place}]") for place, item in enumerate(value)]
+
+
+def _port(value: object, where: str) -> int | str:
+    if isinstance(value, str):
+        match = _PORT.match(value)
+        if not match or int(match[1]) > MAX_PORT:
+            invalid(where, f'"{value}" is no port such as 8080, "8080/tcp" or "53/udp"')
+        return int(match[1]) if match[2] == "tcp" else value
+    return whole(value, where, low=1, high=MAX_PORT)
+
+
+def only_keys(value: object, where: str, known: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        wrong_type(where, "a dict", value)
+    for key in value:
+        if key not in known:
+            raise TopologyProblem(
+                "unknown_keyword",
+                f'{where}: unknown key "{key}"; known: {", ".join(sorted(known))}',
+            )
+    return value
+
+
+def resources(value: object, where: str, *, max_cpu: float, max_memory: int) -> dict[str, Any]:
+    """`{cpu?: CPUs, memory?: bytes}`."""
+    given = only_keys(value, where, ("cpu", "memory"))
+    wanted: dict[str, Any] = {}
+    if "cpu" in given:
+        wanted["cpu"] = _cpu(given["cpu"], f"{where}.cpu", max_cpu)
+    if "memory" in given:
+        wanted["memory"] = _memory(given["memory"], f"{where}.memory", max_memory)
+    return wanted
+
+
+def _cpu(value: object, where: str, limit: float) -> float:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        wrong_type(where, 'a number of CPUs or a string such as "500m"', value)
+    cpus: float = _parsed(parse_cpu, value, where)
+    if cpus > limit:
+        invalid(where, f"{value} is more than the limit of {limit:g}")
+    return cpus
+
+
+def _memory(value: object, where: str, limit: int) -> int:
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        wrong_type(where, 'a size such as "512Mi"', value)
+    size: int = _parsed(parse_bytes, value, where)
+    if not 0 < size <= limit:
+        invalid(where, f"{value} is not between 1 byte and the limit of {limit // 2**20} MiB")
+    return size
+
+
+_EXPORT_KEYS: Final = ("path", "name", "on", "format", "required")
+
+
+def exports(value: object, where: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        wrong_type(where, "a list of dicts", value)
+    return [export(item, f"{where}[{place}]") for place, item in enumerate(value)]
+
+
+def export(value: object, where: str) -> dict[str, Any]:
+    """`{path, name?, on, format, required}`."""
+    given = only_keys(value, where, _EXPORT_KEYS)
+    if "path" not in given:
+        raise TopologyProblem("missing_argument", f"{where}: path is required")
+    name = {"name": text(given["name"], f"{where}.name", empty=False)} if "name" in given else {}
+    return {
+        "path": text(given["path"], f"{where}.path", empty=False),
+        **name,
+        "on": one_of(given.get("on", "success"), f"{where}.on", EXPORT_ON),
+        "format": one_of(given.get("format", "raw"), f"{where}.format", EXPORT_FORMATS),
+        "required": flag(given.get("required", False), f"{where}.required"),
+    }
+
+
+def _parsed(parse: Callable[[Any], Any], value: object, where: str) -> Any:
+    try:
+        return parse(value)
+    except (ValueError, OverflowError) as error:
+        invalid(where, str(error))

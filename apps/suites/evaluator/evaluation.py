@@ -1,0 +1,241 @@
+"""Evaluation of a suite's text by starlark-rust. Runs in the child process only."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import starlark
+
+from apps.suites.domain.calls import TRAFFIC_VARIANTS, Node, Rules, read_call
+from apps.suites.domain.problems import TopologyProblem
+from apps.suites.domain.text_functions import FUNCTIONS
+from apps.suites.domain.topology import identities
+from apps.suites.domain.values import Foreign, Handle, export
+from apps.suites.evaluator import diagnosis
+from apps.suites.evaluator.diagnosis import FILE, Source
+
+PREDECLARED: Final = (
+    "service", "task", "test", "traffic", "suite", "mock", "log", "security", "env", "utils",
+)  # fmt: skip
+HINTED: Final = ("container", "script", "scenario", "true", "false", "null", "print", "traf")
+RUNTIME: Final = "runtime"
+CALL_DEPTH: Final = 64
+PRELUDE_DEPTH: Final = 6  # frames of the prelude below a call of the suite
+MAX_PRINTED: Final = 100
+MAX_MESSAGE: Final = 2000
+MAX_PRINTED_CHARACTERS: Final = 8192
+_PRELUDE: Final = Path(__file__).with_name("prelude.star")
+_MODULE_LABEL: Final = re.compile(r"^@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)\Z")
+_BINDER: Final = "bound_by_the_evaluator"
+_PRELUDE_LABEL: Final = "prelude"
+_EPILOGUE_LABEL: Final = "epilogue"
+
+
+def evaluate(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Twice when names were found late: a node's `name` is known to the text from the start.
+
+    The first pass finds the globals that nodes are bound to, the second one runs with these names.
+    """
+    answer = _Pass(request, names=()).run()
+    names = identities(answer["nodes"], answer["bound"])
+    late = names != [node.get("name") or _placeholder(n) for n, node in enumerate(answer["nodes"])]
+    return _Pass(request, names=names).run() if late else answer
+
+
+class _Pass:
+    """One evaluation of the text from its start, with the names that unnamed nodes will have."""
+
+    def __init__(self, request: Mapping[str, Any], *, names: Sequence[str]) -> None:
+        self.source = Source(request["source"])
+        self.env: dict[str, str] = request["env"]
+        self.rules = Rules(request["rules"])
+        self.names = names
+        self.nodes: list[Node] = []
+        self.printed: list[str] = []
+        self.bound: dict[str, int] = {}
+        self.problem: TopologyProblem | None = None
+        self.loads: list[str] = []
+        self._ticks = itertools.count(1)
+        self._most_ticks = request["instructions"] // 1000
+        self._epilogue = False
+
+    def run(self) -> dict[str, Any]:
+        try:
+            self._evaluate()
+        except starlark.StarlarkError as error:
+            self.problem = self.problem or diagnosis.problem_of(str(error), self.source)
+        return {
+            "nodes": [] if self.problem else self.nodes,
+            "bound": self.bound,
+            "printed": self.printed,
+            "loads": self.loads,
+            "problem": self.problem
+            and {
+                "code": self.problem.code,
+                "message": self.problem.message[:MAX_MESSAGE],
+                **self.problem.position(),
+            },
+        }
+
+    def _evaluate(self) -> None:
+        module, globals_ = starlark.Module(), _globals(starlark.LibraryExtension.StructType)
+        self.prelude = self._frozen_prelude()
+        loader = starlark.FileLoader(self._load)
+        names = ", ".join(f'"{name}"' for name in (*PREDECLARED, *HINTED))
+        first_line = f'load("{_PRELUDE_LABEL}", {names})\n'
+        starlark.eval(module, _parsed(_PRELUDE_LABEL, first_line), globals_, loader)
+        # Closed to the suite from here on: it loads by @scope/module.
+        text = _parsed(FILE, self.source.for_parser())
+        self.loads = [load.module_id for load in text.loads()]
+        options = starlark.EvalOptions(
+            check_cancelled=self._is_over, max_callstack_size=CALL_DEPTH + PRELUDE_DEPTH
+        )
+        starlark.eval_with(options, module, text, globals_, loader)
+        self._find_bound_names(module, globals_, loader)
+
+    def _is_over(self) -> bool:
+        return bool(next(self._ticks) > self._most_ticks)
+
+    def _frozen_prelude(self) -> Any:
+        module = starlark.Module()
+        module["env"] = self.env
+        module["_traffic_variants"] = list(TRAFFIC_VARIANTS)
+        for name, function in self._functions().items():
+            module.add_callable(name, function)
+        extensions = (starlark.LibraryExtension.StructType, starlark.LibraryExtension.CallStack)
+        text = _PRELUDE.read_text(encoding="utf-8")
+        starlark.eval(module, _parsed(_PRELUDE.name, text), _globals(*extensions))
+        return module.freeze()
+
+    def _functions(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "_record": self._record,
+            "_export": self._export,
+            "_foreign": lambda name: starlark.OpaquePythonObject(Foreign(name)),
+            "_refuse_key": self._refuse_key,
+            "_refuse_call": self._refuse_call,
+            "_utility": self._utility,
+            "_print": self._print,
+        }
+
+    def _record(
+        self, call: str, args: list[Any], kwargs: dict[str, Any], stack: str
+    ) -> dict[str, Any]:
+        index = len(self.nodes)
+        try:
+            self._refuse_one_more(index)
+            node = read_call(call, args, kwargs, self.rules)
+        except TopologyProblem as problem:
+            self._refuse(problem, stack, call)
+        node["position"] = self.source.position_of(call, stack)
+        self.nodes.append(node)
+        late = self.names[index] if index < len(self.names) else _placeholder(index)
+        name = node.get("name") or late
+        return {
+            "handle": starlark.OpaquePythonObject(Handle(index, node["kind"], name)),
+            "name": name,
+            "kind": node["kind"],
+            "variant": node["variant"],
+            "image": node.get("image", ""),
+            "env": node.get("env", {}),
+            "ports": node.get("ports", []),
+        }
+
+    def _refuse_one_more(self, index: int) -> None:
+        if index >= self.rules.max_nodes:
+            raise TopologyProblem(
+                "too_many_nodes", f"more than {self.rules.max_nodes} nodes in one suite"
+            )
+
+    def _export(self, handle: Handle, wanted: dict[str, Any], stack: str) -> None:
+        node = self.nodes[handle.index]
+        if handle.kind == "log":
+            problem = TopologyProblem("unknown_keyword", "export: a log node has no artifacts")
+            self._refuse(problem, stack, ".export")
+        try:
+            node.setdefault("artifactExports", []).append(export(wanted, "export"))
+        except TopologyProblem as problem:
+            self._refuse(problem, stack, ".export")
+
+    def _utility(self, name: str, value: object, stack: str) -> str:
+        try:
+            return FUNCTIONS[name](value)
+        except TopologyProblem as problem:
+            self._refuse(problem, stack, f"utils.{name}")
+
+    def _refuse_key(self, kind: str, stack: str) -> NoReturn:
+        self._refuse(
+            TopologyProblem("wrong_type", f"a dict key must be a string, not {kind}"), stack
+        )
+
+    def _refuse_call(self, name: str, stack: str) -> NoReturn:
+        message = f"{name}() is no call of suite.star; {diagnosis.HINTS[name]}"
+        self._refuse(TopologyProblem("eval_error", message), stack, name)
+
+    def _refuse(self, problem: TopologyProblem, stack: str, call: str = "") -> NoReturn:
+        """Remember the problem with its place, then stop the evaluation by any error."""
+        self.problem = problem.at(**self.source.position_of(call, stack))
+        raise self.problem
+
+    def _print(self, text: str) -> None:
+        for line in text.split("\n"):
+            if len(self.printed) < MAX_PRINTED:
+                self.printed.append(line[:MAX_PRINTED_CHARACTERS])
+
+    def _load(self, label: str) -> Any:
+        if label == _EPILOGUE_LABEL and self._epilogue:
+            return self._frozen_binder()
+        if label == _PRELUDE_LABEL and not self.loads and not self.nodes:
+            return self.prelude
+        match = _MODULE_LABEL.match(label)
+        if match and match[2] == RUNTIME:
+            return self.prelude
+        self.problem = diagnosis.module_problem(label, match and match[2], self.source)
+        raise self.problem
+
+    def _frozen_binder(self) -> Any:
+        module = starlark.Module()
+        module.add_callable(_BINDER, self._bind)
+        return module.freeze()
+
+    def _bind(self, name: str, handle: object) -> None:
+        if isinstance(handle, Handle):
+            self.bound[name] = handle.index
+
+    def _find_bound_names(self, module: Any, globals_: Any, loader: Any) -> None:
+        """Which global holds which node: asked of Starlark, name by name, where one needs it."""
+        if all("name" in node for node in self.nodes):
+            return
+        self._epilogue = True
+        starlark.eval(
+            module,
+            _parsed(_EPILOGUE_LABEL, f'load("{_EPILOGUE_LABEL}", "{_BINDER}")\n'),
+            globals_,
+            loader,
+        )
+        for name in self.source.assigned_names():
+            question = f'{_BINDER}("{name}", getattr({name}, "_handle", None))\nNone\n'
+            try:
+                starlark.eval(module, _parsed(_EPILOGUE_LABEL, question), globals_, loader)
+            except starlark.StarlarkError:
+                continue  # a name of a function's inside, not a global
+
+
+def _placeholder(index: int) -> str:
+    """The id of a node that has no name and is bound to none; counted from 1."""
+    return f"node_{index + 1}"
+
+
+def _parsed(name: str, text: str) -> Any:
+    dialect = starlark.Dialect.extended()
+    dialect.enable_f_strings = True
+    dialect.enable_top_level_stmt = True
+    return starlark.parse(name, text, dialect)
+
+
+def _globals(*extensions: Any) -> Any:
+    return starlark.Globals.extended_by(list(extensions))

@@ -1,0 +1,85 @@
+"""Runs the evaluator's child processes: bounded in number, memory, processor time and wall time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+logger = logging.getLogger("partita.suites")
+
+WALL_S: Final = 5.0
+MEMORY: Final = 256 * 2**20
+INSTRUCTIONS: Final = 1_000_000
+MAX_SOURCE: Final = 2**20
+MAX_ANSWER: Final = 8 * 2**20
+CHILDREN: Final = 2
+_CHILD: Final = Path(__file__).with_name("child.py")
+_slots = threading.BoundedSemaphore(CHILDREN)
+
+
+def run_evaluator(
+    source: str, *, env: Mapping[str, str], rules: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`{nodes, bound, printed, loads, problem, killed?}` of one suite.star.
+
+    Blocks for up to 5 s, and longer while other evaluations run. `killed` is set when a limit
+    ended the process: such an answer may differ on a quieter machine.
+    """
+    if len(source.encode()) > MAX_SOURCE:
+        return _refused("suite.star is larger than 1 MiB")
+    request = {
+        "source": source,
+        "env": dict(env),
+        "rules": dict(rules),
+        "instructions": INSTRUCTIONS,
+        "seconds": int(WALL_S),
+        "memory": MEMORY,
+        "answer": MAX_ANSWER,
+    }
+    with _slots:
+        return _answer(json.dumps(request).encode())
+
+
+def _answer(request: bytes) -> dict[str, Any]:
+    # S603: the program is this Python and a file of ours; the suite's text goes to its stdin.
+    # -I: neither the environment nor the current folder reach the child.
+    try:
+        ended = subprocess.run(  # noqa: S603
+            [sys.executable, "-I", str(_CHILD)],
+            input=request,
+            capture_output=True,
+            env={},
+            cwd="/",
+            timeout=WALL_S,
+            check=False,
+            start_new_session=True,  # Ctrl-C in the terminal is not for it
+        )
+    except subprocess.TimeoutExpired:
+        return _refused(f"the evaluation takes longer than {WALL_S:g} s", killed=True)
+    if ended.returncode:
+        logger.warning(
+            "the evaluator ended with %s: %s",
+            ended.returncode,
+            ended.stderr[-400:].decode(errors="replace"),
+        )
+        return _refused("the evaluation needs too much memory or time", killed=True)
+    answer: dict[str, Any] = json.loads(ended.stdout)
+    return answer
+
+
+def _refused(message: str, *, killed: bool = False) -> dict[str, Any]:
+    problem = {"code": "limit_exceeded", "message": message, "file": "suite.star"}
+    return {
+        "nodes": [],
+        "bound": {},
+        "printed": [],
+        "loads": [],
+        "problem": problem,
+        "killed": killed,
+    }

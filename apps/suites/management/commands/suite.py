@@ -1,0 +1,126 @@
+"""`manage.py suite list|show|validate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.tree import Tree
+
+from apps.suites import api as suites
+from apps.system.api import ExitCode, VerbCommand, escape, print_json, print_table
+
+
+class Command(VerbCommand):
+    help = "List, show and validate suites."
+    examples = """\
+  manage.py suite list
+  manage.py suite show hello
+  manage.py suite validate shop        exit code 1 and file:line:column when it is broken
+  manage.py suite validate -o json     every suite, for a pipeline"""
+
+    def add_arguments(self, parser: Any) -> None:
+        verbs = parser.add_subparsers(required=True, metavar="VERB")
+        self.add_verb(verbs, "list", list_suites, "list every suite, broken ones with their error")
+        show = self.add_verb(verbs, "show", show_suite, "show one suite: topology and profiles")
+        show.add_argument("suite", help="the suite's id, its folder name")
+        validate = self.add_verb(
+            verbs, "validate", validate_suites, "resolve suites, report errors"
+        )
+        validate.add_argument("suite", nargs="*", help="suite ids; every suite when none is named")
+
+
+def list_suites(options: dict[str, Any]) -> int:
+    definitions = suites.list_suites()
+    if options["output"] == "json":
+        print_json({"suites": [_summary(definition) for definition in definitions]})
+        return ExitCode.OK
+    rows = [
+        (
+            definition["id"],
+            definition["title"],
+            str(len(definition.get("topology", []))) if "topology" in definition else "–",
+            ", ".join(profile["fileName"] for profile in definition["profiles"]),
+            "ok" if "topologyError" not in definition else definition["topologyError"]["code"],
+        )
+        for definition in definitions
+    ]
+    print_table(("ID", "TITLE", "STEPS", "PROFILES", "STATE"), rows)
+    return ExitCode.OK
+
+
+def show_suite(options: dict[str, Any]) -> int:
+    definition = suites.get_definition(options["suite"])
+    if options["output"] == "json":
+        print_json(definition)
+        return ExitCode.OK
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{escape(definition['title'])}[/]  {escape(definition['description'])}")
+    if error := definition.get("topologyError"):
+        console.print(f"[red]✗[/] {escape(_place(error))}{escape(error['message'])}")
+        return ExitCode.ERROR
+    console.print(_tree(definition))
+    for profile in definition["profiles"]:
+        mark = " (default)" if profile["default"] else ""
+        console.print(
+            f"profile {escape(profile['fileName'])}{mark}  {escape(profile['description'])}"
+        )
+    return ExitCode.OK
+
+
+def validate_suites(options: dict[str, Any]) -> int:
+    known = suites.list_suites()
+    wanted = options["suite"] or [definition["id"] for definition in known]
+    definitions = [suites.get_definition(suite_id) for suite_id in wanted]
+    broken = [definition for definition in definitions if "topologyError" in definition]
+    if options["output"] == "json":
+        print_json({"suites": [_summary(definition) for definition in definitions]})
+    else:
+        for definition in definitions:
+            _print_verdict(definition)
+    return ExitCode.ERROR if broken else ExitCode.OK
+
+
+def _print_verdict(definition: dict[str, Any]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    error = definition.get("topologyError")
+    if error is None:
+        console.print(
+            f"[green]✓[/] {escape(definition['id'])}: {len(definition['topology'])} steps"
+        )
+    else:
+        what = f"{definition['id']}: {_place(error)}{error['message']}"
+        console.print(f"[red]✗[/] {escape(what)}")
+        if error.get("sourceLine"):
+            console.print(f"    {escape(error['sourceLine'])}")
+    for warning in definition["warnings"]:
+        console.print(f"  [yellow]![/] {escape(_place(warning))}{escape(warning['detail'])}")
+
+
+def _tree(definition: dict[str, Any]) -> Tree:
+    root = Tree(escape(definition["id"]))
+    levels: dict[int, Tree] = {}
+    for node in definition["topology"]:
+        level = node["level"]
+        if level not in levels:
+            levels[level] = root.add(f"level {level}")
+        levels[level].add(f"[bold]{escape(node['id'])}[/] {node['kind']}{escape(_needs(node))}")
+    return root
+
+
+def _needs(node: dict[str, Any]) -> str:
+    after = f"  after {', '.join(node['after'])}" if node["after"] else ""
+    triggers = f"  if one failed: {', '.join(node['onFailure'])}" if node["onFailure"] else ""
+    return after + triggers
+
+
+def _place(fault: dict[str, Any]) -> str:
+    parts = [str(fault[key]) for key in ("file", "line", "column") if key in fault]
+    return ":".join(parts) + ": " if parts else ""
+
+
+def _summary(definition: dict[str, Any]) -> dict[str, Any]:
+    keys = ("id", "title", "description", "launchable", "topologyError", "warnings")
+    return {key: definition[key] for key in keys if key in definition} | {
+        "steps": len(definition.get("topology", []))
+    }

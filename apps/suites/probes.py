@@ -1,0 +1,14 @@
+"""Readiness of suites: at least one can be launched (the contract, section 19)."""
+
+from __future__ import annotations
+
+from apps.suites.selectors import list_suites
+from apps.system.api import ProbeResult
+
+
+def launchable_suites() -> ProbeResult:
+    suites = list_suites()
+    launchable = sum(1 for suite in suites if suite["launchable"])
+    return ProbeResult(
+        ready=launchable > 0, detail=f"{launchable} of {len(suites)} suites can be launched"
+    )

@@ -1,0 +1,122 @@
+"""What the suite routes answer, for the OpenAPI; `domain.definition` makes the bodies themselves.
+
+An optional key is absent, never null.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+
+Text = serializers.CharField
+Number = serializers.IntegerField
+Flag = serializers.BooleanField
+
+
+class Shape(serializers.Serializer[Any]):
+    """The shape of an answer."""
+
+
+class Fault(Shape):
+    """Why a topology does not resolve; `line` and `column` count from 1."""
+
+    code = Text()
+    message = Text()
+    file = Text(required=False)
+    line = Number(required=False)
+    column = Number(required=False)
+    sourceLine = Text(required=False)
+
+
+class SuiteWarning(Shape):
+    code = Text()
+    detail = Text()
+    file = Text(required=False)
+    line = Number(required=False)
+
+
+class SuiteProfile(Shape):
+    fileName = Text()
+    label = Text()  # type: ignore[assignment]
+    description = Text(allow_blank=True)
+    default = Flag()
+
+
+class Folder(Shape):
+    name = Text()
+    role = Text()
+    files = serializers.ListField(child=Text())
+
+
+class SourceFile(Shape):
+    path = Text()
+    language = Text()
+    size = Number(min_value=0)
+    content = Text(required=False, allow_blank=True, help_text="not in lists")
+
+
+class Node(Shape):
+    """A step as resolved; further keys depend on `kind`: image, file, command, ready, env."""
+
+    id = Text()
+    name = Text()
+    kind = Text()
+    variant = Text()
+    level = Number(min_value=0)
+    dependsOn = serializers.ListField(child=Text())
+    after = serializers.ListField(child=Text())
+    onFailure = serializers.ListField(child=Text())
+    continueOnFailure = Flag()
+    idempotent = Flag()
+    retries = Number(min_value=0)
+    timeoutMs = Number(min_value=1)
+
+
+class Definition(Shape):
+    id = Text()
+    title = Text()
+    repository = Text()
+    owner = Text()
+    provider = Text()
+    version = Text()
+    labels = serializers.DictField(child=Text(), required=False)
+    tags = serializers.ListField(child=Text())
+    description = Text(allow_blank=True)
+    modules = serializers.ListField(child=Text())
+    status = serializers.ChoiceField(choices=["Installed", "Verified", "Invalid"])
+    score = Number(min_value=0, max_value=100)
+    pullCommand = Text()
+    forkCommand = Text()
+    suiteStar = Text(required=False, allow_blank=True)
+    profiles = SuiteProfile(many=True)
+    folders = Folder(many=True, required=False)
+    sourceFiles = SourceFile(many=True, required=False)
+    topology = Node(many=True, required=False)
+    topologyError = Fault(required=False)
+    contracts = serializers.ListField(child=Text())
+    apiSurfaces = serializers.ListField(child=serializers.DictField(), required=False)
+    launchable = Flag()
+    contentDigest = Text()
+    warnings = SuiteWarning(many=True)
+
+
+class SuiteList(Shape):
+    suites = Definition(many=True)
+    total = Number(min_value=0)
+    nextCursor = Text(required=False)
+
+
+def query(name: str, description: str, **more: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, str, OpenApiParameter.QUERY, description=description, **more)
+
+
+LIST_PARAMETERS: Final = [
+    query("q", "occurs in id, title, repository or description"),
+    query("tag", "one of the suite's tags"),
+    query("view", "summary leaves out source and topology", enum=["full", "summary"]),
+    OpenApiParameter("limit", int, OpenApiParameter.QUERY, description="1 to 200, default 50"),
+    query("cursor", "`nextCursor` of the page before"),
+]
+DETAIL_PARAMETERS: Final = [query("profile", "resolve with this profile's environment")]

@@ -1,0 +1,73 @@
+"""REST of suites (the contract, section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.suites import api
+from apps.suites.domain.definition import summary_of, without_contents
+from apps.suites.rest import schemas
+from apps.system.api import (
+    PAGING,
+    StrictAPIView,
+    choice_parameter,
+    conditional_response,
+    paginate,
+)
+from kernel.errors import NotAvailable
+
+
+class SuiteList(StrictAPIView):
+    query_parameters: ClassVar[Any] = {"GET": PAGING | {"q", "tag", "view"}}
+
+    @extend_schema(
+        operation_id="suites_list",
+        parameters=schemas.LIST_PARAMETERS,
+        responses=schemas.SuiteList,
+    )
+    def get(self, request: Request) -> Response:
+        view = choice_parameter(request, "view", ("summary", "full"), default="full")
+        found = [
+            definition
+            for definition in api.list_suites()
+            if _matches(definition, request.query_params)
+        ]
+        page = paginate(request, found, key=lambda suite: (suite["title"].casefold(), suite["id"]))
+        shown = summary_of if view == "summary" else without_contents
+        suites = [shown(definition) for definition in page.items]
+        return Response(page.as_dict("suites", suites, total=len(found)))
+
+    @extend_schema(exclude=True)
+    def post(self, request: Request) -> Response:
+        raise NotAvailable("registering suites from text is not available yet")
+
+
+class SuiteDetail(StrictAPIView):
+    query_parameters: ClassVar[Any] = {"GET": {"profile"}}
+
+    @extend_schema(
+        operation_id="suites_detail",
+        parameters=schemas.DETAIL_PARAMETERS,
+        responses={200: schemas.Definition, 304: None},
+    )
+    def get(self, request: Request, suite_id: str) -> Response:
+        profile = request.query_params.get("profile", "")
+        return conditional_response(request, api.get_definition(suite_id, profile=profile))
+
+    @extend_schema(exclude=True)
+    def delete(self, request: Request, suite_id: str) -> Response:
+        raise NotAvailable("registering suites from text is not available yet")
+
+
+def _matches(definition: Mapping[str, Any], query: Mapping[str, str]) -> bool:
+    """`tag` is one of the suite's; `q` occurs in id, title, repository or description."""
+    if (tag := query.get("tag")) and tag not in definition["tags"]:
+        return False
+    wanted = query.get("q", "").casefold()
+    searched = ("id", "title", "repository", "description")
+    return any(wanted in definition[key].casefold() for key in searched)

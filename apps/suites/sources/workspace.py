@@ -1,0 +1,145 @@
+"""Suites of the workspace folder: one folder a suite (the contract, section 6)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from apps.suites.domain.package import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_PACKAGE_BYTES,
+    TOPOLOGY_FILE,
+    Package,
+    broken_text_rule,
+)
+from kernel.ids import is_identifier
+
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+class BrokenPackage(Exception):
+    """A package rule that a folder breaks; `path` is the file, in the package."""
+
+    def __init__(self, reason: str, path: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file of a package: where it is on disk; `mark` is its mtime in ns, size and inode."""
+
+    path: str
+    real: Path
+    mark: tuple[int, int, int]
+
+
+def suite_folders(root: Path) -> dict[str, Path]:
+    """Suite id to folder, by id; folders without suite.star are no suites. Empty without a root."""
+    try:
+        entries = list(os.scandir(root))
+    except OSError:
+        return {}
+    folders = {
+        entry.name.encode(errors="replace").decode(): Path(entry.path)
+        for entry in entries
+        if not entry.name.startswith(".") and os.path.lexists(Path(entry.path, TOPOLOGY_FILE))
+    }
+    return dict(sorted(folders.items()))
+
+
+def signature(folder: Path) -> Signature:
+    """Changes whenever a file of the package may have changed; reads no content."""
+    try:
+        return tuple((found.path, *found.mark) for found in _walk(folder))
+    except BrokenPackage as broken:
+        return ((f"{broken.path}: {broken.reason}", 0, 0, 0),)
+
+
+def read_package(suite_id: str, folder: Path) -> Package:
+    """The files, and the first rule that is broken; never raises for what the folder holds."""
+    files: dict[str, bytes] = {}
+    if not is_identifier(suite_id):
+        return Package(suite_id=suite_id, files=files, problem=f'"{suite_id}" is no id for a suite')
+    try:
+        room = MAX_PACKAGE_BYTES
+        for found in _walk(folder):
+            files[found.path] = _text_of(found, room)
+            room -= len(files[found.path])
+    except BrokenPackage as broken:
+        return Package(
+            suite_id=suite_id,
+            files=files,
+            problem=f"{broken.path} {broken.reason}",
+            problem_file=broken.path,
+        )
+    return Package(suite_id=suite_id, files=files)
+
+
+def _text_of(found: Found, room: int) -> bytes:
+    if found.mark[1] > room:
+        raise BrokenPackage("makes the package larger than 64 MiB", found.path)
+    try:
+        with found.real.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise BrokenPackage(f"cannot be read: {error.strerror}", found.path) from None
+    if broken := broken_text_rule(content):
+        raise BrokenPackage(broken, found.path)
+    return content
+
+
+def _walk(folder: Path) -> Iterator[Found]:
+    """Every file that is not hidden, by path; at most 512. Raises BrokenPackage."""
+    root = Path(os.path.realpath(folder))
+    for count, found in enumerate(_inside(root, root, "", (root,)), 1):
+        if count > MAX_FILES:
+            raise BrokenPackage(
+                f"is one file too many: at most {MAX_FILES} are allowed", found.path
+            )
+        yield found
+
+
+def _inside(root: Path, folder: Path, prefix: str, chain: tuple[Path, ...]) -> Iterator[Found]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise BrokenPackage(f"cannot be read: {error.strerror}", prefix or ".") from None
+    for entry in entries:
+        if not entry.name.startswith("."):
+            yield from _entry(root, entry, prefix + entry.name, chain)
+
+
+def _entry(
+    root: Path, entry: os.DirEntry[str], path: str, chain: tuple[Path, ...]
+) -> Iterator[Found]:
+    shown = path.encode(errors="replace").decode()
+    if shown != path:
+        raise BrokenPackage("has a name that is not UTF-8", shown)
+    real = _target(root, entry, path)
+    try:
+        facts = real.stat()
+    except OSError as error:
+        raise BrokenPackage(f"cannot be read: {error.strerror}", path) from None
+    if stat.S_ISDIR(facts.st_mode):
+        if real in chain:
+            raise BrokenPackage("is a link to a folder that holds it", path)
+        yield from _inside(root, real, f"{path}/", (*chain, real))
+    elif stat.S_ISREG(facts.st_mode):
+        yield Found(path=path, real=real, mark=(facts.st_mtime_ns, facts.st_size, facts.st_ino))
+    else:
+        raise BrokenPackage("is neither a file nor a folder", path)
+
+
+def _target(root: Path, entry: os.DirEntry[str], path: str) -> Path:
+    if not entry.is_symlink():
+        return Path(entry.path)
+    real = Path(os.path.realpath(entry.path))
+    if not real.is_relative_to(root):
+        raise BrokenPackage("is a link out of the suite's folder", path)
+    return real

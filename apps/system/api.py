@@ -1,0 +1,109 @@
+"""System: the request pipeline, problems, strict REST views, readiness, life cycle, metrics.
+
+The lowest app: it imports the kernel and nothing else of ours.
+"""
+
+from __future__ import annotations
+
+from apps.system import metrics
+from apps.system.commands import (
+    ExitCode,
+    VerbCommand,
+    escape,
+    print_json,
+    print_table,
+    printable,
+    report_error,
+    store_unusable,
+)
+from apps.system.domain.conditional import is_not_modified, strong_etag
+from apps.system.domain.context import RequestContext, audit_agent, request_context
+from apps.system.domain.lifecycle import LifespanPart, begin_drain, is_draining, lifespan_parts
+from apps.system.domain.probing import Probe, ProbeResult, probes
+from apps.system.http.client import client_ip
+from apps.system.http.conditional import PreconditionFailed, conditional_response, require_match
+from apps.system.http.json_body import (
+    MAX_BODY_BYTES,
+    MalformedJson,
+    PayloadTooLarge,
+    StrictJSONParser,
+    parse_json,
+)
+from apps.system.http.paging import (
+    InvalidCursor,
+    Page,
+    paginate,
+    paginate_queryset,
+    requested_page,
+    write_cursor,
+)
+from apps.system.http.problems import internal_error, problem_for, problem_response
+from apps.system.http.strict import (
+    PAGING,
+    InvalidParameter,
+    StrictAPIView,
+    StrictSerializer,
+    UnknownParameter,
+    choice_parameter,
+    flag_parameter,
+    integer_parameter,
+    invalid_input,
+    refuse_unknown_parameters,
+)
+from apps.system.pipeline.stage import Stage, when_closed
+from apps.system.selectors import installation_id
+
+__all__ = [
+    "MAX_BODY_BYTES",
+    "PAGING",
+    "ExitCode",
+    "InvalidCursor",
+    "InvalidParameter",
+    "LifespanPart",
+    "MalformedJson",
+    "Page",
+    "PayloadTooLarge",
+    "PreconditionFailed",
+    "Probe",
+    "ProbeResult",
+    "RequestContext",
+    "Stage",
+    "StrictAPIView",
+    "StrictJSONParser",
+    "StrictSerializer",
+    "UnknownParameter",
+    "VerbCommand",
+    "audit_agent",
+    "begin_drain",
+    "choice_parameter",
+    "client_ip",
+    "conditional_response",
+    "escape",
+    "flag_parameter",
+    "installation_id",
+    "integer_parameter",
+    "internal_error",
+    "invalid_input",
+    "is_draining",
+    "is_not_modified",
+    "lifespan_parts",
+    "metrics",
+    "paginate",
+    "paginate_queryset",
+    "parse_json",
+    "print_json",
+    "print_table",
+    "printable",
+    "probes",
+    "problem_for",
+    "problem_response",
+    "refuse_unknown_parameters",
+    "report_error",
+    "request_context",
+    "requested_page",
+    "require_match",
+    "store_unusable",
+    "strong_etag",
+    "when_closed",
+    "write_cursor",
+]

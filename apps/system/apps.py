@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class SystemConfig(AppConfig):
+    name = "apps.system"
+    label = "system"
+
+    def ready(self) -> None:
+        from apps.system.domain.lifecycle import lifespan_parts
+        from apps.system.domain.probing import Probe, probes
+        from apps.system.parts import AuditRows, MetricsListener, Telemetry
+        from apps.system.services import probing
+
+        lifespan_parts.register("audit")(AuditRows())
+        lifespan_parts.register("metrics")(MetricsListener())
+        lifespan_parts.register("telemetry")(Telemetry())
+        for name, required, check in (
+            ("datastore", True, probing.check_datastore),
+            ("cache", False, probing.check_cache),
+            ("telemetry", False, probing.check_telemetry),
+        ):
+            probes.register(name)(Probe(name, required, check))

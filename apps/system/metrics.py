@@ -1,0 +1,89 @@
+"""The metrics of the contract section 2, by their names; Prometheus text on METRICS_ADDR.
+
+    metrics.count("partita.log.lines", 50, stream="logs")
+    metrics.observe("partita.step.duration.ms", 812, kind="task", status="healthy", reason="")
+    metrics.change("partita.streams.open", +1, stream="events")
+    metrics.set_gauge("partita.agents.online", 3)
+
+No attribute ever carries the id of a user, run, agent or request.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+registry: Final = CollectorRegistry()
+_HTTP = ("http.method", "http.route", "http.status_code")
+_STEP = ("kind", "status", "reason")
+_DURATIONS_MS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 60_000, 600_000)
+
+METRICS: Final[dict[str, tuple[type[Counter | Gauge | Histogram], tuple[str, ...], str]]] = {
+    "http.server.requests": (Counter, _HTTP, "Requests answered"),
+    "http.server.active_requests": (Gauge, _HTTP[:2], "Requests being answered"),
+    "http.server.duration.ms": (Histogram, _HTTP, "Time to the end of the answer"),
+    "partita.executions.active": (Gauge, ("backend_kind",), "Runs that are not queued or over"),
+    "partita.executions.queued": (Gauge, ("backend_kind",), "Runs waiting for admission"),
+    "partita.executions.finished": (
+        Counter,
+        ("backend_kind", "status", "reason"),
+        "Runs that came to an end",
+    ),
+    "partita.steps.finished": (Counter, _STEP, "Steps that came to an end"),
+    "partita.step.duration.ms": (Histogram, _STEP, "From the claim of a step to its end"),
+    "partita.step.queue_wait.ms": (Histogram, _STEP, "From queued to claimed"),
+    "partita.streams.open": (Gauge, ("stream",), "Open streams"),
+    "partita.stream.resyncs": (Counter, ("stream",), "Slow followers sent back to the store"),
+    "partita.log.lines": (Counter, ("stream",), "Log lines stored"),
+    "partita.agents.online": (Gauge, (), "Workers with a recent heartbeat"),
+    "partita.agent.leases_expired": (Counter, (), "Leases that ran out"),
+    "partita.agent.stale_reports": (Counter, (), "Reports refused by fencing"),
+    "partita.audit.dropped": (Counter, (), "Audit records that could not be stored"),
+}
+_instruments: Final[dict[str, Any]] = {}
+
+
+def count(name: str, amount: float = 1, /, **attributes: str) -> None:
+    _instrument(name, attributes).inc(amount)
+
+
+def observe(name: str, value: float, /, **attributes: str) -> None:
+    _instrument(name, attributes).observe(value)
+
+
+def change(name: str, amount: float, /, **attributes: str) -> None:
+    """Move a gauge up or down."""
+    _instrument(name, attributes).inc(amount)
+
+
+def set_gauge(name: str, value: float, /, **attributes: str) -> None:
+    _instrument(name, attributes).set(value)
+
+
+def value_of(name: str, /, **attributes: str) -> float:
+    """What a counter or gauge stands at; of a histogram, how often it observed."""
+    kind, _names, _help = METRICS[name]
+    suffix = {Counter: "_total", Histogram: "_count", Gauge: ""}[kind]
+    labels = {_flat(key): value for key, value in attributes.items()}
+    return registry.get_sample_value(f"{_flat(name)}{suffix}", labels) or 0.0
+
+
+def _instrument(name: str, attributes: dict[str, str]) -> Any:
+    labels = {_flat(key): value for key, value in attributes.items()}
+    instrument = _instruments[name]
+    return instrument.labels(**labels) if labels else instrument
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _register() -> None:
+    for name, (kind, attributes, text) in METRICS.items():
+        labels = [_flat(attribute) for attribute in attributes]
+        extra: dict[str, Any] = {"buckets": _DURATIONS_MS} if kind is Histogram else {}
+        _instruments[name] = kind(_flat(name), text, labels, registry=registry, **extra)
+
+
+_register()

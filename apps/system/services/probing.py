@@ -1,0 +1,71 @@
+"""The probes that this app itself has: the store, the cache, telemetry."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from redis import Redis, RedisError
+
+from apps.system import conf
+from apps.system.domain.probing import ProbeResult
+from apps.system.models import ReadinessMark
+from kernel import telemetry
+
+_migrated: set[str] = set()
+
+
+def check_datastore() -> ProbeResult:
+    """A row written, read and removed; every migration applied; MongoDB only as a replica set."""
+    if conf.db_driver() == "mongo" and not _is_replica_set():
+        return ProbeResult(
+            ready=False, detail="a standalone MongoDB has no transactions; a replica set is needed"
+        )
+    if waiting := _migrations_waiting():
+        return ProbeResult(ready=False, detail=f"{waiting} migrations are not applied")
+    mark = ReadinessMark.objects.create()
+    found = ReadinessMark.objects.filter(id=mark.id).exists()
+    ReadinessMark.objects.filter(id=mark.id).delete()
+    return ProbeResult(ready=found, detail="" if found else "what was written cannot be read")
+
+
+def check_cache() -> ProbeResult:
+    url = conf.redis_url()
+    if not url:
+        return ProbeResult(ready=True, detail="not configured", disabled=True)
+    try:
+        _redis(url).ping()
+    except RedisError as error:
+        return ProbeResult(ready=False, detail=f"no answer ({type(error).__name__})")
+    return ProbeResult(ready=True)
+
+
+def check_telemetry() -> ProbeResult:
+    if not telemetry.is_configured():
+        return ProbeResult(ready=True, detail="not configured", disabled=True)
+    if not telemetry.last_export_succeeded():
+        return ProbeResult(ready=False, detail="the last export failed")
+    return ProbeResult(ready=True)
+
+
+def _migrations_waiting() -> int:
+    """Asked until nothing waits: a process never sees its migrations undone."""
+    if connection.alias in _migrated:
+        return 0
+    executor = MigrationExecutor(connection)
+    waiting = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    if not waiting:
+        _migrated.add(connection.alias)
+    return waiting
+
+
+def _is_replica_set() -> bool:
+    connection.ensure_connection()
+    hello = connection.connection.admin.command("hello")
+    return "setName" in hello or hello.get("msg") == "isdbgrid"  # or a router of a sharded cluster
+
+
+@lru_cache(maxsize=1)
+def _redis(url: str) -> Redis:
+    return Redis.from_url(url, socket_timeout=1.5, socket_connect_timeout=1.5)

@@ -1,0 +1,20 @@
+"""Workers: doing what executions say must be done. Runs steps on runtimes through supervisors.
+
+Nothing below may import it; pages and commands may.
+"""
+
+from __future__ import annotations
+
+from apps.workers.domain.runtime import runtimes
+from apps.workers.host import container_bridges
+from apps.workers.runner import Runner, RunnerInUse, RunnerThread
+from apps.workers.selectors import choose_local_runtime
+
+__all__ = [
+    "Runner",
+    "RunnerInUse",
+    "RunnerThread",
+    "choose_local_runtime",
+    "container_bridges",
+    "runtimes",
+]

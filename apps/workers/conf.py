@@ -1,0 +1,116 @@
+"""What workers read of the settings."""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from apps.workers.domain.environment import EnvironmentRules
+from apps.workers.domain.launching import LaunchRules
+from kernel.ids import is_identifier
+
+_SECRET_CHARACTERS = 16
+_OTEL_PASSED_ON = {
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "OTEL_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_PROTOCOL": "OTEL_PROTOCOL",
+}
+
+
+def state_dir() -> Path:
+    """Of supervisors: spools, marks, and the folders of steps that run as processes."""
+    return Path(settings.DATA_DIR) / "workers"
+
+
+def local_runtime() -> str:
+    return str(settings.LOCAL_RUNTIME)
+
+
+def pull_policy() -> str:
+    return str(settings.STEP_IMAGE_PULL_POLICY)
+
+
+def agent_secret() -> str:
+    """What workers register with; empty when unset or too short to count as a secret."""
+    secret = str(settings.AGENT_SHARED_SECRET)
+    return secret if len(secret) >= _SECRET_CHARACTERS else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """A standalone worker's AGENT_ settings (contract 20); `labels`: key → value, or empty."""
+
+    agent_id: str
+    name: str
+    public_url: str
+    control_plane_url: str
+    backends: tuple[str, ...]
+    labels: dict[str, str]
+    concurrency: int
+    drain_s: float
+    host: str
+    port: int
+    secret: str = field(repr=False)
+
+
+def worker_settings() -> WorkerSettings:
+    """Raises ImproperlyConfigured, naming the variable."""
+    agent_id = settings.AGENT_ID or re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
+    for name, values in (("AGENT_ID", [agent_id]), ("AGENT_BACKENDS", settings.AGENT_BACKENDS)):
+        for value in values:
+            _require(is_identifier(value), name, value, "letters, digits and . _ - (at most 128)")
+    for name in ("AGENT_CONTROL_PLANE_URL", "AGENT_PUBLIC_URL"):
+        url = getattr(settings, name)
+        _require(re.match(r"(https?://[^\s/?#]+.*)?\Z", url), name, url, "a http or https URL")
+    labels = (label.partition("=") for label in settings.AGENT_LABELS)
+    return WorkerSettings(
+        agent_id=agent_id,
+        name=settings.AGENT_NAME,
+        public_url=settings.AGENT_PUBLIC_URL,
+        control_plane_url=settings.AGENT_CONTROL_PLANE_URL,
+        backends=tuple(settings.AGENT_BACKENDS),
+        labels={key: value for key, _, value in labels},
+        concurrency=settings.AGENT_CONCURRENCY,
+        drain_s=settings.AGENT_DRAIN_TIMEOUT_S,
+        host=settings.HOST,
+        port=settings.AGENT_PORT,
+        secret=agent_secret(),
+    )
+
+
+def _require(holds: Any, name: str, value: str, expected: str) -> None:
+    if not holds:
+        raise ImproperlyConfigured(f"{name}={value!r}: expected {expected}")
+
+
+def lease_s() -> float:
+    return float(settings.LEASE_S)
+
+
+def runner_capacity() -> int:
+    """Steps at once in one runner: every run that may be active gets all the steps it may have."""
+    return int(settings.RUNNER_MAX_PARALLEL_STEPS * settings.EXECUTION_MAX_ACTIVE)
+
+
+def launch_rules() -> LaunchRules:
+    return LaunchRules(
+        environment=EnvironmentRules(
+            prefixes=settings.STEP_ENV_PREFIXES,
+            telemetry=_telemetry(),
+        ),
+        default_images=settings.STEP_DEFAULT_IMAGES,
+        max_memory_bytes=settings.STEP_MAX_MEMORY,
+        max_cpus=settings.STEP_MAX_CPU,
+    )
+
+
+def _telemetry() -> dict[str, str]:
+    """The endpoint for steps, without headers: those may hold credentials."""
+    if not settings.OTEL_ENDPOINT:
+        return {}
+    return {name: getattr(settings, setting) for name, setting in _OTEL_PASSED_ON.items()}

@@ -1,0 +1,182 @@
+"""One thread through which a supervisor reaches the store: what waits goes together into one call.
+
+Whatever arrives while a transaction is open goes into the next one; claims ride along. A call per
+change costs twelve times as much.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from apps.executions import api as executions
+from apps.workers.domain.control_plane import ControlPlaneAway
+from kernel.errors import PlatformError
+
+log = logging.getLogger("partita.workers")
+LOOK_S: Final = 1.0  # without a nudge: nudges may be lost
+LULL_S: Final = 0.002  # reports come in bursts: those that one answer set free go together,
+BURST_S: Final = 0.01  # which wait for one another this long at most
+Exchange = Callable[..., executions.ExchangeAnswer]
+Answer = Future[Any]
+
+
+@dataclass
+class _Waiting:
+    states: list[tuple[executions.StateReport, Answer]] = field(default_factory=list)
+    chunks: list[tuple[executions.LogChunk, Answer]] = field(default_factory=list)
+    completions: list[tuple[executions.Completion, Answer]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.states or self.chunks or self.completions)
+
+    @property
+    def size(self) -> int:
+        return len(self.states) + len(self.chunks) + len(self.completions)
+
+    @property
+    def futures(self) -> list[Answer]:
+        return [future for _, future in [*self.states, *self.chunks, *self.completions]]
+
+
+class Gathering(threading.Thread):
+    """Futures resolve on this thread: with `Recorded`, or the PlatformError of that very report."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(name="store", daemon=True)
+        self._exchange = exchange
+        self._changed = threading.Condition()
+        self._waiting = _Waiting()
+        self._claim: tuple[int, Answer] | None = None
+        self._work_may_wait = True
+        self._looked_at = 0.0
+        self._stopping = False
+
+    def state(self, report: executions.StateReport) -> Answer:
+        return self._add(self._waiting_list("states"), report)
+
+    def chunk(self, report: executions.LogChunk) -> Answer:
+        return self._add(self._waiting_list("chunks"), report)
+
+    def completion(self, report: executions.Completion) -> Answer:
+        return self._add(self._waiting_list("completions"), report)
+
+    def claim(self, limit: int) -> Answer:
+        """Resolves with 1 to `limit` specs, when there are some."""
+        future: Answer = Future()
+        with self._changed:
+            self._claim = (limit, future)
+            self._changed.notify()
+        return future
+
+    def work_may_wait(self) -> None:
+        """A nudge: look for claimable steps now. From any thread."""
+        with self._changed:
+            self._work_may_wait = True
+            self._changed.notify()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self.is_alive():
+            self.join(5)
+
+    def _waiting_list(self, name: str) -> Callable[[], list[tuple[Any, Answer]]]:
+        return lambda: getattr(self._waiting, name)
+
+    def _add(self, of: Callable[[], list[tuple[Any, Answer]]], report: Any) -> Answer:
+        future: Answer = Future()
+        with self._changed:
+            of().append((report, future))
+            self._changed.notify()
+        return future
+
+    def run(self) -> None:
+        while not self._stopping:
+            waiting, claim = self._next()
+            if waiting or claim:
+                self._settle(waiting, claim)
+
+    def _next(self) -> tuple[_Waiting, tuple[int, Answer] | None]:
+        """What goes into the next call; waits until there is something."""
+        with self._changed:
+            self._changed.wait_for(self._is_due, timeout=self._patience_s())
+        self._let_burst_end()
+        with self._changed:
+            waiting, self._waiting = self._waiting, _Waiting()
+            claim = self._claim if self._looks(bool(waiting.completions)) else None
+            if claim:
+                self._claim, self._work_may_wait = None, False
+                self._looked_at = time.monotonic()
+            return waiting, claim
+
+    def _let_burst_end(self) -> None:
+        deadline, seen = time.monotonic() + BURST_S, -1
+        while seen != (seen := self._waiting.size) and time.monotonic() < deadline:
+            time.sleep(LULL_S)
+
+    def _is_due(self) -> bool:
+        return bool(self._waiting) or self._stopping or self._looks(completing=False)
+
+    def _looks(self, completing: bool) -> bool:  # noqa: FBT001 - private, two callers
+        """What completes may free its dependants: they are claimed in the same transaction."""
+        return self._claim is not None and (
+            completing or self._work_may_wait or time.monotonic() - self._looked_at >= LOOK_S
+        )
+
+    def _patience_s(self) -> float | None:
+        return LOOK_S if self._claim else None
+
+    def _settle(self, waiting: _Waiting, claim: tuple[int, Answer] | None) -> None:
+        try:
+            answer = self._exchange(
+                states=[report for report, _ in waiting.states],
+                chunks=[report for report, _ in waiting.chunks],
+                completions=[report for report, _ in waiting.completions],
+                claims=claim[0] if claim else 0,
+            )
+        except Exception as error:  # noqa: BLE001 - the edge of the thread: reports are repeated
+            self._fail(waiting, claim, error)
+            return
+        _resolve(waiting.states, answer.states)
+        _resolve(waiting.chunks, answer.chunks)
+        _resolve(waiting.completions, answer.completions)
+        if claim:
+            self._hand_out(claim, answer.claimed)
+
+    def _hand_out(self, claim: tuple[int, Answer], claimed: Sequence[dict[str, Any]]) -> None:
+        if claimed:
+            if len(claimed) == claim[0]:
+                self.work_may_wait()
+            _set(claim[1], list(claimed))
+            return
+        with self._changed:  # goes on waiting, unless its caller asks anew meanwhile
+            self._claim = self._claim or claim
+
+    def _fail(self, waiting: _Waiting, claim: tuple[int, Answer] | None, error: Exception) -> None:
+        if not isinstance(error, PlatformError):
+            log.error("the store refused a group of reports", exc_info=error)
+        away = ControlPlaneAway(str(error) or type(error).__name__)
+        for future in [*waiting.futures, *([claim[1]] if claim else [])]:
+            _set(future, away)
+
+
+def _resolve(reports: Sequence[tuple[Any, Answer]], answers: Sequence[Any]) -> None:
+    for (_, future), answer in zip(reports, answers, strict=True):
+        _set(future, answer)
+
+
+def _set(future: Answer, value: Any) -> None:
+    """Unless nobody waits any more: a step may be dropped at any moment."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(value, Exception):
+        future.set_exception(value)
+    else:
+        future.set_result(value)

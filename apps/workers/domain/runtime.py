@@ -1,0 +1,228 @@
+"""The port behind which steps really run, and the registry of its plug-ins.
+
+RuntimeFailure
+├── ImageMissing       no image declared, not found, not pullable
+├── StartFailed        the unit exists but its program cannot start
+├── UnitLost           the unit is no longer there
+├── PathRefused        an export path leads out of its folder
+└── RuntimeAway        the runtime did not answer for 30 s
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar, Final, Protocol
+
+from apps.workers.domain.command import Program
+from apps.workers.domain.environment import Folders
+from apps.workers.domain.evaluation import Ended
+from apps.workers.domain.naming import Owner
+from apps.workers.domain.output import Record
+from apps.workers.domain.step_spec import Port
+from kernel.registry import Registry
+
+AWAY_S: Final = 30.0
+STOP_GRACE_S: Final = 10.0
+MATCH_LIMIT: Final = 50
+FILE_LIMIT: Final = 10 * 2**20
+
+
+class RuntimeFailure(Exception):
+    """`reason` is the step reason (contract 11.4) that the failure becomes."""
+
+    reason: ClassVar[str] = "internal_error"
+
+
+class ImageMissing(RuntimeFailure):
+    reason = "image_missing"
+
+
+class StartFailed(RuntimeFailure):
+    """The message is the runtime's; 127, as a shell says, when the program does not exist."""
+
+    reason = "exit_nonzero"
+
+    def __init__(self, message: str, exit_code: int = 127) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class UnitLost(RuntimeFailure):
+    reason = "runtime_unavailable"
+
+
+class PathRefused(RuntimeFailure):
+    reason = "artifact_missing"
+
+
+class RuntimeAway(RuntimeFailure):
+    reason = "runtime_unavailable"
+
+
+class UnitState(StrEnum):
+    CREATED = "created"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    memory_bytes: int
+    cpus: float
+    pids: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """The work directory: its name on the runtime, and whose files fill it once."""
+
+    name: str
+    fetch: Callable[[], Awaitable[bytes]]  # tar+gzip of the source suite's files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One attempt of a step, in neutral terms. `networks`: name → the names the unit has there."""
+
+    name: str
+    run_id: str
+    step_id: str
+    kind: str
+    attempt: int
+    image: str
+    program: Program
+    environment: Mapping[str, str]
+    workspace: Workspace
+    networks: Mapping[str, tuple[str, ...]]
+    ports: tuple[Port, ...]
+    limits: Limits
+    labels: Mapping[str, str]
+    run_labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A handle; a started unit is never used twice."""
+
+    id: str
+    name: str
+    state: UnitState
+    labels: Mapping[str, str] = field(default_factory=dict)
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedFile:
+    """`path` as it is inside the unit; relative to the artifacts or work folder."""
+
+    path: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    files: tuple[CollectedFile, ...] = ()
+    skipped: tuple[str, ...] = ()  # why further matches were left out, as sentences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    containers: int = 0
+    networks: int = 0
+    volumes: int = 0
+    leftovers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    cpu_percent: float
+    memory_bytes: int
+
+
+class Runtime(Protocol):
+    """Calls raise RuntimeAway after 30 s without an answer, UnitLost for an unknown unit."""
+
+    label_note: ClassVar[str]  # shown behind a backend's label, such as "(not isolated)"
+    shared: ClassVar[bool]  # other supervisors reach the same units
+
+    async def ping(self) -> bool: ...
+
+    async def close(self) -> None: ...
+
+    def folders(self, *, name: str, workspace: str) -> Folders:
+        """Where a unit of that name finds its files."""
+        ...
+
+    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+        """Make the image present; awaits `pulling(image)` before a pull. Raises ImageMissing."""
+        ...
+
+    async def start(self, launch: Launch) -> Unit:
+        """Again with the same launch: the same unit. Raises StartFailed.
+
+        Removes what earlier attempts of the step left.
+        """
+        ...
+
+    def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+        """All records behind the first `after`, in the same order each time; ends with the unit."""
+        ...
+
+    async def wait(self, unit: Unit) -> Ended: ...
+
+    async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
+        """SIGTERM, after `grace_s` SIGKILL; returns when the unit has ended."""
+        ...
+
+    async def remove(self, unit: Unit) -> None:
+        """Kill and remove; no error when it is gone."""
+        ...
+
+    async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
+        """The exit code of a further program inside the running unit; 124 after `timeout_s`."""
+        ...
+
+    async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
+        """Where the supervisor reaches the unit's tcp port; None while it cannot."""
+        ...
+
+    async def has_health_check(self, unit: Unit) -> bool: ...
+
+    async def is_healthy(self, unit: Unit) -> bool:
+        """What the image's own health check says now."""
+        ...
+
+    async def usage(self, unit: Unit) -> Usage | None: ...
+
+    async def collect(self, unit: Unit, pattern: str) -> Collected:
+        """Files of the ended unit that match an export path (contract 7.4). Raises PathRefused."""
+        ...
+
+    async def find(self, owner: Owner) -> Sequence[Unit]:
+        """Units of that supervisor, running and ended, by label."""
+        ...
+
+    async def runs(self, owner: Owner) -> frozenset[str]:
+        """The runs that something is left of here."""
+        ...
+
+    async def release(self, run_id: str, owner: Owner) -> Removed:
+        """Remove containers, networks and volumes of the run, with 3 tries."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeOptions:
+    """What a runtime may need to start; each takes what concerns it."""
+
+    state_dir: Path
+    installation_id: str
+    pull_policy: str = "IfNotPresent"
+    address: str = ""  # of the runtime's socket; empty: its own default
+
+
+runtimes: Registry[Callable[[RuntimeOptions], Runtime]] = Registry("runtime")

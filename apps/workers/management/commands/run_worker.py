@@ -1,0 +1,39 @@
+"""`manage.py run_worker`: steps of remote-agent backends, anywhere; it needs no store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.workers import conf
+from apps.workers.worker.process import Worker, WorkerFailed
+from apps.workers.worker.state import WorkerInUse
+from kernel.registry import UnknownPlugin
+
+
+class Command(BaseCommand):
+    help = (
+        "Runs steps for the control plane at AGENT_CONTROL_PLANE_URL, of the backends that "
+        "AGENT_BACKENDS names. SIGTERM lets running jobs end first, a second one does not. "
+        "Example: AGENT_SHARED_SECRET_FILE=secret AGENT_CONTROL_PLANE_URL=https://partita.example "
+        "AGENT_BACKENDS=edge manage.py run_worker"
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--runtime", default="", help="docker or process; else LOCAL_RUNTIME")
+
+    def handle(self, **options: Any) -> None:
+        try:
+            settings = conf.worker_settings()
+            Worker(
+                settings,
+                folder=conf.state_dir() / "agents" / settings.agent_id,
+                runtime=options["runtime"] or conf.local_runtime(),
+                pull_policy=conf.pull_policy(),
+                rules=conf.launch_rules(),
+            ).run()
+        except (WorkerInUse, WorkerFailed, UnknownPlugin, ImproperlyConfigured) as error:
+            raise CommandError(str(error)) from error

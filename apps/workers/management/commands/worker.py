@@ -1,0 +1,42 @@
+"""`manage.py worker status`: who runs steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.agents import api as agents
+from apps.system.api import ExitCode, VerbCommand, print_json, print_table
+from kernel import clock
+
+
+class Command(VerbCommand):
+    help = "Show the supervisors: runners of this installation and remote workers."
+    examples = """\
+  manage.py worker status
+  manage.py worker status -o json"""
+
+    def add_arguments(self, parser: Any) -> None:
+        verbs = parser.add_subparsers(required=True, metavar="VERB")
+        self.add_verb(verbs, "status", show_status, "who is registered, who of them lives")
+
+
+def show_status(options: dict[str, Any]) -> int:
+    now, known = clock.now(), agents.list_agents()
+    if options["output"] == "json":
+        print_json({"agents": [agent.as_wire(now) for agent in known]})
+        return ExitCode.OK
+    columns = ("ID", "KIND", "STATE", "RUNTIME", "JOBS", "BACKENDS", "LAST HEARD OF")
+    print_table(columns, [_row(agent, agent.is_online(now)) for agent in known])
+    return ExitCode.OK
+
+
+def _row(agent: agents.Agent, online: bool) -> tuple[str, ...]:  # noqa: FBT001 - a cell of the row
+    return (
+        agent.agent_id,
+        agent.kind,
+        "online" if online else "offline",
+        "answers" if agent.runtime_available else "away",
+        str(agent.running_jobs),
+        ", ".join(agent.backends),
+        clock.rfc3339(agent.last_heartbeat_at),
+    )

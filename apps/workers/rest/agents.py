@@ -1,0 +1,147 @@
+"""`/api/v1/agents`: who works here (the contract, section 15.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Final
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.agents import api as agents
+from apps.executions.api import ActiveJob, Adopted, releasable_runs
+from apps.system.api import (
+    PAGING,
+    StrictAPIView,
+    audit_agent,
+    choice_parameter,
+    installation_id,
+    paginate,
+)
+from apps.workers import conf
+from apps.workers.rest import credentials, inputs, schemas
+from apps.workers.rest.base import UNCACHED, AgentView
+from apps.workers.services.registration import register_worker, remove_agent
+from kernel import clock, ids
+
+HEARTBEAT_MS: Final = 10_000
+STATUSES: Final = ("online", "offline")
+_AGENT_ID_LENGTH: Final = 128
+
+
+class AgentListView(StrictAPIView):
+    authentication_classes: Any = [credentials.AgentOrSessionAuthentication]
+    permission_classes: Any = [credentials.IsAgentOrSignedIn]
+    query_parameters: ClassVar[Collection[str] | Mapping[str, Collection[str]]] = {
+        "GET": PAGING | {"status"}
+    }
+
+    @extend_schema(
+        operation_id="agents_list",
+        auth=credentials.AGENT_OR_SESSION,
+        parameters=[
+            schemas.query("status", enum=list(STATUSES)),
+            schemas.query("limit", {"type": "integer", "minimum": 1, "maximum": 200}),
+            schemas.query("cursor"),
+        ],
+        responses=schemas.AgentList,
+    )
+    def get(self, request: Request) -> Response:
+        wanted = choice_parameter(request, "status", STATUSES)
+        now = clock.now()
+        wires = [agent.as_wire(now) for agent in agents.list_agents()]
+        found = [wire for wire in wires if wanted in ("", wire["status"])]
+        page = paginate(request, found, key=lambda wire: (wire["name"], wire["agentId"]))
+        return Response(page.as_dict("agents", page.items))
+
+
+class RegisterView(StrictAPIView):
+    authentication_classes: Any = [credentials.SharedSecretAuthentication]
+    permission_classes: Any = [credentials.MayRegister]
+
+    @extend_schema(
+        operation_id="agents_register",
+        request=inputs.RegisterInput,
+        responses={201: schemas.Registered},
+    )
+    def post(self, request: Request) -> Response:
+        body = self.body(inputs.RegisterInput)
+        audit_agent(body["agentId"])
+        registered, adopted = register_worker(_registration(body), _active(body))
+        answer = {
+            **registered.agent.as_wire(clock.now()),
+            "agentToken": registered.agent_token,
+            "installationId": installation_id(),
+            "heartbeatIntervalMs": HEARTBEAT_MS,
+            "leaseMs": round(conf.lease_s() * 1000),
+            **_adopted(adopted),
+        }
+        return Response(answer, status=201, headers=UNCACHED)
+
+
+class HeartbeatView(AgentView):
+    @extend_schema(
+        operation_id="agents_heartbeat",
+        request=inputs.HeartbeatInput,
+        responses=schemas.Heard,
+    )
+    def post(self, request: Request, **_path: str) -> Response:
+        body = self.body(inputs.HeartbeatInput)
+        runs = body.get("runs", ())
+        agent = agents.heartbeat(
+            self.agent.agent_id,
+            incarnation=self.agent.incarnation,
+            running_jobs=body.get("runningJobs"),
+            runtime_available=body["runtimeAvailable"],
+            runs=runs,
+        )
+        return Response(agent.as_wire(clock.now()) | {"releaseRuns": releasable_runs(runs)})
+
+
+class AgentRemovalView(StrictAPIView):
+    authentication_classes: Any = [credentials.AgentOrSessionAuthentication]
+    permission_classes: Any = [credentials.IsThatAgentOrAdmin]
+
+    @extend_schema(
+        operation_id="agents_remove",
+        auth=credentials.AGENT_OR_SESSION,
+        responses={200: schemas.Removed},
+    )
+    def delete(self, request: Request, **_path: str) -> Response:
+        agent_id = str(self.kwargs["agentId"])
+        if agent_id.isascii() and agent_id.isprintable() and len(agent_id) <= _AGENT_ID_LENGTH:
+            remove_agent(agent_id)  # nothing else can be registered
+        return Response({"status": "removed"})
+
+
+def _registration(body: Mapping[str, Any]) -> agents.Registration:
+    return agents.Registration(
+        agent_id=body["agentId"],
+        incarnation=body.get("incarnation") or str(ids.new_uuid()),
+        kind="worker",
+        name=body.get("name", ""),
+        host_url=body.get("hostUrl", ""),
+        capabilities=tuple(body.get("capabilities", ())),
+        backends=tuple(body.get("backends", ())),
+        labels=body.get("labels", {}),
+        version=body.get("version", ""),
+    )
+
+
+def _active(body: Mapping[str, Any]) -> list[ActiveJob]:
+    named = body.get("activeJobs", ())
+    return [ActiveJob(job_id=job["jobId"], attempt=job["attempt"]) for job in named]
+
+
+def _adopted(adopted: Adopted) -> dict[str, Any]:
+    keep = [
+        {
+            "jobId": job.job_id,
+            "attempt": job.attempt,
+            "nextSeq": job.next_seq,
+            "position": job.position,
+        }
+        for job in adopted.keep
+    ]
+    return {"keepJobs": keep, "dropJobs": list(adopted.drop)}

@@ -1,0 +1,78 @@
+"""What the agent routes share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rest_framework.request import Request
+
+from apps.agents.api import Agent
+from apps.executions.api import JobNotFound, Supervisor, Usage
+from apps.system.api import InvalidParameter, StrictAPIView, integer_parameter
+from apps.workers.rest.credentials import AgentAuthentication, AgentMismatch, IsAgent
+from apps.workers.rest.inputs import INT32, AgentSerializer
+from apps.workers.services.registration import supervisor_of
+
+_JOB_ID: Final = re.compile(r"^job_[A-Za-z0-9_-]{22}\Z")
+# Tokens and secrets are in these answers only: nobody on the way may keep them.
+UNCACHED: Final = {"Cache-Control": "no-store"}
+
+
+class AgentView(StrictAPIView):
+    """Called by a worker with its own token."""
+
+    authentication_classes: Any = [AgentAuthentication]
+    permission_classes: Any = [IsAgent]
+
+    @property
+    def agent(self) -> Agent:
+        agent = self.request.user
+        if not isinstance(agent, Agent):
+            raise TypeError("the permission lets only agents through")
+        return agent
+
+    @property
+    def supervisor(self) -> Supervisor:
+        return supervisor_of(self.agent)
+
+    def own_body(self, serializer: type[AgentSerializer]) -> dict[str, Any]:
+        """The validated body. Raises InvalidInput, AgentMismatch when it names another agent."""
+        body = self.body(serializer)
+        if body["agentId"] != self.agent.agent_id:
+            raise AgentMismatch
+        return body
+
+
+class JobView(AgentView):
+    @property
+    def job_id(self) -> str:
+        """Raises JobNotFound for what cannot be one."""
+        job_id = str(self.kwargs["jobId"])
+        if not _JOB_ID.match(job_id):
+            raise JobNotFound
+        return job_id
+
+
+def attempt_parameter(request: Request) -> int:
+    """Raises InvalidParameter, also when it is not there."""
+    if "attempt" not in request.query_params:
+        raise InvalidParameter("attempt is required: a whole number")
+    return integer_parameter(request, "attempt", default=0, low=1, high=INT32)
+
+
+def usage_of(body: Mapping[str, Any]) -> Usage | None:
+    usage = body.get("usage")
+    if not usage:
+        return None
+    return Usage(
+        cpu_percent=usage.get("cpuPercent"),
+        memory_bytes=usage.get("memoryBytes"),
+        memory_peak_bytes=usage.get("memoryPeakBytes"),
+    )
+
+
+def orders(cancel_reason: str) -> dict[str, Any]:
+    """What a worker is told beside the answer proper, when it must stop the job (15.2)."""
+    return {"cancelRequested": True, "cancelReason": cancel_reason} if cancel_reason else {}

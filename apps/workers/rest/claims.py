@@ -1,0 +1,143 @@
+"""`POST /api/v1/agent-control/claims/next`: a step to run, or none after a while (15.1, 15.2).
+
+While it waits it holds neither a thread nor a connection to the store: a nudge wakes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from django.db import connection
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from drf_spectacular.utils import extend_schema
+
+from apps.agents.api import Agent, get_agent
+from apps.executions import api as executions
+from apps.streams.api import listen
+from apps.system.api import is_draining
+from apps.workers.rest import inputs, schemas
+from apps.workers.rest.base import UNCACHED, AgentView
+from apps.workers.rest.credentials import AgentCredentialInvalid
+from apps.workers.services.registration import supervisor_of
+from apps.workers.services.together import claim, record
+
+T = TypeVar("T")
+LOOK_S: Final = 1.0  # without a nudge: nudges may be lost, and retries become due without one
+_ALLOWED: Final = "POST, OPTIONS"
+_threads = ThreadPoolExecutor(4, thread_name_prefix="claims")
+
+
+class ClaimView(AgentView):
+    """An asynchronous view around DRF's checks, which run on a thread."""
+
+    http_method_names = ["post", "options"]
+
+    @extend_schema(
+        operation_id="claims_next",
+        request=inputs.ClaimInput,
+        responses={200: schemas.StepSpec, 204: None},
+    )
+    async def post(self, request: HttpRequest) -> HttpResponse:
+        wait_s = await _on_thread(self._asked_wait_s)
+        spec = await _next_step(self.agent, wait_s)
+        if spec is None:
+            return HttpResponse(status=204)
+        return JsonResponse(spec, headers=UNCACHED)
+
+    async def options(self, request: HttpRequest) -> HttpResponse:  # type: ignore[override]
+        return HttpResponse(status=204, headers={"Allow": _ALLOWED})
+
+    async def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
+        """As Django's; DRF's own knows no asynchronous handlers."""
+        self.args, self.kwargs = args, kwargs
+        self.request = self.initialize_request(request)
+        await _on_thread(partial(self.initial, self.request))
+        if request.method == "POST":
+            return await self.post(request)
+        if request.method == "OPTIONS":
+            return await self.options(request)
+        return HttpResponseNotAllowed(_ALLOWED.split(", "))
+
+    def _asked_wait_s(self) -> int:
+        """Raises InvalidInput, AgentMismatch."""
+        seconds: int = self.own_body(inputs.ClaimInput)["waitSeconds"]
+        return seconds
+
+
+async def _next_step(agent: Agent, wait_s: float) -> dict[str, Any] | None:
+    """The first step for the agent within `wait_s`; a server that is ending waits no more."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    with _work_nudges() as nudged:
+        while True:
+            nudged.clear()
+            spec = await _claim(agent)
+            left = deadline - loop.time()
+            if spec is not None or left <= 0 or is_draining():
+                return spec
+            with suppress(TimeoutError):
+                await asyncio.wait_for(nudged.wait(), min(LOOK_S, left))
+
+
+@contextmanager
+def _work_nudges() -> Iterator[asyncio.Event]:
+    loop, nudged = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(nudged.set)
+
+    unsubscribe = listen(executions.WORK_NUDGE, wake)
+    try:
+        yield nudged
+    finally:
+        unsubscribe()
+
+
+async def _claim(agent: Agent) -> dict[str, Any] | None:
+    """A step claimed for a client that has gone meanwhile is given back."""
+    claiming = _submitted(partial(_claim_now, agent))
+    try:
+        return await asyncio.shield(asyncio.wrap_future(claiming))
+    except asyncio.CancelledError:
+        claiming.add_done_callback(partial(_give_back, agent))
+        raise
+
+
+def _claim_now(agent: Agent) -> dict[str, Any] | None:
+    """Raises AgentCredentialInvalid when the agent registered anew, or was removed, meanwhile."""
+    if get_agent(agent.agent_id).incarnation != agent.incarnation:
+        raise AgentCredentialInvalid
+    return claim(supervisor_of(agent))
+
+
+def _give_back(agent: Agent, claiming: Future[dict[str, Any] | None]) -> None:
+    spec = None if claiming.exception() else claiming.result()
+    if spec is not None:
+        unheard = executions.Completion(
+            job_id=spec["jobId"], attempt=spec["attempt"], status="canceled"
+        )
+        _submitted(partial(record, supervisor_of(agent), unheard))
+
+
+async def _on_thread(work: Callable[[], T]) -> T:
+    return await asyncio.wrap_future(_submitted(work))
+
+
+def _submitted(work: Callable[[], T]) -> Future[T]:
+    """Runs with the facts of the request that are in this context."""
+    return _threads.submit(contextvars.copy_context().run, _and_let_go, work)
+
+
+def _and_let_go(work: Callable[[], T]) -> T:
+    """`work`, after which this thread keeps no connection to the store."""
+    try:
+        return work()
+    finally:
+        connection.close()

@@ -1,0 +1,165 @@
+"""Who calls the agent routes: workers by shared secret or token, people by session (15.1)."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any, Final
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from apps.accounts.api import (
+    Forbidden,
+    Principal,
+    SessionAuthentication,
+    Unauthenticated,
+    rate_limited,
+)
+from apps.agents.api import Agent, authenticate
+from apps.system.api import audit_agent, client_ip
+from apps.workers import conf
+from kernel.errors import PlatformError
+
+REGISTRATIONS: Final = "agents.register"
+REGISTRATIONS_A_MINUTE: Final = 30
+# How the description names what AgentOrSessionAuthentication takes.
+AGENT_OR_SESSION: Final[Any] = [
+    {"agentToken": []},
+    {"bearer": []},
+    {"session": []},
+]
+
+
+class AgentSecretUnset(PlatformError):
+    code = "agent_secret_unset"
+
+    def __init__(self) -> None:
+        super().__init__("AGENT_SHARED_SECRET is not set on this server: it takes no workers")
+
+
+class AgentCredentialInvalid(PlatformError):
+    code = "agent_credential_invalid"
+
+    def __init__(self) -> None:
+        super().__init__("this credential is not, or no longer, that of a worker")
+
+
+class AgentMismatch(PlatformError):
+    code = "agent_mismatch"
+
+    def __init__(self) -> None:
+        super().__init__("the credential belongs to another agent than the one named")
+
+
+class HoldsSharedSecret:
+    """The `user` of a request that carried the shared secret."""
+
+
+class SharedSecretAuthentication(BaseAuthentication):
+    """For registering; counts the attempts of each address before it looks at them."""
+
+    def authenticate(self, request: Request) -> tuple[HoldsSharedSecret, None]:
+        secret = _shared_secret()
+        rate_limited(REGISTRATIONS, client_ip(request._request), REGISTRATIONS_A_MINUTE)  # noqa: SLF001 - DRF's way to the request below
+        if not hmac.compare_digest(_bearer(request).encode("utf-8", "replace"), secret.encode()):
+            raise AgentCredentialInvalid
+        return HoldsSharedSecret(), None
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class AgentAuthentication(BaseAuthentication):
+    """A token is looked up by its hash, so that comparing it tells nothing by its duration."""
+
+    def authenticate(self, request: Request) -> tuple[Agent, None]:
+        _shared_secret()
+        agent = authenticate(_bearer(request))
+        if agent is None:
+            raise AgentCredentialInvalid
+        audit_agent(agent.agent_id)
+        return agent, None
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class AgentOrSessionAuthentication(SessionAuthentication):
+    """A session counts also without a shared secret. Access tokens have dots, agents' have none."""
+
+    def authenticate(self, request: Request) -> Any:
+        token = _bearer(request)
+        if token and "." not in token:
+            return AgentAuthentication().authenticate(request)
+        found = super().authenticate(request)
+        if found is None:
+            _shared_secret()
+        return found
+
+
+class MayRegister(BasePermission):
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return isinstance(request.user, HoldsSharedSecret)
+
+
+class IsAgent(BasePermission):
+    """The worker that the path names, where it names one. Raises AgentMismatch."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not isinstance(request.user, Agent):
+            raise AgentCredentialInvalid
+        if view.kwargs.get("agentId", request.user.agent_id) != request.user.agent_id:
+            raise AgentMismatch
+        return True
+
+
+class IsAgentOrSignedIn(BasePermission):
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not isinstance(request.user, Agent | Principal):
+            raise Unauthenticated("sign in, or send the token of an agent")
+        return True
+
+
+class IsThatAgentOrAdmin(IsAgentOrSignedIn):
+    """Raises Unauthenticated, AgentMismatch, Forbidden (admin_required)."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        super().has_permission(request, view)
+        if isinstance(request.user, Agent):
+            return IsAgent().has_permission(request, view)
+        if not request.user.is_admin:  # type: ignore[union-attr]
+            raise Forbidden("only an administrator may remove an agent")
+        return True
+
+
+def _shared_secret() -> str:
+    """Raises AgentSecretUnset: without it no agent route is open (invariant 8)."""
+    secret = conf.agent_secret()
+    if not secret:
+        raise AgentSecretUnset
+    return secret
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = request.headers.get("Authorization", "").strip().partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+class SharedSecretScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = SharedSecretAuthentication
+    name = "agentSecret"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        return {"type": "http", "scheme": "bearer", "description": "AGENT_SHARED_SECRET"}
+
+
+class AgentScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = AgentAuthentication
+    name = "agentToken"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        return {"type": "http", "scheme": "bearer", "description": "`agentToken` of registering"}

@@ -1,0 +1,196 @@
+"""`/api/v1/agent-control/jobs/{jobId}`: what a worker says of a step it holds (15.1).
+
+Each view hands one report to executions, which refuses those of another attempt, agent or
+incarnation with 409 `stale_attempt`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Final
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.executions import api as executions
+from apps.system.api import InvalidParameter, choice_parameter
+from apps.workers.rest import inputs, schemas
+from apps.workers.rest.base import UNCACHED, JobView, attempt_parameter, orders, usage_of
+from apps.workers.services.together import record
+from kernel import clock
+
+FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")
+MOMENTS: Final = ("success", "failure", "always")
+_PATH_LENGTH: Final = 1000
+_NAME_LENGTH: Final = 200
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_MEDIA_TYPE: Final = re.compile(r"^[\w.+-]{1,80}/[\w.+-]{1,80}(; ?[\w.+=\"-]{1,80})?\Z", re.ASCII)
+
+
+class LeaseView(JobView):
+    @extend_schema(
+        operation_id="jobs_lease", request=inputs.LeaseInput, responses=schemas.LeaseAnswer
+    )
+    def post(self, request: Request, **_path: str) -> Response:
+        body = self.own_body(inputs.LeaseInput)
+        renewal = executions.Renewal(
+            job_id=self.job_id, attempt=body["attempt"], usage=usage_of(body)
+        )
+        (lease,) = executions.renew(self.supervisor, [renewal])
+        if isinstance(lease, executions.StaleAttempt):
+            raise lease
+        answer = {
+            "status": lease.status,
+            "cancelRequested": lease.cancel_requested,
+            **orders(lease.cancel_reason),
+            "leaseMs": lease.lease_ms,
+            "leaseExpiresAt": clock.rfc3339(lease.expires_at),
+        }
+        return Response(answer)
+
+
+class StateView(JobView):
+    @extend_schema(
+        operation_id="jobs_state", request=inputs.StateInput, responses=schemas.StateAnswer
+    )
+    def post(self, request: Request, **_path: str) -> Response:
+        body = self.own_body(inputs.StateInput)
+        report = executions.StateReport(
+            job_id=self.job_id,
+            attempt=body["attempt"],
+            state=body["state"],
+            message=body.get("message", ""),
+            detail=body.get("detail", ""),
+        )
+        recorded = record(self.supervisor, report)
+        return Response({"status": "recorded", **orders(recorded.cancel_reason)})
+
+
+class LogsView(JobView):
+    @extend_schema(operation_id="jobs_logs", request=inputs.LogsInput, responses=schemas.LogsAnswer)
+    def post(self, request: Request, **_path: str) -> Response:
+        body = self.own_body(inputs.LogsInput)
+        chunk = executions.LogChunk(
+            job_id=self.job_id,
+            attempt=body["attempt"],
+            seq=body["seq"],
+            position=body["position"],
+            lines=body["lines"],
+        )
+        recorded = record(self.supervisor, chunk)
+        return Response(
+            {
+                "status": "recorded",
+                "nextSeq": recorded.next_seq,
+                **orders(recorded.cancel_reason),
+            }
+        )
+
+
+class CompleteView(JobView):
+    @extend_schema(
+        operation_id="jobs_complete",
+        request=inputs.CompleteInput,
+        responses=schemas.CompleteAnswer,
+    )
+    def post(self, request: Request, **_path: str) -> Response:
+        body = self.own_body(inputs.CompleteInput)
+        completion = executions.Completion(
+            job_id=self.job_id,
+            attempt=body["attempt"],
+            status=body.get("status", ""),
+            error=body.get("error", ""),
+            reason=body.get("reason", ""),
+            exit_code=body.get("exitCode"),
+            final_seq=body.get("finalSeq"),
+            usage=usage_of(body),
+        )
+        record(self.supervisor, completion)
+        return Response({"status": "completed"})
+
+
+class ContentView(JobView):
+    query_parameters: ClassVar[Collection[str] | Mapping[str, Collection[str]]] = {
+        "GET": {"attempt"}
+    }
+
+    @extend_schema(
+        operation_id="jobs_content",
+        parameters=[schemas.query("attempt", schemas.WHOLE, required=True)],
+        responses={(200, "application/gzip"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request, **_path: str) -> HttpResponse:
+        """The source suite's files; `Digest` is `content.digest` of the step spec."""
+        attempt = attempt_parameter(request)
+        body = executions.source_content(self.supervisor, self.job_id, attempt)
+        digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        headers = UNCACHED | {"Digest": digest}
+        return HttpResponse(body, content_type="application/gzip", headers=headers)
+
+
+class AnyBytes(BaseParser):
+    """The body as it is: files have any media type."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
+        return stream.read()
+
+
+class ArtifactsView(JobView):
+    parser_classes: Any = [AnyBytes]
+    query_parameters: ClassVar[Collection[str] | Mapping[str, Collection[str]]] = {
+        "POST": {"attempt", "path", "name", "format", "on"}
+    }
+
+    @extend_schema(
+        operation_id="jobs_artifact",
+        parameters=[
+            schemas.query("attempt", schemas.WHOLE, required=True),
+            schemas.query("path", required=True),
+            schemas.query("name"),
+            schemas.query("format", enum=list(FORMATS)),
+            schemas.query("on", enum=list(MOMENTS)),
+        ],
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        responses={200: schemas.ArtifactAnswer, 201: schemas.ArtifactAnswer},
+    )
+    def post(self, request: Request, **_path: str) -> Response:
+        """At most 10 MiB; 200 for the same path and bytes again."""
+        artifact_id, is_new = executions.store_artifact(
+            self.supervisor, self.job_id, attempt_parameter(request), _upload(request)
+        )
+        return Response({"artifactId": artifact_id}, status=201 if is_new else 200)
+
+
+def _upload(request: Request) -> executions.ArtifactUpload:
+    path = _text(request, "path", _PATH_LENGTH)
+    if not path:
+        raise InvalidParameter("path is required: where the step wrote the file")
+    return executions.ArtifactUpload(
+        path=path,
+        name=_text(request, "name", _NAME_LENGTH),
+        format=choice_parameter(request, "format", FORMATS, default="raw"),
+        on=choice_parameter(request, "on", MOMENTS, default="success"),
+        media_type=_media_type(request),
+        body=request.body,
+    )
+
+
+def _text(request: Request, name: str, longest: int) -> str:
+    text = request.query_params.get(name, "")
+    if len(text) > longest or _UNPRINTABLE.search(text):
+        raise InvalidParameter(f"{name} has at most {longest} characters, no control characters")
+    return text
+
+
+def _media_type(request: Request) -> str:
+    """What the worker takes the file for; bytes when it does not say, or not in a known form."""
+    given = request.content_type or ""
+    return given if _MEDIA_TYPE.match(given) else "application/octet-stream"

@@ -1,0 +1,107 @@
+"""What the agent routes answer, for the OpenAPI; the views make the bodies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+
+_CANCEL_REASONS: Final = ["canceled", "teardown", "detach", "timeout"]
+
+
+class Shape(serializers.Serializer[Any]):
+    """Describes an answer; never reads one."""
+
+
+def _texts() -> serializers.ListField:
+    return serializers.ListField(child=serializers.CharField())
+
+
+class AgentRegistration(Shape):
+    agentId = serializers.CharField()
+    name = serializers.CharField()
+    hostUrl = serializers.CharField(required=False)
+    status = serializers.ChoiceField(choices=["online", "offline"])
+    capabilities = _texts()
+    backends = _texts()
+    labels = serializers.DictField(child=serializers.CharField(allow_blank=True))
+    version = serializers.CharField(required=False)
+    registeredAt = serializers.DateTimeField()
+    lastHeartbeatAt = serializers.DateTimeField()
+    runningJobs = serializers.IntegerField()
+
+
+class AgentList(Shape):
+    agents = AgentRegistration(many=True)
+    nextCursor = serializers.CharField(required=False)
+
+
+class KeptJob(Shape):
+    jobId = serializers.CharField()
+    attempt = serializers.IntegerField()
+    nextSeq = serializers.IntegerField()
+    position = serializers.IntegerField()
+
+
+class Registered(AgentRegistration):
+    agentToken = serializers.CharField(help_text="shown this once")
+    installationId = serializers.CharField(help_text="what the label partita.installation says")
+    heartbeatIntervalMs = serializers.IntegerField()
+    leaseMs = serializers.IntegerField()
+    keepJobs = KeptJob(many=True)
+    dropJobs = _texts()
+
+
+class Heard(AgentRegistration):
+    releaseRuns = _texts()
+
+
+class Removed(Shape):
+    status = serializers.CharField(help_text="`removed`")
+
+
+class StepSpec(Shape):
+    """The contract, section 13.1; further keys as there."""
+
+    jobId = serializers.CharField()
+    attempt = serializers.IntegerField()
+    executionId = serializers.CharField()
+    leaseMs = serializers.IntegerField()
+    timeoutMs = serializers.IntegerField()
+    env = serializers.DictField(child=serializers.CharField(allow_blank=True))
+    secretKeys = _texts()
+    node = serializers.DictField()
+
+
+class LeaseAnswer(Shape):
+    status = serializers.CharField(help_text="`running`")
+    cancelRequested = serializers.BooleanField()
+    cancelReason = serializers.ChoiceField(choices=_CANCEL_REASONS, required=False)
+    leaseMs = serializers.IntegerField()
+    leaseExpiresAt = serializers.DateTimeField()
+
+
+class StateAnswer(Shape):
+    status = serializers.CharField(help_text="`recorded`")
+    cancelRequested = serializers.BooleanField(required=False)
+    cancelReason = serializers.ChoiceField(choices=_CANCEL_REASONS, required=False)
+
+
+class LogsAnswer(StateAnswer):
+    nextSeq = serializers.IntegerField()
+
+
+class ArtifactAnswer(Shape):
+    artifactId = serializers.CharField()
+
+
+class CompleteAnswer(Shape):
+    status = serializers.CharField(help_text="`completed`")
+
+
+def query(name: str, type_: Any = str, **more: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, type_, OpenApiParameter.QUERY, **more)
+
+
+WHOLE: Final = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}

@@ -1,0 +1,130 @@
+"""The Logs API read frame by frame over the engine's socket.
+
+The SDK's iterator drops which stream a record came from, and needs a thread a container.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final
+from urllib.parse import urlsplit
+
+from apps.workers.domain.output import Record
+from apps.workers.runtimes.framing import FrameReader
+
+_READ_SIZE: Final = 256 * 1024
+_CONNECT_S: Final = 10.0
+
+
+class Broken(Exception):
+    """The connection ended before the answer did."""
+
+
+class Refused(Exception):
+    """The engine answered with an error status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+async def read(
+    address: str, unit_id: str, frames: FrameReader, *, follow: bool
+) -> AsyncGenerator[list[Record]]:
+    """Until the log's end; with `follow` until the unit's. Raises OSError, Broken, Refused.
+
+    A follower that the engine let wait just when the unit ended may miss the log's last part
+    (seen with Docker 20.10 under load): ask `last_frame`.
+    """
+    async for data in _body(address, "GET", f"{_logs(unit_id)}&follow={int(follow)}"):
+        if records := frames.feed(data):
+            yield records
+
+
+async def last_frame(address: str, unit_id: str) -> bytes:
+    """The log's last frame now; empty for an empty log. Raises OSError, Broken, Refused."""
+    frames = FrameReader(0)
+    async for data in _body(address, "GET", f"{_logs(unit_id)}&tail=1"):
+        frames.feed(data)
+    return frames.last
+
+
+def _logs(unit_id: str) -> str:
+    return f"/containers/{unit_id}/logs?stdout=1&stderr=1&timestamps=1"
+
+
+async def wait_for_end(address: str, unit_id: str) -> None:
+    """Returns when the unit does not run (any more). Raises OSError, Broken, Refused."""
+    async for _ in _body(address, "POST", f"/containers/{unit_id}/wait?condition=not-running"):
+        pass
+
+
+async def _body(address: str, method: str, path: str) -> AsyncGenerator[bytes]:
+    async with asyncio.timeout(_CONNECT_S):
+        reader, writer = await _connect(address)
+    try:
+        writer.write(
+            f"{method} {path} HTTP/1.1\r\nHost: docker\r\nContent-Length: 0\r\n\r\n".encode()
+        )
+        chunks = await _begin(reader)
+        while not chunks.ended:
+            data = await reader.read(_READ_SIZE)
+            if not data:
+                raise Broken
+            if content := chunks.feed(data):
+                yield content
+    finally:
+        writer.close()
+
+
+async def _connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    parts = urlsplit(address)
+    if parts.scheme in ("unix", "http+unix"):
+        return await asyncio.open_unix_connection(parts.path, limit=_READ_SIZE)
+    return await asyncio.open_connection(parts.hostname, parts.port or 2375, limit=_READ_SIZE)
+
+
+async def _begin(reader: asyncio.StreamReader) -> _Chunks:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    except asyncio.IncompleteReadError:
+        raise Broken from None
+    status = int(head.split(" ", 2)[1])
+    if status != 200:  # noqa: PLR2004
+        raise Refused(status)
+    if "transfer-encoding: chunked" not in head:
+        raise Broken
+    return _Chunks()
+
+
+class _Chunks:
+    """HTTP/1.1 chunked coding taken off; `ended` after the last, empty chunk: it is whole."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._buffer = b""
+        self._open = 0  # bytes of the current chunk, with its CR LF, still to come
+
+    def feed(self, data: bytes) -> bytes:
+        data, start, parts = self._buffer + data, 0, []
+        while True:
+            if self._open > 2:  # noqa: PLR2004 - the CR LF
+                part = data[start : start + self._open - 2]
+                parts.append(part)
+                start += len(part)
+                self._open -= len(part)
+            if self._open:
+                if len(data) - start < self._open:
+                    break
+                start += self._open
+                self._open = 0
+            line_end = data.find(b"\r\n", start)
+            if line_end < 0 or self.ended:
+                break
+            size = int(data[start:line_end].split(b";")[0], 16)
+            start = line_end + 2
+            self.ended = size == 0
+            self._open = size + 2
+        self._buffer = data[start:]
+        return b"".join(parts)

@@ -1,0 +1,134 @@
+"""One attempt of a step while it runs: what is known of it, and what it was told to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from apps.workers.domain.control_plane import Job, Kept, Orders, Reports
+from apps.workers.domain.evaluation import LogFindings
+from apps.workers.domain.launching import LaunchRules
+from apps.workers.domain.naming import Owner
+from apps.workers.domain.output import LineCutter, LogWatch
+from apps.workers.domain.runtime import Runtime, Unit
+from apps.workers.domain.step_spec import StepSpec
+from apps.workers.supervisor.patience import persistently
+from apps.workers.supervisor.probing import Prober
+from apps.workers.supervisor.spool import SpoolSpace
+from apps.workers.supervisor.step_log import Start, StepLog
+from kernel import clock
+from kernel.redaction import Redactor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What all steps of a supervisor share."""
+
+    control_plane: Reports
+    runtime: Runtime
+    owner: Owner
+    rules: LaunchRules
+    space: SpoolSpace
+    prober: Prober
+    marks: Path  # an empty file for each service that was reported healthy
+
+
+class Attempt:
+    """`kept`: where an earlier process of this supervisor stopped; None for a new attempt."""
+
+    def __init__(self, spec: StepSpec, tools: Tools, kept: Kept | None = None) -> None:
+        self.spec = spec
+        self.tools = tools
+        self.job = Job(job_id=spec.job_id, attempt=spec.attempt)
+        self.adopted = kept is not None
+        self.told_to_stop = asyncio.Event()
+        self.stop_reason = ""
+        self._unit: Unit | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self.log = StepLog(
+            tools.control_plane,
+            self.job,
+            tools.space,
+            cutter=LineCutter(Redactor(spec.secrets), LogWatch(_watched(spec))),
+            start=Start(next_seq=kept.next_seq, position=kept.position) if kept else Start(),
+            obey=self.obey,
+        )
+
+    def obey(self, orders: Orders) -> None:
+        if orders.cancel_reason and not self.stop_reason:
+            self.stop_reason = orders.cancel_reason
+            self.told_to_stop.set()
+
+    @property
+    def unit(self) -> Unit:
+        if self._unit is None:
+            raise LookupError("nothing was started")
+        return self._unit
+
+    @property
+    def has_unit(self) -> bool:
+        return self._unit is not None
+
+    def follow(self, unit: Unit) -> None:
+        """From now on the unit's output is read."""
+        self._unit = unit
+        reading = self.log.read(self.tools.runtime, unit)
+        self._reading = asyncio.create_task(reading, name=f"read {unit.name}")
+
+    async def output_end(self) -> None:
+        """The whole output was read. Raises RuntimeFailure."""
+        if self._reading:
+            await self._reading
+
+    async def close(self) -> None:
+        if self._reading:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._telling:
+            self._telling.cancel()
+            await asyncio.gather(self._telling, return_exceptions=True)
+        await self.log.close()
+
+    async def report_running(self, on_end: Callable[[asyncio.Task[None]], None]) -> None:
+        """Waits for the answer only where what follows could overtake it."""
+        self._telling = asyncio.create_task(self.report("running"))
+        self._telling.add_done_callback(on_end)
+        if not self.tools.control_plane.in_order:
+            await self._telling
+
+    async def until_told(self) -> None:
+        """Everything said of it so far is stored. Raises what one of the answers was."""
+        await self.log.sending
+        if self._telling:
+            await self._telling
+
+    async def report(self, state: str, message: str = "") -> None:
+        control_plane = self.tools.control_plane
+        text = self.log.mask(message)
+        self.obey(await persistently(lambda: control_plane.report(self.job, state, text)))
+
+    def log_findings(self) -> LogFindings:
+        rules = self.spec.evaluation
+        return self.log.watch.findings(expected=rules.expect_logs, forbidden=rules.fail_on_logs)
+
+    @property
+    def age_s(self) -> float:
+        """Since the unit started; also when an earlier process of this supervisor started it."""
+        started = self.unit.started_at
+        return max(0.0, (clock.now() - started).total_seconds()) if started else 0.0
+
+    @property
+    def mark(self) -> Path:
+        return self.tools.marks / f"{self.unit.name}.healthy"
+
+
+def _watched(spec: StepSpec) -> tuple[str, ...]:
+    ready_log = spec.node.ready.log if spec.node.ready else None
+    return (
+        *spec.evaluation.expect_logs,
+        *spec.evaluation.fail_on_logs,
+        *((ready_log,) if ready_log is not None else ()),
+    )

@@ -1,0 +1,38 @@
+"""Tasks and tests: run to their end, then judged (contract 11.5, 14.1)."""
+
+from __future__ import annotations
+
+from apps.workers.domain.control_plane import Outcome
+from apps.workers.domain.evaluation import Verdict, judge
+from apps.workers.supervisor.attempt import Attempt
+from apps.workers.supervisor.exporting import export_artifacts
+from apps.workers.supervisor.racing import first_of
+
+
+async def run_to_end(attempt: Attempt) -> Outcome:
+    """Raises RuntimeFailure."""
+    runtime, unit, limit_ms = attempt.tools.runtime, attempt.unit, attempt.spec.timeout_ms
+    first = await first_of(
+        ended=runtime.wait(unit),
+        stop=attempt.told_to_stop.wait(),
+        timeout_s=max(0.0, limit_ms / 1000 - attempt.age_s),
+    )
+    if first != "ended":
+        await runtime.stop(unit)
+    ended = await runtime.wait(unit)
+    await attempt.output_end()
+    if first == "stop":
+        return Outcome(status="canceled", reason="canceled", exit_code=ended.exit_code)
+    timed_out_ms = limit_ms if first == "timeout" else None
+    logs = attempt.log_findings()
+    verdict = judge(attempt.spec.evaluation, ended, logs, timed_out_ms=timed_out_ms)
+    missing = await export_artifacts(attempt, succeeded=verdict.succeeded)
+    return _outcome(verdict.and_also(missing), ended.exit_code)
+
+
+def _outcome(verdict: Verdict, exit_code: int) -> Outcome:
+    if verdict.succeeded:
+        return Outcome(status="succeeded", exit_code=exit_code)
+    return Outcome(
+        status="failed", reason=verdict.reason, error=verdict.detail, exit_code=exit_code
+    )

@@ -1,0 +1,105 @@
+"""Renewing leases on a thread of its own, which no step can starve (contract 15.2)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from apps.workers.domain.control_plane import ControlPlane, ControlPlaneError, Job, Orders
+
+log = logging.getLogger("partita.workers")
+_RENEWALS: Final = 3  # tries within one lease
+_KILL_AFTER: Final = 5 / 3  # leases: 50 s of 30
+
+
+def now_s() -> float:
+    """Goes on while the host sleeps, unlike `time.monotonic` on Linux."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class LeaseKeeper(threading.Thread):
+    """Tells of each answer and of what came too late; both are called on this thread.
+
+    `on_orders(job, orders)`: None for a lease that is lost. `on_expired(job)`: not renewed for so
+    long that another supervisor may have it.
+    """
+
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        *,
+        on_orders: Callable[[Job, Orders | None], None],
+        on_expired: Callable[[Job], None],
+        lease_s: float = 30.0,
+    ) -> None:
+        super().__init__(name="leases", daemon=True)
+        self._control_plane = control_plane
+        self._on_orders = on_orders
+        self._on_expired = on_expired
+        self._lease_s = lease_s
+        self._renewed_at: dict[Job, float] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+
+    def hold(self, job: Job, *, lease_s: float) -> None:
+        with self._lock:
+            shorter = lease_s < self._lease_s
+            self._lease_s = lease_s
+            self._renewed_at[job] = now_s()
+        if shorter:  # than what the thread waits for now
+            self._wake.set()
+
+    def release(self, job: Job) -> None:
+        with self._lock:
+            self._renewed_at.pop(job, None)
+
+    def renew_soon(self) -> None:
+        self._wake.set()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        if self.is_alive():
+            self.join(5)
+
+    def run(self) -> None:
+        while not self._stopping:
+            self._wake.wait(self._lease_s / _RENEWALS)
+            self._wake.clear()
+            self.expire()
+            if self._held() and not self._stopping:
+                self._renew()
+
+    def expire(self) -> None:
+        """Before renewing: after a freeze the first thing to know is that it was too long."""
+        limit = now_s() - self._lease_s * _KILL_AFTER
+        for job in self._held():
+            if self._renewed_at.get(job, limit) < limit:
+                self.release(job)
+                self._on_expired(job)
+
+    def _renew(self) -> None:
+        jobs, asked_at = self._held(), now_s()
+        try:
+            answers = self._control_plane.renew(jobs)
+        except ControlPlaneError as error:
+            log.warning("leases of %d jobs are not renewed: %s", len(jobs), error)
+            return
+        for job, orders in zip(jobs, answers, strict=True):
+            self._note(job, orders, asked_at)
+            self._on_orders(job, orders)
+
+    def _note(self, job: Job, orders: Orders | None, asked_at: float) -> None:
+        with self._lock:
+            if orders is None:
+                self._renewed_at.pop(job, None)
+            elif job in self._renewed_at:
+                self._renewed_at[job] = asked_at
+
+    def _held(self) -> list[Job]:
+        with self._lock:
+            return list(self._renewed_at)

@@ -1,0 +1,24 @@
+"""Paths below `/api/v1/`: agents, and the protocol by which they get and report work."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.workers.rest import agents, claims, jobs
+
+app_name = "workers"
+_JOB = "agent-control/jobs/<str:jobId>"
+
+urlpatterns = [
+    path("agents", agents.AgentListView.as_view(), name="agents"),
+    path("agents/register", agents.RegisterView.as_view(), name="register"),
+    path("agents/<str:agentId>", agents.AgentRemovalView.as_view(), name="agent"),
+    path("agents/<str:agentId>/heartbeat", agents.HeartbeatView.as_view(), name="heartbeat"),
+    path("agent-control/claims/next", claims.ClaimView.as_view(), name="claim"),
+    path(f"{_JOB}/lease", jobs.LeaseView.as_view(), name="lease"),
+    path(f"{_JOB}/state", jobs.StateView.as_view(), name="state"),
+    path(f"{_JOB}/logs", jobs.LogsView.as_view(), name="logs"),
+    path(f"{_JOB}/content", jobs.ContentView.as_view(), name="content"),
+    path(f"{_JOB}/artifacts", jobs.ArtifactsView.as_view(), name="artifacts"),
+    path(f"{_JOB}/complete", jobs.CompleteView.as_view(), name="complete"),
+]

@@ -1,0 +1,37 @@
+"""Who may call a worker: holders of the shared secret, or of what it makes of the agent's name."""
+
+from __future__ import annotations
+
+import hmac
+
+from kernel.errors import PlatformError
+
+
+class AgentSecretUnset(PlatformError):
+    code = "agent_secret_unset"
+
+    def __init__(self) -> None:
+        super().__init__("AGENT_SHARED_SECRET is not set on this worker: it answers nobody")
+
+
+class AgentCredentialInvalid(PlatformError):
+    code = "agent_credential_invalid"
+
+    def __init__(self) -> None:
+        super().__init__("this credential does not open this worker")
+
+
+def derived_token(secret: str, agent_id: str) -> str:
+    """What the control plane sends to a worker, so that the secret itself stays at home."""
+    return hmac.digest(secret.encode(), agent_id.encode(), "sha256").hex()
+
+
+def check_bearer(authorization: str, *, secret: str, agent_id: str) -> None:
+    """In constant time. Raises AgentSecretUnset, AgentCredentialInvalid."""
+    if not secret:
+        raise AgentSecretUnset
+    scheme, _, token = authorization.strip().partition(" ")
+    given = token.strip().encode("utf-8", "replace") if scheme.lower() == "bearer" else b""
+    known = (secret.encode(), derived_token(secret, agent_id).encode())
+    if not any([hmac.compare_digest(given, each) for each in known]):  # noqa: C419 - both, always
+        raise AgentCredentialInvalid

@@ -1,0 +1,104 @@
+"""A runtime whose steps print one line and end well at once: what is left is the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import ClassVar
+
+from apps.workers.domain.environment import Folders
+from apps.workers.domain.evaluation import Ended
+from apps.workers.domain.naming import Owner
+from apps.workers.domain.output import Record
+from apps.workers.domain.runtime import (
+    STOP_GRACE_S,
+    Collected,
+    Launch,
+    Removed,
+    RuntimeOptions,
+    Unit,
+    UnitState,
+    Usage,
+    runtimes,
+)
+from kernel import clock
+
+
+@runtimes.register("no-op")
+class NoOpRuntime:
+    label_note: ClassVar[str] = "(no-op)"
+    shared: ClassVar[bool] = False
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        del options
+
+    async def ping(self) -> bool:
+        return True
+
+    async def close(self) -> None:
+        return
+
+    def folders(self, *, name: str, workspace: str) -> Folders:
+        del name, workspace
+        return Folders(workspace="/partita/workspace", artifacts="/partita/artifacts")
+
+    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+        del launch, pulling
+
+    async def start(self, launch: Launch) -> Unit:
+        return Unit(
+            id=launch.name,
+            name=launch.name,
+            state=UnitState.RUNNING,
+            labels=launch.labels,
+            started_at=clock.now(),
+        )
+
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+        if not after:
+            yield [Record(1, "stdout", f"{unit.name}\n".encode(), clock.rfc3339(clock.now()))]
+
+    async def wait(self, unit: Unit) -> Ended:
+        del unit
+        return Ended(exit_code=0)
+
+    async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
+        del unit, grace_s
+
+    async def remove(self, unit: Unit) -> None:
+        del unit
+
+    async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
+        del unit, argv, timeout_s
+        return 0
+
+    async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
+        del unit, port
+        return None
+
+    async def has_health_check(self, unit: Unit) -> bool:
+        del unit
+        return False
+
+    async def is_healthy(self, unit: Unit) -> bool:
+        del unit
+        return True
+
+    async def usage(self, unit: Unit) -> Usage | None:
+        del unit
+        return None
+
+    async def collect(self, unit: Unit, pattern: str) -> Collected:
+        del unit, pattern
+        return Collected()
+
+    async def find(self, owner: Owner) -> Sequence[Unit]:
+        del owner
+        return ()
+
+    async def runs(self, owner: Owner) -> frozenset[str]:
+        del owner
+        return frozenset()
+
+    async def release(self, run_id: str, owner: Owner) -> Removed:
+        del run_id, owner
+        return Removed()

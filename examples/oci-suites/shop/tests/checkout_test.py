@@ -1,0 +1,23 @@
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["PARTITA_WORKSPACE_DIR"], "lib"))
+
+from client import call
+from shop import report, work
+
+
+def an_order_has_a_number_and_a_total():
+    status, order = call("/orders", {"apple": 2, "cheese": 1})
+    assert status == 201, (status, order)
+    assert order["total"] == 510, order
+    assert order["currency"] == os.environ["CURRENCY"], order
+
+
+def what_is_not_for_sale_is_refused():
+    status, answer = call("/orders", {"yacht": 1})
+    assert (status, answer["error"]) == (409, "not for sale: yacht"), answer
+
+
+work(6, "basket filled")
+report("checkout", [an_order_has_a_number_and_a_total, what_is_not_for_sale_is_refused])

@@ -1,0 +1,68 @@
+"""Durations and sizes as people write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_SIZE_UNITS: Final = {
+    "": 1,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+}
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)(Ki|Mi|Gi|K|M|G)?\Z")
+
+
+def parse_duration_ms(value: str | float) -> int:
+    """`"500ms"`, `"30s"`, `"1m30s"`, `"2h"`, or seconds as a number → milliseconds, more than 0.
+
+    Raises ValueError, with a sentence, for anything else.
+    """
+    total = _number_ms(value) if isinstance(value, int | float) else _text_ms(value)
+    if total <= 0:
+        raise ValueError(f"{value!r}: a duration must be more than 0")
+    return total
+
+
+def parse_bytes(value: str | int) -> int:
+    """`"512Mi"`, `"4Gi"`, `"1G"` or a number of bytes → bytes. Raises ValueError."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _SIZE.match(str(value))
+    if not match:
+        raise ValueError(f"{value!r}: expected a size such as 512Mi or 4Gi")
+    return int(float(match[1]) * _SIZE_UNITS[match[2] or ""])
+
+
+def parse_cpu(value: str | float) -> float:
+    """`2`, `0.5` or `"500m"` → CPUs, more than 0. Raises ValueError."""
+    try:
+        cpus = (
+            float(value[:-1]) / 1000
+            if isinstance(value, str) and value.endswith("m")
+            else float(value)
+        )
+    except ValueError:
+        raise ValueError(f'{value!r}: expected CPUs such as 2 or "500m"') from None
+    if not 0 < cpus < float("inf"):
+        raise ValueError(f"{value!r}: CPUs must be more than 0")
+    return cpus
+
+
+def _number_ms(value: float) -> int:
+    if isinstance(value, bool) or not value < float("inf"):
+        raise ValueError(f"{value!r}: expected a duration such as 30s")
+    return round(value * 1000)
+
+
+def _text_ms(value: str) -> int:
+    parts = _PART.findall(value)
+    if not parts or "".join(number + unit for number, unit in parts) != value:
+        raise ValueError(f"{value!r}: expected a duration such as 500ms, 30s or 1m30s")
+    return round(sum(float(number) * _UNIT_MS[unit] for number, unit in parts))

@@ -1,0 +1,83 @@
+"""Errors that carry a fact and a stable code.
+
+Every part raises `PlatformError` or a subclass; each edge (HTTP, commands, the agent protocol)
+translates it once. The codes and their HTTP statuses are listed in `kernel.problems`.
+
+    PlatformError
+    └── one subclass per fact, beside the code that raises it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldError:
+    """One entry of a problem's `errors[]`: where, what kind, in words.
+
+    `pointer` is a JSON pointer (`/fileName`) or, for query parameters, the parameter's name.
+    `file`, `line`, `column` (1-based) are set where a file's text is at fault.
+    """
+
+    pointer: str = ""
+    code: str
+    detail: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        fields = {
+            "pointer": self.pointer,
+            "code": self.code,
+            "detail": self.detail,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class PlatformError(Exception):
+    """A fact that stops a use case; `code` is one of `kernel.problems.PROBLEMS`.
+
+    `detail` is shown to users: never a secret, a stack trace or a path of the server.
+    `members` are further keys of the problem document (for example `nextSeq`).
+    """
+
+    code: ClassVar[str] = "internal_error"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        code: str | None = None,
+        errors: Sequence[FieldError] = (),
+        retry_after_s: int | None = None,
+        members: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.problem_code = code or type(self).code
+        self.errors = tuple(errors)
+        self.retry_after_s = retry_after_s
+        self.members = dict(members or {})
+
+
+class InvalidInput(PlatformError):
+    """A request body or parameter breaks a rule; `errors` say where."""
+
+    code = "validation_failed"
+
+
+class NotAvailable(PlatformError):
+    """A capability that this release does not have yet."""
+
+    code = "not_available"
+
+
+class NotFound(PlatformError):
+    code = "not_found"

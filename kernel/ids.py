@@ -1,0 +1,45 @@
+"""Identifiers and the two text forms derived from names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import uuid
+
+IDENTIFIER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+
+
+def new_uuid() -> uuid.UUID:
+    return uuid.uuid4()
+
+
+def new_execution_id() -> str:
+    """`run-` and 12 lower-case hex digits."""
+    return f"run-{secrets.token_hex(6)}"
+
+
+def new_job_id() -> str:
+    """`job_` and 22 URL-safe characters (128 bits)."""
+    return f"job_{secrets.token_urlsafe(16)}"
+
+
+def is_identifier(text: str) -> bool:
+    return IDENTIFIER.match(text) is not None
+
+
+def slug(text: str) -> str:
+    """Lower case, every run of other characters one `-`, trimmed: `pay/API` → `pay-api`."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def humanized(text: str) -> str:
+    """`payment-api` → `Payment Api`."""
+    return " ".join(word.capitalize() for word in re.split(r"[^A-Za-z0-9]+", text) if word)
+
+
+def shortened(name: str, *, limit: int = 63) -> str:
+    """`name`, or when longer than `limit` its head with `-` and 8 hex digits of its SHA-256."""
+    if len(name) <= limit:
+        return name
+    return f"{name[: limit - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

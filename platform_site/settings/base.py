@@ -1,0 +1,267 @@
+"""Settings that every way of running shares. The environment is read here and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from platform_site.settings import embedded, env
+from platform_site.settings.keys import derived_key
+from platform_site.settings.store import databases
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
+
+# ── listener and files ────────────────────────────────────────────────────────
+HOST = env.text("HOST", "0.0.0.0")  # noqa: S104 - a server listens; `up` narrows it
+PORT = env.integer("PORT", 8090, low=1, high=65535)
+PUBLIC_API_URL = env.text("PUBLIC_API_URL", f"http://localhost:{PORT}").rstrip("/")
+FRONTEND_URLS = env.words("FRONTEND_URL")
+TRUSTED_PROXIES = env.words("TRUSTED_PROXIES")
+DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
+UP_HOST = env.text("HOST", "127.0.0.1")
+UP_LISTENER_FILE: Path = DATA_DIR / embedded.LISTENER_FILE_NAME
+UP_DEMO = env.flag("UP_DEMO", default=True)
+SECURE_SITE = PUBLIC_API_URL.startswith("https://")
+
+# ── primary store ─────────────────────────────────────────────────────────────
+DB_DRIVER = env.choice("DB_DRIVER", "mongo", ("mongo", "postgres", "sqlite"))
+DATABASES = databases(DB_DRIVER, DATA_DIR)
+DEFAULT_AUTO_FIELD = (
+    "django_mongodb_backend.fields.ObjectIdAutoField"
+    if DB_DRIVER == "mongo"
+    else "django.db.models.BigAutoField"
+)
+
+# ── cache, coordination, background work ──────────────────────────────────────
+REDIS_ADDR = env.text("REDIS_ADDR")
+REDIS_PASSWORD = env.secret("REDIS_PASSWORD")
+REDIS_DB = env.integer("REDIS_DB", 0)
+REDIS_PREFIX = env.text("REDIS_PREFIX", "partita")
+_REDIS_LOGIN = f":{REDIS_PASSWORD}@" if REDIS_PASSWORD else ""
+REDIS_URL = f"redis://{_REDIS_LOGIN}{REDIS_ADDR}/{REDIS_DB}" if REDIS_ADDR else ""
+CELERY_BROKER_URL = env.secret("CELERY_BROKER_URL") or REDIS_URL or "memory://localhost/"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_ACKS_LATE = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_REDIRECT_STDOUTS = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 10
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BEAT_SCHEDULE = {"sweep": {"task": "executions.sweep", "schedule": 2.0}}
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+    {"polling_interval": 0.01}
+    if CELERY_BROKER_URL.startswith("memory:")
+    else {"socket_timeout": 5, "socket_connect_timeout": 2, "visibility_timeout": 600}
+)
+
+# ── secrets ───────────────────────────────────────────────────────────────────
+JWT_SECRET = env.secret("JWT_SECRET")
+JWT_PREVIOUS_SECRETS = tuple(
+    part.strip() for part in env.secret("JWT_PREVIOUS_SECRETS").split(",") if part.strip()
+)
+SECRET_KEY = env.secret("SECRET_KEY") or derived_key(JWT_SECRET, "secret-key", size=48)
+AUTH_STATE_SECRET = env.secret("AUTH_STATE_SECRET") or derived_key(JWT_SECRET, "auth-state")
+SETTINGS_ENCRYPTION_KEY = env.secret("SETTINGS_ENCRYPTION_KEY") or derived_key(
+    JWT_SECRET, "settings-encryption"
+)
+
+# ── accounts ──────────────────────────────────────────────────────────────────
+AUTH_ACCESS_TTL_S = env.duration_s("AUTH_ACCESS_TTL", "12h")
+AUTH_REFRESH_TTL_S = env.duration_s("AUTH_REFRESH_TTL", "168h")
+AUTH_PASSWORD_LOGIN_ENABLED = env.flag("AUTH_PASSWORD_LOGIN_ENABLED", default=True)
+AUTH_SIGNUP_ENABLED = env.flag("AUTH_SIGNUP_ENABLED", default=True)
+ADMIN_EMAIL = env.text("ADMIN_EMAIL")
+ADMIN_PASSWORD = env.secret("ADMIN_PASSWORD")
+
+# ── suites, profiles, platform settings ───────────────────────────────────────
+SUITES_DIR = Path(env.text("SUITES_DIR", str(BASE_DIR / "examples" / "oci-suites")))
+SUITE_MAX_NODES = env.integer("SUITE_MAX_NODES", 2000, low=1)
+PLATFORM_SETTINGS_FILE = Path(env.text("PLATFORM_SETTINGS_FILE", "configuration.yaml"))
+CONFIG_VARIABLES = env.prefixed("PARTITA_CONFIG_")
+
+# ── executions and steps ──────────────────────────────────────────────────────
+EXECUTION_MAX_ACTIVE = env.integer("EXECUTION_MAX_ACTIVE", 10, low=1)
+EXECUTION_MAX_QUEUED = env.integer("EXECUTION_MAX_QUEUED", 200)
+EXECUTION_MAX_DURATION_S = env.duration_s("EXECUTION_MAX_DURATION", "4h")
+EXECUTION_LOG_MAX_BYTES = env.integer("EXECUTION_LOG_MAX_BYTES", 268_435_456, low=1)
+EXECUTION_RETENTION_S = env.duration_s("EXECUTION_RETENTION", "720h")
+RUNNER_MAX_PARALLEL_STEPS = env.integer("RUNNER_MAX_PARALLEL_STEPS", 16, low=1)
+STEP_DEFAULT_TIMEOUT_S = env.duration_s("STEP_DEFAULT_TIMEOUT", "10m")
+STEP_MAX_TIMEOUT_S = env.duration_s("STEP_MAX_TIMEOUT", "2h")
+STEP_MAX_MEMORY = env.size("STEP_MAX_MEMORY", "4Gi")
+STEP_MAX_CPU = env.number("STEP_MAX_CPU", 4)
+STEP_ENV_PREFIXES = env.words("STEP_ENV_PREFIXES", "PARTITA")
+STEP_DEFAULT_IMAGES = {
+    "sh": "alpine:3.20",
+    "bash": "bash:5.2",
+    "py": "python:3.12-alpine",
+    "js": "node:22-alpine",
+    "mjs": "node:22-alpine",
+    "ts": "node:22-alpine",
+    "rb": "ruby:3.3-alpine",
+    **env.mapping("STEP_DEFAULT_IMAGES"),
+}
+STEP_INIT_IMAGE = env.text("STEP_INIT_IMAGE", "busybox:1.36")
+STEP_IMAGE_PULL_POLICY = env.choice(
+    "STEP_IMAGE_PULL_POLICY", "IfNotPresent", ("IfNotPresent", "Always", "Never")
+)
+LOCAL_RUNTIME = env.choice("LOCAL_RUNTIME", "docker", ("docker", "process"))
+LEASE_S = env.duration_s("LEASE", "30s")  # how long a claim lives without renewal
+LEASE_GRACE_S = env.duration_s("LEASE_GRACE", "30s")  # after its end it may still be renewed
+STREAM_MAX_PER_USER = env.integer("STREAM_MAX_PER_USER", 50, low=1)
+
+# ── workers ───────────────────────────────────────────────────────────────────
+AGENT_SHARED_SECRET = env.secret("AGENT_SHARED_SECRET")
+AGENT_PORT = env.integer("AGENT_PORT", 8091, low=1, high=65535)
+AGENT_ID = env.text("AGENT_ID")
+AGENT_NAME = env.text("AGENT_NAME")
+AGENT_PUBLIC_URL = env.text("AGENT_PUBLIC_URL")
+AGENT_CONTROL_PLANE_URL = env.text("AGENT_CONTROL_PLANE_URL").rstrip("/")
+AGENT_BACKENDS = env.words("AGENT_BACKENDS")
+AGENT_LABELS = env.words("AGENT_LABELS")
+AGENT_CONCURRENCY = env.integer("AGENT_CONCURRENCY", 4, low=1)
+AGENT_DRAIN_TIMEOUT_S = env.duration_s("AGENT_DRAIN_TIMEOUT", "60s")
+MOCK_BASE_URL = env.text("MOCK_BASE_URL", PUBLIC_API_URL).rstrip("/")
+
+# ── telemetry ─────────────────────────────────────────────────────────────────
+OTEL_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT")
+OTEL_PROTOCOL = env.choice("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", ("grpc", "http/protobuf"))
+OTEL_HEADERS = env.secret("OTEL_EXPORTER_OTLP_HEADERS")
+OTEL_INSECURE = env.text("OTEL_EXPORTER_OTLP_INSECURE")
+OTEL_SERVICE_NAME = env.text("OTEL_SERVICE_NAME", "partita-control-plane")
+OTEL_RESOURCE_ATTRIBUTES = env.text("OTEL_RESOURCE_ATTRIBUTES")
+METRICS_ADDR = env.text("METRICS_ADDR")
+AUDIT_ROWS = True  # tests that do not look at them do without
+
+# ── Django ────────────────────────────────────────────────────────────────────
+DEBUG = False
+SILENCED_SYSTEM_CHECKS = [
+    "security.W001",  # SecurityMiddleware: the stage SecurityHeaders sets these headers
+    "security.W002",  # XFrameOptionsMiddleware: likewise
+    "security.W003",  # CsrfViewMiddleware: the forms and the API check by themselves
+]
+ALLOWED_HOSTS = ["*"]  # every absolute URL is built from PUBLIC_API_URL, never from Host
+ROOT_URLCONF = "platform_site.urls"
+ASGI_APPLICATION = "platform_site.asgi.application"
+APPEND_SLASH = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+INSTALLED_APPS = [
+    "daphne",  # serves `runserver` over ASGI; uvicorn serves everything else
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "channels",
+    "apps.system",
+    "apps.streams",
+    "apps.accounts",
+    "apps.platform_settings",
+    "apps.agents",
+    "apps.suites",
+    "apps.profiles",
+    "apps.executions",
+    "apps.workers",
+    "apps.console",
+]
+MIDDLEWARE = [  # outermost first; the order is the specification's
+    "apps.system.pipeline.barrier.FaultBarrier",
+    "apps.system.pipeline.security_headers.SecurityHeaders",
+    "apps.system.pipeline.cors.Cors",
+    "apps.system.pipeline.request_id.RequestId",
+    "apps.accounts.middleware.AuthSession",
+    "apps.system.pipeline.trace.Trace",
+    "apps.system.pipeline.http_metrics.HttpMetrics",
+    "apps.system.pipeline.audit.Audit",
+    "apps.system.pipeline.gate.Gate",
+    "platform_site.error_handler.ProblemAnswers",
+]
+AUTH_USER_MODEL = "accounts.User"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,  # the page that shows the API's description
+        "OPTIONS": {"context_processors": ["django.template.context_processors.request"]},
+    }
+]
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+SESSION_ENGINE = "apps.accounts.sessions"
+SESSION_COOKIE_NAME = "partita_session"
+SESSION_COOKIE_AGE = int(AUTH_REFRESH_TTL_S)
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = SECURE_SITE
+CSRF_COOKIE_SECURE = SECURE_SITE
+CSRF_HEADER_NAME = "HTTP_X_CSRFTOKEN"
+CSRF_FAILURE_VIEW = "platform_site.error_handler.on_csrf_failure"
+CSRF_TRUSTED_ORIGINS = [PUBLIC_API_URL]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
+FILE_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
+API_AUTHENTICATION = "apps.accounts.api.SessionAuthentication"
+API_PERMISSION = "apps.accounts.api.IsSignedIn"
+REST_FRAMEWORK = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    # Stand-ins for API_AUTHENTICATION and API_PERMISSION: DRF imports its defaults while the app
+    # that holds the real ones is itself being imported.
+    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.system.http.deferred.ApiAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["apps.system.http.deferred.ApiPermission"],
+    "DEFAULT_PARSER_CLASSES": ["apps.system.http.json_body.StrictJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "platform_site.error_handler.handle",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Partita control plane",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "apps.executions.rest.stream_schema.with_streams",
+        "apps.system.rest.problem_schema.with_problems",
+    ],
+    "ENUM_NAME_OVERRIDES": {  # what several bodies call `status` and `trigger`
+        "ExecutionStatusEnum": "apps.executions.rest.schemas.RUN_STATUSES",
+        "StepStatusEnum": "apps.executions.rest.schemas.STEP_STATUSES",
+        "AgentStatusEnum": ["online", "offline"],
+        "JobOutcomeEnum": "apps.workers.rest.inputs.OUTCOMES",
+        "LogLevelEnum": "apps.workers.rest.inputs.LEVELS",
+        "ExecutionTriggerEnum": ["Manual", "CI", "API", "Rerun"],
+        "LaunchTriggerEnum": ["Manual", "CI", "API"],
+    },
+    "SWAGGER_UI_DIST": "SIDECAR",  # from our own files: the content policy allows no other origin
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"format": "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"},
+        "bare": {"format": "%(message)s"},
+    },
+    "filters": {
+        "request_id": {"()": "apps.system.logs.RequestIdFilter"},
+        "with_stack": {"()": "apps.system.logs.WithStackFilter"},
+    },
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "line",
+            "filters": ["request_id"],
+        },
+        "audit": {"class": "logging.StreamHandler", "formatter": "bare"},
+    },
+    "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "WARNING")},
+    "loggers": {
+        "partita": {"level": env.text("LOG_LEVEL", "INFO")},
+        "django.request": {"filters": ["with_stack"]},
+        "partita.audit": {"handlers": ["audit"], "level": "INFO", "propagate": False},
+    },
+}

@@ -1,0 +1,100 @@
+"""Readers of environment variables; each raises ImproperlyConfigured with the name and the value.
+
+Every secret is also read from the file named by `<NAME>_FILE`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from django.core.exceptions import ImproperlyConfigured
+from dotenv import load_dotenv
+
+from kernel.durations import parse_bytes, parse_duration_ms
+
+T = TypeVar("T")
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def load_dotenv_files(*paths: Path) -> None:
+    """Read `.env` files; what the environment already has wins, then the first file that has it."""
+    for path in paths:
+        load_dotenv(path, override=False)
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, "") or default
+
+
+def secret(name: str) -> str:
+    """The variable, or the content of the file that `<NAME>_FILE` names; empty when neither."""
+    if path := os.environ.get(f"{name}_FILE"):
+        try:
+            return Path(path).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ImproperlyConfigured(f"{name}_FILE={path!r}: {error.strerror}") from error
+    return os.environ.get(name, "")
+
+
+def flag(name: str, *, default: bool) -> bool:
+    raw = text(name, str(default)).lower()
+    if raw not in _FLAGS:
+        raise ImproperlyConfigured(f"{name}={raw!r}: expected 'true' or 'false'")
+    return _FLAGS[raw]
+
+
+def integer(name: str, default: int, *, low: int = 0, high: int = 2**53) -> int:
+    value = _parsed(name, str(default), int, "a whole number")
+    if not low <= value <= high:
+        raise ImproperlyConfigured(f"{name}={value}: expected {low} to {high}")
+    return value
+
+
+def number(name: str, default: float) -> float:
+    return _parsed(name, str(default), float, "a number")
+
+
+def duration_s(name: str, default: str) -> float:
+    """Seconds, from text such as `250ms`, `30s`, `5m`, `24h`."""
+    return _parsed(name, default, parse_duration_ms, "a duration such as 30s") / 1000
+
+
+def size(name: str, default: str) -> int:
+    return _parsed(name, default, parse_bytes, "a size such as 512Mi")
+
+
+def choice(name: str, default: str, options: tuple[str, ...]) -> str:
+    value = text(name, default)
+    if value not in options:
+        raise ImproperlyConfigured(f"{name}={value!r}: expected one of {', '.join(options)}")
+    return value
+
+
+def words(name: str, default: str = "") -> tuple[str, ...]:
+    """A comma list; blanks are dropped."""
+    return tuple(word.strip() for word in text(name, default).split(",") if word.strip())
+
+
+def mapping(name: str) -> dict[str, str]:
+    """A JSON object of strings; empty when unset."""
+    value = _parsed(name, "{}", json.loads, "a JSON object of strings")
+    if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+        raise ImproperlyConfigured(f"{name}: expected a JSON object of strings")
+    return value
+
+
+def prefixed(prefix: str) -> dict[str, str]:
+    """All variables whose names begin so."""
+    return {name: value for name, value in os.environ.items() if name.startswith(prefix)}
+
+
+def _parsed(name: str, default: str, parse: Callable[[str], T], expected: str) -> T:
+    raw = text(name, default)
+    try:
+        return parse(raw)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name}={raw!r}: expected {expected}") from None

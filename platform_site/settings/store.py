@@ -1,0 +1,70 @@
+"""The primary store: one DATABASES entry per DB_DRIVER."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from psycopg.conninfo import conninfo_to_dict
+
+from platform_site.settings import env
+
+# IMMEDIATE: a transaction that will write takes the write lock at once and waits for it;
+# a deferred one fails at its first write with "database is locked", whatever the timeout.
+_SQLITE_OPTIONS = {
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    "init_command": "PRAGMA journal_mode=wal;PRAGMA synchronous=NORMAL;PRAGMA foreign_keys=ON;",
+}
+
+
+# A process that stands still inside a transaction must not hold up the others: its locks end with
+# its session, and who waits for a lock gives up and tries again.
+_POSTGRES_TIMEOUTS = "-c idle_in_transaction_session_timeout=10s -c lock_timeout=5s"
+
+
+def databases(driver: str, data_dir: Path) -> dict[str, dict[str, Any]]:
+    builders = {"sqlite": _sqlite, "postgres": _postgres, "mongo": _mongo}
+    return {"default": builders[driver](data_dir)}
+
+
+def _sqlite(data_dir: Path) -> dict[str, Any]:
+    path = env.text("SQLITE_PATH", str(data_dir / "partita.sqlite3"))
+    return {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": dict(_SQLITE_OPTIONS)}
+
+
+def _postgres(_data_dir: Path) -> dict[str, Any]:
+    dsn = env.secret("POSTGRES_DSN")
+    if not dsn:
+        raise ImproperlyConfigured("DB_DRIVER=postgres needs POSTGRES_DSN, a libpq connection text")
+    known = conninfo_to_dict(dsn)
+    options = {key: str(known.pop(key)) for key in list(known) if key not in _DSN_KEYS}
+    options.setdefault("options", _POSTGRES_TIMEOUTS)
+    settings = {name: str(known.get(key, "")) for key, name in _DSN_KEYS.items()}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        **settings,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": options | {"pool": {"min_size": 1, "max_size": 20, "timeout": 10}},
+    }
+
+
+_DSN_KEYS = {
+    "dbname": "NAME",
+    "user": "USER",
+    "password": "PASSWORD",
+    "host": "HOST",
+    "port": "PORT",
+}
+
+
+def _mongo(_data_dir: Path) -> dict[str, Any]:
+    return {
+        "ENGINE": "django_mongodb_backend",
+        "HOST": env.text("MONGO_URI", "mongodb://localhost:27017"),
+        "NAME": env.text("MONGO_DB", "partita"),
+        "USER": env.text("MONGO_USER"),
+        "PASSWORD": env.secret("MONGO_PASSWORD"),
+        "OPTIONS": {"serverSelectionTimeoutMS": 5000},
+    }

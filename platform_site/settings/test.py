@@ -1,0 +1,20 @@
+"""Tests: SQLite in a file unless TEST_DB_DRIVER says otherwise, fixed secrets, quick hashing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("DB_DRIVER", os.environ.get("TEST_DB_DRIVER", "sqlite"))
+os.environ.setdefault("JWT_SECRET", "a-secret-for-tests-only-0123456789abcdef")
+os.environ.setdefault("AGENT_SHARED_SECRET", "an-agent-secret-for-tests-0123456789")
+
+from platform_site.settings.base import *
+from platform_site.settings.base import DATABASES, DB_DRIVER
+
+if DB_DRIVER == "sqlite":  # a file, not memory: threads must see one another's commits
+    _file = Path(tempfile.gettempdir()) / f"partita-test-{os.getpid()}.sqlite3"  # one a test run
+    DATABASES["default"]["TEST"] = {"NAME": str(_file)}
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+AUDIT_ROWS = False  # its thread would write beside the test's transaction

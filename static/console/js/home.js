@@ -1,0 +1,73 @@
+// The runs, live from the overview stream.
+
+import { onKey } from "./keys.js";
+import { ago, clock, isIsolated, RUN_OVER, runLook, showStatus, showTicks } from "./looks.js";
+import { showLink, Stream } from "./stream.js";
+import { checkSession } from "./wire.js";
+
+const list = document.getElementById("runs");
+const empty = document.getElementById("no-runs");
+const template = document.getElementById("run-row");
+const MAX_ROWS = 50;
+let active = new Map(); // row → [durationMs, when it was true]
+
+function slot(row, name) {
+  return row.querySelector(`[data-slot=${name}]`);
+}
+
+function fill(row, item) {
+  row.dataset.run = item.id;
+  slot(row, "link").href = `/executions/${encodeURIComponent(item.id)}`;
+  showStatus(row.querySelector(".status"), runLook(item.status, item.failing));
+  showTicks(row.querySelector(".ticks"), item);
+  const texts = {
+    title: item.suiteTitle, profile: item.profile, backend: item.backend, id: item.id,
+    duration: item.duration, ago: ago(item.startedAt),
+    reason: item.queuePosition ? `number ${item.queuePosition} in the queue` : (item.reasonDetail ?? ""),
+  };
+  for (const [name, text] of Object.entries(texts)) slot(row, name).textContent = text;
+  slot(row, "where").dataset.isolated = isIsolated(item.backend);
+  if (!RUN_OVER.has(item.status)) active.set(row, [item.durationMs ?? 0, performance.now()]);
+}
+
+function show(overview) {
+  active = new Map();
+  for (const cell of document.querySelectorAll("[data-sum]")) {
+    cell.textContent = overview.summary[cell.dataset.sum];
+  }
+  const known = new Map([...list.children].map((row) => [row.dataset.run, row]));
+  const rows = overview.executions.slice(0, MAX_ROWS).map((item) => {
+    const row = known.get(item.id) ?? template.content.firstElementChild.cloneNode(true);
+    fill(row, item);
+    return row;
+  });
+  arrange(rows);
+  empty.hidden = rows.length > 0;
+}
+
+/** Puts the rows in order without moving those that are in place: focus and selection stay. */
+function arrange(rows) {
+  const wanted = new Set(rows);
+  for (const row of [...list.children]) if (!wanted.has(row)) row.remove();
+  rows.forEach((row, index) => {
+    if (list.children[index] !== row) list.insertBefore(row, list.children[index] ?? null);
+  });
+}
+
+function move(step) {
+  const links = [...list.querySelectorAll(".run-link")];
+  const now = links.indexOf(document.activeElement);
+  links[Math.min(Math.max(now + step, 0), links.length - 1)]?.focus();
+}
+
+const link = document.querySelector(".link-state");
+new Stream("/api/v1/engine/overview/stream", {
+  on: { record: show, state: (name, seconds) => showLink(link, name, seconds), refused: checkSession },
+});
+setInterval(() => {
+  for (const [row, [base, since]] of active) {
+    slot(row, "duration").textContent = clock(base + performance.now() - since);
+  }
+}, 1000);
+onKey("j", () => move(1));
+onKey("k", () => move(-1));

@@ -1,0 +1,90 @@
+// The launch dialog: suite, profile, backend; one Idempotency-Key an opening, so a double click is one run.
+
+import { onKey } from "./keys.js";
+import { call, Problem, randomKey } from "./wire.js";
+
+const dialog = document.getElementById("launch");
+const form = document.getElementById("launch-form");
+const suites = JSON.parse(document.getElementById("launch-suites").textContent);
+let key = "";
+
+function fill(select, options) {
+  select.replaceChildren(...options.map(({ value, text, selected, disabled }) => {
+    const option = new Option(text, value, selected, selected);
+    option.disabled = Boolean(disabled);
+    return option;
+  }));
+  select.disabled = options.length === 0;
+}
+
+function chosen() {
+  return suites.find((suite) => suite.id === form.elements.suiteId.value);
+}
+
+function showSuite() {
+  const suite = chosen();
+  form.querySelector("[data-launch-description]").textContent = suite?.description ?? "";
+  const profiles = suite?.profiles ?? [];
+  const none = profiles.length ? [] : [{ value: "", text: "none: the suite runs as it is" }];
+  fill(form.elements.profile, [...none, ...profiles.map((profile) => ({
+    value: profile.fileName, text: `${profile.label} (${profile.fileName})`, selected: profile.default,
+  }))]);
+  fill(form.elements.backend, [
+    { value: "", text: "automatic", selected: true },
+    ...(suite?.backends ?? []).map((backend) => ({
+      value: backend.id,
+      text: backend.available ? backend.label : `${backend.label} — not available now`,
+      disabled: !backend.available,
+    })),
+  ]);
+  showIsolation();
+}
+
+function showIsolation() {
+  const backends = chosen()?.backends ?? [];
+  const wanted = form.elements.backend.value;
+  const automatic = backends.find((one) => one.default && one.available) ?? backends.find((one) => one.available);
+  const backend = wanted ? backends.find((one) => one.id === wanted) : automatic;
+  form.querySelector("[data-launch-isolation]").hidden = !backend || backend.isolated;
+}
+
+function showError(text) {
+  const alert = form.querySelector("[data-launch-error]");
+  alert.hidden = !text;
+  alert.querySelector("p").textContent = text;
+}
+
+function open() {
+  key = randomKey();
+  showError(suites.length ? "" : "No suite can be launched; the suites page says why.");
+  form.querySelector("[type=submit]").disabled = suites.length === 0;
+  dialog.showModal();
+  form.elements.suiteId.focus();
+}
+
+async function launch(event) {
+  event.preventDefault();
+  const button = form.querySelector("[type=submit]");
+  button.disabled = true;
+  showError("");
+  const { suiteId, profile, backend } = Object.fromEntries(new FormData(form));
+  const body = { suiteId, ...(profile && { profile }), ...(backend && { backend }) };
+  try {
+    const run = await call("POST", "/api/v1/executions", { body, headers: { "Idempotency-Key": key } });
+    location.assign(`/executions/${encodeURIComponent(run.id)}`);
+  } catch (error) {
+    showError(error instanceof Problem ? error.words : "The server did not answer; try again.");
+    button.disabled = false;
+  }
+}
+
+fill(form.elements.suiteId, suites.map((suite) => ({ value: suite.id, text: suite.title })));
+form.elements.suiteId.addEventListener("change", () => { key = randomKey(); showSuite(); });
+form.elements.profile.addEventListener("change", () => { key = randomKey(); });
+form.elements.backend.addEventListener("change", () => { key = randomKey(); showIsolation(); });
+form.addEventListener("submit", launch);
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-action=launch]")) open();
+});
+onKey("l", open);
+showSuite();

@@ -1,0 +1,82 @@
+// How a status looks; the same words and signs as apps/console/domain/looks.py.
+
+const SPRITE = document.body.dataset.sprite;
+const SVG = "http://www.w3.org/2000/svg";
+export const RUN_OVER = new Set(["Healthy", "Failed", "Canceled"]);
+const STEP_ORDER = ["failed", "running", "healthy", "queued", "pending", "skipped", "canceled"];
+const TICKS = { max: 48, width: 192 };
+
+export function runLook(status, failing) {
+  if (failing && !RUN_OVER.has(status)) return { key: "failing", label: `${status}, failing` };
+  return { key: status.toLowerCase(), label: status };
+}
+
+export function stepLook(status) {
+  return { key: status, label: status.charAt(0).toUpperCase() + status.slice(1) };
+}
+
+/** The label of the process runtime says that its steps are not isolated. */
+export function isIsolated(backend) {
+  return !backend.includes("(not isolated)");
+}
+
+/** Fills a `.status` element. */
+export function showStatus(element, look) {
+  if (!element || element.dataset.status === look.key) return;
+  element.dataset.status = look.key;
+  element.querySelector("use").setAttribute("href", `${SPRITE}#${look.key}`);
+  element.querySelector(".status-text").textContent = look.label;
+}
+
+export function setIcon(element, name) {
+  element?.querySelector("use")?.setAttribute("href", `${SPRITE}#${name}`);
+}
+
+/** Redraws a `.ticks` strip from an item of the engine overview; see domain/ticks.py. */
+export function showTicks(strip, item) {
+  const counts = STEP_ORDER.map((status) => [status, item[`${status}Steps`] || 0]);
+  const present = counts.filter(([, count]) => count);
+  const words = present.map(([status, count]) => `${count} ${status}`).join(", ");
+  if (strip.getAttribute("aria-label") === words && strip.childElementCount) return;
+  strip.setAttribute("aria-label", words);
+  strip.replaceChildren(...marks(present).map(([status, x, width]) => rect(status, x, width)));
+}
+
+function marks(counts) {
+  const total = counts.reduce((sum, [, count]) => sum + count, 0);
+  const found = [];
+  let x = 0;
+  for (const [status, count] of counts) {
+    if (total > TICKS.max) {
+      const width = (TICKS.width * count) / total;
+      found.push([status, x, Math.max(width - 1, 0.5)]);
+      x += width;
+      continue;
+    }
+    const pitch = Math.min(TICKS.width / total, 8);
+    for (let index = 0; index < count; index += 1, x += pitch) found.push([status, x, pitch - 2]);
+  }
+  return found;
+}
+
+function rect(status, x, width) {
+  const mark = document.createElementNS(SVG, "rect");
+  mark.dataset.status = status;
+  const shape = { x: x.toFixed(2), y: 0, width: width.toFixed(2), height: 10, rx: 1 };
+  for (const [name, value] of Object.entries(shape)) mark.setAttribute(name, value);
+  return mark;
+}
+
+/** `MM:SS`, minutes may exceed 59, as the API prints durations. */
+export function clock(milliseconds) {
+  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
+  return `${String(Math.floor(seconds / 60)).padStart(2, "0")}:${String(seconds % 60).padStart(2, "0")}`;
+}
+
+export function ago(time) {
+  const minutes = Math.floor((Date.now() - Date.parse(time)) / 60000);
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${minutes} min ago`;
+  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ago`;
+  return `${Math.floor(minutes / 1440)} d ago`;
+}

@@ -1,0 +1,193 @@
+"""Rate limits and the lockout (the contract, sections 1.2 and 3)."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models import F
+
+from apps.accounts.api import TooManyAttempts, rate_limited
+from apps.accounts.models import LimitHit
+from apps.accounts.services.limits import count_attempt
+from tests.apps.accounts.conftest import PASSWORD, Api, problem
+
+RIGHT = {"email": "ada@example.org", "password": PASSWORD}
+WRONG = {"email": "ada@example.org", "password": "Wrong-Horse-1"}
+
+
+def pass_time(seconds: float) -> None:
+    LimitHit.objects.update(expires_at=F("expires_at") - timedelta(seconds=seconds))
+
+
+def statuses(answers) -> list[int]:
+    return [answer.status_code for answer in answers]
+
+
+def test_five_sign_ups_a_minute_and_client(api):
+    def sign_up(n: int):
+        return api.auth(
+            "sign-up", {"fullName": "A", "email": f"a{n}@example.org", "password": PASSWORD}
+        )
+
+    assert statuses(sign_up(n) for n in range(5)) == [201] * 5
+    refused = sign_up(5)
+    assert problem(refused) == (429, "rate_limited")
+    assert 1 <= int(refused["Retry-After"]) <= 60
+    api.address = "203.0.113.20"
+    assert sign_up(5).status_code == 201
+
+
+def test_sign_in_refresh_and_exchange_count_together(api):
+    for _ in range(4):
+        api.auth("sign-in", WRONG)
+        api.auth("refresh", {"refreshToken": "x"})
+    api.auth("oidc/exchange", {"code": "x"})
+    api.auth("oidc/exchange", {})
+
+    assert problem(api.auth("refresh", {"refreshToken": "x"})) == (429, "rate_limited")
+    assert problem(api.auth("sign-in", RIGHT)) == (429, "rate_limited")
+
+
+def test_forgot_and_reset_count_together(api):
+    for _ in range(3):
+        api.auth("forgot-password", {"email": "ada@example.org"})
+        api.auth("reset-password", {"token": "x", "password": "y"})
+
+    assert problem(api.auth("forgot-password", {"email": "x"})) == (429, "rate_limited")
+
+
+def test_the_minute_slides(api, signed_up):
+    for n in range(10):
+        api.auth("sign-in", RIGHT)
+        if n == 4:
+            pass_time(40)
+
+    assert problem(api.auth("sign-in", RIGHT)) == (429, "rate_limited")
+    pass_time(21)  # the first five are over a minute old, the last five are not
+    assert statuses(api.auth("sign-in", RIGHT) for _ in range(6)) == [200] * 5 + [429]
+
+
+def test_the_answer_says_when_to_come_back():
+    for _ in range(3):
+        assert count_attempt("b", "k", limit=3, window=timedelta(minutes=1)) == 0
+    pass_time(50)
+
+    wait_s = count_attempt("b", "k", limit=3, window=timedelta(minutes=1))
+
+    assert 9 <= wait_s <= 10
+
+
+def test_a_refused_attempt_does_not_count():
+    rate_limited("b", "k", 1)
+    for _ in range(3):
+        with pytest.raises(TooManyAttempts):
+            rate_limited("b", "k", 1)
+
+    assert LimitHit.objects.count() == 1
+
+
+def test_keys_and_buckets_are_apart():
+    rate_limited("b", "k", 1)
+
+    rate_limited("b", "other", 1)
+    rate_limited("other", "k", 1)
+
+
+def test_a_trusted_proxy_speaks_for_its_clients(api, settings, signed_up):
+    settings.TRUSTED_PROXIES = ("203.0.113.0/24",)
+
+    def sign_in(forwarded: str):
+        return api.auth("sign-in", RIGHT, **{"X-Forwarded-For": forwarded})
+
+    assert statuses(sign_in("198.51.100.1, 203.0.113.99") for _ in range(10)) == [200] * 10
+    assert sign_in("6.6.6.6, 198.51.100.1").status_code == 429
+    assert sign_in("198.51.100.1, 198.51.100.2").status_code == 200
+
+
+def test_a_forwarded_address_of_a_stranger_is_not_believed(api, signed_up):
+    def sign_in(n: int):
+        return api.auth("sign-in", RIGHT, **{"X-Forwarded-For": f"198.51.100.{n}"})
+
+    assert statuses(sign_in(n) for n in range(11)) == [200] * 10 + [429]
+
+
+def test_ten_failures_lock_the_mail_for_this_client(api, signed_up):
+    for _ in range(10):
+        assert problem(api.auth("sign-in", WRONG)) == (401, "invalid_credentials")
+    pass_time(60)  # the rate limit is over, the lock is not
+
+    locked = api.auth("sign-in", RIGHT)
+
+    assert problem(locked) == (429, "account_locked")
+    assert 60 < int(locked["Retry-After"]) <= 540
+    assert Api(address="203.0.113.30").auth("sign-in", RIGHT).status_code == 200
+
+
+def test_the_lock_ends_ten_minutes_after_the_failures(api, signed_up):
+    for _ in range(10):
+        api.auth("sign-in", WRONG)
+    pass_time(601)
+
+    assert api.auth("sign-in", RIGHT).status_code == 200
+
+
+def test_unknown_mails_lock_too(api):
+    nobody = {"email": "nobody@example.org", "password": "Wrong-Horse-1"}
+    for _ in range(10):
+        api.auth("sign-in", nobody)
+    pass_time(60)
+
+    assert problem(api.auth("sign-in", nobody)) == (429, "account_locked")
+
+
+def test_a_success_clears_the_failures(api, signed_up):
+    for _ in range(9):
+        api.auth("sign-in", WRONG)
+    api.auth("sign-in", RIGHT)
+    pass_time(60)
+
+    assert statuses(api.auth("sign-in", WRONG) for _ in range(9)) == [401] * 9
+
+
+def test_any_spelling_of_a_mail_is_one_mail(api, signed_up):
+    for n in range(10):
+        api.auth("sign-in", WRONG | {"email": " ADA@example.org" if n % 2 else "ada@Example.org"})
+    pass_time(60)
+
+    assert problem(api.auth("sign-in", RIGHT)) == (429, "account_locked")
+
+
+def test_neither_mails_nor_addresses_are_kept(api):
+    """Invariant 19."""
+    api.auth("sign-in", WRONG)
+
+    kept = str(LimitHit.objects.values())
+    assert "ada" not in kept
+    assert "203.0.113" not in kept
+
+
+@pytest.mark.store
+@pytest.mark.django_db(transaction=True)
+def test_many_at_once_never_get_more_than_the_limit():
+    passed: list[int] = []
+    refused: list[int] = []
+
+    def attempt() -> None:
+        try:
+            (
+                refused if count_attempt("b", "k", limit=5, window=timedelta(minutes=1)) else passed
+            ).append(1)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=attempt) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(passed) <= 5
+    assert len(passed) + len(refused) == 16

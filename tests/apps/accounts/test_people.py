@@ -1,0 +1,215 @@
+"""The first administrator, workspaces, whose things one sees, and what is cleared away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from apps.accounts.api import (
+    EmailTaken,
+    ensure_seed_admin,
+    issue_tokens,
+    purge_expired,
+    sign_up,
+    visible_workspaces,
+)
+from apps.accounts.lifespan import AccountsPart
+from apps.accounts.models import (
+    LimitHit,
+    RefreshFamily,
+    RefreshToken,
+    RevokedToken,
+    StreamTicket,
+    UiSession,
+    User,
+    Workspace,
+)
+from apps.accounts.services.tickets import issue_ticket
+from kernel.clock import now
+from kernel.errors import InvalidInput
+from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.test_tokens import principal_of_token
+
+
+def test_the_first_administrator_is_made_once(settings):
+    settings.ADMIN_EMAIL, settings.ADMIN_PASSWORD = " Root@Example.org ", "weak"
+
+    assert ensure_seed_admin()
+    assert not ensure_seed_admin()
+
+    root = User.objects.get()
+    assert (root.email, root.full_name, root.is_admin) == (
+        "root@example.org",
+        "Administrator",
+        True,
+    )
+    assert root.workspace.name == "Admin workspace"
+
+
+def test_an_existing_account_is_never_changed(ada_row, settings):
+    settings.ADMIN_EMAIL, settings.ADMIN_PASSWORD = "ada@example.org", "another-password"
+    before = User.objects.values().get()
+
+    assert not ensure_seed_admin()
+
+    assert User.objects.values().get() == before
+    answer = Api().auth("sign-in", {"email": "ada@example.org", "password": PASSWORD})
+    assert answer.json()["user"]["isAdmin"] is False
+
+
+def test_the_first_administrator_may_have_any_name_to_sign_in_with():
+    ensure_seed_admin("admin@localhost", "swordfish")
+
+    answer = Api().auth("sign-in", {"email": "Admin@localhost", "password": "swordfish"})
+
+    assert answer.json()["user"]["isAdmin"] is True
+
+
+@pytest.mark.parametrize(("email", "password"), [("", "x"), ("root@example.org", "")])
+def test_without_mail_or_password_nobody_is_made(email, password):
+    assert not ensure_seed_admin(email, password)
+    assert not User.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_server_makes_the_first_administrator_when_it_starts(settings):
+    settings.ADMIN_EMAIL, settings.ADMIN_PASSWORD = "root@example.org", "swordfish"
+
+    async def start_and_stop() -> None:
+        part = AccountsPart()
+        await part.start()
+        await part.stop()
+
+    asyncio.run(start_and_stop())
+
+    assert User.objects.get().is_admin
+
+
+@pytest.mark.parametrize(
+    ("full_name", "name", "slug"),
+    [
+        ("Ada Lovelace", "Ada's workspace", "ada-lovelace"),
+        ("  Ada  ", "Ada's workspace", "ada"),
+        ("李 小龍", "李's workspace", "workspace"),
+    ],
+)
+def test_a_workspace_is_called_after_its_first_user(full_name, name, slug):
+    user = sign_up(full_name=full_name, email="a@b.org", password=PASSWORD)
+
+    assert (user.workspace.name, user.workspace.slug) == (name, slug)
+
+
+@pytest.mark.store
+@pytest.mark.django_db(transaction=True)
+def test_of_two_sign_ups_at_once_with_one_mail_one_succeeds():
+    outcomes = []
+    barrier = threading.Barrier(4)
+
+    def attempt() -> None:
+        barrier.wait()
+        try:
+            sign_up(full_name="Ada", email="ada@example.org", password=PASSWORD)
+            outcomes.append("made")
+        except EmailTaken:
+            outcomes.append("taken")
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=attempt) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(outcomes) == ["made", "taken", "taken", "taken"]
+    assert Workspace.objects.count() == 1
+
+
+@pytest.mark.store
+@pytest.mark.django_db(transaction=True)
+def test_of_two_refreshes_at_once_one_succeeds_and_the_family_ends():
+    user = sign_up(full_name="Ada", email="ada@example.org", password=PASSWORD)
+    pair = issue_tokens(user)
+    answers = []
+    barrier = threading.Barrier(4)
+
+    def attempt() -> None:
+        barrier.wait()
+        caller = Api()
+        answers.append(caller.auth("refresh", {"refreshToken": pair.refresh_token}))
+        connection.close()
+
+    threads = [threading.Thread(target=attempt) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(answer.status_code for answer in answers) == [200, 401, 401, 401]
+    winner = next(answer.json() for answer in answers if answer.status_code == 200)
+    assert problem(Api(token=winner["token"]).me()) == (401, "token_revoked")
+
+
+def test_a_member_sees_its_workspace_only(ada, ada_row):
+    """Invariant 16."""
+    member = principal_of_token(ada.token, ada_row)
+    other = Workspace.objects.create(slug="other", name="Other")
+
+    assert visible_workspaces(member) == frozenset({ada_row.workspace_id})
+    assert visible_workspaces(member, str(ada_row.workspace_id)) == frozenset(
+        {ada_row.workspace_id}
+    )
+    assert visible_workspaces(member, str(other.id)) == frozenset()
+
+
+def test_an_administrator_sees_all_or_the_one_asked_for(admin):
+    root = User.objects.get()
+    principal = principal_of_token(admin.token, root)
+    other = Workspace.objects.create(slug="other", name="Other")
+
+    assert visible_workspaces(principal) is None
+    assert visible_workspaces(principal, str(other.id)) == frozenset({other.id})
+    with pytest.raises(InvalidInput) as caught:
+        visible_workspaces(principal, "all")
+    assert caught.value.problem_code == "invalid_parameter"
+
+
+def test_one_user_never_sees_another(ada, api):
+    """Invariant 16."""
+    bob = api.auth(
+        "sign-up", {"fullName": "Bob", "email": "bob@example.org", "password": PASSWORD}
+    ).json()
+
+    shown = Api(token=bob["token"]).me()
+
+    assert "ada" not in shown.content.decode().lower()
+    assert shown.json()["workspace"]["workspaceId"] != ada.me().json()["workspace"]["workspaceId"]
+
+
+def test_what_ended_is_cleared_away(ada, ada_row, browser):
+    """Invariant 38."""
+    issue_ticket(principal_of_token(ada.token, ada_row))
+    ada.auth("sign-out")
+    past = now() - timedelta(days=2)
+    for model in (LimitHit, RefreshFamily, RevokedToken, StreamTicket, UiSession):
+        assert model.objects.update(expires_at=past)
+
+    purge_expired()
+
+    for emptied in (LimitHit, RefreshFamily, RefreshToken, RevokedToken, StreamTicket, UiSession):
+        assert not emptied.objects.exists()
+    assert User.objects.filter(pk=ada_row.pk).exists()
+
+
+def test_what_still_counts_is_kept(ada, browser):
+    ada.auth("stream-tickets")
+
+    purge_expired()
+
+    assert ada.me().status_code == 200
+    assert browser.get("/api/v1/auth/me").status_code == 200
+    assert StreamTicket.objects.exists()

@@ -1,0 +1,115 @@
+"""The registry of supervisors: credentials, heartbeats, who is there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.agents import api, models
+from kernel import clock
+
+pytestmark = pytest.mark.django_db
+
+
+def worker(agent_id: str = "edge", **facts: Any) -> api.Registered:
+    registration = api.Registration(
+        **{"agent_id": agent_id, "incarnation": "1", "kind": "worker", **facts}
+    )
+    return api.register(registration)
+
+
+def silent_for(seconds: int, agent_id: str = "edge") -> None:
+    models.Agent.objects.filter(agent_id=agent_id).update(
+        last_heartbeat_at=clock.now() - timedelta(seconds=seconds)
+    )
+
+
+def test_blank_names_and_backends_default_to_the_id():
+    agent = worker(name="  ").agent
+    assert (agent.name, agent.backends) == ("edge", ("edge",))
+
+
+def test_a_worker_is_known_by_its_token_and_only_the_newest():
+    """Invariant 8: a job accepted without that agent's credential."""
+    old = worker().agent_token
+    new = worker().agent_token
+    assert api.authenticate(old) is None
+    assert api.authenticate("") is None
+    found = api.authenticate(new)
+    assert found is not None
+    assert found.agent_id == "edge"
+
+
+def test_tokens_are_stored_hashed():
+    """Invariant 19."""
+    token = worker().agent_token
+    assert token not in str(models.Agent.objects.values())
+
+
+def test_a_runner_needs_no_token():
+    assert worker(kind="runner").agent_token == ""
+    assert api.authenticate("") is None
+
+
+def test_registering_again_keeps_the_first_time_and_replaces_the_rest():
+    first = worker(labels={"zone": "eu"}).agent
+    again = worker(incarnation="2", labels={}).agent
+    assert again.registered_at == first.registered_at
+    assert (again.incarnation, dict(again.labels)) == ("2", {})
+    assert len(api.list_agents()) == 1
+
+
+def test_an_agent_is_offline_after_thirty_seconds_of_silence():
+    worker()
+    silent_for(29)
+    assert api.is_online("edge")
+    silent_for(31)
+    assert not api.is_online("edge")
+    assert api.online_agents() == ()
+    assert api.list_agents()[0].as_wire(clock.now())["status"] == "offline"
+
+
+def test_heartbeats_and_lease_calls_show_that_it_lives():
+    worker()
+    silent_for(31)
+    agent = api.heartbeat("edge", running_jobs=2, runtime_available=False, runs=["run-1"])
+    assert (agent.running_jobs, agent.runtime_available, agent.runs) == (2, False, ("run-1",))
+    silent_for(31)
+    api.heard_of("edge", "1")
+    assert api.is_online("edge")
+
+
+def test_the_unknown_removed_and_replaced_must_register_again():
+    with pytest.raises(api.AgentNotFound):
+        api.heartbeat("nobody")
+    worker(incarnation="2")
+    with pytest.raises(api.AgentNotFound):
+        api.heartbeat("edge", incarnation="1")
+    assert api.remove("edge")
+    assert not api.remove("edge")
+    with pytest.raises(api.AgentNotFound):
+        api.heartbeat("edge")
+
+
+def test_a_removed_agent_is_nowhere_and_may_come_back():
+    token = worker().agent_token
+    api.remove("edge")
+    assert api.authenticate(token) is None
+    assert api.list_agents() == ()
+    assert api.authenticate(worker().agent_token) is not None
+
+
+def test_online_agents_are_found_by_backend():
+    worker("a", backends=("one", "two"))
+    worker("b", backends=("two",))
+    assert [agent.agent_id for agent in api.online_agents("one")] == ["a"]
+    assert [agent.agent_id for agent in api.online_agents("two")] == ["a", "b"]
+
+
+def test_optional_values_are_left_out_on_the_wire():
+    """Invariant 40: the literal null."""
+    wire = worker().agent.as_wire(clock.now())
+    assert "hostUrl" not in wire
+    assert None not in wire.values()

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.console import selectors
+from kernel.errors import NotFound
+from tests.apps.console import wire_samples
+
+
+class RunNotFound(NotFound):
+    code = "execution_not_found"
+
+
+class SuiteNotFound(NotFound):
+    code = "suite_not_found"
+
+
+@dataclass
+class FakeExecutions:
+    """`executions.api` as far as the pages read it, over wire samples."""
+
+    run: dict[str, Any] = field(default_factory=wire_samples.detail)
+    suites: list[dict[str, Any]] = field(default_factory=wire_samples.launch_suites)
+
+    def overview(self, _principal: object) -> dict[str, Any]:
+        return wire_samples.overview()
+
+    def launch_suites(self) -> list[dict[str, Any]]:
+        return self.suites
+
+    def detail(self, _principal: object, run_id: str, **_omit: object) -> dict[str, Any]:
+        if run_id != self.run["id"]:
+            raise RunNotFound("there is no run of that id")
+        return self.run
+
+
+@dataclass
+class FakeSuites:
+    """`suites.api` as far as the pages read it."""
+
+    definitions: list[dict[str, Any]] = field(default_factory=lambda: [wire_samples.definition()])
+
+    def list_suites(self) -> list[dict[str, Any]]:
+        return self.definitions
+
+    def get_definition(self, suite_id: str) -> dict[str, Any]:
+        for definition in self.definitions:
+            if definition["id"] == suite_id:
+                return definition
+        raise SuiteNotFound("there is no suite of that id")
+
+
+@pytest.fixture
+def executions(monkeypatch: pytest.MonkeyPatch) -> FakeExecutions:
+    fake = FakeExecutions()
+    monkeypatch.setattr(selectors, "executions", fake)
+    return fake
+
+
+@pytest.fixture
+def suites(monkeypatch: pytest.MonkeyPatch) -> FakeSuites:
+    fake = FakeSuites()
+    monkeypatch.setattr(selectors, "suites", fake)
+    return fake
+
+
+@pytest.fixture
+def reader(db: None, executions: FakeExecutions, suites: FakeSuites) -> Client:
+    """A browser whose reader is signed in."""
+    client = Client()
+    client.post(
+        "/sign-up",
+        {"fullName": "Ada Lovelace", "email": "ada@example.org", "password": "Str0ngEnough"},
+    )
+    return client

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from apps.console.domain import durations, layout, looks, paths, source_lines, ticks
+from tests.apps.console import wire_samples
+
+
+def boxes(drawing: layout.Drawing) -> dict[str, layout.Box]:
+    return {box.id: box for box in drawing.boxes}
+
+
+def test_a_dependency_is_always_drawn_to_the_left_of_what_needs_it():
+    drawing = layout.draw(wire_samples.TOPOLOGY)
+
+    placed = boxes(drawing)
+    for node in wire_samples.TOPOLOGY:
+        for need in node["dependsOn"]:
+            assert placed[need].x + layout.NODE_WIDTH < placed[node["id"]].x
+
+
+def test_nodes_of_a_column_never_overlap():
+    drawing = layout.draw([wire_samples.node(f"n{number}", number // 10) for number in range(50)])
+
+    for left in drawing.boxes:
+        for right in drawing.boxes:
+            if left.id < right.id and left.x == right.x:
+                assert abs(left.y - right.y) >= layout.NODE_HEIGHT + layout.ROW_GAP
+
+
+def test_every_known_dependency_is_one_edge_and_failure_edges_are_marked():
+    drawing = layout.draw(wire_samples.TOPOLOGY)
+
+    edges = {(edge.source, edge.target): edge.on_failure for edge in drawing.edges}
+    assert len(edges) == sum(len(node["dependsOn"]) for node in wire_samples.TOPOLOGY)
+    assert edges["checkout", "rollback"]
+    assert not edges["store", "rollback"]
+
+
+def test_a_long_edge_passes_beside_the_nodes_between():
+    nodes = [
+        wire_samples.node("a", 0),
+        wire_samples.node("b", 1, ("a",)),
+        wire_samples.node("c", 2, ("a", "b")),
+    ]
+
+    drawing = layout.draw(nodes)
+
+    between = boxes(drawing)["b"]
+    long_edge = next(edge for edge in drawing.edges if (edge.source, edge.target) == ("a", "c"))
+    flat_y = float(long_edge.path.split("H")[0].split()[-1])
+    assert not between.y <= flat_y <= between.y + layout.NODE_HEIGHT
+
+
+def test_sparse_levels_unknown_needs_and_no_nodes_are_drawn_too():
+    drawing = layout.draw([wire_samples.node("a", 0), wire_samples.node("b", 7, ("a", "gone"))])
+
+    assert len(drawing.edges) == 1
+    assert drawing.width == 2 * layout.MARGIN + 2 * layout.NODE_WIDTH + layout.COLUMN_GAP
+    assert layout.draw([]) == layout.Drawing(width=0, height=0, boxes=(), edges=())
+
+
+def test_the_same_topology_gives_the_same_drawing():
+    assert layout.draw(wire_samples.TOPOLOGY) == layout.draw(wire_samples.TOPOLOGY)
+
+
+@pytest.mark.parametrize("path", ["/", "/executions/run-1?x=1#L5", "/suites/a.b"])
+def test_a_path_of_this_site_is_followed(path: str):
+    assert paths.same_site(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "x", "//evil", "/\\evil", "https://evil/", "javascript:alert(1)", "/\t/evil", "/a\nb"],
+)
+def test_a_path_of_another_site_is_not_followed(path: str):
+    assert paths.same_site(path) == "/"
+
+
+def test_the_line_of_an_error_is_split_at_its_column():
+    lines = source_lines.numbered("one\ntwo", {"line": 2, "column": 2})
+
+    assert lines[0] == source_lines.SourceLine(number=1, before="one")
+    assert lines[1] == source_lines.SourceLine(
+        number=2, before="t", at="w", after="o", is_error=True
+    )
+
+
+def test_an_error_at_the_end_of_a_line_or_without_column_is_shown_too():
+    assert source_lines.numbered("one", {"line": 1, "column": 99})[0].at == " "
+    assert source_lines.numbered("one", {"line": 1})[0].is_error
+    assert not any(line.is_error for line in source_lines.numbered("one"))
+
+
+def test_an_error_belongs_to_its_file_only():
+    error = {"line": 1, "file": "tasks/a.star"}
+
+    assert source_lines.error_of("tasks/a.star", error) == error
+    assert source_lines.error_of("suite.star", error) is None
+    assert source_lines.error_of("suite.star", {"line": 1}) == {"line": 1}
+    assert source_lines.error_of("suite.star", None) is None
+
+
+def test_a_run_that_fails_but_goes_on_says_both():
+    assert looks.run_look("Booting", failing=True).label == "Booting, failing"
+    assert looks.run_look("Failed", failing=True) == looks.Look(key="failed", label="Failed")
+    assert looks.run_look("Healthy").key == "healthy"
+    assert looks.step_look("queued").label == "Queued"
+
+
+def test_reasons_are_words_and_unknown_ones_stay_readable():
+    assert looks.reason_text("oom_killed") == "went over its memory limit"
+    assert looks.reason_text("brand_new") == "brand new"
+
+
+def test_a_cause_chain_reads_from_the_nearest_to_the_root():
+    chain: list[dict[str, Any]] = [
+        {"stepId": "api", "reason": "dependency_failed"},
+        {"stepId": "db", "reason": "exit_nonzero", "exitCode": 3},
+    ]
+
+    assert looks.cause_text(chain) == "api dependency_failed ← db exit_nonzero (exit 3)"
+
+
+def test_the_process_runtime_is_recognised_by_its_label():
+    assert not looks.is_isolated("Local processes (not isolated)")
+    assert looks.is_isolated("Local Docker")
+
+
+def test_counts_come_in_reading_order_without_zeros():
+    steps = wire_samples.detail()["steps"]
+
+    assert looks.counts(steps) == looks.overview_counts(wire_samples.overview_item())
+    assert list(looks.counts(steps)) == [
+        "failed", "running", "healthy", "queued", "pending", "skipped",
+    ]  # fmt: skip
+
+
+def test_a_run_has_a_tick_a_step_and_bars_when_there_are_many():
+    few = ticks.ticks({"failed": 1, "healthy": 3})
+    many = ticks.ticks({"failed": 1, "healthy": 999})
+
+    assert [tick.status for tick in few] == ["failed", "healthy", "healthy", "healthy"]
+    assert [tick.status for tick in many] == ["failed", "healthy"]
+    assert many[-1].x + many[-1].width <= ticks.WIDTH
+    assert ticks.ticks({}) == []
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [(None, ""), (0, "0 ms"), (12_400, "12.4 s"), (185_000, "3 m 05 s"), (7_800_000, "2 h 10 m")],
+)
+def test_durations_are_short(duration_ms: int | None, text: str):
+    assert durations.short(duration_ms) == text
+
+
+@pytest.mark.parametrize(("hour", "text"), [(3, "just now"), (4, "59 min ago"), (9, "5 h ago")])
+def test_a_past_time_is_told_relative_to_now(hour: int, text: str):
+    now = datetime(2026, 1, 2, hour, 4, 0 if hour != 3 else 10, tzinfo=UTC)
+
+    assert durations.ago(wire_samples.STARTED, now) == text
+
+
+def test_sizes_carry_their_unit():
+    assert [durations.size(count) for count in (12, 3482, 5 * 2**20, 3 * 2**30)] == [
+        "12 B", "3.4 KiB", "5.0 MiB", "3.0 GiB",
+    ]  # fmt: skip

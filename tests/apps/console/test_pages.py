@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from tests.apps.console import wire_samples
+from tests.apps.console.conftest import FakeExecutions, FakeSuites
+
+RUN = f"/executions/{wire_samples.RUN_ID}"
+PAGES = ["/", "/suites", "/suites/shop", RUN, f"{RUN}/panels"]
+LATER = [
+    "/catalog",
+    "/profiles",
+    "/environments",
+    "/settings/general",
+    "/settings/agents",
+    "/settings/registries",
+    "/settings/secrets",
+]
+EVIL = '<script>alert("x")</script>'
+HTML = {"Accept": "text/html"}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_is_there_for_a_signed_in_reader(reader: Client, path: str):
+    answer = reader.get(path)
+
+    assert answer.status_code == 200
+    assert answer["Content-Type"].startswith("text/html")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", [*PAGES, *LATER])
+def test_a_stranger_is_sent_to_sign_in_and_back(client: Client, path: str):
+    answer = client.get(path + "?file=a")
+
+    assert answer.status_code == 302
+    assert answer["Location"] == "/sign-in?next=" + path.replace("/", "%2F") + "%3Ffile%3Da"
+
+
+@pytest.mark.django_db
+def test_a_fragment_for_a_stranger_moves_the_whole_page(client: Client):
+    answer = client.get(f"{RUN}/panels", headers={"HX-Request": "true"})
+
+    assert (answer.status_code, answer["HX-Redirect"]) == (401, "/sign-in")
+
+
+@pytest.mark.parametrize("path", LATER)
+def test_a_page_of_a_later_release_says_so(reader: Client, path: str):
+    answer = reader.get(path)
+
+    assert answer.status_code == 501
+    assert "not_available" in answer.content.decode()
+    assert f'href="{path}"' not in reader.get("/").content.decode()
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/sign-in", "/sign-up", "/catalog", "/executions/run-0"])
+def test_no_page_has_inline_script_or_style(reader: Client, path: str):
+    answer = reader.get(path)
+    page = answer.content.decode()
+
+    assert "'unsafe-inline'" not in answer["Content-Security-Policy"]
+    assert not re.findall(r"<script(?![^>]*(src=|application/json))", page)
+    assert not re.findall(r"<style|\sstyle=|\son[a-z]+=|javascript:", page)
+
+
+def test_text_of_others_is_never_markup(
+    reader: Client, executions: FakeExecutions, suites: FakeSuites
+):
+    node = wire_samples.node(EVIL, 0, image=EVIL)
+    executions.run = wire_samples.detail(
+        suiteTitle=EVIL,
+        profile=EVIL,
+        backend=EVIL,
+        author=EVIL,
+        reasonDetail=EVIL,
+        reason="internal_error",
+        suite={"topology": [node]},
+        steps=[node | {"status": "failed", "attempt": 1, "waitingOn": [], "detail": EVIL}],
+    )
+    executions.suites = [wire_samples.launch_suites()[0] | {"title": EVIL}]
+    suites.definitions = [
+        wire_samples.definition(
+            id="shop", title=EVIL, description=EVIL, suiteStar=EVIL, topology=[node]
+        )
+    ]
+
+    for path in PAGES:
+        page = reader.get(path).content.decode()
+        assert EVIL not in page
+        assert "<script>alert" not in page
+
+
+def test_a_broken_suite_shows_its_error_at_its_place(reader: Client, suites: FakeSuites):
+    suites.definitions = [wire_samples.broken_definition()]
+
+    page = reader.get("/suites/shop").content.decode()
+
+    assert 'href="?file=suite.star#source-5"' in page
+    fault = page.split('<tr id="source-5" class="at-fault">')[1].split("</tr>")[0]
+    assert "<mark>i</mark>mge=" in fault
+    assert "This suite cannot run." in page
+    assert 'id="topology-title"' not in page
+
+
+def test_another_file_of_a_suite_can_be_read(reader: Client):
+    page = reader.get("/suites/shop?file=tasks/migrate.sh").content.decode()
+
+    assert "echo hi" in page
+    assert "echo hi" not in reader.get("/suites/shop?file=../../etc/passwd").content.decode()
+
+
+def test_a_suite_without_readable_files_has_a_page_too(reader: Client, suites: FakeSuites):
+    suites.definitions = [wire_samples.definition(sourceFiles=[], topology=[], status="Invalid")]
+
+    assert reader.get("/suites/shop").status_code == 200
+
+
+def test_a_run_shows_steps_reasons_and_causes(reader: Client):
+    page = reader.get(RUN).content.decode()
+
+    assert "Booting, failing" in page
+    assert "exit code 3, expected 0" in page
+    assert "checkout exit_nonzero (exit 3)" in page
+    assert 'data-first-failure="checkout"' in page
+    assert "junit.xml" in page
+
+
+def test_a_queued_run_shows_its_place_and_its_plan(reader: Client, executions: FakeExecutions):
+    steps = [step | {"status": "pending", "attempt": 0} for step in wire_samples.detail()["steps"]]
+    executions.run = wire_samples.detail(
+        status="Queued", failing=False, queuePosition=3, steps=steps, artifacts=[]
+    )
+
+    page = reader.get(RUN).content.decode()
+
+    assert "number 3 in the queue" in page
+    assert page.count('class="node"') == len(steps)
+
+
+def test_steps_that_are_not_isolated_are_marked(reader: Client, executions: FakeExecutions):
+    assert "not isolated" not in reader.get(RUN).content.decode()
+
+    executions.run = wire_samples.detail(backend="Local processes (not isolated)")
+
+    assert "process — not isolated" in reader.get(RUN).content.decode()
+
+
+def test_the_list_of_runs_marks_what_was_not_isolated(reader: Client):
+    page = reader.get("/").content.decode()
+
+    rows = re.findall(r'data-run="(run-\w+)".*?data-isolated="(\w+)"', page, re.DOTALL)
+    marked = [run for run, isolated in rows if isolated == "false"]
+    assert marked == ["run-aaaa00001111"]
+
+
+def test_an_ended_run_offers_no_cancel(reader: Client, executions: FakeExecutions):
+    executions.run = wire_samples.detail(status="Healthy", failing=False)
+
+    page = reader.get(RUN).content.decode()
+
+    assert re.search(r'data-action="cancel" hidden', page)
+    assert 'data-over="true"' in page
+
+
+def test_a_run_of_too_many_steps_is_listed_but_not_drawn(
+    reader: Client, executions: FakeExecutions
+):
+    nodes = [wire_samples.node(f"n{number}", 0) for number in range(501)]
+    executions.run = wire_samples.detail(
+        steps=[node | {"status": "pending", "attempt": 0, "waitingOn": []} for node in nodes]
+    )
+
+    page = reader.get(RUN).content.decode()
+
+    assert 'class="graph"' not in page
+    assert page.count('class="step"') == 501
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/executions/run-000000000000", 404, "execution_not_found"),
+        ("/suites/nope", 404, "suite_not_found"),
+        ("/nowhere", 404, "not_found"),
+    ],
+)
+def test_an_error_is_a_page_with_its_request_id(reader: Client, path: str, status: int, code: str):
+    answer = reader.get(path, headers=HTML)
+
+    assert answer.status_code == status
+    assert code in answer.content.decode()
+    assert f"<code>{answer['X-Request-Id']}</code>" in answer.content.decode()
+
+
+def test_a_fault_is_a_page_without_its_cause(reader: Client, executions: FakeExecutions):
+    reader.raise_request_exception = False
+    executions.run = {"id": wire_samples.RUN_ID, "secret": "hunter2"}
+
+    answer = reader.get(RUN, headers=HTML)
+
+    assert answer.status_code == 500
+    assert "Something broke on our side" in answer.content.decode()
+    assert "KeyError" not in answer.content.decode()
+
+
+@pytest.mark.django_db
+def test_only_readers_of_pages_get_error_pages(client: Client):
+    assert client.get("/nowhere", headers={"Accept": "*/*"})["Content-Type"].startswith(
+        "application/problem+json"
+    )
+    assert client.get("/api/v1/nowhere", headers=HTML)["Content-Type"].startswith(
+        "application/problem+json"
+    )
+
+
+@pytest.mark.django_db
+def test_sign_in_goes_on_to_a_path_of_this_site_only(reader: Client):
+    facts = {"email": "ada@example.org", "password": "Str0ngEnough"}
+
+    to_suites = Client().post("/sign-in", facts | {"next": "/suites"})
+    to_evil = Client().post("/sign-in", facts | {"next": "//evil.example/"})
+
+    assert (to_suites.status_code, to_suites["Location"]) == (302, "/suites")
+    assert to_evil["Location"] == "/"
+
+
+def test_a_refused_sign_in_keeps_the_mail_but_not_the_password(reader: Client):
+    answer = Client().post("/sign-in", {"email": "ada@example.org", "password": "Wr0ngOne!"})
+
+    page = answer.content.decode()
+    assert answer.status_code == 401
+    assert 'value="ada@example.org"' in page
+    assert "Wr0ngOne!" not in page
+
+
+@pytest.mark.django_db
+def test_a_weak_password_is_explained(client: Client):
+    answer = client.post("/sign-up", {"fullName": "A", "email": "a@b.c", "password": "weak"})
+
+    assert answer.status_code == 400
+    assert "Please look again" in answer.content.decode()
+
+
+def test_signing_out_ends_the_session(reader: Client):
+    assert reader.post("/sign-out").status_code == 302
+
+    assert reader.get("/")["Location"].startswith("/sign-in")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/sign-in", "/sign-up", "/sign-out"])
+def test_forms_without_their_token_are_refused(path: str):
+    answer = Client(enforce_csrf_checks=True).post(path, {}, headers=HTML)
+
+    assert answer.status_code == 403
+    assert "csrf_failed" in answer.content.decode()
+
+
+@pytest.mark.django_db
+def test_switched_off_ways_in_are_not_offered(client: Client, settings):
+    settings.AUTH_SIGNUP_ENABLED = settings.AUTH_PASSWORD_LOGIN_ENABLED = False
+
+    assert "password" not in client.get("/sign-in").content.decode().replace("with a password", "")
+    assert 'name="fullName"' not in client.get("/sign-up").content.decode()

@@ -1,0 +1,96 @@
+"""Files that steps export, and what their test reports decide."""
+
+from __future__ import annotations
+
+from apps.executions import api
+from apps.executions.models import Artifact, Blob
+from tests.apps.executions.runs import Worker, booted_run, let_retries_be_due, node
+from tests.apps.executions.test_fencing import upload
+
+RED = b"<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase></testsuite>"
+GREEN = (
+    b"<testsuite><testcase name='a' time='0.5'/>"
+    b"<testcase name='b'><skipped/></testcase></testsuite>"
+)
+EXPORTS = [{"path": "junit.xml", "on": "always", "format": "junit", "required": False}]
+
+
+def store(worker: Worker, step: str, body: bytes, **facts: str) -> tuple[str, bool]:
+    job = worker.jobs[step]
+    return api.store_artifact(
+        worker.supervisor, job["jobId"], job["attempt"], upload(body, **facts)
+    )
+
+
+def junit(worker: Worker, step: str, body: bytes) -> tuple[str, bool]:
+    return store(worker, step, body, path="junit.xml", format="junit", media_type="application/xml")
+
+
+def test_the_same_file_again_is_the_same_artifact(worker: Worker):
+    booted_run(node("a"))
+    worker.claim()
+    assert store(worker, "a", b"one") == ("a-out-txt-raw", True)
+    assert store(worker, "a", b"one") == ("a-out-txt-raw", False)
+    assert store(worker, "a", b"two") == ("a-out-txt-raw-2", True)
+    assert (Artifact.objects.count(), Blob.objects.count()) == (2, 2)
+
+
+def test_a_report_with_failures_fails_the_step_though_it_exited_well(worker: Worker):
+    """Invariant 1."""
+    run = booted_run(node("unit", kind="test", artifactExports=EXPORTS))
+    worker.claim()
+    junit(worker, "unit", RED)
+    worker.end("unit")
+    assert run.reasons == {"unit": "test_failures"}
+    assert run.step("unit").detail == "1 failures, 0 errors of 2 tests"
+
+
+def test_a_report_without_failures_is_counted_and_fine(worker: Worker):
+    run = booted_run(node("unit", kind="test", artifactExports=EXPORTS))
+    worker.claim()
+    junit(worker, "unit", GREEN)
+    worker.end("unit")
+    assert run.status == "Healthy"
+    assert Artifact.objects.get().test_summary == {
+        "total": 2,
+        "passed": 1,
+        "failures": 0,
+        "errors": 0,
+        "skipped": 1,
+        "durationSeconds": 0.5,
+    }
+    assert "unit-artifacts" in run.event_ids()
+
+
+def test_reports_do_not_count_where_a_failing_exit_was_expected(worker: Worker):
+    facts = {"artifactExports": EXPORTS, "evaluation": {"expectExit": 1}}
+    run = booted_run(node("unit", kind="test", **facts))
+    worker.claim()
+    junit(worker, "unit", RED)
+    worker.end("unit", exit_code=1)
+    assert run.status == "Healthy"
+
+
+def test_a_report_of_an_earlier_attempt_does_not_count(worker: Worker):
+    run = booted_run(node("unit", kind="test", retries=1, artifactExports=EXPORTS))
+    worker.claim()
+    junit(worker, "unit", RED)
+    worker.end("unit")
+    assert run.statuses == {"unit": "queued"}
+    let_retries_be_due()
+    worker.claim()
+    junit(worker, "unit", GREEN)
+    worker.end("unit")
+    assert run.status == "Healthy"
+
+
+def test_an_unreadable_report_is_kept_and_said(worker: Worker):
+    """Invariant 33: no DTD, no entities, no server error."""
+    run = booted_run(node("unit", kind="test", artifactExports=EXPORTS))
+    worker.claim()
+    evil = b'<!DOCTYPE x [<!ENTITY e "e">]><testsuite>&e;</testsuite>'
+    junit(worker, "unit", evil)
+    worker.end("unit")
+    warned = [event for event in run.events() if event["level"] == "warn"]
+    assert [event["id"] for event in warned] == ["unit-artifacts"]
+    assert Artifact.objects.get().test_summary is None

@@ -1,0 +1,211 @@
+"""Canceling, deadlines, deletion and retention."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from apps.agents import models as agents
+from apps.executions import api
+from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
+from apps.executions.services.ending import remove_old_runs
+from apps.streams.api import last_ids
+from kernel import clock
+from tests.apps.executions.runs import (
+    Worker,
+    booted_run,
+    deadline_is_over,
+    node,
+    queued_run,
+    somebody,
+)
+from tests.apps.executions.test_fencing import upload
+
+
+def test_a_queued_run_is_canceled_at_once():
+    run = queued_run(node("a"))
+    answer = api.cancel(run.principal, run.id, "changed my mind")
+    assert answer["status"] == "Canceled"
+    assert run.statuses == {"a": "canceled"}
+    assert run.event_ids()[-1] == "execution-canceled"
+
+
+def test_a_booting_run_is_canceled_when_everything_of_it_is_stopped(worker: Worker):
+    run = booted_run(node("db", kind="service"), node("a", after=["db"]), node("b", after=["a"]))
+    worker.claim()
+    worker.report("db", "healthy")
+    worker.claim()
+
+    assert api.cancel(run.principal, run.id)["status"] == "Canceling"
+    assert api.cancel(run.principal, run.id)["status"] == "Canceling", "repeating changes nothing"
+    assert [lease.cancel_reason for lease in worker.renew("db", "a")] == ["canceled"] * 2
+    worker.end("a", "canceled")
+    assert run.status == "Canceling"
+    worker.end("db", "canceled")
+    assert run.status == "Canceled"
+    assert run.statuses == {"db": "canceled", "a": "canceled", "b": "canceled"}
+
+
+def test_what_fails_while_canceling_does_not_make_the_run_failed(worker: Worker):
+    """Invariant 4: never failed or healthy from canceling."""
+    run = booted_run(node("a", retries=2), node("b"))
+    worker.claim()
+    api.cancel(run.principal, run.id)
+    worker.fail("a")
+    worker.end("b")
+    assert run.status == "Canceled"
+    assert run.statuses == {"a": "failed", "b": "healthy"}
+
+
+def test_a_cancel_that_nobody_answers_is_forced(worker: Worker):
+    """Invariant 5."""
+    run = booted_run(node("a"))
+    worker.claim()
+    api.cancel(run.principal, run.id)
+    deadline_is_over(run)
+    api.sweep()
+    assert (run.status, run.statuses) == ("Canceled", {"a": "canceled"})
+
+
+def test_a_finished_run_cannot_be_canceled_and_stays_as_it_is(worker: Worker):
+    """Invariant 4: a terminal status that changes, an event after the end."""
+    run = booted_run(node("a"))
+    worker.claim()
+    worker.end("a")
+    events = run.event_ids()
+
+    with pytest.raises(api.ExecutionFinished):
+        api.cancel(run.principal, run.id)
+    deadline_is_over(run)
+    api.sweep()
+    worker.end("a", "failed")
+    assert (run.status, run.event_ids()) == ("Healthy", events)
+
+
+def test_runs_of_others_are_not_there(worker: Worker):
+    """Invariant 16."""
+    run = queued_run(node("a"))
+    with pytest.raises(api.ExecutionNotFound):
+        api.cancel(somebody(), run.id)
+    with pytest.raises(api.ExecutionNotFound):
+        api.delete(somebody(), run.id)
+
+
+def test_a_run_that_takes_too_long_ends_with_its_reason(worker: Worker):
+    """Invariant 5: every run has a deadline that ends in a reason."""
+    run = booted_run(node("a"), node("b", after=["a"]))
+    worker.claim()
+    deadline_is_over(run)
+    api.sweep()
+
+    assert (run.row.failing, run.row.reason, run.status) == (True, "run_timeout", "Booting")
+    assert run.reasons == {"b": "run_failed"}
+    assert worker.renew("a")[0].cancel_reason == "timeout"
+    worker.end("a", "canceled")
+    assert (run.status, run.statuses) == ("Failed", {"a": "canceled", "b": "skipped"})
+
+
+def test_a_run_that_waits_too_long_in_the_queue_fails(settings):
+    """Invariant 5."""
+    settings.EXECUTION_MAX_ACTIVE = 1
+    booted_run(node("a"))
+    run = queued_run(node("a"))
+    deadline_is_over(run)
+    api.sweep()
+    assert (run.status, run.row.reason) == ("Failed", "run_timeout")
+
+
+def test_an_attempt_that_its_supervisor_never_ends_is_ended(worker: Worker):
+    """Invariant 5: every step has a deadline."""
+    run = booted_run(node("a"), node("db", kind="service"))
+    worker.claim()
+    Step.objects.update(deadline=clock.now())
+    api.sweep()
+    assert run.reasons == {"a": "timeout", "db": "not_ready"}
+
+
+def test_steps_that_no_supervisor_takes_fail_after_a_minute():
+    """Invariant 5: every queue wait has a deadline."""
+    run = booted_run(node("a"))
+    api.sweep()
+    assert run.statuses == {"a": "queued"}
+
+    Step.objects.update(queued_at=clock.now() - timedelta(seconds=61))
+    api.sweep()
+    assert (run.status, run.reasons) == ("Failed", {"a": "agent_unavailable"})
+
+
+def test_steps_wait_for_a_supervisor_that_is_busy(worker: Worker):
+    run = booted_run(node("a"))
+    Step.objects.update(queued_at=clock.now() - timedelta(hours=1))
+    api.sweep()
+    assert run.statuses == {"a": "queued"}
+
+
+def test_a_run_goes_on_elsewhere_when_its_supervisor_is_offline(worker: Worker):
+    run = booted_run(node("a"), node("b", after=["a"]))
+    worker.claim()
+    worker.end("a")
+    agents.Agent.objects.update(last_heartbeat_at=clock.now() - timedelta(seconds=31))
+    other = Worker("runner-2")
+    assert other.claim() == []
+    api.sweep()
+    assert other.claim() == ["b"]
+    assert run.row.bound_agent_id == "runner-2"
+
+
+def test_only_finished_runs_are_deleted_and_then_gone_for_every_reader(worker: Worker):
+    run = booted_run(node("a"))
+    worker.claim()
+    with pytest.raises(api.ExecutionActive):
+        api.delete(run.principal, run.id)
+    api.store_artifact(worker.supervisor, worker.jobs["a"]["jobId"], 1, upload(b"kept"))
+    worker.end("a")
+    run_id = run.id
+
+    api.delete(run.principal, run_id)
+    with pytest.raises(api.ExecutionNotFound):
+        api.get_execution(run.principal, run_id)
+    api.sweep()
+    tables = (Execution, Step, Artifact, Blob, Snapshot)
+    assert [model.objects.count() for model in tables] == [0] * 5
+    assert last_ids([api.events_topic(run_id), api.logs_topic(run_id)]) == {}
+
+
+def test_old_runs_are_removed_and_what_others_share_is_kept(worker: Worker):
+    """Invariant 38: memory and store that grow with the number of finished runs."""
+    old, young = (booted_run(node("a")) for _ in range(2))
+    for _ in range(2):
+        worker.claim(1)
+        api.store_artifact(worker.supervisor, worker.jobs["a"]["jobId"], 1, upload(b"same"))
+        worker.end("a")
+    Execution.objects.filter(pk=old.pk).update(finished_at=clock.now() - timedelta(days=31))
+
+    assert remove_old_runs() == 1
+    assert [row.pk for row in Execution.objects.all()] == [young.pk]
+    assert (Snapshot.objects.count(), Blob.objects.count()) == (1, 1)
+
+
+def test_resources_are_released_once_a_run_is_over(worker: Worker):
+    run = booted_run(node("a"))
+    worker.claim()
+    assert api.releasable_runs([run.id, "run-ffffffffffff"]) == ["run-ffffffffffff"]
+    worker.end("a")
+    assert api.releasable_runs([run.id]) == [run.id]
+
+
+def test_output_beyond_the_limit_is_dropped_and_counted(worker: Worker, settings):
+    settings.EXECUTION_LOG_MAX_BYTES = 300
+    run = booted_run(node("a"))
+    worker.claim()
+    worker.log("a", "x" * 400)
+    worker.log("a", "dropped", "dropped", seq=1)
+    worker.log("a", "dropped", seq=3)
+    worker.end("a", final_seq=4)
+
+    assert len(run.output("a")) == 1
+    assert [line["text"] for line in run.lines("system")] == [
+        "the limit of 300 bytes is reached: no further output is kept",
+        "3 lines of output were not kept",
+    ]

@@ -1,0 +1,139 @@
+"""The sweep: one process at a time, independent of the broker; the thread that runs it."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from apps.executions import api
+from apps.executions.models import WorkLease
+from apps.executions.services import enqueue as publishing
+from apps.executions.services import sweep as sweeping
+from apps.streams.api import listen
+from kernel import clock
+from tests.apps.executions.runs import Worker, booted_run, let_leases_lapse, node, queued_run
+
+
+@pytest.mark.store
+def test_one_process_at_a_time_sweeps(monkeypatch):
+    assert api.sweep()
+    monkeypatch.setattr(sweeping, "_HOLDER", "another process")
+    assert not api.sweep()
+    WorkLease.objects.update(expires_at=clock.now() - timedelta(seconds=1))
+    assert api.sweep()
+
+
+def test_a_run_begins_although_every_message_was_lost():
+    run = queued_run(node("a"))
+    api.sweep()
+    assert run.status == "Booting"
+
+
+def test_what_fails_in_one_kind_of_work_does_not_stop_the_others(monkeypatch, caplog):
+    def broken() -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(sweeping, "_WORK", (broken, *sweeping._WORK))
+    run = queued_run(node("a"))
+    api.sweep()
+    assert run.status == "Booting"
+    assert "sweep: broken" in caplog.text
+
+
+def test_a_claim_whose_answer_was_lost_goes_back_though_the_step_may_not_run_twice(worker: Worker):
+    """Invariant 9 forbids running it twice; it never ran: its supervisor lives and has it not."""
+    run = booted_run(node("unit", kind="test"))
+    api.exchange(worker.supervisor, claims=1)
+    let_leases_lapse()
+    api.sweep()
+    assert run.statuses == {"unit": "queued"}
+    assert worker.claim() == ["unit"]
+    assert worker.jobs["unit"]["attempt"] == 2
+
+
+def test_a_renewed_lease_that_lapses_is_no_lost_claim(worker: Worker):
+    """Invariant 9: who renewed it had begun it, whatever else was heard of that."""
+    run = booted_run(node("unit", kind="test"))
+    api.exchange(worker.supervisor, claims=1)
+    let_leases_lapse(renewed=True)
+    api.sweep()
+    assert run.statuses == {"unit": "failed"}
+
+
+def test_supervisors_are_woken_for_work_and_for_what_must_stop(worker: Worker):
+    woken: list[str] = []
+    listen("work", lambda: woken.append("work"))
+    listen("jobs:runner-1", lambda: woken.append("jobs"))
+    run = booted_run(node("a"))
+    assert woken == ["work"]
+    worker.claim()
+    api.cancel(run.principal, run.id)
+    assert woken == ["work", "jobs"]
+
+
+def test_the_pause_before_a_retry_ends_with_a_nudge(worker: Worker):
+    booted_run(node("flaky", retries=1))
+    worker.claim()
+    awake = threading.Event()
+    unsubscribe = listen("work", awake.set)
+    worker.fail("flaky")
+    claimed: list[str] = []
+    while not claimed and awake.wait(5):
+        awake.clear()  # a pause of an earlier test may have ended
+        claimed = worker.claim()
+    unsubscribe()
+    assert claimed == ["flaky"]
+
+
+def test_the_sweeper_thread_sweeps_until_it_is_stopped(monkeypatch):
+    swept = threading.Semaphore(0)
+    monkeypatch.setattr("apps.executions.services.sweeper.sweep", swept.release)
+    sweeper = api.Sweeper(interval_s=0.01)
+    sweeper.start()
+    assert swept.acquire(timeout=5)
+    assert swept.acquire(timeout=5)
+    sweeper.stop()
+    assert "sweeper" not in [thread.name for thread in threading.enumerate()]
+    connection.close()
+
+
+class FrozenBroker:
+    """Takes a message and never answers."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.thawed = threading.Event()
+
+    def send_task(self, *_args: object, **_options: object) -> None:
+        self.asked.set()
+        self.thawed.wait(10)
+
+
+def test_a_frozen_broker_delays_nobody(monkeypatch):
+    """Invariant 37: one frozen part that blocks another's answer."""
+    broker = FrozenBroker()
+    monkeypatch.setattr(publishing, "current_app", broker)
+    monkeypatch.setattr(publishing, "_publisher", publishing._Publisher())
+    for _ in range(1_500):  # more than wait at most
+        publishing.enqueue("executions.dispatch")
+    assert broker.asked.wait(5)
+    broker.thawed.set()
+
+
+def test_a_broker_that_refuses_is_tried_again_with_the_next_message(monkeypatch):
+    sent = threading.Semaphore(0)
+
+    class Refusing:
+        def send_task(self, *_args: object, **_options: object) -> None:
+            sent.release()
+            raise ConnectionRefusedError
+
+    monkeypatch.setattr(publishing, "current_app", Refusing())
+    monkeypatch.setattr(publishing, "_publisher", publishing._Publisher())
+    for _ in range(2):
+        publishing.enqueue("executions.dispatch")
+    assert sent.acquire(timeout=5)
+    assert sent.acquire(timeout=5)

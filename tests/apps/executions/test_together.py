@@ -1,0 +1,106 @@
+"""Several at once: completions of one run, reports beside sweeps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+from django.db import connection
+
+from apps.executions import api
+from tests.apps.executions.runs import Worker, booted_run, node
+
+pytestmark = pytest.mark.store
+
+
+def at_once(calls: Sequence[Callable[[], object]]) -> None:
+    """Every call on a thread of its own, begun together; raises what one of them raised."""
+    together = threading.Barrier(len(calls))
+    errors: list[BaseException] = []
+
+    def run(call: Callable[[], object]) -> None:
+        try:
+            together.wait()
+            call()
+        except BaseException as error:  # noqa: BLE001 - raised again on the test's own thread
+            errors.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for error in errors:
+        raise error
+
+
+@pytest.mark.parametrize("_round", range(5))
+def test_the_common_dependent_of_two_completions_is_never_forgotten(worker: Worker, _round):
+    """Invariant 13, invariant 5: a run that waits for ever."""
+    run = booted_run(node("a"), node("b"), node("join", after=["a", "b"]))
+    worker.claim()
+    at_once([lambda: worker.end("a"), lambda: worker.end("b")])
+    assert run.statuses == {"a": "healthy", "b": "healthy", "join": "queued"}
+
+
+def test_many_completions_at_once_end_the_run_once(worker: Worker):
+    """Invariant 4."""
+    steps = [f"n{number}" for number in range(8)]
+    run = booted_run(*[node(step) for step in steps])
+    worker.claim()
+    at_once([partial(worker.end, step) for step in steps])
+    assert run.status == "Healthy"
+    ids = run.event_ids()
+    assert ids.count("execution-healthy") == 1
+    assert ids[-1] == "execution-healthy"
+    assert len(ids) == len(set(ids))
+
+
+def test_supervisors_that_claim_at_once_never_get_the_same_step():
+    """Invariant 6."""
+    for _ in range(6):
+        booted_run(node("a"), node("b"))
+    workers = [Worker(f"runner-{number}") for number in range(4)]
+    claimed: list[str] = []
+
+    def claim(worker: Worker) -> None:
+        for _ in range(4):
+            answer = api.exchange(worker.supervisor, claims=2)
+            claimed.extend(spec["jobId"] for spec in answer.claimed)
+
+    at_once([partial(claim, worker) for worker in workers])
+    assert len(claimed) == len(set(claimed)) == 12
+
+
+def test_lines_of_many_steps_at_once_are_all_kept_in_order(worker: Worker):
+    """Invariant 11."""
+    steps = [f"n{number}" for number in range(6)]
+    run = booted_run(*[node(step) for step in steps])
+    worker.claim()
+
+    def write(step: str) -> None:
+        for seq in range(0, 40, 4):
+            worker.log(step, *[f"{step} {seq + more}" for more in range(4)], seq=seq)
+        worker.end(step, final_seq=40)
+
+    at_once([partial(write, step) for step in steps])
+    assert run.status == "Healthy"
+    for step in steps:
+        assert run.output(step) == [f"{step} {number}" for number in range(40)]
+
+
+def test_a_cancel_beside_completions_leaves_one_final_status(worker: Worker):
+    """Invariant 4."""
+    run = booted_run(node("a"), node("b"), node("c", after=["a", "b"]))
+    worker.claim()
+
+    def cancel() -> None:
+        api.cancel(run.principal, run.id)
+
+    at_once([cancel, lambda: worker.end("a"), lambda: worker.end("b")])
+    assert run.status == "Canceled"
+    assert run.statuses["c"] == "canceled"

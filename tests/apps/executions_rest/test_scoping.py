@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from apps.executions.models import Execution
+from kernel import clock
+from tests.apps.executions_rest.conftest import make_artifact, make_run, problem
+
+BELOW = [
+    ("get", ""),
+    ("delete", ""),
+    ("post", "/cancel"),
+    ("post", "/rerun"),
+    ("get", "/events"),
+    ("get", "/logs"),
+    ("get", "/logs/download"),
+    ("get", "/logs/search?q=x"),
+    ("get", "/artifacts/check-report-raw"),
+    ("get", "/junit"),
+]
+NAMELESS = ("requestId", "instance")
+
+
+def body_of(answer):
+    document = answer.json()
+    return {key: value for key, value in document.items() if key not in NAMELESS}
+
+
+@pytest.mark.parametrize(("method", "path"), BELOW)
+def test_a_foreign_run_answers_like_an_unknown_one(ada, bob, method, path):
+    """Invariant 16."""
+    row = make_run(bob.workspace_id)
+    make_artifact(row, b"secret")
+
+    foreign = getattr(ada, method)(f"executions/{row.run_id}{path}")
+    unknown = getattr(ada, method)(f"executions/run-000000000000{path}")
+
+    assert problem(foreign) == (404, "execution_not_found")
+    assert body_of(foreign) == body_of(unknown)
+    assert Execution.objects.get(pk=row.pk).status == "Booting"
+
+
+@pytest.mark.parametrize(("method", "path"), BELOW)
+def test_a_deleted_run_is_gone_for_everybody(ada, admin, method, path):
+    row = make_run(ada.workspace_id, deleted_at=clock.now())
+
+    for caller in (ada, admin):
+        answer = getattr(caller, method)(f"executions/{row.run_id}{path}")
+        assert problem(answer) == (404, "execution_not_found")
+
+
+@pytest.mark.parametrize(("method", "path"), BELOW)
+def test_nobody_sees_a_run_without_a_session(ada, method, path):
+    row = make_run(ada.workspace_id)
+    ada.token = "nonsense"
+
+    assert getattr(ada, method)(f"executions/{row.run_id}{path}").status_code == 401
+
+
+def test_members_list_and_count_their_own_runs_and_admins_all(ada, bob, admin):
+    """Invariant 16: counts included."""
+    mine = make_run(ada.workspace_id)
+    theirs = make_run(bob.workspace_id)
+
+    def seen(caller, path, **query):
+        body = caller.get(path, query).json()
+        return {run["id"] for run in body["executions"]}, body
+
+    for path in ("executions", "executions/overview", "engine/overview"):
+        assert seen(ada, path)[0] == {mine.run_id}
+        assert seen(admin, path)[0] == {mine.run_id, theirs.run_id}
+        assert seen(admin, path, workspaceId=str(bob.workspace_id))[0] == {theirs.run_id}
+        assert seen(ada, path, workspaceId=str(bob.workspace_id))[0] == set()
+    assert seen(ada, "executions")[1]["total"] == 1
+    assert seen(ada, "engine/overview")[1]["summary"]["totalExecutions"] == 1
+
+
+def test_an_admin_reads_any_run(ada, admin):
+    row = make_run(ada.workspace_id)
+
+    assert admin.get(f"executions/{row.run_id}").json()["id"] == row.run_id
+
+
+def test_rerun_is_not_available_yet_and_says_so(ada):
+    row = make_run(ada.workspace_id, status="Healthy", finished_at=clock.now())
+
+    assert problem(ada.post(f"executions/{row.run_id}/rerun")) == (501, "not_available")
+    refused = ada.post(f"executions/{row.run_id}/rerun", {"scope": "some"})
+    assert problem(refused) == (400, "validation_failed")

@@ -1,0 +1,230 @@
+"""configuration.yaml: the parts that decide where steps run (the contract, section 4)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from apps.platform_settings import selectors
+from apps.platform_settings.api import backends, mode, select_backend
+from apps.platform_settings.domain.document import SettingsInvalid, read_document
+from apps.system.api import probes
+
+GOOD = """\
+mode: hybrid
+agents:
+  - {agentId: local, name: Local Docker, type: local, enabled: true, default: true}
+  - {agentId: edge, name: " Edge runner ", type: remote, routingTags: [zone=eu, " "]}
+  - {agentId: off, name: Off, type: k8s, enabled: false}
+registries:
+  - {registryId: zot, name: Zot, provider: Zot, registryUrl: "http://zot:5000", secret: s3cr3t}
+secrets: {provider: none}
+notifications: {smtp: {host: mail, password: s3cr3t}}
+description: ours
+"""
+
+
+@pytest.fixture(autouse=True)
+def file(settings, tmp_path, monkeypatch):
+    settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
+    settings.CONFIG_VARIABLES = {"PARTITA_CONFIG_NAME": "From outside"}
+    monkeypatch.setattr(selectors, "_file", selectors.SettingsFile())
+    return settings.PLATFORM_SETTINGS_FILE
+
+
+def readiness():
+    return probes["platform-settings"].check()
+
+
+def faults(text: str) -> list[tuple[str, str, int | None, int | None]]:
+    with pytest.raises(SettingsInvalid) as caught:
+        read_document(text, file="configuration.yaml", variables={})
+    return [(fault.pointer, fault.code, fault.line, fault.column) for fault in caught.value.faults]
+
+
+def test_without_a_file_there_is_one_local_backend(file):
+    (only,) = backends()
+
+    assert (only.backend_id, only.label, only.kind) == ("local-docker", "Local Docker", "local")
+    assert mode() == "local"
+    assert select_backend("", lambda _backend: True) == only
+    assert readiness().ready
+
+
+def test_the_enabled_backends_in_their_order(file):
+    file.write_text(GOOD)
+
+    local, edge = backends()
+
+    assert (local.backend_id, local.kind, local.default) == ("local", "local", True)
+    assert (edge.label, edge.kind, edge.type) == ("Edge runner", "remote-agent", "remote-agent")
+    assert edge.routing_tags == ("zone=eu",)
+    assert mode() == "hybrid"
+    assert readiness().ready
+    assert readiness().detail == "2 backends configured"
+
+
+def test_a_changed_file_is_read_again(file):
+    file.write_text(GOOD)
+    assert mode() == "hybrid"
+
+    file.write_text(GOOD.replace("hybrid", "remote"))
+
+    assert mode() == "remote"
+
+
+def test_an_invalid_file_keeps_the_last_good_settings_and_readiness_says_where(file, caplog):
+    """Invariant 34: a settings file that cannot be used makes the platform not ready."""
+    file.write_text(GOOD)
+    before = backends()
+
+    file.write_text(GOOD.replace("mode: hybrid", "mode: cloud"))
+
+    with caplog.at_level(logging.ERROR):
+        assert backends() == before
+        assert mode() == "hybrid"
+    assert not readiness().ready
+    assert "configuration.yaml:1:7: mode must be local, remote or hybrid" in readiness().detail
+    assert str(file.parent) not in readiness().detail
+    assert len(caplog.records) == 1  # once a content, not once a look
+
+    file.write_text(GOOD)
+    assert readiness().ready
+
+
+def test_a_file_that_cannot_be_read_keeps_the_last_good_settings(file):
+    file.write_text(GOOD)
+    before = backends()
+    file.unlink()
+    file.mkdir()
+
+    assert backends() == before
+    assert not readiness().ready
+
+    file.rmdir()
+    file.write_text(GOOD)
+    assert readiness().ready
+
+
+@pytest.mark.parametrize("text", ["", "mode: local\nagents: []\n"])
+def test_a_file_without_backends_binds_the_built_in_one_and_is_not_ready(file, text):
+    file.write_text(text)
+
+    assert [backend.backend_id for backend in backends()] == ["local-docker"]
+    assert not readiness().ready
+
+
+@pytest.mark.parametrize("broken", [b"\xff\xfe", b"a: [", b"x" * (2**20 + 1)])
+def test_what_is_no_settings_file_at_all_is_refused(file, broken):
+    """Invariant 33."""
+    file.write_bytes(broken)
+
+    assert [backend.backend_id for backend in backends()] == ["local-docker"]
+    assert not readiness().ready
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("- a", ("", "wrong_type", 1, 1)),
+        ("modes: local", ("/modes", "unknown_field", 1, 1)),
+        ("mode: [local]", ("/mode", "wrong_type", 1, 7)),
+        ("agents: {}", ("/agents", "wrong_type", 1, 9)),
+        ("agents:\n  - local", ("/agents/0", "wrong_type", 2, 5)),
+        ("agents:\n  - {name: A, type: local}", ("/agents/0/agentId", "required", 2, 5)),
+        ("agents:\n  - {agentId: a, name: ' ', type: ''}", ("/agents/0/name", "required", 2, 24)),
+        ("agents:\n  - {agentId: a, name: A}", ("/agents/0/type", "required", 2, 5)),
+        (
+            "agents:\n  - {agentId: a, name: A, type: vm}",
+            ("/agents/0/type", "invalid_value", 2, 33),
+        ),
+        (
+            "agents:\n  - {agentId: a b, name: A, type: local}",
+            ("/agents/0/agentId", "invalid_value", 2, 15),
+        ),
+        (
+            "agents:\n  - {agentId: a, name: A, type: local, size: 1}",
+            ("/agents/0/size", "unknown_field", 2, 40),
+        ),
+        (
+            "agents:\n  - {agentId: a, name: A, type: local, enabled: perhaps}",
+            ("/agents/0/enabled", "wrong_type", 2, 49),
+        ),
+        (
+            "agents:\n  - {agentId: a, name: A, type: remote-docker}",
+            ("/agents/0/hostUrl", "required", 2, 5),
+        ),
+        (
+            "agents:\n  - {agentId: a, name: A, type: local, enabled: false}",
+            ("/agents", "invalid_value", 2, 3),
+        ),
+        (
+            "agents:\n  - {agentId: a, name: '${PARTITA_CONFIG_NONE}', type: local}",
+            ("/agents/0/name", "invalid_value", 2, 24),
+        ),
+    ],
+)
+def test_a_fault_has_its_place(text, fault):
+    assert fault in faults(text)
+
+
+def test_two_of_a_kind_that_must_be_one(file):
+    agent = "{agentId: a, name: A, type: local, default: true}"
+
+    found = faults(f"agents:\n  - {agent}\n  - {agent}\n")
+
+    assert [(pointer, code) for pointer, code, _line, _column in found] == [
+        ("/agents/1/agentId", "duplicate"),
+        ("/agents", "duplicate"),
+    ]
+
+
+def test_all_faults_are_reported_at_once():
+    assert len(faults("mode: x\nagents:\n  - {name: A, type: vm}\n")) == 3
+
+
+def test_a_value_may_come_from_the_environment_but_only_with_our_prefix(file):
+    """Invariant 21."""
+    file.write_text(
+        "agents:\n"
+        "  - {agentId: a, name: '${PARTITA_CONFIG_NAME}', description: '${HOME}', type: local}\n"
+    )
+
+    (backend,) = backends()
+
+    assert (backend.label, backend.description) == ("From outside", "${HOME}")
+
+
+def test_no_message_repeats_what_may_be_a_secret(file):
+    """Invariant 19."""
+    file.write_text(
+        "mode: s3cr3t-1\n"
+        "agents:\n"
+        "  - {agentId: 's3cr3t 2', name: A, type: s3cr3t-3, enabled: s3cr3t-4,"
+        " tlsKey: s3cr3t-5, serviceAccountToken: s3cr3t-6}\n"
+    )
+
+    with pytest.raises(SettingsInvalid) as caught:
+        read_document(file.read_text(), file=file.name, variables={})
+
+    assert "s3cr3t" not in f"{caught.value} {caught.value.faults} {readiness()} {backends()}"
+
+
+def test_many_threads_see_one_document(file):
+    file.write_text(GOOD)
+    seen: set[tuple[str, ...]] = set()
+    threads = [
+        threading.Thread(
+            target=lambda: seen.add(tuple(backend.backend_id for backend in backends()))
+        )
+        for _ in range(8)
+    ]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert seen == {("local", "edge")}

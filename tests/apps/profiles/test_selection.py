@@ -1,0 +1,79 @@
+"""Which profile a launch uses (the contract, section 10)."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.profiles.api import ProfileInvalid, ProfileNotInSuite, select_profile
+from apps.suites.api import SuiteNotFound
+
+
+@pytest.fixture
+def suite(tmp_path, settings):
+    settings.SUITES_DIR = tmp_path
+    (tmp_path / "s" / "profiles").mkdir(parents=True)
+    (tmp_path / "s" / "suite.star").write_text('task.run("t", image="x")')
+
+    def write(**profiles: str) -> None:
+        for name, text in profiles.items():
+            (tmp_path / "s" / "profiles" / f"{name}.yaml").write_text(text)
+
+    return write
+
+
+def test_an_explicit_profile_wins_by_file_name_or_id(suite):
+    suite(a="", b="default: true", base="")
+
+    assert select_profile("s", "a.yaml").file_name == "a.yaml"
+    assert select_profile("s", "a").file_name == "a.yaml"
+    assert select_profile("s", "base.yaml").file_name == "base.yaml"
+
+
+def test_else_the_default_else_the_first_launchable(suite):
+    suite(a="", base="")
+    assert select_profile("s").file_name == "a.yaml"
+
+    suite(b="default: true")
+    assert select_profile("s", "").file_name == "b.yaml"
+
+
+def test_a_suite_without_profiles_has_none(suite):
+    chosen = select_profile("s")
+
+    assert (chosen.file_name, chosen.label, chosen.env, chosen.services) == ("", "", {}, {})
+    assert chosen.observability == {"logs": True, "traces": True, "metrics": True}
+
+
+def test_a_chain_is_merged(suite):
+    suite(
+        base="{env: {A: 1, B: 1}, services: {t: {env: {C: 1}}}}",
+        ci="{extendsId: base, env: {A: null}}",
+    )
+
+    chosen = select_profile("s", "ci")
+
+    assert (chosen.label, chosen.env, chosen.services) == ("Ci", {"B": "1"}, {"t": {"C": "1"}})
+
+
+def test_an_unknown_profile_is_refused(suite):
+    suite(a="")
+
+    with pytest.raises(ProfileNotInSuite) as caught:
+        select_profile("s", "b.yaml")
+
+    assert caught.value.problem_code == "profile_not_in_suite"
+
+
+def test_a_broken_profile_is_refused_with_file_and_line(suite):
+    suite(a="name: x\nenv: [y]")
+
+    with pytest.raises(ProfileInvalid) as caught:
+        select_profile("s", "a")
+
+    assert caught.value.detail == "profiles/a.yaml:2: env must be a mapping"
+    assert caught.value.errors[0].line == 2
+
+
+def test_profiles_of_no_suite_are_not_found(suite):
+    with pytest.raises(SuiteNotFound):
+        select_profile("nowhere")

@@ -1,0 +1,58 @@
+"""A workspace of suites written as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.suites import api, selectors
+from apps.suites.library import Library
+
+
+class Workspace:
+    """A folder of suites; a suite is a mapping of paths to text or bytes, or its suite.star."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(self, suite_id: str, files: Mapping[str, str | bytes] | str) -> Path:
+        named = {"suite.star": files} if isinstance(files, str) else files
+        for path, content in named.items():
+            place = self.root / suite_id / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content.encode() if isinstance(content, str) else content)
+        return self.root / suite_id
+
+    def definition(self, files: Mapping[str, str | bytes] | str) -> dict[str, Any]:
+        """What the API shows of one suite of this content."""
+        self.add("s", files)
+        return api.get_definition("s")
+
+    def error(self, files: Mapping[str, str | bytes] | str) -> dict[str, Any]:
+        error: dict[str, Any] = self.definition(files)["topologyError"]
+        return error
+
+    def topology(self, files: Mapping[str, str | bytes] | str) -> list[dict[str, Any]]:
+        """Of a suite that must resolve."""
+        definition = self.definition(files)
+        assert "topologyError" not in definition, definition["topologyError"]
+        topology: list[dict[str, Any]] = definition["topology"]
+        return topology
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
+    fresh = Library()
+    monkeypatch.setattr(selectors, "library", fresh)
+    yield fresh
+    fresh.close()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, settings, library: Library) -> Workspace:
+    settings.SUITES_DIR = tmp_path / "suites"
+    settings.SUITES_DIR.mkdir()
+    return Workspace(settings.SUITES_DIR)

@@ -1,0 +1,259 @@
+"""Suites that mean harm, or are merely mistaken at scale: a clear error, within the limits.
+
+Invariants 27 and 33.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.suites import api
+from apps.suites.evaluator import process
+from apps.suites.lifespan import SERVER_PATIENCE_S
+
+GOOD = 'task.run("t", image="busybox:1.36")\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says", "line"),
+    [
+        (
+            "def f():\n    for i in range(1000000000):\n        pass\nf()\n",
+            "limit_exceeded",
+            "instructions",
+            2,
+        ),
+        ("def f(n):\n    return f(n + 1)\nf(1)\n", "limit_exceeded", "64 deep", 2),
+        ("l = []\nl.append(l)\ntask.run(after=l)\n", "limit_exceeded", "64 deep", 3),
+        (
+            '[task.run(f"t{n}") for n in range(100000)]\n',
+            "too_many_nodes",
+            "more than 2000 nodes",
+            1,
+        ),
+        (
+            'task.run("a", after="c")\ntask.run("b", after="a")\ntask.run("c", after="b")\n',
+            "dependency_cycle",
+            "a -> c -> b -> a",
+            1,
+        ),
+        ('task.run("a", imge="x")\n', "unknown_keyword", 'unknown keyword "imge"', 1),
+    ],
+)
+def test_a_broken_limit_is_named_with_its_place(workspace, text, code, says, line):
+    error = workspace.error(text)
+
+    assert (error["code"], error["line"]) == (code, line)
+    assert says in error["message"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x = "a" * 2000000000\n',
+        "x = [1] * 1000000000\n",
+        "x = list(range(100000000))\n",
+        'x = "a" * 100000000\ny = [x + str(n) for n in range(100)]\n',
+        "x = 1 << 100000000\ny = str(x)\n",
+        "[" * 200_000 + "]" * 200_000 + "\n",
+        'e = {"A": "x" * 100000}\n[task.run(f"t{n}", env=e) for n in range(2000)]\n',
+        's = "x" * 1000000\nx = [s.replace("x", s) for n in range(10)]\n',
+    ],
+    ids=[
+        "2 GB string",
+        "huge list",
+        "huge range",
+        "many large strings",
+        "huge number",
+        "deep brackets",
+        "huge answer",
+        "exploding replace",
+    ],
+)
+def test_an_evaluation_that_had_to_be_killed_says_so(workspace, text):
+    began = time.monotonic()
+
+    error = workspace.error(text)
+
+    assert time.monotonic() - began < process.WALL_S + 3
+    assert error["code"] in ("limit_exceeded", "eval_error", "syntax_error")
+    assert error["message"].startswith("invalid suite topology: ")
+
+
+def test_a_suite_over_one_mebibyte_is_not_evaluated(workspace):
+    error = workspace.error("#" * (2**20 + 1))
+
+    assert (error["code"], "1 MiB" in error["message"]) == ("limit_exceeded", True)
+
+
+def test_a_wall_clock_ends_what_the_other_limits_let_through(workspace, monkeypatch):
+    monkeypatch.setattr(process, "WALL_S", 0.001)
+
+    error = workspace.error(GOOD)
+
+    assert error["code"] == "limit_exceeded"
+    assert "line" not in error
+
+
+def test_a_killed_evaluation_is_tried_again_later(workspace, library, monkeypatch):
+    monkeypatch.setattr(process, "WALL_S", 0.001)
+    assert workspace.error(GOOD)["code"] == "limit_exceeded"
+    monkeypatch.undo()
+    monkeypatch.setattr("apps.suites.selectors.library", library)
+
+    later = time.monotonic() + 61
+    monkeypatch.setattr("apps.suites.library.time.monotonic", lambda: later)
+
+    assert api.get_definition("s")["topology"][0]["id"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"suite.star": b"\xff\xfe"}, "suite.star is not UTF-8"),
+        ({"suite.star": GOOD, "README.md": b"a\xffb"}, "README.md is not UTF-8 at byte 1"),
+        ({"suite.star": GOOD, "tests/a.sh": b"a\0b"}, "tests/a.sh holds a NUL byte"),
+        ({"suite.star": GOOD, "big.txt": b"x" * (2 * 2**20 + 1)}, "big.txt is larger than 2 MiB"),
+        ({"suite.star": GOOD} | {f"f{n}": "" for n in range(512)}, "at most 512"),
+        ({"suite.star": GOOD, "metadata.yaml": "id: other"}, "not the folder's name"),
+        ({"suite.star": GOOD, "metadata.yaml": "a: ["}, "did not find expected"),
+    ],
+)
+def test_a_package_that_breaks_a_rule_is_listed_with_it(workspace, files, says):
+    """Invariant 25."""
+    workspace.add("bad", files)
+    workspace.add("good", GOOD)
+
+    listed = {suite["id"]: suite for suite in api.list_suites()}
+
+    assert listed["bad"]["topologyError"]["code"] == "package_invalid"
+    assert says in listed["bad"]["topologyError"]["message"]
+    assert (listed["bad"]["status"], listed["bad"]["launchable"]) == ("Invalid", False)
+    assert listed["good"]["launchable"]
+
+
+def test_512_files_are_allowed_and_hidden_ones_do_not_count(workspace):
+    hidden = {f".git/{n}": b"\0\xff" for n in range(20)} | {"tests/.hidden": b"\0"}
+
+    definition = workspace.definition(
+        {"suite.star": GOOD} | {f"f{n}": "" for n in range(511)} | hidden
+    )
+
+    assert len(definition["sourceFiles"]) == 512
+    assert "topology" in definition
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "says"),
+    [
+        ("notes.txt", "/etc/passwd", "notes.txt is a link out of the suite's folder"),
+        ("tests", "/etc", "tests is a link out of the suite's folder"),
+        ("up", "..", "up is a link out of the suite's folder"),
+        ("other.star", "../other/suite.star", "other.star is a link out"),
+        ("me", ".", "me is a link to a folder that holds it"),
+        ("broken.txt", "nowhere", "broken.txt cannot be read"),
+    ],
+)
+def test_a_link_out_of_the_folder_breaks_the_package(workspace, link, target, says):
+    folder = workspace.add("s", GOOD)
+    workspace.add("other", GOOD)
+    (folder / link).symlink_to(target)
+
+    error = api.get_definition("s")["topologyError"]
+
+    assert error["code"] == "package_invalid"
+    assert says in error["message"]
+
+
+def test_links_inside_the_folder_are_followed(workspace):
+    folder = workspace.add("s", {"suite.star": GOOD, "shared/a.sh": "echo"})
+    (folder / "tests").symlink_to("shared")
+
+    paths = [file["path"] for file in api.get_definition("s")["sourceFiles"]]
+
+    assert paths == ["shared/a.sh", "suite.star", "tests/a.sh"]
+
+
+def test_a_pipe_in_the_folder_is_never_opened(workspace):
+    folder = workspace.add("s", GOOD)
+    os.mkfifo(folder / "pipe")
+
+    assert "neither a file nor a folder" in api.get_definition("s")["topologyError"]["message"]
+
+
+def test_a_folder_whose_name_is_no_id_is_listed_with_its_error(workspace):
+    workspace.add("my suite!", GOOD)
+
+    assert api.list_suites()[0]["topologyError"]["code"] == "package_invalid"
+
+
+def test_others_are_answered_while_hostile_suites_are_evaluated(workspace, library):
+    """Issue 2, done when 5: within 100 ms."""
+    workspace.add("good", GOOD)
+    api.get_definition("good")
+    library.patience_s = SERVER_PATIENCE_S
+    for n in range(6):
+        loop = f"def f():\n    for i in range(1000):\n        x = 'a' * {10**7 + n}\n"
+        workspace.add(f"bad{n}", loop + "f()\n")
+    threads = [
+        threading.Thread(target=api.get_definition, args=(f"bad{n}",), daemon=True)
+        for n in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+
+    took = []
+    for _ in range(10):
+        began = time.monotonic()
+        listed = {suite["id"]: suite for suite in api.list_suites()}
+        assert api.get_definition("good")["launchable"]
+        took.append(time.monotonic() - began)
+        assert len(listed) == 7
+
+    for thread in threads:
+        thread.join()
+    assert sorted(took)[5] < 0.1
+
+
+def test_at_most_two_evaluators_run_at_once(workspace, monkeypatch):
+    running, most = [0], [0]
+    lock = threading.Lock()
+    real = process._answer
+
+    def counted(request):
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        answer = real(request)
+        with lock:
+            running[0] -= 1
+        return answer
+
+    monkeypatch.setattr(process, "_answer", counted)
+    for n in range(8):
+        workspace.add(f"s{n}", f'task.run("t{n}")')
+
+    assert len(api.list_suites()) == 8
+    assert most[0] <= 2
+
+
+def test_the_child_sees_no_environment_and_leaves_no_core_file(monkeypatch, tmp_path):
+    seen: dict[str, Any] = {}
+
+    def spy(command, **options):
+        seen.update(options, command=command)
+        raise subprocess.TimeoutExpired(command, 5)
+
+    monkeypatch.setattr(subprocess, "run", spy)
+    process._answer(b"{}")
+
+    assert (seen["env"], seen["cwd"]) == ({}, "/")
+    assert seen["command"][1] == "-I"
+    assert "RLIMIT_CORE, (0, 0)" in Path(process._CHILD).read_text()

@@ -1,0 +1,167 @@
+"""The control plane as uvicorn serves it with production settings: a real process and sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.processes import until
+from tests.support.servers import free_port
+
+ROOT = Path(__file__).resolve().parents[3]
+START_S = 30
+
+
+class Server:
+    def __init__(self, folder: Path) -> None:
+        self.port, self.metrics_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = folder / "server.log"
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "DJANGO_SETTINGS_MODULE": "platform_site.settings.production",
+            "DB_DRIVER": "sqlite",
+            "DATA_DIR": str(folder),
+            "JWT_SECRET": "a-secret-for-this-test-0123456789-abcdef",
+            "PUBLIC_API_URL": self.url,
+            "METRICS_ADDR": f"127.0.0.1:{self.metrics_port}",
+        }
+        self._manage("migrate", "--verbosity", "0")
+        command = [sys.executable, "-m", "uvicorn", "platform_site.asgi:application"]
+        options = ["--port", str(self.port), "--no-proxy-headers"]
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*command, *options], cwd=ROOT, env=self.environment, stdout=output, stderr=output
+            )
+        self._wait()
+
+    def _manage(self, *arguments: str) -> None:
+        command = [sys.executable, "manage.py", *arguments]
+        subprocess.run(command, cwd=ROOT, env=self.environment, check=True)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            try:
+                httpx.get(f"{self.url}/healthz")
+            except httpx.TransportError:
+                assert self.process.poll() is None, self.log.read_text()
+                time.sleep(0.1)
+            else:
+                return
+        raise AssertionError(f"not up after {START_S} s: {self.log.read_text()}")
+
+    def raw(self, request: bytes) -> bytes:
+        """The first bytes that come back for a hand-written request."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+            connection.sendall(request)
+            return connection.recv(65536)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("server"))
+    yield running
+    running.process.kill()
+    running.process.wait()
+
+
+def test_it_serves_health_files_and_problems(server: Server) -> None:
+    assert httpx.get(f"{server.url}/healthz").json()["status"] == "ok"
+    assert httpx.get(f"{server.url}/readyz/datastore").json()["status"] == "ready"
+    script = httpx.get(
+        f"{server.url}/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui.css"
+    )
+    assert (script.status_code, script.headers["content-type"]) == (200, "text/css; charset=utf-8")
+    again = httpx.get(script.url, headers={"If-None-Match": script.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_body_without_end_is_refused_at_its_limit(server: Server) -> None:
+    def endless() -> Iterator[bytes]:
+        for _ in range(12):
+            yield b"x" * 2**20
+
+    answer = httpx.post(
+        f"{server.url}/api/v1/auth/sign-in",
+        content=endless(),
+        headers={"Content-Type": "application/json"},
+        timeout=30,
+    )
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+
+
+@pytest.mark.parametrize(
+    "target", [b"/%ff%fe", b"/?q=%ff", b"/?\xff\xfe=\xc3", b"/api/v1/%00", b"//x//y", b"/a%2fb"]
+)
+def test_odd_targets_are_no_server_errors(server: Server, target: bytes) -> None:
+    answer = server.raw(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+    assert int(answer.split(b" ", 2)[1]) < 500
+
+
+def test_metrics_are_on_their_own_listener(server: Server) -> None:
+    text = httpx.get(f"http://127.0.0.1:{server.metrics_port}/metrics").text
+
+    assert 'http_server_requests_total{http_method="GET",http_route="/healthz"' in text
+    assert httpx.get(f"{server.url}/metrics").status_code == 404
+
+
+def test_requests_leave_audit_lines_and_rows(server: Server) -> None:
+    httpx.get(f"{server.url}/api/v1/nothing?token=secret", headers={"X-Request-Id": "audited-1"})
+
+    def written() -> list[str]:
+        return [entry for entry in server.log.read_text().splitlines() if "audited-1" in entry]
+
+    [line] = until(written, within_s=5, what="the audit line")
+    assert json.loads(line)["path"] == "/api/v1/nothing"
+    assert "secret" not in line
+    until(lambda: stored(server, "audited-1"), within_s=5, what="the audit row")
+
+
+def stored(server: Server, request_id: str) -> bool:
+    path = Path(server.environment["DATA_DIR"]) / "partita.sqlite3"
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT count(*) FROM system_auditrecord WHERE request_id = ?"
+        return bool(connection.execute(query, [request_id]).fetchone()[0])
+
+
+def test_the_start_fails_without_a_secret(server: Server) -> None:
+    environment = {**server.environment, "JWT_SECRET": "change-me"}
+    for settings in ("production", "local"):
+        environment["DJANGO_SETTINGS_MODULE"] = f"platform_site.settings.{settings}"
+        started = subprocess.run(
+            [sys.executable, "-c", "import platform_site.asgi"],
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+        assert started.returncode == 1
+        assert "JWT_SECRET must be set" in started.stderr
+
+
+def test_sigterm_drains_first_and_then_ends(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    with httpx.Client(base_url=server.url) as client:
+        assert client.get("/healthz").status_code == 200
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+
+        ready, refused, alive = (client.get(p) for p in ("/readyz", "/api/v1/suites", "/healthz"))
+
+    assert (ready.status_code, ready.json()["status"]) == (503, "not_ready")
+    assert (refused.status_code, refused.json()["code"]) == (503, "shutting_down")
+    assert alive.status_code == 200
+    assert server.process.wait(15) in (0, -signal.SIGTERM)

@@ -1,0 +1,128 @@
+"""Each runtime behind one driver: the same words for a step's behaviour."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.workers.domain.launching import LaunchRules, launch_of
+from apps.workers.domain.output import Record
+from apps.workers.domain.runtime import Launch, Runtime, RuntimeOptions, Unit
+from apps.workers.domain.step_spec import parse_step_spec
+from apps.workers.runtimes.docker import DockerRuntime
+from apps.workers.runtimes.process import ProcessRuntime
+from tests.support import steps
+from tests.support.fake_runtime import FakeRuntime
+
+
+@dataclass
+class Driver:
+    """One runtime, one run; `words` say what a step does, see tests/support/fake_runtime.py."""
+
+    runtime: Runtime
+    again: Callable[[], Runtime]  # the same runtime as a successor process sees it
+    words_to_node: Callable[[Sequence[str]], dict[str, Any]]
+    run_id: str = field(default_factory=lambda: f"run-{secrets.token_hex(6)}")
+    files: dict[str, str] = field(default_factory=lambda: {"tasks/hello.sh": "echo hello\n"})
+    fetches: int = 0
+
+    def launch(
+        self, *words: str, node_id: str = "step", attempt: int = 1, **changes: Any
+    ) -> Launch:
+        node = self.words_to_node(words) | changes.pop("node", {})
+        body = steps.claim(self.run_id, node_id, attempt=attempt, node=node, **changes)
+        return self.launch_of(body)
+
+    def launch_of(self, body: dict[str, Any]) -> Launch:
+        return launch_of(
+            parse_step_spec(body),
+            LaunchRules(),
+            steps.owner(),
+            folders=lambda name, workspace: self.runtime.folders(name=name, workspace=workspace),
+            fetch=self._fetch,
+            started_at="2026-01-02T03:04:05.123Z",
+        )
+
+    async def _fetch(self) -> bytes:
+        self.fetches += 1
+        return steps.content(self.files)
+
+    async def start(self, *words: str, **changes: Any) -> Unit:
+        return await self.runtime.start(self.launch(*words, **changes))
+
+    async def records(self, unit: Unit, *, after: int = 0) -> list[Record]:
+        return [each async for batch in self.runtime.output(unit, after=after) for each in batch]
+
+    async def texts(self, unit: Unit) -> list[str]:
+        return [record.data.decode() for record in await self.records(unit)]
+
+
+_SHELL = {
+    "out": "echo '{}'",
+    "err": "echo '{}' >&2",
+    "sleep": "sleep {}",
+    "exit": "exit {}",
+    "serve": "while :; do sleep 0.1; done",
+    "env": 'echo "${}"',
+}
+
+
+def shell_node(words: Sequence[str]) -> dict[str, Any]:
+    return {"commands": [_shell(word) for word in words]}
+
+
+def _shell(word: str) -> str:
+    verb, _, rest = word.partition(":")
+    if verb == "write":
+        name, _, text = rest.partition("=")
+        path = f'"$PARTITA_ARTIFACTS_DIR/{name}"'
+        return f"mkdir -p \"$(dirname {path})\"; printf %s '{text}' > {path}"
+    return _SHELL.get(verb, rest).replace("{}", rest)
+
+
+def fake_node(words: Sequence[str]) -> dict[str, Any]:
+    return {"command": list(words)}
+
+
+def _fake(_path: Path) -> Driver:
+    runtime = FakeRuntime()
+    return Driver(runtime=runtime, again=lambda: runtime, words_to_node=fake_node)
+
+
+def _process(path: Path) -> Driver:
+    options = RuntimeOptions(state_dir=path, installation_id=steps.INSTALLATION)
+    return Driver(
+        runtime=ProcessRuntime(options),
+        again=lambda: ProcessRuntime(options),
+        words_to_node=shell_node,
+    )
+
+
+def _docker(path: Path) -> Driver:
+    options = RuntimeOptions(state_dir=path, installation_id=steps.INSTALLATION)
+    return Driver(
+        runtime=DockerRuntime(options),
+        again=lambda: DockerRuntime(options),
+        words_to_node=shell_node,
+    )
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(_fake, id="fake"),
+        pytest.param(_process, id="process"),
+        pytest.param(_docker, id="docker", marks=pytest.mark.docker),
+    ]
+)
+async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Driver]:
+    made: Driver = request.param(tmp_path)
+    if not await made.runtime.ping():
+        pytest.fail("the container runtime does not answer; is DOCKER_HOST set?")
+    yield made
+    await made.runtime.release(made.run_id, steps.owner())
+    await made.runtime.close()

@@ -1,0 +1,183 @@
+"""What every runtime promises (apps/workers/domain/runtime.py)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from apps.workers.domain.runtime import PathRefused, StartFailed, UnitLost, UnitState
+from tests.contracts.runtime.conftest import Driver
+from tests.support import steps
+
+
+async def test_output_is_complete_and_tells_stdout_from_stderr(driver: Driver) -> None:
+    unit = await driver.start("out:one", "err:two", "out:three")
+
+    records = await driver.records(unit)
+
+    by_stream = {(record.stream, record.data) for record in records}
+    assert by_stream == {("stdout", b"one\n"), ("stderr", b"two\n"), ("stdout", b"three\n")}
+    assert [record.position for record in records] == [1, 2, 3]
+    assert all(record.time and record.time.endswith("Z") for record in records)
+
+
+async def test_output_goes_on_behind_the_records_taken(driver: Driver) -> None:
+    unit = await driver.start(*(f"out:line {number}" for number in range(20)))
+    everything = await driver.records(unit)
+
+    rest = await driver.records(unit, after=13)
+
+    assert rest == everything[13:]
+
+
+async def test_the_exit_code_is_the_programs(driver: Driver) -> None:
+    unit = await driver.start("exit:7")
+
+    ended = await driver.runtime.wait(unit)
+
+    assert (ended.exit_code, ended.oom_killed) == (7, False)
+
+
+async def test_output_is_followed_while_the_unit_runs(driver: Driver) -> None:
+    unit = await driver.start("out:early", "serve")
+
+    async with asyncio.timeout(10):
+        first = await anext(aiter(driver.runtime.output(unit)))
+
+    assert [record.data for record in first] == [b"early\n"]
+
+
+async def test_the_same_launch_again_is_the_same_unit(driver: Driver) -> None:
+    launch = driver.launch("out:once")
+    first = await driver.runtime.start(launch)
+    await driver.runtime.wait(first)
+
+    second = await driver.again().start(launch)
+
+    assert second.id == first.id
+    assert second.state is UnitState.ENDED
+    assert await driver.texts(second) == ["once\n"]
+
+
+async def test_a_new_attempt_removes_the_earlier_one(driver: Driver) -> None:
+    first = await driver.start("serve")
+
+    second = await driver.start("out:second", attempt=2)
+
+    assert second.id != first.id
+    assert [unit.id for unit in await driver.runtime.find(steps.owner())] == [second.id]
+
+
+async def test_stop_ends_a_service(driver: Driver) -> None:
+    unit = await driver.start("serve", node={"kind": "service"})
+
+    async with asyncio.timeout(8):
+        await driver.runtime.stop(unit)
+        ended = await driver.runtime.wait(unit)
+
+    assert ended.exit_code != 0
+
+
+async def test_a_successor_finds_units_running_and_ended(driver: Driver) -> None:
+    ended = await driver.start("out:done", node_id="ended")
+    running = await driver.start("serve", node_id="running")
+    await driver.runtime.wait(ended)
+
+    found = {unit.id: unit for unit in await driver.again().find(steps.owner())}
+
+    assert found[ended.id].state is UnitState.ENDED
+    assert found[running.id].state is UnitState.RUNNING
+    assert found[running.id].labels["partita.job_id"] == f"job_{driver.run_id}-running"
+    assert found[running.id].started_at is not None
+
+
+async def test_a_successor_reads_the_same_records(driver: Driver) -> None:
+    unit = await driver.start(*(f"out:line {number}" for number in range(50)), "err:end")
+    everything = await driver.records(unit)
+
+    again = driver.again()
+    records = [each async for batch in again.output(unit, after=0) for each in batch]
+
+    assert records == everything
+
+
+async def test_other_supervisors_units_are_not_found(driver: Driver) -> None:
+    await driver.start("serve")
+
+    assert await driver.runtime.find(steps.owner("runner:elsewhere")) == []
+
+
+async def test_the_work_directory_is_filled_once_a_run(driver: Driver) -> None:
+    await driver.start("out:a", node_id="a")
+    await driver.start("out:b", node_id="b")
+
+    assert driver.fetches == 1
+
+
+async def test_artifacts_are_collected_by_glob(driver: Driver) -> None:
+    unit = await driver.start("write:reports/a.xml=one", "write:reports/deep/b.xml=two")
+    await driver.runtime.wait(unit)
+
+    flat = await driver.runtime.collect(unit, "reports/*.xml")
+    deep = await driver.runtime.collect(unit, "reports/**/*.xml")
+    none = await driver.runtime.collect(unit, "*.json")
+
+    assert [(file.path, file.body) for file in flat.files] == [("reports/a.xml", b"one")]
+    assert {file.path for file in deep.files} == {"reports/a.xml", "reports/deep/b.xml"}
+    assert none.files == ()
+
+
+async def test_an_export_path_cannot_climb(driver: Driver) -> None:
+    unit = await driver.start("out:x")
+    await driver.runtime.wait(unit)
+
+    with pytest.raises(PathRefused):
+        await driver.runtime.collect(unit, "../../etc/passwd")
+
+
+async def test_a_program_that_does_not_exist_ends_with_127(driver: Driver) -> None:
+    launch = driver.launch(node={"commands": [], "command": ["/no/such/program"]})
+
+    try:  # at the start, or by the unit's own init
+        code = (await driver.runtime.wait(await driver.runtime.start(launch))).exit_code
+    except StartFailed as error:
+        code = error.exit_code
+
+    assert code == 127
+
+
+async def test_a_removed_unit_is_lost(driver: Driver) -> None:
+    unit = await driver.start("serve")
+
+    await driver.runtime.remove(unit)
+    await driver.runtime.remove(unit)
+
+    with pytest.raises(UnitLost):
+        await driver.runtime.wait(unit)
+
+
+async def test_a_command_runs_inside_the_unit(driver: Driver) -> None:
+    unit = await driver.start("serve")
+
+    assert await driver.runtime.run_inside(unit, ["true"], timeout_s=10) == 0
+    assert await driver.runtime.run_inside(unit, ["false"], timeout_s=10) == 1
+
+
+async def test_the_environment_reaches_the_step(driver: Driver) -> None:
+    unit = await driver.start("env:PARTITA_STEP_ID", "env:GREETING", env={"GREETING": "hi"})
+
+    assert await driver.texts(unit) == ["step\n", "hi\n"]
+
+
+async def test_release_leaves_nothing_of_the_run(driver: Driver) -> None:
+    await driver.start("serve", node_id="one")
+    await driver.start("out:x", node_id="two")
+    assert await driver.runtime.runs(steps.owner()) == {driver.run_id}
+
+    removed = await driver.runtime.release(driver.run_id, steps.owner())
+
+    assert removed.containers == 2
+    assert removed.leftovers == ()
+    assert await driver.runtime.find(steps.owner()) == []
+    assert await driver.runtime.runs(steps.owner()) == frozenset()

@@ -1,0 +1,117 @@
+"""`make faults`: 20 random moments a victim with real leases; the table goes to bench/RESULTS.md.
+
+python -m tests.faults                     needs TEST_POSTGRES_DSN and TEST_DOCKER_HOST
+python -m tests.faults --moments 4 --victim runner --seed 7
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.report import publish
+from tests.faults.engine_watch import EngineWatch
+from tests.faults.rounds import SEED, Moment, crash_during_shop, moments
+from tests.support.cluster import Cluster
+from tests.support.parts import address
+
+VICTIMS = ("web", "runner", "celery", "worker")
+PARTS = ("web", "celery", "runner", "worker")
+A_ROUND = 2  # moments in one run
+
+
+@dataclass
+class Row:
+    """How one victim's rounds went."""
+
+    victim: str
+    moments: int
+    seconds: list[float] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def cells(self) -> list[object]:
+        runs = len(self.seconds) + len(self.wrong)
+        middle = round(statistics.median(self.seconds), 1) if self.seconds else ""
+        longest = round(max(self.seconds), 1) if self.seconds else ""
+        return [
+            self.victim,
+            self.moments,
+            runs,
+            len(self.seconds),
+            len(self.wrong),
+            middle,
+            longest,
+        ]
+
+
+def main() -> int:
+    options = _options()
+    print(f"seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="partita-faults-") as folder:
+        rows = _rows(Path(folder), options)
+    wrong = [sentence for row in rows for sentence in row.wrong]
+    if options.publish:
+        _publish(rows, options.seed)
+    for sentence in wrong:
+        print(sentence, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--moments", type=int, default=20, help="of each victim")
+    parser.add_argument("--victim", action="append", choices=VICTIMS, help="repeatable; else all")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--no-publish", dest="publish", action="store_false")
+    return parser.parse_args()
+
+
+def _rows(folder: Path, options: argparse.Namespace) -> list[Row]:
+    engine, postgres = address("TEST_DOCKER_HOST"), address("TEST_POSTGRES_DSN")
+    victims = options.victim or VICTIMS
+    with (
+        EngineWatch(engine, folder) as watch,
+        Cluster(folder / "cluster", parts=PARTS, postgres=postgres) as cluster,
+    ):
+        return [
+            _row(cluster, watch, victim, moments(victim, options.moments, seed=options.seed))
+            for victim in victims
+        ]
+
+
+def _row(cluster: Cluster, watch: EngineWatch, victim: str, drawn: Sequence[Moment]) -> Row:
+    row = Row(victim, len(drawn))
+    for first in range(0, len(drawn), A_ROUND):
+        try:
+            took_s = crash_during_shop(cluster, watch, victim, drawn[first : first + A_ROUND])
+        except AssertionError as error:
+            print(f"WRONG: {error}", flush=True)
+            row.wrong.append(f"{victim}, moments {first + 1} and on: {error}")
+        else:
+            row.seconds.append(took_s)
+    return row
+
+
+def _publish(rows: Sequence[Row], seed: int) -> None:
+    wrong = sum(len(row.wrong) for row in rows)
+    publish(
+        "faults",
+        "kill -9 at random moments of runs of `shop`, two in each run, leases of 30 s, on "
+        "PostgreSQL and Redis; where the web process is killed, a local run and one on a remote "
+        "worker at once. Right: the run ends Healthy, events in the order of the contract, "
+        "every container started once (the step that fails once: twice), every numbered line "
+        "once, both streams whole, no container, network or volume left.",
+        ("killed", "times", "runs", "right", "wrong", "median s", "longest s"),
+        [row.cells() for row in rows],
+        f"Seed {seed}: {'all runs ended right' if not wrong else f'{wrong} runs ended WRONG'}.",
+        command=f".venv/bin/python -m tests.faults --seed {seed}",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""What the container engine itself tells of a run: who started and ended when, and what is left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.support.processes import Process, until
+
+LISTED = (("ps", "-aq"), ("network", "ls", "-q"), ("volume", "ls", "-q"))
+
+
+class EngineWatch:
+    """Reads the engine's events while it is entered: an engine remembers only its last few."""
+
+    def __init__(self, docker_host: str, folder: Path) -> None:
+        self.docker_host = docker_host
+        command = [
+            *("docker", "-H", docker_host, "events", "--format", "{{json .}}"),
+            *("--filter", "type=container", "--filter", "type=volume"),
+            *("--filter", "event=start", "--filter", "event=die", "--filter", "event=mount"),
+        ]
+        self._listening = Process(
+            "events", command, {"PATH": "/usr/bin:/bin"}, folder / "engine.log"
+        )
+
+    def __enter__(self) -> EngineWatch:
+        self._listening.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._listening.end()
+
+    def starts(self, run_id: str) -> Counter[str]:
+        """Step id → how many of its containers were started."""
+        events = self._containers(run_id)
+        return Counter(_labels(event)["partita.step"] for event in events if _is(event, "start"))
+
+    def check_attempts(self, run_id: str) -> None:
+        """No container of the run started twice; no two attempts of a step lived at once."""
+        until(lambda: self._all_died(run_id), within_s=30, what="every container's end is told")
+        alive: dict[str, str] = {}
+        names = []
+        for event in self._containers(run_id):
+            step, name = _labels(event)["partita.step"], _labels(event)["name"]
+            if _is(event, "start"):
+                assert step not in alive, f"{name} started while {alive[step]} lived"
+                assert name not in names, f"{name} was started twice"
+                names.append(name)
+                alive[step] = name
+            else:
+                alive.pop(step)
+
+    def check_nothing_left(self, run_id: str, *, within_s: float = 60) -> None:
+        """Neither containers, networks and volumes of its label nor volumes it had mounted."""
+        until(lambda: not self._labeled(run_id), within_s=within_s, what=f"{run_id} leaves nothing")
+        existing = set(self._docker("volume", "ls", "-q").split())
+        assert not existing & self._mounted(run_id), "a volume without a label is left"
+
+    def _labeled(self, run_id: str) -> str:
+        label = f"label=partita.run_id={run_id}"
+        return "".join(self._docker(*words, "--filter", label) for words in LISTED)
+
+    def _mounted(self, run_id: str) -> set[str]:
+        containers = {event["Actor"]["ID"] for event in self._containers(run_id)}
+        return {
+            event["Actor"]["ID"]
+            for event in self._events()
+            if event["Type"] == "volume" and _labels(event).get("container") in containers
+        }
+
+    def _all_died(self, run_id: str) -> bool:
+        kinds = Counter(event["Action"] for event in self._containers(run_id))
+        return kinds["start"] == kinds["die"] > 0
+
+    def _containers(self, run_id: str) -> list[dict[str, Any]]:
+        return [
+            event
+            for event in self._events()
+            if event["Type"] == "container" and _labels(event).get("partita.run_id") == run_id
+        ]
+
+    def _events(self) -> list[dict[str, Any]]:
+        whole = self._listening.text().rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def _docker(self, *words: str) -> str:
+        command = ["docker", "-H", self.docker_host, *words]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        return done.stdout
+
+
+def _is(event: dict[str, Any], action: str) -> bool:
+    return bool(event["Action"] == action)
+
+
+def _labels(event: dict[str, Any]) -> dict[str, str]:
+    attributes: dict[str, str] = event["Actor"]["Attributes"]
+    return attributes

@@ -1,0 +1,144 @@
+"""A supervisor that stands still until its lease is over, and then goes on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.checks import check_run
+from tests.faults.engine_watch import EngineWatch
+from tests.faults.late_worker import LateWorker
+from tests.support.cluster import EXAMPLES, Cluster
+from tests.support.processes import until
+
+LEASE_S = 3.0
+LEASES = {"LEASE": f"{LEASE_S:g}s", "LEASE_GRACE": f"{LEASE_S:g}s"}
+PARTS = ("web", "celery", "runner", "worker")
+PAUSED = """\
+name: Paused
+description: A migration that takes its time
+extendsId: default
+services:
+  migrate:
+    env:
+      PACE: "0.4"
+"""
+LOST_WITHIN_S = 2 * LEASE_S + 10  # lease, grace, and a sweep
+pytestmark = [pytest.mark.docker, pytest.mark.postgres, pytest.mark.redis]
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, watch: EngineWatch, postgres: str
+) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("freezes")
+    suites = [
+        paused_shop(folder / "shop-paused"),
+        not_idempotent(paused_shop(folder / "shop-once")),
+    ]
+    with Cluster(
+        folder / "cluster", parts=PARTS, environment=LEASES, postgres=postgres, suites=suites
+    ) as cluster:
+        yield cluster
+
+
+def paused_shop(suite: Path) -> Path:
+    """`shop` with time to freeze its supervisor while it migrates."""
+    shutil.copytree(EXAMPLES / "shop", suite)
+    (suite / "profiles" / "paused.yaml").write_text(PAUSED)
+    return suite
+
+
+def not_idempotent(suite: Path) -> Path:
+    source = suite / "suite.star"
+    source.write_text(re.sub(r",?\s*idempotent = True", "", source.read_text()))
+    return suite
+
+
+def begin_migrating(cluster: Cluster, suite: str, backend: str = "local") -> str:
+    """A run whose migration prints right now."""
+    run_id = cluster.launch(suite, profile="paused.yaml", backend=backend)
+    until(lambda: printed(cluster, run_id, "1/8 migration"), within_s=60, what="migrate prints")
+    return run_id
+
+
+def printed(cluster: Cluster, run_id: str, beginning: str) -> bool:
+    return any(record["line"]["text"].startswith(beginning) for record in cluster.lines(run_id))
+
+
+def migrate_lost(cluster: Cluster, run_id: str) -> Callable[[], bool]:
+    def is_lost() -> bool:
+        step = cluster.step(run_id, "migrate")
+        return bool(step["attempt"] > 1 or step["status"] == "failed")
+
+    return is_lost
+
+
+def test_late_reports_are_refused(cluster: Cluster):
+    """Invariants 7 and 11: 409 `stale_attempt` for each, and nothing of them is stored."""
+    cluster.processes["worker"].kill()  # or it would take the step
+    with LateWorker(cluster.url, "late") as worker:
+        run_id = cluster.launch("shop", backend="edge")
+        worker.claim()
+        assert worker.report() == {"state": 200, "logs": 200}
+        until(
+            lambda: cluster.step(run_id, "store")["attempt"] == 2,
+            within_s=LOST_WITHIN_S,
+            what="its lease is lost",
+        )
+        assert cluster.step(run_id, "store")["status"] == "queued"
+        before = cluster.detail(run_id)["events"], cluster.lines(run_id)
+        assert worker.late_reports() == dict.fromkeys(
+            ("lease", "state", "logs", "complete", "content", "artifacts"), (409, "stale_attempt")
+        )
+        assert (cluster.detail(run_id)["events"], cluster.lines(run_id)) == before
+    cluster.client.post(f"/executions/{run_id}/cancel", json={})
+    assert cluster.wait_over(run_id)["status"] == "Canceled"
+    cluster.processes["worker"].start()
+
+
+@pytest.mark.parametrize(("frozen", "backend"), [("runner", "local"), ("worker", "edge")])
+def test_what_a_frozen_supervisor_held_is_lost(
+    cluster: Cluster, watch: EngineWatch, frozen: str, backend: str
+):
+    """Invariants 5, 6, 7, 9, 11: it kills that at its first wake-up.
+
+    Services and idempotent steps begin again, others fail with agent_lost.
+    """
+    suites = ("shop-paused", "shop-once")
+    again, once = (begin_migrating(cluster, suite, backend) for suite in suites)
+    cluster.processes[frozen].freeze()
+    for is_lost in (migrate_lost(cluster, again), migrate_lost(cluster, once)):
+        until(is_lost, within_s=LOST_WITHIN_S, what="the lease is lost")
+    cluster.processes[frozen].go_on()
+    check_run(cluster, watch, again)
+    starts = watch.starts(again)
+    assert (starts["store"], starts["migrate"], starts["seed"]) == (2, 2, 1)
+    check_run(cluster, watch, once, status="Failed")
+    migrate = cluster.step(once, "migrate")
+    assert (migrate["status"], migrate["reason"], migrate["attempt"]) == ("failed", "agent_lost", 1)
+    assert watch.starts(once)["migrate"] == 1
+
+
+def test_a_short_freeze_loses_nothing(cluster: Cluster, watch: EngineWatch):
+    """A lease may be renewed until its grace is over."""
+    run_id = begin_migrating(cluster, "shop-paused")
+    cluster.processes["runner"].freeze()
+    time.sleep(LEASE_S)  # the freeze itself
+    cluster.processes["runner"].go_on()
+    check_run(cluster, watch, run_id)
+    assert watch.starts(run_id)["migrate"] == 1
+
+
+def test_who_freezes_in_a_transaction_holds_up_nobody(cluster: Cluster, watch: EngineWatch):
+    """Invariants 5 and 37: its locks end with its session."""
+    run_id = begin_migrating(cluster, "shop-paused")
+    frozen = cluster.add("locker", "shell", RUN=run_id)
+    until(lambda: "locked" in frozen.text(), within_s=30, what="the run is locked")
+    frozen.freeze()
+    check_run(cluster, watch, run_id)

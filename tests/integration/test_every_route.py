@@ -1,0 +1,169 @@
+"""Every route × everybody: who gets what, and nothing of another workspace's.
+
+`other` is a member of another workspace, `agent` the worker that holds the run's job, `agent-2`
+another one, `secret` who knows the secret that agents register with.
+
+Invariant 7: the jobs of one agent are another's 409, whatever it reports.
+Invariant 8: agent routes take agents only.
+Invariant 16: what belongs to another workspace is 404, as if it did not exist, and nowhere shown.
+Invariant 17: what is for administrators is 403 to members.
+Invariant 36: what answers without a session is what the contract lists, nothing else.
+
+The table is routes.txt. A route or method without a row fails.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.architecture.test_public_routes import routes
+from tests.integration.world import CANARY, COLUMNS, Belongings, Caller, World, prepare
+
+NO_RUN = "run-0123456789ab"
+METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH")
+TABLE = Path(__file__).with_name("routes.txt")
+REPORT: dict[str, Any] = {"agentId": "{me}", "attempt": 1}
+REPORTS: dict[str, dict[str, Any]] = {
+    "lease": {},
+    "state": {"state": "running"},
+    "logs": {"seq": 0, "lines": [{"text": "hello"}]},
+    "complete": {"status": "succeeded"},
+}
+BODIES: dict[str, dict[str, Any]] = {
+    "POST /api/v1/auth/sign-in": {"email": "ada@example.org", "password": "wrong"},
+    "POST /api/v1/executions": {"suiteId": "nowhere"},
+    "POST /api/v1/agents/register": {"agentId": "new"},
+    "POST /api/v1/agent-control/claims/next": {"agentId": "{me}"},
+    **{
+        f"POST /api/v1/agent-control/jobs/{{job}}/{what}": {**REPORT, **more}
+        for what, more in REPORTS.items()
+    },
+}
+QUERIES = {
+    "GET /api/v1/executions/{run}/logs/search": "?q=x",
+    "GET /api/v1/agent-control/jobs/{job}/content": "?attempt=1",
+    "POST /api/v1/agent-control/jobs/{job}/artifacts": "?attempt=1&path=report.txt",
+}
+
+
+def read_table() -> dict[str, list[str]]:
+    """`GET /path` → the cells."""
+    table = {}
+    for line in TABLE.read_text().splitlines():
+        if line and not line.startswith("#"):
+            method, path, *cells = line.split()
+            table[f"{method} {path}"] = cells
+    return table
+
+
+ROWS = read_table()
+
+
+def shape(path: str) -> str:
+    """As the URLconf has it: placeholders without names, no leading slash."""
+    return re.sub(r"{[^}]*}", "{}", path).removeprefix("/")
+
+
+def test_every_route_has_a_row():
+    assert {shape(row.split()[1]) for row in ROWS} == set(routes())
+
+
+def test_methods_without_a_row_are_not_allowed(world: World):
+    named = {(row.split()[0], shape(row.split()[1])) for row in ROWS}
+    allowed = dict.fromkeys(product(METHODS, routes()), 0)
+    for caller in map(world.caller, ("admin", "agent", "secret")):
+        for method, route in allowed:
+            if not {(method, route), ("*", route)} & named:
+                status = caller.call(method, "/" + route.replace("{}", "edge-1")).status_code
+                assert status in (401, 403, 405), (caller.name, method, route)
+                allowed[method, route] = max(status, allowed[method, route])
+    assert set(allowed.values()) == {0, 405}
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "{run}" in row or "{over}" in row])
+def test_another_workspaces_run_answers_as_one_that_does_not_exist(world: World, row: str):
+    """Invariant 16: the same body but for the request's id."""
+    method, path = row.split()
+    stranger = world.caller("other")
+    target = target_of(world, path)
+    theirs = filled(path, target, stranger) + QUERIES.get(row, "")
+    nobodys = theirs.replace(target.run.id, NO_RUN)
+
+    there, nowhere = (stranger.call(method, asked, {}) for asked in (theirs, nobodys))
+
+    assert there.status_code == nowhere.status_code == 404
+    assert anonymized(there) == anonymized(nowhere).replace(NO_RUN, target.run.id)
+
+
+def anonymized(answer: Any) -> str:
+    """Without the request's id, and the form token of a page."""
+    return re.sub(r'[0-9a-f]{8}-[0-9a-f-]{27}|"[A-Za-z0-9]{64}"', "-", answer.content.decode())
+
+
+@pytest.fixture
+def world(transactional_db, settings, tmp_path) -> World:
+    prepare(settings, tmp_path)
+    return World()
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_everybody_gets_what_the_table_says(world: World, row: str):
+    method, path = row.split()
+    answers = {}
+    for caller in map(world.caller, COLUMNS):
+        world.forget_attempts()
+        target = target_of(world, path)
+        asked = filled(path, target, caller) + QUERIES.get(row, "")
+        body = body_of(row, caller)
+        for one in METHODS if method == "*" else [method]:
+            answer = caller.call(one, asked, body)
+            answers[caller.name] = cell(answer)
+            if caller.name in ("anonymous", "other"):
+                assert reveals_nothing(answer, target), answer.content
+            answer.close()
+
+    assert answers == dict(zip(COLUMNS, ROWS[row], strict=True))
+
+
+def target_of(world: World, path: str) -> Belongings:
+    return world.belongings(finished="{over}" in path)
+
+
+def filled(path: str, target: Belongings, caller: Caller) -> str:
+    values = {
+        "run": target.run.id,
+        "over": target.run.id,
+        "artifact": target.artifact_id,
+        "job": target.job_id,
+        "agent": "edge-1",
+        "suite": "hello",
+        "subsystem": "datastore",
+    }
+    return re.sub(r"{(\w+)}", lambda found: values.get(found[1], "some"), path)
+
+
+def body_of(row: str, caller: Caller) -> dict[str, Any] | None:
+    if row.startswith("GET"):
+        return None
+    body = dict(BODIES.get(row, {}))
+    if body.get("agentId") == "{me}":
+        body["agentId"] = caller.agent_id or "edge-1"
+    return body
+
+
+def cell(answer: Any) -> str:
+    to_sign_in = answer.status_code == 302 and answer["Location"].startswith("/sign-in")
+    return "in" if to_sign_in else str(answer.status_code)
+
+
+def reveals_nothing(answer: Any, target: Belongings) -> bool:
+    """Of the run; its id may come back where the caller named it (a problem's `instance`)."""
+    if answer.streaming:
+        return True
+    body = answer.content.decode(errors="replace")
+    return CANARY not in body and (answer.status_code >= 300 or target.run.id not in body)

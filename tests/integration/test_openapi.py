@@ -1,0 +1,136 @@
+"""Invariant 33: whatever is sent to the API, well or badly made, no answer is an error of ours.
+
+Schemathesis makes requests from the API's own description, with the ids of things that are there
+and without; the answers must also be of the kinds and shapes that the description names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.integration.world import COLUMNS, Belongings, Caller, World, prepare
+from tests.support.browser import Server
+
+ENDLESS: Final = {"/api/v1/engine/overview/stream"}
+STREAMS: Final = ("/events", "/logs")  # asked for where they end: of a finished run
+# Said on purpose: what this release lacks, and backends and mail that this server has not.
+HONEST: Final = {"not_available", "backend_unavailable", "mail_unavailable"}
+REQUESTS: Final = settings(
+    max_examples=12,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def world(transactional_db, settings, tmp_path) -> World:
+    prepare(settings, tmp_path)
+    return World()
+
+
+@pytest.fixture
+def server(world: World, settings, tmp_path) -> Iterator[Server]:
+    running = Server(tmp_path)
+    running.environment |= {
+        "PLATFORM_SETTINGS_FILE": str(settings.PLATFORM_SETTINGS_FILE),
+        "SUITES_DIR": str(settings.SUITES_DIR),
+        "AGENT_SHARED_SECRET": settings.AGENT_SHARED_SECRET,
+    }
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", [name for name in COLUMNS if name not in ("other", "agent-2")])
+def test_no_request_is_an_error_of_ours(world: World, server: Server, name: str):
+    document = world.caller("admin").call("GET", "/api/v1/schema").json()
+    asked = 0
+    for found in schemathesis.openapi.from_dict(document).get_all_operations():
+        assert isinstance(found, Ok), found
+        operation = found.ok()
+        if operation.path not in ENDLESS:
+            world.forget_attempts()
+            caller = world.caller(name)
+            ends = operation.path.endswith(STREAMS)
+            ids = known_ids(world.belongings(finished=ends))
+            for mode in GenerationMode:
+                asked += send_many(operation, mode, Sender(server.url, caller, ids))
+    assert asked > 300
+
+
+def known_ids(target: Belongings) -> dict[str, str]:
+    """Path parameter → what is there."""
+    return {
+        "executionId": target.run.id,
+        "artifactId": target.artifact_id,
+        "jobId": target.job_id,
+        "agentId": "edge-1",
+        "suite_id": "hello",
+    }
+
+
+class Sender:
+    def __init__(self, url: str, caller: Caller, ids: dict[str, str]) -> None:
+        self._url = url
+        self._headers = {"Authorization": f"Bearer {caller.token}"} if caller.token else {}
+        self._caller = caller
+        self._ids = ids
+
+    def send(self, case: Any, *, to_what_is_there: bool) -> None:
+        if to_what_is_there:
+            self._aim(case)
+        response = case.call(base_url=self._url, headers=self._headers, timeout=60)
+        case.validate_response(response, checks=list(checks_of(response)))
+
+    def _aim(self, case: Any) -> None:
+        for name in case.path_parameters:
+            case.path_parameters[name] = self._ids.get(name, case.path_parameters[name])
+        if isinstance(case.body, dict) and isinstance(case.body.get("agentId"), str):
+            case.body |= {"agentId": self._caller.agent_id or "edge-1"}
+            case.body |= {"attempt": 1} if "attempt" in case.body else {}
+
+
+def checks_of(response: Any) -> Iterator[Any]:
+    if response.status_code not in (501, 503) or response.json()["code"] not in HONEST:
+        yield not_a_server_error
+    yield content_type_conformance
+    yield status_code_conformance
+    if "text/event-stream" not in response.headers.get("content-type", [""])[0]:
+        yield response_schema_conformance
+
+
+def send_many(operation: Any, mode: GenerationMode, sender: Sender) -> int:
+    """How many requests there were; an operation without input has none that are badly made."""
+    sent = 0
+
+    @REQUESTS
+    @given(case=operation.as_strategy(generation_mode=mode), to_what_is_there=st.booleans())
+    def send(case: Any, to_what_is_there: bool) -> None:
+        nonlocal sent
+        sent += 1
+        sender.send(case, to_what_is_there=to_what_is_there)
+
+    try:
+        send()
+    except Unsatisfiable:
+        return 0
+    return sent

@@ -1,0 +1,391 @@
+"""The pages as readers meet them: Chromium on a real server; the test plays the supervisor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from apps.accounts.api import Principal
+from apps.executions import api as executions
+from kernel import clock
+from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run
+from tests.support.browser import PASSWORD, Reader, Server, chromium, reader
+from tests.support.packages import program
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
+]
+EVIL = '<img src=x onerror=alert(1)><script>alert("x")</script>'
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with pytest.MonkeyPatch.context() as patch, chromium() as running:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # Playwright keeps a loop in this thread
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("pages"))
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def ada(browser: Browser, server: Server) -> Iterator[Reader]:
+    with reader(browser, server) as who:
+        who.sign_in()
+        yield who
+        assert who.complaints == []
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return Worker()
+
+
+def principal(who: Reader) -> Principal:
+    user = who.user
+    return Principal(
+        user_id=user.id,
+        workspace_id=user.workspace_id,
+        is_admin=False,
+        full_name=user.full_name,
+        email=user.email,
+        expires_at=clock.now(),
+    )
+
+
+def three_steps(who: Reader) -> Run:
+    return booted_run(
+        node("seed"),
+        node("check", after=["seed"], kind="test"),
+        node("tidy", on_failure=["check"]),
+        principal=principal(who),
+    )
+
+
+def open_run(who: Reader, run: Run) -> Page:
+    who.open(f"/executions/{run.id}")
+    return who.page
+
+
+def log_rows(page: Page) -> dict[int, str]:
+    """What the log shows now: line number → text."""
+    shown = page.locator(".log-row").evaluate_all(
+        "rows => rows.map(row => [Number(row.querySelector('.log-no').dataset.line),"
+        " row.querySelector('.log-text').textContent])"
+    )
+    return dict(shown)
+
+
+def test_a_newcomer_signs_up_launches_a_suite_and_sees_it_end(
+    browser: Browser, server: Server, worker: Worker
+):
+    with reader(browser, server) as who:
+        page = who.page
+        who.open("/suites")
+        page.get_by_role("link", name="Make an account").click()
+        page.get_by_label("Full name").fill("Ada Lovelace")
+        page.get_by_label("Email").fill("ada@example.org")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Make the account").click()
+        expect(page).to_have_url(f"{server.url}/suites")
+        page.get_by_role("link", name="Runs", exact=True).click()
+        page.get_by_role("button", name="Launch", exact=True).click()
+        dialog = page.get_by_role("dialog", name="Launch a suite")
+        dialog.get_by_label("Suite").select_option("hello")
+        dialog.get_by_role("button", name="Launch").click()
+
+        page.wait_for_url("**/executions/run-*")
+        expect(page.locator(".run-title .status-text")).to_have_text(re.compile("Queued|Booting"))
+        play_to_the_end(worker)
+        expect(page.locator(".run-title .status-text")).to_have_text("Healthy")
+        expect(page.locator(".step[data-status=healthy]")).to_have_count(4)
+        expect(page.locator("#log-link")).to_have_attribute("data-link", "ended")
+        assert who.complaints == []
+
+
+def play_to_the_end(worker: Worker) -> None:
+    """Claims whatever is ready, says a line, ends it well; services end when the run stops them."""
+    executions.dispatch()
+    services = []
+    while steps := worker.claim():
+        for step in steps:
+            worker.report(step, "running")
+            worker.log(step, f"{step} says hello")
+            if worker.jobs[step]["node"]["kind"] == "service":
+                worker.report(step, "healthy")
+                services.append(step)
+            else:
+                worker.end(step)
+        executions.dispatch()
+    for step in services:
+        worker.end(step)
+    executions.sweep()
+
+
+def test_text_of_a_suite_stays_text(ada: Reader, worker: Worker):
+    run = booted_run(node("seed", image=EVIL, message=EVIL), principal=principal(ada))
+    worker.claim()
+    worker.log("seed", EVIL, "\x1b[31mred\x1b[0m \x1b]8;;http://evil/\x07link\x1b]8;;\x07 plain")
+    worker.fail("seed", error=EVIL)
+
+    page = open_run(ada, run)
+
+    expect(page.locator(".log-text", has_text="onerror").first).to_be_visible()
+    expect(page.locator(".log-text .sgr-fg-1")).to_have_text("red")
+    expect(page.locator(".log-text", has_text="red link plain")).to_have_count(1)
+    assert page.locator("img, .log-text a").count() == 0
+
+
+def test_the_page_follows_a_run_and_picks_its_first_failure(ada: Reader, worker: Worker):
+    run = three_steps(ada)
+    page = open_run(ada, run)
+    expect(page.locator(".step[data-step=check]")).to_have_attribute("data-status", "pending")
+
+    worker.claim()
+    worker.end("seed")
+    worker.claim()
+    worker.log("check", "one", "two")
+    expect(page.locator(".node[data-node=check]")).to_have_attribute("data-status", "running")
+    worker.fail("check", error="exit code 3, expected 0", exit_code=3)
+
+    expect(page.locator(".run-title .status-text")).to_have_text("Booting, failing")
+    expect(page.locator(".step.is-selected .step-name")).to_have_text("check")
+    expect(page.locator(".step.is-selected")).to_contain_text("exit code 3, expected 0")
+    expect(page.locator("#log-filter")).to_have_value("check")
+    expect(page.locator("#run-live")).to_have_text(re.compile("^Booting, failing after"))
+    worker.claim()
+    worker.end("tidy")
+    expect(page.locator(".run-title .status-text")).to_have_text("Failed")
+    expect(page.locator("[data-action=cancel]")).to_be_hidden()
+
+
+def test_a_queued_run_shows_its_plan(ada: Reader):
+    run = queued_run(node("seed"), node("check", after=["seed"]), principal=principal(ada))
+
+    page = open_run(ada, run)
+
+    expect(page.locator(".run-title .status-text")).to_have_text("Queued")
+    expect(page.locator(".node")).to_have_count(2)
+    expect(page.locator("#log-link")).to_have_attribute("data-link", "live")
+
+
+def test_scrolling_up_pauses_and_the_pill_counts_what_comes(ada: Reader, worker: Worker):
+    run = booted_run(node("seed"), principal=principal(ada))
+    worker.claim()
+    worker.log("seed", *(f"line {number}" for number in range(500)))
+    page = open_run(ada, run)
+    follow = page.get_by_role("button", name="Follow", exact=True)
+    expect(page.get_by_text("line 499", exact=True)).to_be_visible()
+    expect(follow).to_have_attribute("aria-pressed", "true")
+
+    page.locator("#log").hover()
+    page.mouse.wheel(0, -2000)
+    expect(follow).to_have_attribute("aria-pressed", "false")
+    worker.log("seed", "late 1", "late 2", "late 3", seq=500)
+    pill = page.locator("#log-new")
+    expect(pill).to_have_text("3 new lines")
+    pill.click()
+
+    expect(page.get_by_text("late 3", exact=True)).to_be_visible()
+    expect(follow).to_have_attribute("aria-pressed", "true")
+    expect(pill).to_be_hidden()
+
+
+def long_run(who: Reader, worker: Worker, lines: int) -> tuple[Run, int]:
+    """A run with that much output; also the stream id of its first output line."""
+    run = booted_run(node("seed"), node("noise"), principal=principal(who))
+    worker.claim()
+    for start in range(0, lines, 1000):
+        worker.log("seed", *(f"line {start + at}" for at in range(1000)), seq=start)
+    worker.log("noise", "a needle")
+    first = executions.detail(principal(who), run.id)["lastLogId"] - lines
+    return run, first
+
+
+def test_any_place_of_a_long_log_shows_its_own_lines(ada: Reader, worker: Worker):
+    run, first = long_run(ada, worker, 120_000)
+    page = open_run(ada, run)
+    expect(page.locator(".log-text", has_text="a needle")).to_be_visible()
+
+    for place in (0.5, 0.031, 0.97, 0.0):
+        page.locator("#log").evaluate(
+            "(log, place) => { log.scrollTop = place * (log.scrollHeight - log.clientHeight); }",
+            place,
+        )
+        expect(page.locator(".log-row[data-kind=loading]")).to_have_count(0)
+        rows = log_rows(page)
+        assert 20 < len(rows) < 100
+        assert sorted(rows) == list(range(min(rows), max(rows) + 1))
+        assert all(
+            text == f"line {number - first}" for number, text in rows.items()
+            if text.startswith("line ")
+        )  # fmt: skip
+
+
+def test_the_whole_log_is_searched_and_a_hit_is_shown(ada: Reader, worker: Worker):
+    run, first = long_run(ada, worker, 20_000)
+    page = open_run(ada, run)
+    expect(page.locator(".log-text", has_text="a needle")).to_be_visible()
+
+    page.keyboard.press("/")
+    page.keyboard.type("line 777")
+    page.keyboard.press("Enter")
+    expect(page.locator("#log-hits")).to_have_text("1 of 11")
+    expect(page.locator(".log-row.is-marked .log-text")).to_have_text("line 777")
+    page.locator("#log").focus()
+    page.keyboard.press("n")
+
+    expect(page.locator(".log-row.is-marked .log-text")).to_have_text("line 7770")
+    ada.open(f"/executions/{run.id}#L{first + 5000}")
+    page.reload()
+    expect(page.locator(".log-row.is-marked .log-text")).to_have_text("line 5000")
+
+
+def test_a_step_shows_only_its_own_lines_old_and_new(ada: Reader, worker: Worker):
+    run, _first = long_run(ada, worker, 3_000)
+    page = open_run(ada, run)
+
+    page.locator(".step[data-step=noise] .step-head").click()
+    expect(page.locator(".log-text", has_text="a needle")).to_be_visible()
+    worker.log("seed", "other", seq=3000)
+    worker.log("noise", "another needle", seq=1)
+
+    expect(page.locator(".log-text", has_text="another needle")).to_be_visible()
+    assert not [text for text in log_rows(page).values() if "line" in text or text == "other"]
+    page.keyboard.press("Escape")
+    expect(page.locator(".log-text", has_text="other").first).to_be_visible()
+
+
+def test_a_server_that_comes_back_costs_no_line_and_doubles_none(
+    ada: Reader, server: Server, worker: Worker
+):
+    run = booted_run(node("seed"), principal=principal(ada))
+    worker.claim()
+    worker.log("seed", "before")
+    page = open_run(ada, run)
+    expect(page.locator(".log-text", has_text="before")).to_be_visible()
+
+    server.kill()
+    expect(page.locator("#link-banner")).to_be_visible()
+    worker.log("seed", "meanwhile 1", "meanwhile 2", seq=1)
+    server.start()
+    worker.log("seed", "after", seq=3)
+    expect(page.locator(".log-text", has_text="after")).to_be_visible(timeout=20_000)
+
+    expect(page.locator("#link-banner")).to_be_hidden()
+    shown = [text for text in log_rows(page).values() if re.match("before|mean|after", text)]
+    assert shown == ["before", "meanwhile 1", "meanwhile 2", "after"]
+    ada.complaints = [one for one in ada.complaints if "ERR_" not in one]  # the outage itself
+
+
+def test_a_run_is_canceled_after_a_question(ada: Reader, worker: Worker):
+    run = three_steps(ada)
+    worker.claim()
+    page = open_run(ada, run)
+
+    page.keyboard.press("x")
+    dialog = page.get_by_role("dialog", name="Cancel this run?")
+    dialog.get_by_label("Reason").fill("wrong profile")
+    dialog.get_by_role("button", name="Cancel the run").click()
+
+    expect(page.locator(".run-title .status-text")).to_have_text("Canceling")
+    worker.end("seed", "canceled")
+    executions.sweep()
+    expect(page.locator(".run-title .status-text")).to_have_text("Canceled")
+    expect(page.locator("#run-head")).to_contain_text("wrong profile")
+
+
+def test_the_keyboard_is_enough(ada: Reader, worker: Worker):
+    page = open_run(ada, three_steps(ada))
+
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.locator(".step.is-selected .step-name")).to_have_text("seed")
+    page.keyboard.press("f")
+    follow = page.get_by_role("button", name="Follow", exact=True)
+    expect(follow).to_have_attribute("aria-pressed", "false")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+
+    expect(page).to_have_url(ada.url + "/")
+
+
+def test_home_shows_runs_as_they_go(ada: Reader, worker: Worker):
+    ada.open("/")
+    page = ada.page
+    expect(page.get_by_text("Nothing has run yet")).to_be_visible()
+
+    run = booted_run(node("seed"), principal=principal(ada))
+    row = page.locator(f'.run-row[data-run="{run.id}"]')
+    expect(row.locator(".status-text")).to_have_text("Booting")
+    worker.claim()
+    worker.end("seed")
+
+    expect(row.locator(".status-text")).to_have_text("Healthy")
+    expect(page.locator("[data-sum=healthyExecutions]")).to_have_text("1")
+    row.get_by_role("link").click()
+    expect(page.locator("h1")).to_have_text("Demo")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_page_is_wider_than_its_window(
+    browser: Browser, server: Server, worker: Worker, scheme: str, width: int
+):
+    with reader(browser, server, color_scheme=scheme) as who:
+        who.page.set_viewport_size({"width": width, "height": 844})
+        who.sign_in()
+        run = three_steps(who)
+        for path in ("/", "/suites", "/suites/shop", f"/executions/{run.id}"):
+            who.open(path)
+            wide = "document.documentElement.scrollWidth > innerWidth"
+            assert not who.page.evaluate(wide), path
+        assert who.complaints == []
+
+
+def test_the_chosen_colours_stay(ada: Reader):
+    ada.open("/suites")
+    for _press in range(2):
+        ada.page.locator("[data-action=theme]").click()
+
+    ada.page.reload()
+
+    expect(ada.page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_lines_that_could_not_be_fetched_come_when_the_server_is_back(ada: Reader, worker: Worker):
+    run, _first = long_run(ada, worker, 5_000)
+    page = open_run(ada, run)
+    expect(page.locator(".log-text", has_text="a needle")).to_be_visible()
+    asked: list[str] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        route.abort()
+
+    page.route("**/logs?since=*", refuse)
+
+    page.locator("#log").evaluate("log => { log.scrollTop = 0; }")
+    expect(page.locator(".log-row[data-kind=loading]").first).to_be_visible()
+    page.wait_for_timeout(1000)
+    assert len(asked) == 1  # patient, not a storm
+    page.unroute("**/logs?since=*")
+
+    expect(page.locator(".log-text", has_text=re.compile("^line 3$"))).to_be_visible()
+    expect(page.locator(".log-row[data-kind=loading]")).to_have_count(0)
+    ada.complaints = [one for one in ada.complaints if "ERR_FAILED" not in one]

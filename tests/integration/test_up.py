@@ -1,0 +1,341 @@
+"""`manage.py up`, from an empty folder to its end, as a subprocess."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.integration.suites import make_suites
+from tests.support.parts import need
+from tests.support.processes import until
+from tests.support.up import Up
+
+PROCESS = {"LOCAL_RUNTIME": "process"}
+MODES = [pytest.param("process"), pytest.param("docker", marks=pytest.mark.docker)]
+
+
+def environment_of(mode: str) -> dict[str, str]:
+    if mode == "process":
+        return PROCESS
+    return {"LOCAL_RUNTIME": "docker", "DOCKER_HOST": need("TEST_DOCKER_HOST", "a Docker engine")}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "up"
+
+
+@pytest.fixture
+def suites(tmp_path: Path) -> Path:
+    return make_suites(tmp_path / "suites")
+
+
+@pytest.fixture(params=MODES)
+def up(request: pytest.FixtureRequest, folder: Path) -> Iterator[Up]:
+    up = Up(folder, **environment_of(request.param))
+    yield up
+    up.end()
+
+
+@pytest.fixture
+def slow_up(folder: Path, suites: Path) -> Iterator[Up]:
+    """Serves suites of this test, launches none; steps are processes."""
+    up = Up(folder, SUITES_DIR=str(suites), UP_DEMO="0", **PROCESS)
+    yield up
+    up.end()
+
+
+def page_for_a_visitor(page: str, credentials: dict[str, str]) -> str:
+    """What an unknown visitor of `page` is shown after signing in by the form on the way."""
+    with httpx.Client(follow_redirects=True, timeout=30) as browser:
+        form = browser.get(page)
+        assert "/sign-in" in str(form.url)
+        hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]+)"', form.text))
+        assert browser.post(str(form.url), data=credentials).status_code == 403, "CSRF matters"
+        answer = browser.post(str(form.url), data=credentials | hidden)
+        assert (answer.status_code, str(answer.url)) == (200, page)
+        return answer.text
+
+
+def left_of(up: Up, run_id: str) -> str:
+    """Containers, networks and volumes of a run; empty where steps are processes."""
+    if "DOCKER_HOST" not in up.environment:
+        return ""
+    listings = (("ps", "-aq"), ("network", "ls", "-q"), ("volume", "ls", "-q"))
+    label = f"label=partita.run_id={run_id}"
+    return "".join(
+        subprocess.run(
+            ["docker", "-H", up.environment["DOCKER_HOST"], *words, "--filter", label],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for words in listings
+    )  # fmt: skip
+
+
+def demo_run(up: Up) -> str:
+    match = re.search(r"/executions/(run-[0-9a-f]{12})", up.hears("/executions/run-"))
+    assert match
+    return match[1]
+
+
+def test_from_an_empty_folder_to_a_healthy_run_and_out_again(up: Up):
+    """Invariants 1, 14, 36."""
+    up.start()
+    said = up.hears("serving until Ctrl-C")
+    run_id = demo_run(up)
+    page = f"{up.url}/executions/{run_id}"
+
+    told = ["accepted", "greeter: the mailbox is open", "Ada has an answer", "guests greeted: 3"]
+    places = [said.index(words) for words in [*told, "Hello: Healthy"]]
+    assert places == sorted(places), "the lines come as they happen, the verdict last"
+    assert page in said
+    assert ("(not isolated)" in said) == (up.environment["LOCAL_RUNTIME"] == "process")
+
+    shown = page_for_a_visitor(page, up.credentials())
+    assert "everyone-greeted" in shown
+    assert "Healthy" in shown
+    assert ("not isolated" in shown) == ("not isolated" in said)
+
+    assert httpx.get(f"{up.url}/readyz").status_code == 200, "it goes on serving"
+    assert up.process.running
+    stop = signal.SIGTERM if "not isolated" in said else signal.SIGINT
+    assert up.ends(stop) == 0
+    assert up.said().splitlines()[-1] == "stopped"
+    assert up.live_processes() == {}
+    assert list(up.scratch.iterdir()) == []
+    assert left_of(up, run_id) == ""
+    assert "Traceback" not in up.said() + (up.data / "up.log").read_text()
+
+
+class OpenStream(threading.Thread):
+    """Reads one stream until the server ends it."""
+
+    def __init__(self, up: Up, path: str) -> None:
+        super().__init__(daemon=True)
+        self._client, self._path = up.client(), path
+        self.body = b""
+
+    def run(self) -> None:
+        with self._client, self._client.stream("GET", self._path, timeout=60) as answer:
+            for piece in answer.iter_raw():
+                self.body += piece
+
+
+def readiness_until_gone(up: Up) -> list[int]:
+    """The statuses of /readyz until nobody answers, without repetitions."""
+    seen: list[int] = []
+    while True:
+        try:
+            status = httpx.get(f"{up.url}/readyz", timeout=5).status_code
+        except httpx.TransportError:
+            return seen
+        if seen[-1:] != [status]:
+            seen.append(status)
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_it_drains_and_its_successor_goes_on(slow_up: Up, stop: signal.Signals):
+    """Invariants 10, 12, 14, 39."""
+    up = slow_up.start()
+    account = up.credentials()
+    run_id = walking(up, "--profile", "long.yaml")
+    with open_streams(up, run_id) as streams:
+        up.send(stop)
+        assert readiness_until_gone(up) in ([503], [200, 503])
+        assert up.exit_code() == 0
+    for body in (stream.body for stream in streams):
+        assert body.endswith(b"\n\n"), body[-200:]
+        assert b"event: end" not in body, "the run is not over"
+    assert f"{run_id} (Slow) is not over" in up.said()
+    assert list(up.scratch.iterdir()) == []
+    assert_only_steps_are_left(up)
+
+    up.start()
+    assert up.credentials() == account
+    until(lambda: "walk-adopted" in up.events(run_id), within_s=20, what="walk is adopted")
+    assert up.manage("run", "cancel", run_id).returncode == 0
+    assert up.wait_for(run_id)["status"] == "Canceled"
+    assert_walked(up, run_id, of=3000)
+    assert up.ends(stop) == 0
+    assert up.live_processes() == {}
+
+
+def walking(up: Up, *options: str) -> str:
+    """A run of `slow` that has begun to print its numbers."""
+    run_id = str(up.json("run", "launch", "slow", *options)["id"])
+    until(lambda: up.lines(run_id, source="walk"), within_s=20, what="walk walks")
+    return run_id
+
+
+def assert_walked(up: Up, run_id: str, *, of: int) -> int:
+    """Every number once, in order; how many."""
+    told = [line["text"] for line in up.lines(run_id, source="walk") if line["kind"] == "output"]
+    assert told == [f"{n}/{of} walked" for n in range(1, len(told) + 1)]
+    return len(told)
+
+
+def assert_only_steps_are_left(up: Up) -> None:
+    steps = ("wrapper.py", "walk.sh", "clock.sh", "sleep")
+    others = [said for said in up.live_processes().values() if not any(s in said for s in steps)]
+    assert not others
+
+
+@contextmanager
+def open_streams(up: Up, run_id: str) -> Iterator[list[OpenStream]]:
+    """Logs, events and overview, each read on; at the end they must end soon."""
+    of_run = f"/executions/{run_id}"
+    paths = (f"{of_run}/logs", f"{of_run}/events", "/engine/overview/stream")
+    streams = [OpenStream(up, path) for path in paths]
+    for stream in streams:
+        stream.start()
+    until(lambda: all(b"data: " in each.body for each in streams), within_s=10, what="records")
+    yield streams
+    for stream in streams:
+        stream.join(5)
+        assert not stream.is_alive(), "it ends with the server"
+
+
+def test_a_second_signal_ends_it_at_once_and_loses_nothing(slow_up: Up):
+    """Invariant 39."""
+    up = slow_up.start()
+    run_id = walking(up)
+
+    began = time.monotonic()
+    up.send(signal.SIGINT)
+    up.hears("again: at once")
+    assert up.ends(signal.SIGINT) == 130
+    assert time.monotonic() - began < 2
+    up.start()
+
+    assert up.wait_for(run_id)["status"] == "Healthy"
+    assert assert_walked(up, run_id, of=20) == 20
+
+
+def test_hello_goes_on_after_kill_9(up: Up):
+    """Invariants 6, 10, 11, 39."""
+    up.start()
+    account, run_id = up.credentials(), demo_run(up)
+    up.hears("posted a letter")
+    up.process.kill()
+
+    up.start(UP_DEMO="0")
+
+    detail = up.wait_for(run_id)
+    assert up.credentials() == account
+    assert detail["status"] == "Healthy", detail
+    assert {step["attempt"] for step in detail["steps"]} == {1}, "nothing ran twice"
+    assert_lines_once(up, run_id)
+    assert up.ends() == 0
+    assert left_of(up, run_id) == ""
+    assert up.live_processes() == {}
+
+
+def assert_lines_once(up: Up, run_id: str) -> None:
+    """What a step printed is there once: its lines of output, by attempt, repeat nothing."""
+    told = [
+        (line["source"], line["attempt"], line["text"])
+        for line in up.lines(run_id)
+        if line["kind"] == "output"
+    ]
+    assert len(told) == len(set(told))
+    for guest in ("Ada", "Grace", "Alan"):
+        assert ("letters", 1, f"{guest} has an answer") in told
+
+
+@pytest.mark.docker
+def test_shop_goes_on_after_kill_9(folder: Path):
+    """Invariants 6, 9, 11, 39."""
+    up = Up(folder, UP_DEMO="0", **environment_of("docker"))
+    try:
+        up.start()
+        run_id = up.json("run", "launch", "shop")["id"]
+        until(lambda: up.lines(run_id, source="warm-cache"), within_s=60, what="warm-cache runs")
+        up.process.kill()
+        up.start()
+        detail = up.wait_for(run_id)
+        assert detail["status"] == "Healthy", detail
+        attempts = {step["id"]: step["attempt"] for step in detail["steps"]}
+        assert attempts.pop("warm-cache") == 2
+        assert attempts.pop("rollback") == 0
+        assert set(attempts.values()) == {1}
+        assert up.ends() == 0
+        assert left_of(up, run_id) == ""
+    finally:
+        up.end()
+
+
+# What goes wrong, in one sentence
+
+
+def assert_one_sentence(answer: subprocess.CompletedProcess[str], *words: str) -> None:
+    [sentence] = [line for line in answer.stderr.splitlines() if line.strip()]
+    assert sentence.startswith("error"), sentence
+    assert all(word in sentence for word in words), sentence
+
+
+def test_a_second_up_on_the_same_folder(slow_up: Up):
+    up = slow_up.start()
+    second = up.manage("up", PORT="1")
+    assert second.returncode == 5
+    assert_one_sentence(second, "another `up`", str(up.data), "DATA_DIR=")
+
+
+def test_a_taken_port(folder: Path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        answer = Up(folder, **PROCESS).manage("up", PORT=str(port))
+    assert answer.returncode == 5
+    assert_one_sentence(answer, f"127.0.0.1:{port}", "PORT=")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PORT", "abc"), ("LEASE", "soon"), ("DB_DRIVER", "oracle"), ("UP_DEMO", "perhaps"),
+     ("LOCAL_RUNTIME", "podman"), ("DB_DRIVER", "postgres"), ("DATA_DIR", "/proc/no/folder")],
+)  # fmt: skip
+def test_a_variable_that_cannot_be_read(folder: Path, name: str, value: str):
+    answer = Up(folder).manage("up", **{name: value})
+    assert answer.returncode == 2
+    assert_one_sentence(answer, name)
+
+
+@pytest.mark.parametrize(
+    "store",
+    [{"DB_DRIVER": "sqlite"}, {"DB_DRIVER": "mongo", "MONGO_URI": "mongodb://127.0.0.1:1"},
+     {"DB_DRIVER": "postgres", "POSTGRES_DSN": "postgresql://nobody@127.0.0.1:1/nothing"}],
+    ids=["sqlite", "mongo", "postgres"],
+)  # fmt: skip
+def test_no_store(folder: Path, store: dict[str, str]):
+    answer = Up(folder).manage("run", "list", **store)
+    assert answer.returncode == 6
+    assert_one_sentence(answer, f"DB_DRIVER={store['DB_DRIVER']}", "start `up` once")
+
+
+def test_a_store_that_is_away(folder: Path):
+    away = {"DB_DRIVER": "postgres", "POSTGRES_DSN": "postgresql://nobody@127.0.0.1:1/nothing"}
+    up = Up(folder, **PROCESS)
+    answer = up.manage("up", **away)
+    assert answer.returncode == 6
+    assert_one_sentence(answer, "DB_DRIVER=postgres", "refused")
+
+
+def test_no_container_runtime(folder: Path):
+    """Invariant 34."""
+    up = Up(folder, DOCKER_HOST=f"unix://{folder}/nobody.sock")
+    try:
+        said = up.start().hears("Hello: Healthy")
+        assert "does not answer" in said
+        assert "not isolated" in said
+    finally:
+        up.end()

@@ -1,0 +1,129 @@
+"""Two workspaces, an administrator and two workers on one control plane, and what they have."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.test import Client
+
+from apps.accounts import selectors as accounts_memory
+from apps.accounts.api import Principal, ensure_seed_admin, issue_tokens, sign_up
+from apps.accounts.models import LimitHit, User
+from apps.agents.api import Registration, get_agent, register
+from apps.executions import api as executions
+from apps.workers.services.registration import supervisor_of
+from kernel import clock
+from tests.apps.executions.runs import Run, booted_run, node
+
+SECRET = "the-shared-secret-of-the-world"
+PASSWORD = "Correct-Horse-1"
+CANARY = "only-adas-workspace-may-read-this"
+SETTINGS = "agents:\n  - {agentId: edge, name: Edge, type: remote-agent}\n"
+COLUMNS = ("anonymous", "other", "member", "admin", "agent", "agent-2", "secret")
+AGENTS = {"agent": "edge-1", "agent-2": "edge-2"}  # caller → its id
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def prepare(settings: Any, folder: Path) -> None:
+    """One backend `edge` for workers, one suite `hello`."""
+    settings.PLATFORM_SETTINGS_FILE = folder / "configuration.yaml"
+    settings.PLATFORM_SETTINGS_FILE.write_text(SETTINGS)
+    settings.SUITES_DIR = folder / "suites"
+    shutil.copytree(ROOT / "examples" / "oci-suites" / "hello", settings.SUITES_DIR / "hello")
+    settings.AGENT_SHARED_SECRET = SECRET
+    settings.EXECUTION_MAX_ACTIVE = 1000
+    accounts_memory._cache.clear()
+
+
+@dataclass(frozen=True)
+class Caller:
+    """`agent_id` is empty for people; nobody has no token."""
+
+    name: str
+    token: str = ""
+    agent_id: str = ""
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        sent = b"" if body is None else json.dumps(body).encode()
+        client = Client(raise_request_exception=False)
+        return client.generic(method, path, sent, content_type="application/json", headers=headers)
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """What the caller under test is let loose on; made anew for each."""
+
+    run: Run
+    spec: dict[str, Any]
+    artifact_id: str
+
+    @property
+    def job_id(self) -> str:
+        return str(self.spec["jobId"])
+
+
+class World:
+    def __init__(self) -> None:
+        self.ada = sign_up(full_name="Ada", email="ada@example.org", password=PASSWORD)
+        self.bob = sign_up(full_name="Bob", email="bob@example.org", password=PASSWORD)
+        ensure_seed_admin("root@example.org", PASSWORD)
+        self.root = User.objects.get(email="root@example.org")
+
+    def caller(self, name: str) -> Caller:
+        """One of COLUMNS; both agents are there, and their tokens given before count no more."""
+        people = {"other": self.bob, "member": self.ada, "admin": self.root}
+        tokens = {id_: register(_registration(id_)).agent_token for id_ in AGENTS.values()}
+        if name in people:
+            return Caller(name, issue_tokens(people[name]).token)
+        if name in AGENTS:
+            return Caller(name, tokens[AGENTS[name]], AGENTS[name])
+        return Caller(name, SECRET if name == "secret" else "")
+
+    def belongings(self, *, finished: bool = False) -> Belongings:
+        """A run of Ada's workspace whose job the first agent holds, or has completed.
+
+        Make a caller first: then there are agents.
+        """
+        run = booted_run(node("a", name=CANARY), principal=self._ada(), files={"x": b"y"})
+        supervisor = supervisor_of(get_agent("edge-1"))
+        (spec,) = executions.exchange(supervisor, claims=1).claimed
+        upload = executions.ArtifactUpload(
+            path="x", name="", format="raw", on="always", media_type="text/plain",
+            body=CANARY.encode(),
+        )  # fmt: skip
+        job = (spec["jobId"], spec["attempt"])
+        artifact_id, _ = executions.store_artifact(supervisor, *job, upload)
+        if finished:
+            done = executions.Completion(job_id=job[0], attempt=job[1], exit_code=0)
+            executions.exchange(supervisor, completions=[done])
+        return Belongings(run, spec, artifact_id)
+
+    def forget_attempts(self) -> None:
+        """Of this address: the limits have tests of their own."""
+        LimitHit.objects.all().delete()
+
+    def _ada(self) -> Principal:
+        return Principal(
+            user_id=self.ada.id,
+            workspace_id=self.ada.workspace_id,
+            is_admin=False,
+            full_name=CANARY,
+            email=self.ada.email,
+            expires_at=clock.now(),
+        )
+
+
+def _registration(agent_id: str) -> Registration:
+    """Each time of the same process, so that what it holds stays its own."""
+    return Registration(
+        agent_id=agent_id,
+        incarnation=str(uuid.uuid5(uuid.NAMESPACE_DNS, agent_id)),
+        kind="worker",
+        backends=("edge",),
+    )

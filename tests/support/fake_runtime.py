@@ -1,0 +1,261 @@
+"""A runtime in memory: passes the contract tests of the port, runs thousands of steps a second.
+
+What a step does is said by its command: a list of small words, one after another:
+`out:<text>` `err:<text>` `sleep:<seconds>` `exit:<code>` `serve` (until stopped) `oom`
+`write:<path in artifacts>=<text>` `env:<name>` (prints its value) `listen:<port>`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from apps.workers.domain import naming
+from apps.workers.domain.environment import Folders
+from apps.workers.domain.evaluation import Ended
+from apps.workers.domain.exports import searches
+from apps.workers.domain.naming import Owner
+from apps.workers.domain.output import Record, Stream
+from apps.workers.domain.runtime import (
+    STOP_GRACE_S,
+    Collected,
+    CollectedFile,
+    ImageMissing,
+    Launch,
+    Removed,
+    RuntimeAway,
+    StartFailed,
+    Unit,
+    UnitLost,
+    UnitState,
+    Usage,
+)
+from kernel import clock
+
+ARTIFACTS = "/partita/artifacts"
+WORKSPACE = "/partita/workspace"
+TERMINATED = 143
+
+
+@dataclass
+class FakeUnit:
+    unit: Unit
+    launch: Launch
+    records: list[Record] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    listens: set[int] = field(default_factory=set)
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    ended: Ended | None = None
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class FakeRuntime:
+    """Units outlive the supervisor that started them as long as this object lives."""
+
+    label_note: ClassVar[str] = "(fake)"
+    shared: ClassVar[bool] = False
+
+    def __init__(self, *, images: Sequence[str] = ("busybox:1.36",)) -> None:
+        self.units: dict[str, FakeUnit] = {}
+        self.images = set(images)
+        self.pulled: list[str] = []
+        self.started: list[str] = []
+        self.filled: dict[str, bytes] = {}
+        self.away = False
+        self.released: list[str] = []
+        self.ports: dict[int, int] = {}  # a unit's port → a real one of this host
+
+    async def ping(self) -> bool:
+        return not self.away
+
+    async def close(self) -> None:
+        for each in self.units.values():
+            if each.task:
+                each.task.cancel()
+
+    def folders(self, *, name: str, workspace: str) -> Folders:
+        del name, workspace
+        return Folders(workspace=WORKSPACE, artifacts=ARTIFACTS)
+
+    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+        if not launch.image:
+            raise ImageMissing("no image is declared")
+        if launch.image not in self.images:
+            await pulling(launch.image)
+            self.pulled.append(launch.image)
+            raise ImageMissing(f"image {launch.image} cannot be pulled")
+
+    async def start(self, launch: Launch) -> Unit:
+        if self.away:
+            raise RuntimeAway("the fake runtime is away")
+        await self._remove_earlier(launch)
+        if launch.workspace.name not in self.filled:
+            self.filled[launch.workspace.name] = await launch.workspace.fetch()
+        if launch.name not in self.units:
+            self._begin(launch)
+        return self.units[launch.name].unit
+
+    async def _remove_earlier(self, launch: Launch) -> None:
+        for each in list(self.units.values()):
+            same = (each.launch.run_id, each.launch.step_id) == (launch.run_id, launch.step_id)
+            if same and each.launch.attempt < launch.attempt:
+                await self.remove(each.unit)
+
+    def _begin(self, launch: Launch) -> None:
+        argv = launch.program.argv
+        if argv and argv[0].startswith("/no/such"):
+            raise StartFailed(f"{argv[0]}: no such file")
+        self.started.append(launch.name)
+        unit = Unit(
+            id=launch.name,
+            name=launch.name,
+            state=UnitState.RUNNING,
+            labels=launch.labels,
+            started_at=clock.now(),
+        )
+        running = FakeUnit(unit=unit, launch=launch)
+        self.units[launch.name] = running
+        running.task = asyncio.create_task(self._run(running))
+
+    async def _run(self, running: FakeUnit) -> None:
+        acting = asyncio.create_task(self._acts(running))
+        stopping = asyncio.create_task(running.stopped.wait())
+        await asyncio.wait({acting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        acting.cancel()
+        await asyncio.wait({acting})
+        await self._end(
+            running, Ended(exit_code=TERMINATED) if acting.cancelled() else acting.result()
+        )
+
+    async def _acts(self, running: FakeUnit) -> Ended:
+        for word in running.launch.program.argv:
+            verb, _, rest = word.partition(":")
+            if verb == "exit":
+                return Ended(exit_code=int(rest))
+            if verb == "oom":
+                return Ended(exit_code=137, oom_killed=True)
+            await self._act(running, verb, rest)
+        return Ended(exit_code=0)
+
+    async def _act(self, running: FakeUnit, verb: str, rest: str) -> None:
+        if verb in ("out", "err"):
+            await self.say(running, "stdout" if verb == "out" else "stderr", rest)
+        elif verb == "env":
+            await self.say(running, "stdout", running.launch.environment.get(rest, ""))
+        elif verb == "sleep":
+            await asyncio.sleep(float(rest))
+        elif verb == "serve":
+            await asyncio.Event().wait()
+        elif verb == "write":
+            name, _, text = rest.partition("=")
+            running.files[f"{ARTIFACTS}/{name}"] = text
+        elif verb == "listen":
+            running.listens.add(int(rest))
+
+    async def say(self, running: FakeUnit, stream: Stream, text: str) -> None:
+        async with running.changed:
+            position = len(running.records) + 1
+            running.records.append(
+                Record(position, stream, f"{text}\n".encode(), clock.rfc3339(clock.now()))
+            )
+            running.changed.notify_all()
+
+    async def _end(self, running: FakeUnit, ended: Ended) -> None:
+        async with running.changed:
+            running.ended = ended
+            running.unit = replace(running.unit, state=UnitState.ENDED)
+            running.changed.notify_all()
+
+    def _of(self, unit: Unit) -> FakeUnit:
+        if self.away:
+            raise RuntimeAway("the fake runtime is away")
+        try:
+            return self.units[unit.id]
+        except KeyError:
+            raise UnitLost(unit.name) from None
+
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+        running = self._of(unit)
+        while fresh := await self._fresh(running, after):
+            after = fresh[-1].position
+            yield fresh
+
+    async def _fresh(self, running: FakeUnit, after: int) -> list[Record]:
+        async with running.changed:
+            await running.changed.wait_for(
+                lambda: len(running.records) > after or running.ended is not None
+            )
+            return running.records[after:]
+
+    async def wait(self, unit: Unit) -> Ended:
+        running = self._of(unit)
+        async with running.changed:
+            await running.changed.wait_for(lambda: running.ended is not None)
+        assert running.ended is not None
+        return running.ended
+
+    async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
+        del grace_s
+        running = self._of(unit)
+        running.stopped.set()
+        await self.wait(unit)
+
+    async def remove(self, unit: Unit) -> None:
+        if unit.id in self.units:
+            await self.stop(unit)
+            self.units.pop(unit.id, None)
+
+    async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
+        del timeout_s
+        self._of(unit)
+        return 0 if list(argv)[-1] == "true" else 1
+
+    async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
+        real = self.ports.get(port, port)
+        return ("127.0.0.1", real) if port in self._of(unit).listens else None
+
+    async def has_health_check(self, unit: Unit) -> bool:
+        del unit
+        return False
+
+    async def is_healthy(self, unit: Unit) -> bool:
+        return self._of(unit).ended is None
+
+    async def usage(self, unit: Unit) -> Usage | None:
+        del unit
+        return None
+
+    async def collect(self, unit: Unit, pattern: str) -> Collected:
+        files = self._of(unit).files
+        for search in searches(pattern, artifacts=ARTIFACTS, workspace=WORKSPACE):
+            found = [path for path in sorted(files) if search.matches(path)]
+            if found:
+                return Collected(
+                    files=tuple(
+                        CollectedFile(path=search.shown(path), body=files[path].encode())
+                        for path in found
+                    )
+                )
+        return Collected()
+
+    async def find(self, owner: Owner) -> Sequence[Unit]:
+        return [
+            each.unit
+            for each in self.units.values()
+            if each.unit.labels[naming.ORCHESTRATOR] == owner.orchestrator_id
+        ]
+
+    async def runs(self, owner: Owner) -> frozenset[str]:
+        return frozenset(unit.labels[naming.RUN_ID] for unit in await self.find(owner))
+
+    async def release(self, run_id: str, owner: Owner) -> Removed:
+        del owner
+        self.released.append(run_id)
+        units = [each.unit for each in self.units.values() if each.launch.run_id == run_id]
+        for unit in units:
+            await self.remove(unit)
+        return Removed(containers=len(units))

@@ -1,0 +1,45 @@
+"""The Debian packages behind the tests: installed as root, otherwise named."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+# program that must be there -> Debian package that brings it
+PROGRAMS = {
+    "redis-server": "redis-server",
+    "dockerd": "docker.io",
+    "iptables": "iptables",
+    "chromium": "chromium",
+    "initdb": "postgresql",
+}
+
+
+def program(name: str) -> str | None:
+    """The path of a server's program; PostgreSQL keeps its own outside PATH."""
+    candidates = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(candidates[-1]) if candidates else shutil.which(name)
+
+
+def missing() -> list[str]:
+    absent = {package for name, package in PROGRAMS.items() if program(name) is None}
+    if not Path("/bin/busybox").exists() and shutil.which("dpkg-deb") is None:
+        absent.add("dpkg")
+    return sorted(absent)
+
+
+def install_missing() -> list[str]:
+    """Install what is missing where that is possible; returns the packages still missing."""
+    if not missing():
+        return []
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        print(f"installing Debian packages: {' '.join(missing())}", flush=True)
+        for command in (
+            ["apt-get", "update", "-qq"],
+            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing()],
+        ):
+            subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL)
+    return missing()

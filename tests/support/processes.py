@@ -1,0 +1,114 @@
+"""Programs that tests start, kill and freeze; and waiting for what they do."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import psutil
+
+T = TypeVar("T")
+# In the environment of a process and of all that it starts: numbers of processes are used again.
+MARK: Final = "PARTITA_TEST_PROCESS"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def until(
+    condition: Callable[[], T | None], *, within_s: float, what: str = "", each_s: float = 0.1
+) -> T:
+    """The first truthy answer of `condition`; AssertionError with `what` after `within_s`."""
+    deadline = time.monotonic() + within_s
+    while True:
+        if answer := condition():
+            return answer
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
+        time.sleep(each_s)
+
+
+class Process:
+    """One program: start, kill -9, freeze, go on; its output goes to a file.
+
+    A killed process leaves its children to themselves, as a crash does; `end` takes them too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        user: str | None = None,
+    ) -> None:
+        self.name, self.command, self.environment, self.log = name, command, environment, log
+        self._user = user
+        self._process: subprocess.Popen[bytes] | None = None
+        self._mark = secrets.token_hex(16)
+
+    def start(self) -> None:
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.command, env={**self.environment, MARK: self._mark}, cwd=ROOT,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+                user=self._user, group=self._user, extra_groups=[] if self._user else None,
+            )  # fmt: skip
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """kill -9, or another signal that ends it; returns when it is gone."""
+        if self.running:
+            self.send(number)
+        if self._process is not None:
+            self._process.wait(30)
+
+    def crash(self, *, away_s: float) -> None:
+        """kill -9; it is back after `away_s`."""
+        self.kill()
+        time.sleep(away_s)
+        self.start()
+
+    def freeze(self) -> None:
+        self.send(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.send(signal.SIGCONT)
+
+    def end(self) -> None:
+        """Kill it, and whatever it or its predecessors left running."""
+        self.kill()
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):  # it ended meanwhile, or is another user's
+                if process.environ().get(MARK) == self._mark:
+                    process.kill()
+
+    def stop(self, within_s: float = 20) -> int:
+        """SIGTERM and wait; returns the exit code, kills what does not end."""
+        assert self._process is not None
+        if self.running:
+            self.send(signal.SIGTERM)
+        try:
+            return self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise
+
+    def text(self) -> str:
+        """All that it has printed so far."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def tail(self) -> str:
+        lines = [line for line in self.text().splitlines() if '"http.audit"' not in line]
+        return "\n".join(lines)[-4000:]

@@ -1,0 +1,82 @@
+"""`make test`: install what the tests need, start the servers, run every test, stop what started.
+
+python -m tests.support.run            all tests; those of the store also on PostgreSQL
+python -m tests.support.run --faults   the long fault runs
+python -m tests.support.run --bench    the benchmarks
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.support import packages, servers
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/architecture"]
+# a browser drops its requests when an interface comes or goes, as they do with every container
+BROWSER_ALONE = "browser and not docker"
+REAL_TESTS = ["tests/contracts", "tests/integration", "tests/faults"]
+
+
+def main() -> int:
+    options = _options()
+    if absent := packages.install_missing():
+        print(f"missing Debian packages, whose tests are skipped: {' '.join(absent)}", flush=True)
+        if os.environ.get("CI"):
+            print("CI is set: a missing part is a failure", file=sys.stderr)
+            return 1
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-test-")))
+        environment = {**os.environ, "PARTITA_TEST_FOLDER": str(folder)}
+        for server in (servers.redis, servers.postgres, servers.docker):
+            environment |= stack.enter_context(server(folder))
+        if host := environment.get("TEST_DOCKER_HOST"):
+            servers.build_images(host, ROOT / "examples" / "images")
+        return max(_run(command, environment) for command in _commands(options, environment))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="run the tests against real servers")
+    parser.add_argument("--faults", action="store_true", help="the long fault runs only")
+    parser.add_argument("--bench", action="store_true", help="the benchmarks only")
+    parser.add_argument("rest", nargs="*", help="further words for pytest, after --")
+    return parser.parse_args()
+
+
+def _commands(options: argparse.Namespace, environment: dict[str, str]) -> list[list[str]]:
+    pytest = [sys.executable, "-m", "pytest", "-q", "--timeout=300"]
+    if options.bench:
+        return [[sys.executable, "-m", "bench"]]
+    if options.faults:
+        return [[sys.executable, "-m", "tests.faults"]]
+    if options.rest:
+        return [[*pytest, *options.rest]]
+    commands = [
+        [*pytest, "-n", "2", *SERVICE_TESTS],
+        [*pytest, "-m", BROWSER_ALONE, *REAL_TESTS],
+        [*pytest, "-m", f"not ({BROWSER_ALONE})", *REAL_TESTS],
+    ]
+    if "TEST_POSTGRES_DSN" in environment:
+        commands.insert(1, [*pytest, "-n", "2", "-m", "store", *SERVICE_TESTS])
+    return commands
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    if "store" in command:
+        environment = {
+            **environment,
+            "TEST_DB_DRIVER": "postgres",
+            "POSTGRES_DSN": environment["TEST_POSTGRES_DSN"],
+        }
+        print("the store's tests again, on PostgreSQL", flush=True)
+    return subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""`manage.py up` as a newcomer has it: a folder of its own, a terminal, a few other commands."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from tests.support.processes import ROOT, Process, until
+from tests.support.servers import free_port
+
+HELLO = ROOT / "examples" / "oci-suites" / "hello"
+START_S = 60
+ENDS = ("Healthy", "Failed", "Canceled")
+
+
+class Up:
+    """One data folder and the `up` on it; `LOCAL_RUNTIME` and the like as keywords."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.scratch = folder / "tmp"
+        self.scratch.mkdir(parents=True)
+        self.port = free_port()
+        self.url = f"http://localhost:{self.port}"
+        inherited = ("PATH", "HOME", "LANG", "DOCKER_HOST")
+        self.environment = {key: os.environ[key] for key in inherited if key in os.environ} | {
+            "DATA_DIR": str(self.data),
+            "PORT": str(self.port),
+            "TMPDIR": str(self.scratch),
+            "PYTHONUNBUFFERED": "1",
+            **environment,
+        }
+        self.starts = 0
+        self._process: Process | None = None
+        self._token = ""
+
+    @property
+    def process(self) -> Process:
+        assert self._process is not None
+        return self._process
+
+    def start(self, **environment: str) -> Up:
+        """Returns once it serves; `said` is then what it printed since."""
+        self.starts += 1
+        command = [sys.executable, "manage.py", "up"]
+        log = self.folder / f"terminal-{self.starts}.txt"
+        self._process = Process("up", command, self.environment | environment, log)
+        self._process.start()
+        self.hears("Ctrl-C stops everything")
+        return self
+
+    def said(self) -> str:
+        return (self.folder / f"terminal-{self.starts}.txt").read_text(errors="replace")
+
+    def hears(self, words: str, *, within_s: float = START_S) -> str:
+        """What was printed, once `words` are in it."""
+
+        def heard() -> str | None:
+            said = self.said()
+            assert words in said or self.process.running, f"it ended: {said}"
+            return said if words in said else None
+
+        return until(heard, within_s=within_s, what=f"{words!r} in {self.said()}", each_s=0.05)
+
+    def manage(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """One more command on the same folder; it knows the address of `up` from there."""
+        known = {key: value for key, value in self.environment.items() if key != "PORT"}
+        return subprocess.run(
+            [sys.executable, "manage.py", *words], env=known | environment, cwd=ROOT,
+            capture_output=True, text=True, timeout=90, check=False,
+        )  # fmt: skip
+
+    def json(self, *words: str) -> Any:
+        answer = self.manage(*words, "-o", "json")
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)
+
+    def credentials(self) -> dict[str, str]:
+        """As printed."""
+        match = re.search(r"sign in as (\S+) with (\S+)", self.said())
+        assert match, self.said()
+        return {"email": match[1], "password": match[2]}
+
+    def client(self) -> httpx.Client:
+        """The API, for the printed account."""
+        if not self._token:
+            answer = httpx.post(f"{self.url}/api/v1/auth/sign-in", json=self.credentials())
+            assert answer.status_code == 200, answer.text
+            self._token = str(answer.json()["token"])
+        bearer = {"Authorization": f"Bearer {self._token}"}
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers=bearer, timeout=30)
+
+    def detail(self, run_id: str) -> dict[str, Any]:
+        with self.client() as client:
+            answer = client.get(f"/executions/{run_id}")
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def wait_for(self, run_id: str, *statuses: str, within_s: float = 90) -> dict[str, Any]:
+        """The run's detail once it has one of `statuses` (any terminal one by default)."""
+        wanted = statuses or ENDS
+
+        def there() -> dict[str, Any] | None:
+            detail = self.detail(run_id)
+            return detail if detail["status"] in wanted else None
+
+        return until(there, within_s=within_s, what=f"{run_id} is {wanted}: {self.said()}")
+
+    def events(self, run_id: str) -> list[str]:
+        return [event["id"] for event in self.detail(run_id)["events"]]
+
+    def lines(self, run_id: str, *, source: str = "") -> list[dict[str, Any]]:
+        """Stored log lines; of one step when named."""
+        with self.client() as client:
+            answer = client.get(f"/executions/{run_id}/logs/download", params={"format": "ndjson"})
+        records = [json.loads(line)["line"] for line in answer.text.splitlines()]
+        return [line for line in records if not source or line["source"] == source]
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send(number)
+
+    def exit_code(self, *, within_s: float = 30) -> int:
+        """Waits for the end; nothing more is sent to bring it about."""
+        until(lambda: not self.process.running, within_s=within_s, what="it ends")
+        return self.process.stop()
+
+    def ends(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send it; the exit code."""
+        self.send(number)
+        return self.exit_code()
+
+    def live_processes(self) -> dict[int, str]:
+        """Of this host, whose command or folder is below ours."""
+        found = {}
+        for process in psutil.process_iter():
+            try:
+                words = [*process.cmdline(), process.cwd()]
+            except psutil.Error:
+                continue
+            if any(str(self.folder) in word for word in words):
+                found[process.pid] = " ".join(words)
+        return found
+
+    def end(self) -> None:
+        """Whatever happened: nothing of ours is left on this host."""
+        if self._process is not None:
+            self._process.end()
+        for pid in self.live_processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def write_suite(folder: Path, name: str, star: str, files: dict[str, str]) -> None:
+    """A suite workspace below `folder`; `files`: path in it → text."""
+    home = folder / name
+    everything = {"suite.star": star, "metadata.yaml": f"title: {name.title()}\n", **files}
+    for path, text in everything.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(textwrap.dedent(text).lstrip())
+
+
+def copy_hello(folder: Path) -> None:
+    shutil.copytree(HELLO, folder / "hello")

@@ -1,0 +1,104 @@
+"""The pure rules of accounts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.accounts.domain import access_tokens
+from apps.accounts.domain.errors import Unauthenticated
+from apps.accounts.domain.opaque import hashed, new_opaque_token
+from apps.accounts.domain.people import (
+    another_slug,
+    is_email,
+    normalized_email,
+    password_faults,
+    workspace_name,
+    workspace_slug,
+)
+from apps.accounts.domain.streaming_paths import is_streaming_path
+
+SECRET = "a-secret-for-tests-only-0123456789abcdef"
+
+
+@given(st.text(max_size=300))
+def test_no_text_but_a_token_is_a_token(text):
+    """Invariant 33."""
+    with pytest.raises(Unauthenticated):
+        access_tokens.verified(text, [SECRET], leeway=timedelta(0))
+
+
+@given(st.lists(st.text(alphabet="abcXYZ019-_=", max_size=80), min_size=3, max_size=3))
+def test_three_parts_do_not_make_a_token(parts):
+    """Invariant 33."""
+    with pytest.raises(Unauthenticated):
+        access_tokens.verified(".".join(parts), [SECRET], leeway=timedelta(0))
+
+
+def test_a_key_id_tells_secrets_apart():
+    assert access_tokens.key_id(SECRET) != access_tokens.key_id(SECRET + "x")
+    assert len(access_tokens.key_id(SECRET)) == 8
+
+
+@given(st.text(max_size=60))
+def test_a_mail_is_one_at_sign_and_a_dot_after_it(text):
+    if is_email(text):
+        name, _, domain = text.partition("@")
+        assert name
+        assert "." in domain
+        assert "@" not in domain
+        assert not any(character.isspace() for character in text)
+
+
+@pytest.mark.parametrize("text", ["a@b.c", "ada.l+x@sub.example.org", "ü@ü.de"])
+def test_mails(text):
+    assert is_email(text)
+    assert normalized_email(f" {text.upper()}\n") == text.upper().lower()
+
+
+@pytest.mark.parametrize("password", ["Abcdefg1", "Ä" + "b" * 1022 + "1", "Pass word 1"])
+def test_good_passwords(password):
+    assert password_faults(password) == []
+
+
+@pytest.mark.parametrize(
+    ("password", "faults"), [("", 4), ("Abcdef1", 1), ("A" + "b" * 1023 + "1", 1), ("abcdefgh", 2)]
+)
+def test_each_broken_rule_is_named(password, faults):
+    assert len(password_faults(password)) == faults
+
+
+def test_names_of_workspaces():
+    assert workspace_name("Ada Lovelace") == "Ada's workspace"
+    assert workspace_slug("Ada Lovelace") == "ada-lovelace"
+    assert workspace_slug("!") == "workspace"
+    assert another_slug("ada").startswith("ada-")
+    assert len(another_slug("ada")) == len("ada-") + 6
+
+
+@pytest.mark.parametrize(
+    ("path", "streams"),
+    [
+        ("/api/v1/executions/run-1/events", True),
+        ("/api/v1/executions/run-1/logs", True),
+        ("/api/v1/engine/overview/stream", True),
+        ("/api/v1/sandboxes/events", True),
+        ("/api/v1/executions/run-1/logs/download", False),
+        ("/api/v1/executions//logs", False),
+        ("/api/v1/executions/run-1/logs\n", False),
+        ("/executions/run-1/logs", False),
+    ],
+)
+def test_exactly_four_routes_stream(path, streams):
+    assert is_streaming_path(path) is streams
+
+
+def test_opaque_tokens_are_long_and_their_hashes_are_not_they():
+    token = new_opaque_token()
+
+    assert len(token) == 43
+    assert hashed(token) == hashed(token)
+    assert token not in hashed(token)

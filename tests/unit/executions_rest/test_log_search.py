@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from apps.executions.domain.log_search import LineFilter, PatternInvalid, compiled
+
+LINE = {"source": "api", "kind": "output", "level": "info", "text": "GET /pets 200"}
+
+
+def found(query, line=LINE, *, regex=False, case=False, **facts):
+    pattern = compiled(query, regex=regex, case=case)
+    return LineFilter(pattern=pattern, **facts).matches(line)
+
+
+def test_a_query_is_literal_and_ignores_case_unless_told():
+    assert found("get /PETS")
+    assert not found("get /PETS", case=True)
+    assert not found("G.T")
+    assert found("G.T .*20[0-9]", regex=True)
+
+
+def test_facts_narrow_a_search():
+    assert found("pets", sources=frozenset({"api"}), kinds=frozenset({"output"}))
+    assert not found("pets", sources=frozenset({"db"}))
+    assert not found("pets", levels=frozenset({"warn", "error"}))
+
+
+@pytest.mark.parametrize("query", ["(", r"(a)\1", "(?=a)", "a{1000}{1000}", "[z-a]", "*", "(?P<"])
+def test_what_re2_refuses_is_a_named_fact(query):
+    with pytest.raises(PatternInvalid):
+        compiled(query, regex=True, case=True)
+
+
+@pytest.mark.parametrize("query", ["(a+)+$", "(a|aa)*$", "(.*)*x", "(a|a|a)*b", "(a*)*(a*)*c"])
+def test_a_hostile_pattern_takes_linear_time(query):
+    """Invariant 27: a back-tracking engine needs years for these."""
+    pattern = compiled(query, regex=True, case=True)
+    text = "a" * 16_384 + "!"
+
+    began = time.perf_counter()
+    for _ in range(20):
+        pattern.search(text)
+
+    assert time.perf_counter() - began < 2

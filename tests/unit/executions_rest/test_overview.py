@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from apps.executions.domain import overview
+from apps.executions.domain.overview import RunFact, StepFact
+
+NOW = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
+
+
+def run(name, *, workspace="a", age=timedelta(minutes=1), finished=None, **counts):
+    step = StepFact(id="db", name="db", kind="service", status="running", level=0, depends_on=())
+    return RunFact(
+        id=name,
+        workspace_id=workspace,
+        accepted_at=NOW - age,
+        finished_at=None if finished is None else NOW - finished,
+        counts=counts,
+        steps=() if finished is not None else (step,),
+    )
+
+
+def names(runs):
+    return [fact.id for fact in runs]
+
+
+def test_a_scope_holds_only_its_own_runs():
+    runs = [run("mine"), run("theirs", workspace="b")]
+
+    assert names(overview.shown(runs, workspaces={"a"}, now=NOW)) == ["mine"]
+    assert len(overview.shown(runs, workspaces=None, now=NOW)) == 2
+
+
+def test_active_runs_stay_and_finished_ones_roll_out():
+    old = timedelta(hours=25)
+    runs = [
+        run("active", age=old),
+        run("gone", age=old, finished=timedelta(hours=24, seconds=1)),
+        run("kept", age=old, finished=timedelta(hours=23)),
+    ]
+
+    assert names(overview.shown(runs, workspaces={"a"}, now=NOW)) == ["kept", "active"]
+
+
+def test_of_the_finished_only_the_last_200_are_shown_newest_first():
+    runs = [
+        run(f"run-{n:03d}", age=timedelta(minutes=n), finished=timedelta(minutes=n))
+        for n in range(300)
+    ]
+
+    shown = names(overview.shown(runs, workspaces={"a"}, now=NOW))
+
+    assert shown == [f"run-{n:03d}" for n in range(200)]
+
+
+def test_progress_is_what_is_neither_pending_nor_queued():
+    assert overview.progress({}) == 0
+    assert overview.progress({"pending": 1, "queued": 1, "running": 1, "healthy": 1}) == 0.5
+    assert overview.progress({"skipped": 3}) == 1
+
+
+def test_the_document_counts_runs_and_steps_and_canceling_as_booting():
+    items = [
+        overview.item(run("x", pending=1, running=2), {"status": "Canceling"}, "t"),
+        overview.item(run("y", pending=2), {"status": "Booting"}, "t"),
+        overview.item(run("z", finished=timedelta(0), failed=1), {"status": "Failed"}, "t"),
+    ]
+
+    document = overview.document(items, updated_at="t")
+
+    assert document["summary"] == {
+        "totalExecutions": 3,
+        "queuedExecutions": 0,
+        "bootingExecutions": 2,
+        "healthyExecutions": 0,
+        "failedExecutions": 1,
+        "canceledExecutions": 0,
+        "totalSteps": 6,
+        "pendingSteps": 3,
+        "queuedSteps": 0,
+        "runningSteps": 2,
+        "healthySteps": 0,
+        "failedSteps": 1,
+        "skippedSteps": 0,
+        "canceledSteps": 0,
+    }
+    assert document["executions"][0]["steps"][0]["dependsOn"] == []
+    assert "steps" not in document["executions"][2]

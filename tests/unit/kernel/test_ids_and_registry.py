@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kernel import ids
+from kernel.registry import Registry, UnknownPlugin
+
+
+def test_new_ids_have_the_form_of_the_contract() -> None:
+    assert re.fullmatch(r"run-[0-9a-f]{12}", ids.new_execution_id())
+    assert re.fullmatch(r"job_[A-Za-z0-9_-]{22}", ids.new_job_id())
+    assert ids.new_uuid().version == 4
+
+
+@pytest.mark.parametrize("text", ["a", "0", "A.b_c-d", "x" * 128])
+def test_identifiers(text: str) -> None:
+    assert ids.is_identifier(text)
+
+
+@pytest.mark.parametrize("text", ["", ".a", "-a", "a/b", "a b", "a\n", "é", "x" * 129])
+def test_no_identifiers(text: str) -> None:
+    assert not ids.is_identifier(text)
+
+
+def test_slugs_names_and_shortened_names() -> None:
+    assert ids.slug("pay/API v2!") == "pay-api-v2"
+    assert ids.humanized("payment-api") == "Payment Api"
+    assert ids.shortened("x" * 63) == "x" * 63
+    assert len(ids.shortened("x" * 64)) == 63
+    assert ids.shortened("x" * 64) != ids.shortened("x" * 65)
+
+
+def test_a_registry_knows_its_names_and_refuses_a_second_one() -> None:
+    runtimes: Registry[str] = Registry("runtime")
+    runtimes.register("docker")("D")
+    runtimes.register("bare")("B")
+
+    assert (list(runtimes), runtimes["docker"], "nomad" in runtimes) == (
+        ["bare", "docker"],
+        "D",
+        False,
+    )
+    with pytest.raises(UnknownPlugin, match="unknown runtime 'nomad'; known: bare, docker"):
+        runtimes["nomad"]
+    with pytest.raises(ValueError, match="registered twice"):
+        runtimes.register("docker")("other")

@@ -1,0 +1,62 @@
+"""Secrets leave no text (invariant 19)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.redaction import Redactor
+
+SECRET = 'p@ss "word"/+ä'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        SECRET,
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
+        quote(SECRET, safe=""),
+        json.dumps(SECRET)[1:-1],
+        json.dumps(SECRET, ensure_ascii=False)[1:-1],
+    ],
+)
+def test_every_form_is_masked(form: str) -> None:
+    assert Redactor([SECRET]).mask(f"<{form}>") == "<***>"
+
+
+def test_lines_of_a_long_value_are_masked_alone() -> None:
+    key = "-----BEGIN KEY-----\nMIIEvQIBADAN\n}\n-----END KEY-----"
+
+    assert Redactor([key]).mask("MIIEvQIBADAN }") == "*** }"
+
+
+def test_without_secrets_nothing_changes() -> None:
+    redactor = Redactor(["", "  "])
+
+    assert not redactor
+    assert redactor.split("text") == ("text", "")
+
+
+def test_what_may_begin_a_secret_waits_for_the_next_piece() -> None:
+    redactor = Redactor(["hunter2"])
+
+    assert redactor.split("my hunt") == ("my ", "hunt")
+    assert redactor.mask("hunt" + "er2!") == "***!"
+
+
+@given(st.lists(st.sampled_from(["hunter2", "hun", "ter2", "x", "h"]), max_size=8), st.data())
+def test_no_cut_of_a_text_lets_a_secret_through(words: list[str], data: st.DataObject) -> None:
+    redactor, text = Redactor(["hunter2"]), "".join(words)
+    cut = data.draw(st.integers(0, len(text)))
+
+    head, rest = redactor.split(text[:cut])
+    tail = redactor.mask(rest + text[cut:])
+
+    assert "hunter2" not in head + tail
+    assert head + tail == redactor.mask(text)
