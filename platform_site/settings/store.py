@@ -43,13 +43,16 @@ def _postgres(_data_dir: Path) -> dict[str, Any]:
     options.setdefault("options", _POSTGRES_TIMEOUTS)
     settings = {name: str(known.get(key, "")) for key, name in _DSN_KEYS.items()}
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "platform_site.postgresql",
         **settings,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": options | {"pool": {"min_size": 1, "max_size": 20, "timeout": 10}},
+        "OPTIONS": options | {"pool": dict(_POSTGRES_POOL)},
     }
 
 
+# reconnect_timeout: the pauses between attempts double until it is over; then whoever asks next
+# starts anew. With the default, 5 min, a server away for 2 min was found again 1 min after it.
+_POSTGRES_POOL = {"min_size": 1, "max_size": 20, "timeout": 10, "reconnect_timeout": 2}
 _DSN_KEYS = {
     "dbname": "NAME",
     "user": "USER",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -71,6 +72,25 @@ def test_a_connection_that_ends_inside_a_use_case_is_replaced_and_the_case_repea
 
     assert interrupted() == {open_logs: 1}
     assert len(tries) == 2
+
+
+def test_the_first_dead_connection_of_the_pool_tells_of_all(open_logs):
+    """Invariant 34: a restart of the server must not cost a pause for each idle connection."""
+    pool = getattr(connection, "pool", None)
+    if pool is None:
+        pytest.skip("only PostgreSQL has a pool")
+    fill(pool, connections=8)
+    lost = pool.get_stats().get("connections_lost", 0)
+    end_other_sessions()
+
+    assert streams.append([streams.Batch(open_logs, "db", [b"{}"])]) == {open_logs: 1}
+    assert pool.get_stats()["connections_lost"] == lost + 1
+
+
+def fill(pool: Any, *, connections: int) -> None:
+    taken = [pool.getconn() for _ in range(connections)]
+    for each in taken:
+        pool.putconn(each)
 
 
 def end_other_sessions() -> None:
