@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, s
 from apps.accounts.models import User
 from tests.support.packages import program
 from tests.support.processes import ROOT, until
+from tests.support.quiet_network import quiet_network
 from tests.support.servers import free_port
 
 ARGUMENTS = [
@@ -75,9 +77,14 @@ class Server:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        binary = program("chromium")
-        browser = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
+    binary = program("chromium")
+    assert binary is not None, "whoever asks has looked whether Chromium is installed"
+    with (
+        tempfile.TemporaryDirectory(prefix="partita-browser-") as folder,
+        quiet_network(Path(folder), binary) as (command, more),
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=command, args=[*ARGUMENTS, *more])
         yield browser
         browser.close()
 
