@@ -52,6 +52,7 @@ from apps.system.http.strict import (
 )
 from apps.system.pipeline.stage import Stage, when_closed
 from apps.system.selectors import installation_id
+from apps.system.services.quick_redis import QuickRedis, RedisAway, redis_key, shared_redis
 
 __all__ = [
     "MAX_BODY_BYTES",
@@ -66,6 +67,8 @@ __all__ = [
     "PreconditionFailed",
     "Probe",
     "ProbeResult",
+    "QuickRedis",
+    "RedisAway",
     "RequestContext",
     "Stage",
     "StrictAPIView",
@@ -97,11 +100,13 @@ __all__ = [
     "probes",
     "problem_for",
     "problem_response",
+    "redis_key",
     "refuse_unknown_parameters",
     "report_error",
     "request_context",
     "requested_page",
     "require_match",
+    "shared_redis",
     "store_unusable",
     "strong_etag",
     "when_closed",

@@ -29,6 +29,10 @@ def redis_url() -> str:
     return str(settings.REDIS_URL)
 
 
+def redis_prefix() -> str:
+    return str(settings.REDIS_PREFIX)
+
+
 def public_url() -> str:
     return str(settings.PUBLIC_API_URL)
 

@@ -48,6 +48,13 @@ def redis(folder: Path) -> Iterator[dict[str, str]]:
         yield {"TEST_REDIS_ADDR": f"127.0.0.1:{port}"}
 
 
+@contextmanager
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
 def postgres_owner() -> str | None:
     """PostgreSQL refuses root: then its server belongs to the user postgres."""
     return "postgres" if os.geteuid() == 0 else None

@@ -1,8 +1,8 @@
-"""Limits counted in the store: at most so many attempts of one key in a sliding window.
+"""Limits: at most so many attempts of one key in a sliding window.
 
-Each attempt is a row, written before the rows of the window are counted: of any number at once,
-on any number of replicas, never more than the limit get through. Call these outside a unit of
-work, in which others' rows cannot be seen.
+Requests a minute are counted in Redis when there is one, at once in the store while it does not
+answer: a minute in which it goes or comes back may let through twice the limit, never more.
+Failed passwords are always counted in the store. Call these outside a unit of work.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
-from math import ceil
 from typing import Final
 
 from django.http import HttpRequest
 
+from apps.accounts.domain.attempts import AttemptCounter
 from apps.accounts.domain.errors import TooManyAttempts
-from apps.accounts.models import LimitHit
-from apps.system.api import client_ip
-from kernel.clock import now
+from apps.accounts.services.attempts_in_redis import RedisAttempts
+from apps.accounts.services.attempts_in_store import StoreAttempts
+from apps.system.api import RedisAway, client_ip, shared_redis
 
 _MINUTE: Final = timedelta(minutes=1)
+_store: Final = StoreAttempts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +48,27 @@ def rate_limited(bucket: str, key: str, limit: int) -> None:
 
     Raises TooManyAttempts (429 rate_limited); a refused attempt does not count.
     """
-    wait_s = count_attempt(bucket, key, limit=limit, window=_MINUTE)
+    wait_s = _count_request(_key_hash(bucket, key), limit)
     if wait_s:
         raise TooManyAttempts("too many requests; try again later", retry_after_s=wait_s)
 
 
 def count_attempt(bucket: str, key: str, *, limit: int, window: timedelta) -> int:
-    """0 when the attempt is within the limit, else the seconds until one would be."""
-    moment = now()
-    hit = LimitHit.objects.create(key_hash=_key_hash(bucket, key), expires_at=moment + window)
-    others = LimitHit.objects.filter(key_hash=hit.key_hash, expires_at__gt=moment)
-    newest_first = others.exclude(pk=hit.pk).order_by("-expires_at")
-    ends = list(newest_first.values_list("expires_at", flat=True)[:limit])
-    if len(ends) < limit:
-        return 0
-    hit.delete()
-    return max(1, ceil((ends[-1] - moment).total_seconds()))
+    """Count in the store: 0 when within the limit, else the seconds until one would be."""
+    return _store.count(_key_hash(bucket, key), limit=limit, window=window)
 
 
 def clear_attempts(bucket: str, key: str) -> None:
-    LimitHit.objects.filter(key_hash=_key_hash(bucket, key)).delete()
+    """Forget what the store counted."""
+    _store.forget(_key_hash(bucket, key))
+
+
+def _count_request(key_hash: str, limit: int) -> int:
+    counter: AttemptCounter = RedisAttempts(redis) if (redis := shared_redis()) else _store
+    try:
+        return counter.count(key_hash, limit=limit, window=_MINUTE)
+    except RedisAway:
+        return _store.count(key_hash, limit=limit, window=_MINUTE)
 
 
 def _key_hash(bucket: str, key: str) -> str:

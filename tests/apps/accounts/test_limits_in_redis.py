@@ -1,0 +1,99 @@
+"""Rate limits with a Redis, and with one that is away (the contract, section 1.2)."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+import pytest
+from redis import Redis
+
+from apps.accounts.api import TooManyAttempts, rate_limited
+from apps.accounts.models import LimitHit
+from tests.apps.accounts.conftest import PASSWORD, problem
+from tests.support import servers
+
+WRONG = {"email": "ada@example.org", "password": "Wrong-Horse-1"}
+
+
+@pytest.fixture
+def redis_addr(tmp_path, settings):
+    with servers.redis(tmp_path) as env:
+        if not env:
+            pytest.skip("redis-server is not installed")
+        settings.REDIS_URL = f"redis://{env['TEST_REDIS_ADDR']}/0"
+        yield env["TEST_REDIS_ADDR"]
+
+
+def passed(limit: int, *, tries: int, key: str = "k") -> int:
+    """How many of `tries` get through."""
+    through = 0
+    for _ in range(tries):
+        try:
+            rate_limited("b", key, limit)
+            through += 1
+        except TooManyAttempts:
+            continue
+    return through
+
+
+@pytest.mark.redis
+def test_requests_count_in_redis_and_not_in_the_store(redis_addr):
+    assert passed(3, tries=5) == 3
+
+    assert LimitHit.objects.count() == 0
+
+
+@pytest.mark.redis
+def test_redis_holds_neither_mails_nor_addresses_and_forgets_within_a_minute(redis_addr, api):
+    """Invariants 19 and 38."""
+    answers = [api.auth("sign-in", WRONG) for _ in range(11)]
+    assert problem(answers[-1]) == (429, "rate_limited")
+    assert 1 <= int(answers[-1]["Retry-After"]) <= 60
+
+    client = Redis.from_url(f"redis://{redis_addr}/0")
+    (name,) = client.keys("*")
+    kept = f"{name!r} {client.zrange(name, 0, -1)}"
+    assert "partita:attempts:" in kept
+    assert "203.0.113" not in kept
+    assert 0 < client.pttl(name) <= 60_000
+    client.close()
+
+
+@pytest.mark.redis
+def test_failed_passwords_still_count_in_the_store(redis_addr, api):
+    api.auth("sign-in", WRONG)
+
+    assert LimitHit.objects.count() == 1
+
+
+@pytest.mark.redis
+def test_a_redis_that_dies_in_the_middle_hands_over_to_the_store(tmp_path, settings):
+    """Invariants 34 and 37."""
+    with ExitStack() as stack:
+        env = stack.enter_context(servers.redis(tmp_path))
+        if not env:
+            pytest.skip("redis-server is not installed")
+        settings.REDIS_URL = f"redis://{env['TEST_REDIS_ADDR']}/0"
+        assert passed(3, tries=2) == 2
+
+    assert passed(3, tries=5) == 3
+
+
+def test_a_redis_that_is_away_from_the_start_costs_nothing(settings, api):
+    """Invariants 34 and 37."""
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+
+    assert passed(3, tries=5) == 3
+    ada = {"fullName": "A", "email": "ada@example.org", "password": PASSWORD}
+    assert api.auth("sign-up", ada).status_code == 201
+
+
+def test_a_redis_that_hangs_delays_one_request_by_a_moment(settings):
+    """Invariants 34 and 37."""
+    with servers.silent() as addr:
+        settings.REDIS_URL = f"redis://{addr}/0"
+        began = time.monotonic()
+
+        assert passed(3, tries=50) == 3
+        assert time.monotonic() - began < 1.5
