@@ -92,6 +92,11 @@ def lease_s() -> float:
     return float(settings.LEASE_S)
 
 
+def lease_grace_s() -> float:
+    """How long after its end a lease may still be renewed."""
+    return float(settings.LEASE_GRACE_S)
+
+
 def runner_capacity() -> int:
     """Steps at once in one runner: every run that may be active gets all the steps it may have."""
     return int(settings.RUNNER_MAX_PARALLEL_STEPS * settings.EXECUTION_MAX_ACTIVE)

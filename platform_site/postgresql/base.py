@@ -15,6 +15,10 @@ from psycopg_pool import ConnectionPool
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    # of Django's class, one pool an alias for the whole process; its type stubs leave both out
+    _connection_pools: dict[str, ConnectionPool]
+    _configure_connection: Any
+
     @property
     def pool(self) -> ConnectionPool | None:
         options = self.settings_dict["OPTIONS"].get("pool")

@@ -16,8 +16,8 @@ from tests.faults.rounds import crash_during_shop, moments
 from tests.support.cluster import Cluster
 
 COUNT = int(os.environ.get("PARTITA_FAULT_MOMENTS", "2"))
-# Longer than any of them needs to come back, on a slow machine too: nobody loses a lease here.
-LEASES = {"LEASE": "12s", "LEASE_GRACE": "12s"}
+# The grace is longer than any of them needs to come back, on a slow machine too: no lease is lost.
+LEASES = {"LEASE": "3s", "LEASE_GRACE": "20s"}
 PARTS = ("web", "celery", "runner", "worker")
 pytestmark = [pytest.mark.docker, pytest.mark.postgres, pytest.mark.redis]
 

@@ -56,6 +56,7 @@ class Store:
         self.released: set[str] = set()
         self.beats: list[Beat] = []
         self.away = False
+        self.lease_grace_s: float | None = None
         self.incarnation = 0
         self.changed = asyncio.Condition()
         self.files = {"tasks/hello.sh": "echo hello\n"}
@@ -89,6 +90,7 @@ class FakeControlPlane:
 
     def __init__(self, store: Store) -> None:
         self.kept = store
+        self.lease_grace_s: float | None = None
         self.incarnation = 0
         self.wake: Callable[[], None] = lambda: None
 
@@ -125,7 +127,8 @@ class FakeControlPlane:
                 )
         kept = {each.job.job_id for each in keep}
         drop = tuple(job.job_id for job in active if job.job_id not in kept)
-        return Registered(keep=tuple(keep), drop=drop, heartbeat_s=0.5)
+        grace_s = self.kept.lease_grace_s
+        return Registered(keep=tuple(keep), drop=drop, heartbeat_s=0.5, lease_grace_s=grace_s)
 
     async def heartbeat(self, beat: Beat) -> Sequence[str]:
         self.kept.beats.append(beat)

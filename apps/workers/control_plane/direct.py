@@ -14,6 +14,7 @@ from django.db import DatabaseError
 from apps.agents import api as agents
 from apps.executions import api as executions
 from apps.streams.api import DatastoreUnavailable, listen, release_stale_connection
+from apps.workers import conf
 from apps.workers.control_plane.gathering import Gathering
 from apps.workers.domain.control_plane import (
     Beat,
@@ -56,7 +57,11 @@ class DirectControlPlane:
         named = [executions.ActiveJob(job_id=job.job_id, attempt=job.attempt) for job in active]
         await self._in_thread(lambda: agents.register(registration))
         adopted = await self._in_thread(lambda: executions.adopt(self._supervisor, named))
-        return Registered(keep=tuple(map(_kept, adopted.keep)), drop=adopted.drop)
+        return Registered(
+            keep=tuple(map(_kept, adopted.keep)),
+            drop=adopted.drop,
+            lease_grace_s=conf.lease_grace_s(),
+        )
 
     async def heartbeat(self, beat: Beat) -> Sequence[str]:
         return await self._in_thread(lambda: self._heartbeat(beat))

@@ -153,8 +153,13 @@ class HttpControlPlane:
             self._held.release_all_but({kept.job for kept in keep})
             drop |= {job.job_id for job in active if job not in named}
             self._is_first = False
-        heartbeat_s = answer["heartbeatIntervalMs"] / 1000
-        return Registered(keep=keep, drop=tuple(sorted(drop)), heartbeat_s=heartbeat_s)
+        grace_ms = answer.get("leaseGraceMs")
+        return Registered(
+            keep=keep,
+            drop=tuple(sorted(drop)),
+            heartbeat_s=answer["heartbeatIntervalMs"] / 1000,
+            lease_grace_s=None if grace_ms is None else grace_ms / 1000,
+        )
 
     def _kept(self, kept: Mapping[str, Any]) -> Kept:
         job = Job(job_id=kept["jobId"], attempt=kept["attempt"])

@@ -66,6 +66,7 @@ class Registered:
     keep: tuple[Kept, ...] = ()
     drop: tuple[str, ...] = ()  # job ids
     heartbeat_s: float = 10.0
+    lease_grace_s: float | None = None  # how long a lease that ended may still be renewed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

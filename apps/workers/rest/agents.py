@@ -75,6 +75,7 @@ class RegisterView(StrictAPIView):
             "installationId": installation_id(),
             "heartbeatIntervalMs": HEARTBEAT_MS,
             "leaseMs": round(conf.lease_s() * 1000),
+            "leaseGraceMs": round(conf.lease_grace_s() * 1000),
             **_adopted(adopted),
         }
         return Response(answer, status=201, headers=UNCACHED)

@@ -49,6 +49,9 @@ class Registered(AgentRegistration):
     installationId = serializers.CharField(help_text="what the label partita.installation says")
     heartbeatIntervalMs = serializers.IntegerField()
     leaseMs = serializers.IntegerField()
+    leaseGraceMs = serializers.IntegerField(
+        help_text="how long a lease that ended may still be renewed before it is lost"
+    )
     keepJobs = KeptJob(many=True)
     dropJobs = _texts()
 

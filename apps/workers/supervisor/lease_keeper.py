@@ -12,7 +12,7 @@ from apps.workers.domain.control_plane import ControlPlane, ControlPlaneError, J
 
 log = logging.getLogger("partita.workers")
 _RENEWALS: Final = 3  # tries within one lease
-_KILL_AFTER: Final = 5 / 3  # leases: 50 s of 30
+_KILL_WITHIN_GRACE: Final = 2 / 3  # a lease of 30 s and as much grace: 50 s without renewal
 
 
 def now_s() -> float:
@@ -40,6 +40,7 @@ class LeaseKeeper(threading.Thread):
         self._on_orders = on_orders
         self._on_expired = on_expired
         self._lease_s = lease_s
+        self.grace_s: float | None = None  # what the control plane said; else as long as a lease
         self._renewed_at: dict[Job, float] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -76,7 +77,8 @@ class LeaseKeeper(threading.Thread):
 
     def expire(self) -> None:
         """Before renewing: after a freeze the first thing to know is that it was too long."""
-        limit = now_s() - self._lease_s * _KILL_AFTER
+        grace_s = self._lease_s if self.grace_s is None else self.grace_s
+        limit = now_s() - self._lease_s - grace_s * _KILL_WITHIN_GRACE
         for job in self._held():
             if self._renewed_at.get(job, limit) < limit:
                 self.release(job)

@@ -17,9 +17,11 @@ from apps.workers.domain import naming
 from apps.workers.domain.control_plane import (
     ControlPlane,
     ControlPlaneAway,
+    ControlPlaneError,
     Job,
     Kept,
     Orders,
+    Outcome,
     Registered,
 )
 from apps.workers.domain.launching import LaunchRules
@@ -70,6 +72,7 @@ class Supervisor:
         )
         self._runs: dict[Job, StepRun] = {}
         self._tasks: dict[Job, asyncio.Task[None]] = {}
+        self._declining: set[asyncio.Task[None]] = set()
         self._room = asyncio.Condition()
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -96,7 +99,7 @@ class Supervisor:
             for task in done:
                 task.result()  # what ended by an error would else be missed by nobody
         finally:
-            await self._leave([*tasks, *self._tasks.values()])
+            await self._leave([*tasks, *self._tasks.values(), *self._declining])
 
     def stop(self) -> None:
         """Ends `run()`; from the loop's own thread."""
@@ -135,6 +138,7 @@ class Supervisor:
         available = await self._runtime.ping()
         answer = await self._control_plane.register(active, runtime_available=available)
         self._heartbeat.interval_s = answer.heartbeat_s
+        self._leases.grace_s = answer.lease_grace_s
         self._adopt(answer, found)
         await self._drop(answer, found)
 
@@ -149,8 +153,7 @@ class Supervisor:
     def _adopt(self, answer: Registered, found: Mapping[Job, Unit]) -> None:
         for kept in answer.keep:
             if kept.job not in self._runs:
-                spec = parse_step_spec(kept.spec)
-                self._start(spec, kept=kept, found=found.get(kept.job))
+                self._take(kept.spec, kept=kept, found=found.get(kept.job))
 
     async def _drop(self, answer: Registered, found: Mapping[Job, Unit]) -> None:
         for job, unit in found.items():
@@ -201,11 +204,32 @@ class Supervisor:
             for body in claimed:
                 self._take(body)
 
-    def _take(self, body: Mapping[str, Any]) -> None:
+    def _take(
+        self, body: Mapping[str, Any], *, kept: Kept | None = None, found: Unit | None = None
+    ) -> None:
         try:
-            self._start(parse_step_spec(body))
-        except InvalidInput:
-            log.exception("a claimed step cannot be read; its lease will run out")
+            spec = parse_step_spec(body)
+        except InvalidInput as error:
+            log.warning("%s cannot be run: %s", body.get("jobId"), error)
+            task = asyncio.create_task(self._decline(body, str(error), kept=kept, found=found))
+            self._declining.add(task)
+            task.add_done_callback(self._declining.discard)
+        else:
+            self._start(spec, kept=kept, found=found)
+
+    async def _decline(
+        self, body: Mapping[str, Any], why: str, *, kept: Kept | None, found: Unit | None
+    ) -> None:
+        """What cannot be read fails at once, instead of when its lease runs out."""
+        job = Job(job_id=str(body.get("jobId")), attempt=body.get("attempt", 0))
+        outcome = Outcome(status="failed", reason="internal_error", error=why)
+        lines = kept.next_seq if kept else 0
+        if found:
+            await self._remove(found)
+        try:
+            await persistently(lambda: self._control_plane.complete(job, outcome, final_seq=lines))
+        except ControlPlaneError as error:
+            log.warning("%s is not ended: %s", job.job_id, error)
 
     def _in_loop(self, call: Any) -> Any:
         def from_thread(*arguments: Any) -> None:

@@ -265,7 +265,7 @@ async def test_a_lost_lease_drops_the_job(stage: Stage) -> None:
         await stage.until_removed()
 
 
-# Invariant 6: after 5/3 of a lease without renewal another supervisor may have the job.
+# Invariant 6: after a lease and 2/3 of its grace another supervisor may soon have the job.
 async def test_what_was_not_renewed_for_too_long_is_killed(stage: Stage) -> None:
     async with stage.supervisor(lease_s=0.3):
         job = await stage.add("serve", leaseMs=300)
@@ -277,6 +277,30 @@ async def test_what_was_not_renewed_for_too_long_is_killed(stage: Stage) -> None
 
         stage.store.away = False
         assert (await stage.store.outcome(job)).status == "canceled"
+
+
+async def test_a_step_that_cannot_be_read_fails_at_once(stage: Stage) -> None:
+    """Invariant 5: it does not wait for its lease to run out."""
+    async with stage.supervisor():
+        job = await stage.add("out:x", node={"ports": ["not a port"]})
+
+        outcome = await stage.store.outcome(job)
+
+    assert (outcome.status, outcome.reason) == ("failed", "internal_error")
+    assert "not a port" in outcome.error
+
+
+async def test_the_grace_that_the_control_plane_names_is_waited_for(stage: Stage) -> None:
+    stage.store.lease_grace_s = 60
+    async with stage.supervisor(lease_s=0.3):
+        job = await stage.add("sleep:0.9", leaseMs=300)
+        await stage.store.state(job, "running")
+
+        stage.store.away = True
+        await asyncio.sleep(0.8)  # longer than a lease and 2/3 of another
+        stage.store.away = False
+
+        assert (await stage.store.outcome(job)).status == "succeeded"
 
 
 async def test_leases_are_renewed_while_the_loop_is_busy(stage: Stage) -> None:

@@ -43,6 +43,7 @@ def test_a_worker_registers_and_gets_a_token_of_its_own():
     assert wire.pop("registeredAt") <= wire.pop("lastHeartbeatAt")
     assert wire == {
         "agentId": "edge-1",
+        "leaseGraceMs": 30_000,
         "name": "Edge one",
         "hostUrl": "https://edge-1.example:8091",
         "status": "online",
