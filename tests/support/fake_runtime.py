@@ -1,7 +1,7 @@
 """A runtime in memory: passes the contract tests of the port, runs thousands of steps a second.
 
 What a step does is said by its command: a list of small words, one after another:
-`out:<text>` `err:<text>` `sleep:<seconds>` `exit:<code>` `serve` (until stopped) `oom`
+`out:<text>` `err:<text>` `sleep:<seconds>` `exit:<code>` `serve`, `busy` (until stopped) `oom`
 `write:<path in artifacts>=<text>` `env:<name>` (prints its value) `listen:<port>`.
 """
 
@@ -67,6 +67,9 @@ class FakeRuntime:
         self.away = False
         self.released: list[str] = []
         self.ports: dict[int, int] = {}  # a unit's port → a real one of this host
+        self.usages = [Usage(cpu_percent=12.5, memory_bytes=34 * 2**20)]  # told in turn; last stays
+        self.looked: list[str] = []  # units that were asked for their usage
+        self.usage_hangs = False
 
     async def ping(self) -> bool:
         return not self.away
@@ -148,7 +151,7 @@ class FakeRuntime:
             await self.say(running, "stdout", running.launch.environment.get(rest, ""))
         elif verb == "sleep":
             await asyncio.sleep(float(rest))
-        elif verb == "serve":
+        elif verb in ("serve", "busy"):
             await asyncio.Event().wait()
         elif verb == "write":
             name, _, text = rest.partition("=")
@@ -226,8 +229,12 @@ class FakeRuntime:
         return self._of(unit).ended is None
 
     async def usage(self, unit: Unit) -> Usage | None:
-        del unit
-        return None
+        self.looked.append(unit.name)
+        if self.usage_hangs:
+            await asyncio.Event().wait()
+        if self._of(unit).ended:
+            return None
+        return self.usages.pop(0) if len(self.usages) > 1 else self.usages[0]
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
         files = self._of(unit).files

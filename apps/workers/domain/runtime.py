@@ -139,8 +139,11 @@ class Removed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    cpu_percent: float
+    """`cpu_percent`: 100 is one core. None: the runtime cannot tell."""
+
+    cpu_percent: float | None
     memory_bytes: int
+    memory_peak_bytes: int | None = None
 
 
 class Runtime(Protocol):
@@ -196,7 +199,9 @@ class Runtime(Protocol):
         """What the image's own health check says now."""
         ...
 
-    async def usage(self, unit: Unit) -> Usage | None: ...
+    async def usage(self, unit: Unit) -> Usage | None:
+        """Now; CPU since the call before, at first since the start. None once it has ended."""
+        ...
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
         """Files of the ended unit that match an export path (contract 7.4). Raises PathRefused."""

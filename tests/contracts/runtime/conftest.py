@@ -68,6 +68,7 @@ _SHELL = {
     "sleep": "sleep {}",
     "exit": "exit {}",
     "serve": "while :; do sleep 0.1; done",
+    "busy": "while :; do :; done",
     "env": 'echo "${}"',
 }
 

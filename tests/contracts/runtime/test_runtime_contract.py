@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -168,6 +169,44 @@ async def test_the_environment_reaches_the_step(driver: Driver) -> None:
     unit = await driver.start("env:PARTITA_STEP_ID", "env:GREETING", env={"GREETING": "hi"})
 
     assert await driver.texts(unit) == ["step\n", "hi\n"]
+
+
+async def test_a_busy_unit_uses_cpu_and_memory_until_its_end(driver: Driver) -> None:
+    unit = await driver.start("busy")
+    await asyncio.sleep(0.5)
+
+    first = await driver.runtime.usage(unit)
+    second = await driver.runtime.usage(unit)  # at once: its CPU may not be known, or be the same
+    await driver.runtime.stop(unit, grace_s=0)
+
+    assert first is not None
+    assert first.cpu_percent is not None
+    assert 0 < first.cpu_percent < 1000
+    assert 0 < first.memory_bytes < 2**30
+    assert second is not None
+    assert await driver.runtime.usage(unit) is None
+
+
+async def test_cpu_is_that_since_the_look_before(driver: Driver) -> None:
+    unit = await driver.start("serve")
+    await asyncio.sleep(0.5)
+    await driver.runtime.usage(unit)
+    await asyncio.sleep(1)
+
+    again = await driver.runtime.usage(unit)
+
+    assert again is not None
+    assert again.cpu_percent is not None
+    assert again.cpu_percent < 50
+
+
+async def test_what_is_gone_uses_nothing(driver: Driver) -> None:
+    unit = await driver.start("serve")
+
+    await driver.runtime.remove(unit)
+
+    with contextlib.suppress(UnitLost):
+        assert await driver.runtime.usage(unit) is None
 
 
 async def test_release_leaves_nothing_of_the_run(driver: Driver) -> None:

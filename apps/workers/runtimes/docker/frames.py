@@ -1,4 +1,4 @@
-"""The Logs API read frame by frame over the engine's socket.
+"""Requests over the engine's socket without its SDK, foremost the Logs API frame by frame.
 
 The SDK's iterator drops which stream a record came from, and needs a thread a container.
 """
@@ -15,6 +15,8 @@ from apps.workers.runtimes.framing import FrameReader
 
 _READ_SIZE: Final = 256 * 1024
 _CONNECT_S: Final = 10.0
+_ANSWER_S: Final = 5.0
+_ANSWER_LIMIT: Final = 2**20
 
 
 class Broken(Exception):
@@ -60,6 +62,30 @@ async def wait_for_end(address: str, unit_id: str) -> None:
         pass
 
 
+async def whole_answer(address: str, path: str) -> bytes:
+    """The body of a small answer. Raises OSError, TimeoutError, Broken, Refused.
+
+    HTTP/1.0: the answer ends with its connection, and is never chunked.
+    """
+    async with asyncio.timeout(_ANSWER_S):
+        reader, writer = await _connect(address)
+        try:
+            writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+            await _head(reader)
+            return await _rest(reader)
+        finally:
+            writer.close()
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while data := await reader.read(_READ_SIZE):
+        body += data
+        if len(body) > _ANSWER_LIMIT:
+            raise Broken
+    return body
+
+
 async def _body(address: str, method: str, path: str) -> AsyncGenerator[bytes]:
     async with asyncio.timeout(_CONNECT_S):
         reader, writer = await _connect(address)
@@ -86,6 +112,13 @@ async def _connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 
 
 async def _begin(reader: asyncio.StreamReader) -> _Chunks:
+    if "transfer-encoding: chunked" not in await _head(reader):
+        raise Broken
+    return _Chunks()
+
+
+async def _head(reader: asyncio.StreamReader) -> str:
+    """In lower case."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     except asyncio.IncompleteReadError:
@@ -93,9 +126,7 @@ async def _begin(reader: asyncio.StreamReader) -> _Chunks:
     status = int(head.split(" ", 2)[1])
     if status != 200:  # noqa: PLR2004
         raise Refused(status)
-    if "transfer-encoding: chunked" not in head:
-        raise Broken
-    return _Chunks()
+    return head
 
 
 class _Chunks:

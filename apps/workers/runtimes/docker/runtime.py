@@ -30,7 +30,8 @@ from apps.workers.domain.runtime import (
     Usage,
     runtimes,
 )
-from apps.workers.runtimes.docker import files, frames
+from apps.workers.runtimes.cpu_meter import CpuMeter
+from apps.workers.runtimes.docker import files, frames, stats
 from apps.workers.runtimes.docker.creation import ARTIFACTS, WORKSPACE, container, folder_archive
 from apps.workers.runtimes.docker.engine import (
     APIError,
@@ -70,6 +71,7 @@ class DockerRuntime:
         self._images = Images(self._engine, options.pull_policy)
         self._environment = RunEnvironment(self._engine, options.state_dir)
         self._installation_id = options.installation_id
+        self._cpu = CpuMeter()
 
     async def ping(self) -> bool:
         try:
@@ -252,8 +254,17 @@ class DockerRuntime:
         return health.get("Status") == "healthy"
 
     async def usage(self, unit: Unit) -> Usage | None:
-        del unit
-        return None
+        try:
+            used = await stats.counters_of(self._engine.address, unit.id)
+        except (OSError, TimeoutError, frames.Broken, frames.Refused):
+            return None  # of one that is gone too; whether the engine is away shows elsewhere
+        if used is None:
+            return None
+        return Usage(
+            cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
+            memory_bytes=used.memory_bytes,
+            memory_peak_bytes=used.memory_peak_bytes,
+        )
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
         with _explained():

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -41,8 +42,10 @@ from apps.workers.domain.runtime import (
     Usage,
     runtimes,
 )
+from apps.workers.runtimes.cpu_meter import CpuMeter
 from apps.workers.runtimes.framing import FrameReader
 from apps.workers.runtimes.process import files
+from apps.workers.runtimes.process.consumption import Consumption, consumption_of
 from apps.workers.runtimes.process.units import (
     KILLED,
     UnitFolder,
@@ -72,6 +75,7 @@ class ProcessRuntime:
         self._installation_id = options.installation_id
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="process-runtime")
+        self._cpu = CpuMeter()
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
@@ -223,8 +227,13 @@ class ProcessRuntime:
         return _existing(unit).unit().state is UnitState.RUNNING
 
     async def usage(self, unit: Unit) -> Usage | None:
-        del unit
-        return None
+        used: Consumption | None = await self._in_thread(_consumption, UnitFolder(Path(unit.id)))
+        if used is None:
+            return None
+        return Usage(
+            cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
+            memory_bytes=used.memory_bytes,
+        )
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
         found: Collected = await self._in_thread(files.collect, _existing(unit), pattern)
@@ -282,6 +291,11 @@ def _environment_of(folder: UnitFolder) -> dict[str, str]:
         with contextlib.suppress(psutil.Error):
             return dict(process.environ())
     return {"PATH": _PATH}
+
+
+def _consumption(folder: UnitFolder) -> Consumption | None:
+    wrapper = folder.wrapper()
+    return consumption_of(wrapper.pid) if wrapper else None
 
 
 def _listens(folder: UnitFolder, port: int) -> bool:
