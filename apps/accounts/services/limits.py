@@ -1,7 +1,7 @@
 """Limits: at most so many attempts of one key in a sliding window.
 
 Requests a minute are counted in Redis when there is one, at once in the store while it does not
-answer: a minute in which it goes or comes back may let through twice the limit, never more.
+answer: a minute in which it goes or comes back lets through up to the limit from each of them.
 Failed passwords are always counted in the store. Call these outside a unit of work.
 """
 

@@ -53,7 +53,7 @@ async def events(request: HttpRequest, **path: str) -> HttpResponseBase:
     frames = streams.follow(
         api.events_topic(run_id), after=after, member="event", envelope=api.event_envelope
     )
-    return _streamed(request, frames, principal, "execution-events")
+    return await _streamed(request, frames, principal, "execution-events")
 
 
 @only_get
@@ -70,7 +70,7 @@ async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
         envelope=api.log_envelope,
         sources=texts(request.GET, "source"),
     )
-    return _streamed(request, frames, principal, "execution-logs")
+    return await _streamed(request, frames, principal, "execution-logs")
 
 
 @only_get
@@ -82,7 +82,7 @@ async def overview(request: HttpRequest) -> HttpResponseBase:
         scope="all" if workspaces is None else ",".join(sorted(map(str, workspaces))),
         take=api.OverviewTaker(workspaces),
     )
-    return _streamed(request, frames, principal, "overview")
+    return await _streamed(request, frames, principal, "overview")
 
 
 @only_get
@@ -137,10 +137,10 @@ def _asked_download(request: HttpRequest, run_id: str) -> tuple[Any, str | None]
     return form, text(request.GET, "source") or None
 
 
-def _streamed(
+async def _streamed(
     request: HttpRequest, frames: AsyncGenerator[bytes], principal: Principal, stream: str
 ) -> HttpResponseBase:
-    return streams.sse_response(
+    return await streams.sse_response(
         request,
         frames,
         user_key=principal.key,

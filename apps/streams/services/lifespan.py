@@ -8,9 +8,11 @@ from typing import Final
 
 from apps.streams.services.hub import hub_here, stop_hub
 from apps.streams.services.responses import open_streams
+from apps.streams.services.stream_leases import leases_here
 from apps.system.api import LifespanPart
 
 DRAIN_S: Final = 9.0  # of the 10 s that streams get
+TELL_S: Final = 1.0
 
 
 class StreamsPart(LifespanPart):
@@ -25,3 +27,5 @@ class StreamsPart(LifespanPart):
 
     async def stop(self) -> None:
         await stop_hub()
+        if leases := leases_here():
+            await asyncio.to_thread(leases.wait_until_told, timeout_s=TELL_S)

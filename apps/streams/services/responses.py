@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Final
 
 from asgiref.sync import SyncToAsync
@@ -17,16 +17,22 @@ from apps.streams import conf
 from apps.streams.domain.resume import resume_after
 from apps.streams.services.hub import hub_here
 from apps.streams.services.rechecks import RECHECK_S, Recheck, rechecks
+from apps.streams.services.stream_leases import leases_here
 from apps.system.api import metrics
 from kernel.errors import PlatformError
 
+ANSWER_S: Final = 1.0
 HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class TooManyStreams(PlatformError):
-    """A user has STREAM_MAX_PER_USER streams open at this server."""
+    """A user has STREAM_MAX_PER_USER streams open."""
 
     code = "too_many_streams"
+
+
+def _too_many() -> TooManyStreams:
+    return TooManyStreams(f"at most {conf.streams_per_user()} streams a user; close one")
 
 
 def _do_nothing() -> None:
@@ -45,7 +51,7 @@ class OpenStreams:
         """Returns the function that gives the place back, once. Raises TooManyStreams."""
         with self._lock:
             if self._by_user[user_key] >= conf.streams_per_user():
-                raise TooManyStreams(f"at most {conf.streams_per_user()} streams a user; close one")
+                raise _too_many()
             self._by_user[user_key] += 1
         metrics.change("partita.streams.open", 1, stream=stream)
         held = [user_key]
@@ -99,7 +105,7 @@ class EventStream(StreamingHttpResponse):
         self._give_back()
 
 
-def sse_response(
+async def sse_response(
     request: HttpRequest,
     frames: AsyncGenerator[bytes],
     *,
@@ -111,10 +117,26 @@ def sse_response(
 
     `recheck()` says whether the credential still holds; it is asked within each 30 s, on a thread,
     and False closes the stream without `end`. Streams whose rechecks are equal, or are partials
-    of equal parts, share the answer. `stream` names it in metrics. Call it on the event loop.
+    of equal parts, share the answer. `stream` names it in metrics.
     """
-    give_back = open_streams.open(user_key, stream)
+    give_back = await _place_for(user_key, stream)
     return EventStream(_guarded(frames, recheck, give_back), give_back)
+
+
+async def _place_for(user_key: str, stream: str) -> Callable[[], None]:
+    """A place in this process, then one of all processes when there is a Redis.
+
+    Returns what gives both back. Raises TooManyStreams. A Redis without an answer refuses nobody.
+    """
+    with ExitStack() as taken:
+        taken.callback(open_streams.open(user_key, stream))
+        if leases := leases_here():
+            name, answer = leases.take(user_key, most=conf.streams_per_user())
+            taken.callback(leases.give_back, name)
+            free = asyncio.wrap_future(answer)
+            if (await asyncio.wait([free], timeout=ANSWER_S))[0] and not free.result():
+                raise _too_many()
+        return taken.pop_all().close
 
 
 async def _guarded(

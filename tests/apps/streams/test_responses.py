@@ -21,14 +21,14 @@ from tests.apps.streams.conftest import Seen, append, follow, read_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def answer(frames, **kwargs):
+async def answer(frames, **kwargs):
     request = AsyncRequestFactory().get("/api/v1/executions/run-1/logs")
-    return streams.sse_response(request, frames, **({"user_key": "ada"} | kwargs))
+    return await streams.sse_response(request, frames, **({"user_key": "ada"} | kwargs))
 
 
 async def test_an_answer_has_the_headers_of_a_stream_and_its_frames(hub, open_logs):
     await append(open_logs, "one")
-    response = answer(follow(open_logs))
+    response = await answer(follow(open_logs))
 
     async with aclosing(aiter(response)) as frames:
         seen = await read_until(frames, Seen(), lambda s: bool(s.ids))
@@ -42,20 +42,20 @@ async def test_an_answer_has_the_headers_of_a_stream_and_its_frames(hub, open_lo
 
 async def test_one_user_has_so_many_streams_and_no_more(hub, open_logs, settings):
     settings.STREAM_MAX_PER_USER = 2
-    first, second = answer(follow(open_logs)), answer(follow(open_logs))
+    first, second = await answer(follow(open_logs)), await answer(follow(open_logs))
 
     with pytest.raises(streams.TooManyStreams) as caught:
-        answer(follow(open_logs))
+        await answer(follow(open_logs))
     assert caught.value.problem_code == "too_many_streams"
-    other = answer(follow(open_logs), user_key="bob")
+    other = await answer(follow(open_logs), user_key="bob")
 
     first.close()
     first.close()
-    again = answer(follow(open_logs))
+    again = await answer(follow(open_logs))
     with pytest.raises(streams.TooManyStreams):
-        answer(follow(open_logs))
+        await answer(follow(open_logs))
     del second  # never sent, never closed
-    answer(follow(open_logs)).close()
+    (await answer(follow(open_logs))).close()
     for response in (other, again):
         response.close()
     assert responses.open_streams.count() == 0
@@ -66,7 +66,7 @@ async def test_a_dead_credential_closes_the_stream_without_an_end(hub, open_logs
     monkeypatch.setattr(responses, "RECHECK_S", 0.1)
     monkeypatch.setattr(rechecks, "SHARED_S", 0.0)
     holds = [True, True, False]
-    response = answer(follow(open_logs), recheck=lambda: holds.pop(0))
+    response = await answer(follow(open_logs), recheck=lambda: holds.pop(0))
     seen = Seen()
 
     async with aclosing(aiter(response)) as frames:
@@ -105,7 +105,7 @@ async def test_streams_of_one_credential_share_the_answer(hub):
 
 
 async def test_draining_waits_until_the_streams_have_ended(hub, open_logs):
-    response, seen = answer(follow(open_logs)), Seen()
+    response, seen = await answer(follow(open_logs)), Seen()
 
     async def read() -> None:
         async with aclosing(aiter(response)) as frames:
@@ -183,7 +183,7 @@ async def test_an_answer_whose_content_was_replaced_sends_that_instead(hub, open
         for frame in none:
             yield frame
 
-    response = answer(follow(open_logs))
+    response = await answer(follow(open_logs))
     response.streaming_content = nothing()
 
     async with aclosing(aiter(response)) as parts:
