@@ -26,6 +26,7 @@ from apps.executions.domain.reports import (
     ArtifactUpload,
     Completion,
     ContentNotFound,
+    EndingJob,
     ExchangeAnswer,
     JobNotFound,
     KeptJob,
@@ -44,6 +45,7 @@ from apps.executions.domain.run_filter import RunFilter
 from apps.executions.domain.topics import OVERVIEW_NUDGE, WORK_NUDGE, events_topic, logs_topic
 from apps.executions.selectors.artifacts import StoredFile, artifact_file
 from apps.executions.selectors.detail import detail, run_detail
+from apps.executions.selectors.ending_jobs import ending_jobs
 from apps.executions.selectors.envelopes import event_envelope, log_envelope
 from apps.executions.selectors.junit import junit_document
 from apps.executions.selectors.launchable import backend_options, launch_suites
@@ -79,6 +81,7 @@ __all__ = [
     "ArtifactUpload",
     "Completion",
     "ContentNotFound",
+    "EndingJob",
     "ExchangeAnswer",
     "ExecutionActive",
     "ExecutionFinished",
@@ -113,6 +116,7 @@ __all__ = [
     "delete",
     "detail",
     "dispatch",
+    "ending_jobs",
     "event_envelope",
     "events_topic",
     "exchange",

@@ -44,6 +44,15 @@ class ContentNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndingJob:
+    """A job of `agent_id` that must stop; `run_is_over`: nothing of its run is needed any more."""
+
+    agent_id: str
+    job_id: str
+    run_is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Supervisor:
     """Who reports and claims. `kinds`: backend kinds; empty `capabilities` mean every step kind."""
 

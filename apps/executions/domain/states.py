@@ -118,6 +118,7 @@ class CancelReason(StrEnum):
     TIMEOUT = "timeout"
 
 
+CUTS_SHORT: Final = frozenset({CancelReason.CANCELED, CancelReason.TIMEOUT})
 FINAL_EXECUTION: Final = frozenset(
     {ExecutionStatus.HEALTHY, ExecutionStatus.FAILED, ExecutionStatus.CANCELED}
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from dataclasses import dataclass
 from typing import Final
 
 from celery import current_app
@@ -13,19 +14,26 @@ log = logging.getLogger("partita.executions")
 _WAITING_AT_MOST: Final = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class _Message:
+    task: str
+    arguments: tuple[str, ...]
+    expires_s: float | None
+
+
 class _Publisher:
     """A message that is lost, or dropped while the broker hangs, is made up for by the sweep."""
 
     def __init__(self) -> None:
-        self._waiting: queue.Queue[str] = queue.Queue(_WAITING_AT_MOST)
+        self._waiting: queue.Queue[_Message] = queue.Queue(_WAITING_AT_MOST)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def put(self, task: str) -> None:
+    def put(self, message: _Message) -> None:
         try:
-            self._waiting.put_nowait(task)
+            self._waiting.put_nowait(message)
         except queue.Full:
-            log.warning("the broker does not take messages; %s is left to the sweep", task)
+            log.warning("the broker does not take messages; %s is left to the sweep", message.task)
             return
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -34,16 +42,25 @@ class _Publisher:
 
     def _run(self) -> None:
         while True:
-            task = self._waiting.get()
+            message = self._waiting.get()
             try:
-                current_app.send_task(task, ignore_result=True, retry=False)
+                current_app.send_task(
+                    message.task,
+                    args=message.arguments,
+                    expires=message.expires_s,
+                    ignore_result=True,
+                    retry=False,
+                )
             except Exception as error:  # noqa: BLE001 - the edge to whatever broker is configured
-                log.warning("the broker is away (%s); %s is left to the sweep", error, task)
+                log.warning("the broker is away (%s); %s is left to the sweep", error, message.task)
 
 
 _publisher = _Publisher()
 
 
-def enqueue(task: str) -> None:
-    """Send a Celery task by name. Never blocks, never raises."""
-    _publisher.put(task)
+def enqueue(task: str, *arguments: str, expires_s: float | None = None) -> None:
+    """Send a Celery task by name; one that waited `expires_s` is not done any more.
+
+    Never blocks, never raises.
+    """
+    _publisher.put(_Message(task, arguments, expires_s))
