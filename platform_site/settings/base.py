@@ -222,6 +222,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    "GET_LIB_DOC_EXCLUDES": "apps.system.rest.descriptions.classes_without_words",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "apps.executions.rest.stream_schema.with_streams",

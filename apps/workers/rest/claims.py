@@ -44,6 +44,7 @@ class ClaimView(AgentView):
         responses={200: schemas.StepSpec, 204: None},
     )
     async def post(self, request: HttpRequest) -> HttpResponse:
+        """The next step for this agent; 204 when there is none within `waitSeconds`."""
         wait_s = await _on_thread(self._asked_wait_s)
         spec = await _next_step(self.agent, wait_s)
         if spec is None:
