@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from apps.workers.domain.control_plane import (
+    NOTHING_MEASURED,
     Beat,
     Chunk,
     ControlPlaneAway,
@@ -21,6 +22,7 @@ from apps.workers.domain.control_plane import (
     Upload,
 )
 from apps.workers.domain.output import LogLine
+from apps.workers.domain.runtime import Usage
 from tests.support import steps
 
 
@@ -36,6 +38,7 @@ class FakeJob:
     cancel_reason: str = ""
     uploads: list[Upload] = field(default_factory=list)
     renewals: int = 0
+    usages: list[Usage] = field(default_factory=list)  # told with renewals
     chunks: int = 0
 
     @property
@@ -143,17 +146,20 @@ class FakeControlPlane:
             self.kept.jobs[job_id].incarnation = self.incarnation
         return [self.kept.jobs[job_id].spec for job_id in claimed]
 
-    def renew(self, jobs: Sequence[Job]) -> Sequence[Orders | None]:
+    def renew(
+        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
+    ) -> Sequence[Orders | None]:
         if self.kept.away:
             raise ControlPlaneAway("the fake control plane is away")
-        return [self._renewed(job) for job in jobs]
+        return [self._renewed(job, usage.get(job)) for job in jobs]
 
-    def _renewed(self, job: Job) -> Orders | None:
+    def _renewed(self, job: Job, usage: Usage | None) -> Orders | None:
         try:
             held = self._held(job)
         except StaleJob:
             return None
         held.renewals += 1
+        held.usages += [usage] if usage else []
         return Orders(cancel_reason=held.cancel_reason)
 
     async def report(self, job: Job, state: str, message: str = "") -> Orders:

@@ -30,6 +30,7 @@ from apps.executions.services.measuring import report_refused
 from apps.executions.services.output import keep_output
 from apps.executions.services.settling import settle
 from apps.executions.services.specs import specs_of
+from apps.executions.services.usage import figures
 from apps.streams.api import unit_of_work
 from kernel.errors import InvalidInput, PlatformError
 
@@ -261,12 +262,7 @@ def _say_artifacts(board: Board, at: int) -> None:
 
 def _record_usage(board: Board, at: int, completion: Completion) -> None:
     if usage := completion.usage:
-        board.change(
-            at,
-            cpu_percent=usage.cpu_percent,
-            memory_bytes=usage.memory_bytes,
-            memory_peak_bytes=usage.memory_peak_bytes,
-        )
+        board.change(at, **figures(board.row(at), usage))
 
 
 def _recorded(row: Step) -> Recorded:

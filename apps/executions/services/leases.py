@@ -28,10 +28,9 @@ from apps.executions.services.measuring import leases_expired
 from apps.executions.services.secrets import SecretUnresolved
 from apps.executions.services.settling import settle
 from apps.executions.services.specs import fail_for_secrets, step_spec
+from apps.executions.services.usage import UNMEASURED, figures
 from apps.streams.api import unit_of_work
 from kernel import clock
-
-_USAGE = ("cpu_percent", "memory_bytes", "memory_peak_bytes")
 
 
 @unit_of_work
@@ -197,11 +196,11 @@ def _store_usage(held: dict[str, Step], leases: Iterable[Renewal]) -> None:
     for lease in leases:
         step = held.get(lease.job_id)
         if lease.usage and step is not None and step.attempt == lease.attempt:
-            for name in _USAGE:
-                setattr(step, name, getattr(lease.usage, name))
+            for name, figure in figures(step, lease.usage).items():
+                setattr(step, name, figure)
             measured.append(step)
     if measured:
-        Step.objects.bulk_update(measured, _USAGE)
+        Step.objects.bulk_update(measured, list(UNMEASURED))
 
 
 def _kept_job(board: Board, at: int) -> KeptJob | None:

@@ -31,6 +31,8 @@ from apps.executions.domain.step_env import layered_env
 from apps.executions.domain.topics import WORK_NUDGE
 from apps.executions.services.board import Board
 from apps.executions.services.measuring import step_finished, step_took
+from apps.executions.services.output import keep_output
+from apps.executions.services.usage import UNMEASURED
 
 _UNHELD: dict[str, Any] = {
     "agent_id": "",
@@ -45,6 +47,7 @@ _UNHELD: dict[str, Any] = {
     "reason": "",
     "deadline": None,
     "cancel_reason": "",
+    **UNMEASURED,
 }
 _SKIPPED: dict[StepReason, str] = {
     StepReason.DEPENDENCY_FAILED: "failed",
@@ -278,7 +281,7 @@ def _speak(board: Board, at: int) -> None:
     _step(board, at, StepEvent.CLAIMED, started_at=board.now)
     board.say(at, "claimed", "claimed by the dispatcher")
     line = LogLine(board.now, _level(node["variant"]), "user", text)
-    board.print(node["id"], [line], attempt=1)
+    keep_output(board, at, [line])
     _step(board, at, StepEvent.ENDED_WELL, finished_at=board.now)
     board.say(at, "healthy", "line written")
 

@@ -14,10 +14,10 @@ _OUTPUT: Final = ("output", "metric")
 
 
 def keep_output(board: Board, at: int, lines: Sequence[LogLine]) -> None:
-    """Put lines into the log; beyond the limit, or with logs off, only the supervisor's own."""
+    """Put lines into the log; beyond the limit no output, with logs off only system lines."""
     logs_on = board.run.profile["observability"].get("logs", True)
     if not logs_on:
-        _print(board, at, _others(lines))
+        _print(board, at, [line for line in lines if line.kind == "system"])
     elif board.execution.log_bytes >= conf.log_max_bytes():
         others = _others(lines)
         _drop(board, len(lines) - len(others))

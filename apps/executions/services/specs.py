@@ -71,6 +71,7 @@ def step_spec(board: Board, at: int, *, attempt: int) -> dict[str, Any]:
         "evaluation": _evaluation(node),
         "onFailure": list(node.get("onFailure", ())),
         "artifactExports": list(node.get("artifactExports", ())),
+        "observability": dict(run.profile["observability"]),
         "node": dict(node),
     }
     if content := run.contents.get(source_suite(run, at)):

@@ -17,6 +17,7 @@ from apps.streams.api import DatastoreUnavailable, listen, release_stale_connect
 from apps.workers import conf
 from apps.workers.control_plane.gathering import Gathering
 from apps.workers.domain.control_plane import (
+    NOTHING_MEASURED,
     Beat,
     Chunk,
     ControlPlaneAway,
@@ -32,6 +33,7 @@ from apps.workers.domain.control_plane import (
     Unregistered,
     Upload,
 )
+from apps.workers.domain.runtime import Usage
 from kernel.errors import PlatformError
 
 T = TypeVar("T")
@@ -80,9 +82,16 @@ class DirectControlPlane:
         specs: list[Mapping[str, Any]] = await _answer(self._gathering.claim(limit))
         return specs
 
-    def renew(self, jobs: Sequence[Job]) -> Sequence[Orders | None]:
+    def renew(
+        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
+    ) -> Sequence[Orders | None]:
         """On the thread of the leases, with its own connection."""
-        leases = [executions.Renewal(job_id=job.job_id, attempt=job.attempt) for job in jobs]
+        leases = [
+            executions.Renewal(
+                job_id=job.job_id, attempt=job.attempt, usage=_measured(usage.get(job))
+            )
+            for job in jobs
+        ]
         return [
             _orders(lease)
             for lease in _translated(lambda: executions.renew(self._supervisor, leases))
@@ -115,6 +124,7 @@ class DirectControlPlane:
             reason=outcome.reason,
             exit_code=outcome.exit_code,
             final_seq=final_seq,
+            usage=_measured(outcome.usage),
         )
         await _answer(self._gathering.completion(completion))
 
@@ -185,6 +195,16 @@ async def _answer(future: Future[Any]) -> Any:
 
 def _told(recorded: executions.Recorded) -> Orders:
     return Orders(cancel_reason=recorded.cancel_reason)
+
+
+def _measured(usage: Usage | None) -> executions.Usage | None:
+    if usage is None:
+        return None
+    return executions.Usage(
+        cpu_percent=usage.cpu_percent,
+        memory_bytes=usage.memory_bytes,
+        memory_peak_bytes=usage.memory_peak_bytes,
+    )
 
 
 def _orders(lease: executions.Lease | executions.StaleAttempt) -> Orders | None:

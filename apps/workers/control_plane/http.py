@@ -14,6 +14,7 @@ from apps.workers.control_plane.calls import AgentCalls
 from apps.workers.control_plane.held_jobs import HeldJobs
 from apps.workers.control_plane.orders_watch import OrdersWatch
 from apps.workers.domain.control_plane import (
+    NOTHING_MEASURED,
     Beat,
     Chunk,
     ControlPlaneAway,
@@ -28,6 +29,7 @@ from apps.workers.domain.control_plane import (
     Upload,
 )
 from apps.workers.domain.output import LogLine
+from apps.workers.domain.runtime import Usage
 from kernel import clock
 
 log = logging.getLogger("partita.workers")
@@ -218,13 +220,16 @@ class HttpControlPlane:
             raise ControlPlaneAway("a claimed step cannot be kept") from error
         return [spec]
 
-    def renew(self, jobs: Sequence[Job]) -> Sequence[Orders | None]:
-        return [self._lease(job) for job in jobs]
+    def renew(
+        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
+    ) -> Sequence[Orders | None]:
+        return [self._lease(job, usage.get(job)) for job in jobs]
 
-    def _lease(self, job: Job) -> Orders | None:
+    def _lease(self, job: Job, usage: Usage | None = None) -> Orders | None:
         """On the calling thread. None: it is lost."""
+        body = self._of(job) | ({"usage": _usage(usage)} if usage else {})
         try:
-            return _orders(self._calls.post_blocking(_path(job, "lease"), self._of(job)))
+            return _orders(self._calls.post_blocking(_path(job, "lease"), body))
         except StaleJob:
             self._held.release(job)
             return None
@@ -252,6 +257,7 @@ class HttpControlPlane:
             "reason": outcome.reason,
             "exitCode": outcome.exit_code,
             "finalSeq": final_seq,
+            "usage": _usage(outcome.usage) if outcome.usage else None,
         }
         given = {key: value for key, value in facts.items() if value not in ("", None)}
         await self._say(job, "complete", given)
@@ -325,6 +331,15 @@ def _line(line: LogLine) -> dict[str, Any]:
         "text": line.text.replace("\0", "\ufffd"),  # no text of the protocol holds NUL
     }
     return wire | {"continued": True} if line.continued else wire
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    figures = {
+        "cpuPercent": usage.cpu_percent,
+        "memoryBytes": usage.memory_bytes,
+        "memoryPeakBytes": usage.memory_peak_bytes,
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def _text(text: str) -> str:

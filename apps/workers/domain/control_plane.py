@@ -12,9 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Protocol
 
 from apps.workers.domain.output import LogLine
+from apps.workers.domain.runtime import Usage
+
+RENEWALS: Final = 3  # within one lease
 
 
 class ControlPlaneError(Exception):
@@ -49,6 +53,9 @@ class Job:
 
     job_id: str
     attempt: int
+
+
+NOTHING_MEASURED: Final[Mapping[Job, Usage]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +107,7 @@ class Outcome:
     reason: str = ""
     error: str = ""
     exit_code: int | None = None
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +162,9 @@ class ControlPlane(Reports, Protocol):
         """Waits until there is work: 1 to `limit` step specs; may answer none after a while."""
         ...
 
-    def renew(self, jobs: Sequence[Job]) -> Sequence[Orders | None]:
+    def renew(
+        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
+    ) -> Sequence[Orders | None]:
         """One answer a job, None for a lease that is lost. From any thread; blocks."""
         ...
 

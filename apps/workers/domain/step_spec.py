@@ -106,6 +106,7 @@ class StepSpec:
     exports: tuple[Export, ...] = ()
     traceparent: str = ""
     content_digest: str = ""
+    measured: bool = True  # CPU and memory, unless the profile says no
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -149,6 +150,7 @@ def _parsed(body: Mapping[str, Any]) -> StepSpec:
         exports=tuple(_export(each) for each in body.get("artifactExports", ())),
         traceparent=body.get("traceparent", ""),
         content_digest=body.get("content", {}).get("digest", ""),
+        measured=bool(body.get("observability", {}).get("metrics", True)),
     )
 
 

@@ -7,15 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from apps.workers.domain.control_plane import Job, Kept, Orders, Reports
+from apps.workers.domain.control_plane import RENEWALS, Job, Kept, Orders, Reports
 from apps.workers.domain.evaluation import LogFindings
 from apps.workers.domain.launching import LaunchRules
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.output import LineCutter, LogWatch
-from apps.workers.domain.runtime import Runtime, Unit
+from apps.workers.domain.runtime import Runtime, Unit, Usage
 from apps.workers.domain.step_spec import StepSpec
 from apps.workers.supervisor.patience import persistently
 from apps.workers.supervisor.probing import Prober
+from apps.workers.supervisor.sampling import Sampler
 from apps.workers.supervisor.spool import SpoolSpace
 from apps.workers.supervisor.step_log import Start, StepLog
 from kernel import clock
@@ -48,6 +49,8 @@ class Attempt:
         self._unit: Unit | None = None
         self._reading: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
+        self._sampler: Sampler | None = None
+        self._sampling: asyncio.Task[None] | None = None
         self.log = StepLog(
             tools.control_plane,
             self.job,
@@ -73,10 +76,25 @@ class Attempt:
         return self._unit is not None
 
     def follow(self, unit: Unit) -> None:
-        """From now on the unit's output is read."""
+        """From now on the unit's output is read, and what it uses is looked at."""
         self._unit = unit
         reading = self.log.read(self.tools.runtime, unit)
         self._reading = asyncio.create_task(reading, name=f"read {unit.name}")
+        if self.spec.measured:
+            self._sample(unit, self._reading)
+
+    def _sample(self, unit: Unit, reading: asyncio.Task[None]) -> None:
+        """As long as there may be output: it ends with the unit."""
+        each_s = self.spec.lease_ms / 1000 / RENEWALS
+        self._sampler = Sampler(self.tools.runtime, unit, each_s=each_s)
+        sampling = asyncio.create_task(self._sampler.run(), name=f"sample {unit.name}")
+        reading.add_done_callback(lambda _: sampling.cancel())
+        self._sampling = sampling
+
+    @property
+    def usage(self) -> Usage | None:
+        """The latest figures; may be read on any thread."""
+        return self._sampler.latest if self._sampler else None
 
     async def output_end(self) -> None:
         """The whole output was read. Raises RuntimeFailure."""
@@ -84,12 +102,10 @@ class Attempt:
             await self._reading
 
     async def close(self) -> None:
-        if self._reading:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
-        if self._telling:
-            self._telling.cancel()
-            await asyncio.gather(self._telling, return_exceptions=True)
+        tasks = [task for task in (self._reading, self._telling, self._sampling) if task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.log.close()
 
     async def report_running(self, on_end: Callable[[asyncio.Task[None]], None]) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from apps.workers.domain.control_plane import ControlPlane, ControlPlaneError, Job, Orders
+from apps.workers.domain.control_plane import (
+    RENEWALS,
+    ControlPlane,
+    ControlPlaneError,
+    Job,
+    Orders,
+)
+from apps.workers.domain.runtime import Usage
 
 log = logging.getLogger("partita.workers")
-_RENEWALS: Final = 3  # tries within one lease
 _KILL_WITHIN_GRACE: Final = 2 / 3  # a lease of 30 s and as much grace: 50 s without renewal
 
 
@@ -21,8 +27,9 @@ def now_s() -> float:
 
 
 class LeaseKeeper(threading.Thread):
-    """Tells of each answer and of what came too late; both are called on this thread.
+    """Tells of each answer and of what came too late; all are called on this thread.
 
+    `usage(job)`: what goes along with its renewal; it must not wait for anything.
     `on_orders(job, orders)`: None for a lease that is lost. `on_expired(job)`: not renewed for so
     long that another supervisor may have it.
     """
@@ -31,12 +38,14 @@ class LeaseKeeper(threading.Thread):
         self,
         control_plane: ControlPlane,
         *,
+        usage: Callable[[Job], Usage | None],
         on_orders: Callable[[Job, Orders | None], None],
         on_expired: Callable[[Job], None],
         lease_s: float = 30.0,
     ) -> None:
         super().__init__(name="leases", daemon=True)
         self._control_plane = control_plane
+        self._usage = usage
         self._on_orders = on_orders
         self._on_expired = on_expired
         self._lease_s = lease_s
@@ -69,7 +78,7 @@ class LeaseKeeper(threading.Thread):
 
     def run(self) -> None:
         while not self._stopping:
-            self._wake.wait(self._lease_s / _RENEWALS)
+            self._wake.wait(self._lease_s / RENEWALS)
             self._wake.clear()
             self.expire()
             if self._held() and not self._stopping:
@@ -87,13 +96,17 @@ class LeaseKeeper(threading.Thread):
     def _renew(self) -> None:
         jobs, asked_at = self._held(), now_s()
         try:
-            answers = self._control_plane.renew(jobs)
+            answers = self._control_plane.renew(jobs, self._usages(jobs))
         except ControlPlaneError as error:
             log.warning("leases of %d jobs are not renewed: %s", len(jobs), error)
             return
         for job, orders in zip(jobs, answers, strict=True):
             self._note(job, orders, asked_at)
             self._on_orders(job, orders)
+
+    def _usages(self, jobs: Sequence[Job]) -> dict[Job, Usage]:
+        known = ((job, self._usage(job)) for job in jobs)
+        return {job: usage for job, usage in known if usage}
 
     def _note(self, job: Job, orders: Orders | None, asked_at: float) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from apps.workers.domain.command import CommandInvalid
 from apps.workers.domain.control_plane import (
@@ -125,6 +126,7 @@ class StepRun:
     async def _complete(self, outcome: Outcome) -> None:
         attempt, control_plane = self.attempt, self.attempt.tools.control_plane
         final_seq = await attempt.log.finish()
+        outcome = replace(outcome, usage=attempt.usage)
 
         async def complete() -> None:
             await control_plane.complete(attempt.job, outcome, final_seq=final_seq)

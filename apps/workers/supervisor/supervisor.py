@@ -26,7 +26,7 @@ from apps.workers.domain.control_plane import (
 )
 from apps.workers.domain.launching import LaunchRules
 from apps.workers.domain.naming import Owner
-from apps.workers.domain.runtime import Runtime, RuntimeFailure, Unit
+from apps.workers.domain.runtime import Runtime, RuntimeFailure, Unit, Usage
 from apps.workers.domain.step_spec import StepSpec, parse_step_spec
 from apps.workers.supervisor.attempt import Attempt, Tools
 from apps.workers.supervisor.heartbeat import Heartbeat
@@ -78,6 +78,7 @@ class Supervisor:
         self._loop = asyncio.get_running_loop()
         self._leases = LeaseKeeper(
             control_plane,
+            usage=self._usage_of,
             on_orders=self._in_loop(self._obey),
             on_expired=self._in_loop(self._expire),
             lease_s=options.lease_s,
@@ -236,6 +237,11 @@ class Supervisor:
             self._loop.call_soon_threadsafe(call, *arguments)
 
         return from_thread
+
+    def _usage_of(self, job: Job) -> Usage | None:
+        """On the thread of the leases: one look into a dictionary."""
+        step = self._runs.get(job)
+        return step.attempt.usage if step else None
 
     def _obey(self, job: Job, orders: Orders | None) -> None:
         if step := self._runs.get(job):

