@@ -1,7 +1,7 @@
-"""Traces over OTLP, set up only where an endpoint is configured (the contract section 2).
+"""Traces and metrics over OTLP, only where an endpoint is configured (the contract section 2).
 
 The OpenTelemetry packages take half a second to import, so nothing here imports them before
-`configure`. Without it `tracer()` is None and no span is made.
+`configure`. Without it `tracer()` and `meter()` are None and no span is made.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ import ipaddress
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from kernel.trace_context import TraceContext
+
 if TYPE_CHECKING:
+    from opentelemetry.metrics import Meter
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import Span, Tracer
+
+    from kernel.otlp import Pipeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +37,26 @@ class TelemetrySettings:
     resource: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedSpan:
+    """A span known as a whole only at its end; `parent_id`: empty for the root of a trace.
+
+    `error` marks it as failed: a reason from a closed list, never free text.
+    """
+
+    name: str
+    context: TraceContext
+    parent_id: str
+    started_at: datetime
+    ended_at: datetime
+    attributes: Mapping[str, str | int]
+    error: str = ""
+
+
 class _State:
     def __init__(self) -> None:
         self.provider: TracerProvider | None = None
+        self.pipeline: Pipeline | None = None
         self.last_export_ok = True
 
 
@@ -55,19 +78,38 @@ def tracer() -> Tracer | None:
     return None if provider is None else provider.get_tracer("partita")
 
 
-def configure(settings: TelemetrySettings) -> None:
-    """Start exporting; a second call changes nothing. Failing exports never raise."""
+def meter() -> Meter | None:
+    pipeline = _state.pipeline
+    return None if pipeline is None else pipeline.meters.get_meter("partita")
+
+
+def configure(settings: TelemetrySettings) -> bool:
+    """Start exporting; a second call changes nothing and says so. Failing exports never raise."""
     with _configuring:
-        if _state.provider is None:
-            _state.provider = _provider(settings, _exporter(settings))
+        if _state.pipeline is not None:
+            return False
+        from kernel import otlp
+
+        _state.pipeline = otlp.pipeline(settings)
+        _state.provider = _state.pipeline.spans
+        return True
 
 
 def shutdown(timeout_ms: int = 3000) -> None:
     """Send what is waiting and stop."""
-    provider, _state.provider = _state.provider, None
-    if provider is not None:
-        provider.force_flush(timeout_ms)
-        provider.shutdown()
+    pipeline, _state.pipeline, _state.provider = _state.pipeline, None, None
+    if pipeline is not None:
+        pipeline.shutdown(timeout_ms)
+
+
+def record(span: FinishedSpan) -> None:
+    """Export a span that is over; nothing when telemetry is off or its trace is not sampled."""
+    pipeline = _state.pipeline
+    if pipeline is None or not span.context.sampled:
+        return
+    from kernel import otlp
+
+    otlp.record(pipeline.finished, span)
 
 
 def parse_pairs(text: str) -> dict[str, str]:
@@ -85,38 +127,19 @@ def is_insecure(settings: TelemetrySettings) -> bool:
     return _is_loopback(urlsplit(f"//{settings.endpoint}").hostname or "")
 
 
+def endpoint_url(settings: TelemetrySettings) -> str:
+    """The endpoint with a scheme, whether or not it was given with one, and no `/` at its end."""
+    endpoint = settings.endpoint.rstrip("/")
+    if "://" in endpoint:
+        return endpoint
+    return f"{'http' if is_insecure(settings) else 'https'}://{endpoint}"
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _provider(settings: TelemetrySettings, exporter: SpanExporter) -> TracerProvider:
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    resource = Resource.create({**settings.resource, "service.name": settings.service_name})
-    provider = TracerProvider(resource=resource)
-    provider.add_span_processor(BatchSpanProcessor(watched(exporter)))
-    return provider
-
-
-def _exporter(settings: TelemetrySettings) -> SpanExporter:
-    if settings.protocol == "http/protobuf":
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as Http
-
-        url = f"{settings.endpoint.rstrip('/')}/v1/traces"
-        return Http(endpoint=url, headers=dict(settings.headers), timeout=5)
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as Grpc
-
-    return Grpc(
-        endpoint=settings.endpoint,
-        insecure=is_insecure(settings),
-        headers=tuple(settings.headers.items()),
-        timeout=5,
-    )
 
 
 def watched(exporter: SpanExporter) -> SpanExporter:
@@ -149,4 +172,13 @@ def server_span(name: str, carrier: Mapping[str, str], attributes: Mapping[str, 
     parent = TraceContextTextMapPropagator().extract(dict(carrier))
     return active.start_span(
         name, context=parent, kind=SpanKind.SERVER, attributes=dict(attributes)
+    )
+
+
+def context_of(span: Span) -> TraceContext:
+    found = span.get_span_context()
+    return TraceContext(
+        trace_id=f"{found.trace_id:032x}",
+        span_id=f"{found.span_id:016x}",
+        sampled=found.trace_flags.sampled,
     )

@@ -16,6 +16,7 @@ from apps.system.commands import (
     report_error,
     store_unusable,
 )
+from apps.system.conf import telemetry_settings
 from apps.system.domain.conditional import is_not_modified, strong_etag
 from apps.system.domain.context import RequestContext, audit_agent, request_context
 from apps.system.domain.lifecycle import LifespanPart, begin_drain, is_draining, lifespan_parts
@@ -53,6 +54,7 @@ from apps.system.http.strict import (
 from apps.system.pipeline.stage import Stage, when_closed
 from apps.system.selectors import installation_id
 from apps.system.services.quick_redis import QuickRedis, RedisAway, redis_key, shared_redis
+from apps.system.services.telemetry import exported_telemetry, start_telemetry, stop_telemetry
 
 __all__ = [
     "MAX_BODY_BYTES",
@@ -82,6 +84,7 @@ __all__ = [
     "client_ip",
     "conditional_response",
     "escape",
+    "exported_telemetry",
     "flag_parameter",
     "installation_id",
     "integer_parameter",
@@ -107,8 +110,11 @@ __all__ = [
     "requested_page",
     "require_match",
     "shared_redis",
+    "start_telemetry",
+    "stop_telemetry",
     "store_unusable",
     "strong_etag",
+    "telemetry_settings",
     "when_closed",
     "write_cursor",
 ]

@@ -1,4 +1,4 @@
-"""The metrics of the contract section 2, by their names; Prometheus text on METRICS_ADDR.
+"""The metrics of the contract section 2, by their names; Prometheus text on METRICS_ADDR, and OTLP.
 
     metrics.count("partita.log.lines", 50, stream="logs")
     metrics.observe("partita.step.duration.ms", 812, kind="task", status="healthy", reason="")
@@ -10,6 +10,7 @@ No attribute ever carries the id of a user, run, agent or request.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -17,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 registry: Final = CollectorRegistry()
 _HTTP = ("http.method", "http.route", "http.status_code")
 _STEP = ("kind", "status", "reason")
-_DURATIONS_MS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 60_000, 600_000)
+DURATIONS_MS: Final = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 60_000, 600_000)
 
 METRICS: Final[dict[str, tuple[type[Counter | Gauge | Histogram], tuple[str, ...], str]]] = {
     "http.server.requests": (Counter, _HTTP, "Requests answered"),
@@ -42,6 +43,8 @@ METRICS: Final[dict[str, tuple[type[Counter | Gauge | Histogram], tuple[str, ...
     "partita.audit.dropped": (Counter, (), "Audit records that could not be stored"),
 }
 _instruments: Final[dict[str, Any]] = {}
+_moved: Final[set[str]] = set()  # gauges that this process has set or moved
+_recorders: Final[dict[str, Callable[[float, dict[str, str]], None]]] = {}
 
 
 def count(name: str, amount: float = 1, /, **attributes: str) -> None:
@@ -50,14 +53,18 @@ def count(name: str, amount: float = 1, /, **attributes: str) -> None:
 
 def observe(name: str, value: float, /, **attributes: str) -> None:
     _instrument(name, attributes).observe(value)
+    if record := _recorders.get(name):
+        record(value, attributes)
 
 
 def change(name: str, amount: float, /, **attributes: str) -> None:
     """Move a gauge up or down."""
+    _moved.add(name)
     _instrument(name, attributes).inc(amount)
 
 
 def set_gauge(name: str, value: float, /, **attributes: str) -> None:
+    _moved.add(name)
     _instrument(name, attributes).set(value)
 
 
@@ -67,6 +74,27 @@ def value_of(name: str, /, **attributes: str) -> float:
     suffix = {Counter: "_total", Histogram: "_count", Gauge: ""}[kind]
     labels = {_flat(key): value for key, value in attributes.items()}
     return registry.get_sample_value(f"{_flat(name)}{suffix}", labels) or 0.0
+
+
+def standing(name: str, /) -> Iterator[tuple[dict[str, str], float]]:
+    """Where a counter or gauge stands, by attributes; a gauge that nobody set stands nowhere."""
+    kind, attributes, _help = METRICS[name]
+    if kind is Gauge and name not in _moved:
+        return
+    names = {_flat(attribute): attribute for attribute in attributes}
+    for family in _instruments[name].collect():
+        for sample in family.samples:
+            if not sample.name.endswith("_created"):
+                yield {names[key]: text for key, text in sample.labels.items()}, sample.value
+
+
+def mirror(name: str, record: Callable[[float, dict[str, str]], None], /) -> None:
+    """Tell `record` too what a histogram observes, with its attributes; until `end_mirrors`."""
+    _recorders[name] = record
+
+
+def end_mirrors() -> None:
+    _recorders.clear()
 
 
 def _instrument(name: str, attributes: dict[str, str]) -> Any:
@@ -82,7 +110,7 @@ def _flat(name: str) -> str:
 def _register() -> None:
     for name, (kind, attributes, text) in METRICS.items():
         labels = [_flat(attribute) for attribute in attributes]
-        extra: dict[str, Any] = {"buckets": _DURATIONS_MS} if kind is Histogram else {}
+        extra: dict[str, Any] = {"buckets": DURATIONS_MS} if kind is Histogram else {}
         _instruments[name] = kind(_flat(name), text, labels, registry=registry, **extra)
 
 

@@ -11,7 +11,7 @@ from prometheus_client import start_http_server
 from apps.system import conf, metrics
 from apps.system.domain.lifecycle import LifespanPart
 from apps.system.services.audit_trail import trail
-from kernel import telemetry
+from apps.system.services.telemetry import start_telemetry, stop_telemetry
 
 
 class MetricsListener(LifespanPart):
@@ -41,9 +41,15 @@ class AuditRows(LifespanPart):
 
 
 class Telemetry(LifespanPart):
+    """Left alone where the process around the server exports by itself, as `up` does."""
+
+    def __init__(self) -> None:
+        self._mine = False
+
     async def start(self) -> None:
-        if settings := conf.telemetry_settings():
-            await asyncio.to_thread(telemetry.configure, settings)
+        self._mine = await asyncio.to_thread(start_telemetry)
 
     async def stop(self) -> None:
-        await asyncio.to_thread(telemetry.shutdown)
+        if self._mine:
+            self._mine = False
+            await asyncio.to_thread(stop_telemetry)

@@ -16,7 +16,7 @@ from apps.console.embedded import demo, images, interrupts
 from apps.console.embedded.background import CeleryThread
 from apps.console.embedded.datafolder import remember_listener
 from apps.console.embedded.server import EmbeddedServer, listeners
-from apps.system.api import store_unusable
+from apps.system.api import exported_telemetry, store_unusable
 from apps.workers import api as workers
 
 
@@ -40,10 +40,11 @@ class Up:
         self.runner = workers.RunnerThread(runtime=self._chosen_runtime())
         for number in interrupts.SIGNALS:
             signal.signal(number, lambda *_: self.server.ask_to_exit())
-        try:
-            asyncio.run(self.server.serve(sockets=sockets))
-        finally:
-            self._stop()
+        with exported_telemetry():  # beyond the server's own end: the runner stops after it
+            try:
+                asyncio.run(self.server.serve(sockets=sockets))
+            finally:
+                self._stop()
         return 0 if self.server.started else 1
 
     def _chosen_runtime(self) -> str:

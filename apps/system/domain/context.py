@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from kernel.trace_context import TraceContext
+
 UNMATCHED = "unmatched"
 
 
@@ -12,7 +14,8 @@ UNMATCHED = "unmatched"
 class RequestContext:
     """Filled in stage by stage (the contract section 2); `None` means not known, or nobody.
 
-    `route` is the pattern `/api/v1/suites/{suiteId}`, or `unmatched`.
+    `route` is the pattern `/api/v1/suites/{suiteId}`, or `unmatched`. `trace`: the span of this
+    request; without telemetry that of the caller, which what it starts may join.
     """
 
     request_id: str = ""
@@ -21,6 +24,7 @@ class RequestContext:
     workspace_id: str | None = None
     is_admin: bool | None = None
     agent_id: str | None = None
+    trace: TraceContext | None = None
 
 
 _current: ContextVar[RequestContext | None] = ContextVar("partita_request", default=None)

@@ -12,6 +12,7 @@ from django.http.response import HttpResponseBase
 from apps.system.domain.context import RequestContext, request_context
 from apps.system.pipeline.stage import Stage, when_closed
 from kernel import telemetry
+from kernel.trace_context import parse_traceparent
 
 
 class Trace(Stage):
@@ -23,7 +24,9 @@ class Trace(Stage):
             context.route, _carrier(request), _attributes(request, context)
         )
         if span is None:
+            context.trace = parse_traceparent(request.headers.get("traceparent", ""))
             return await self.get_response(request)
+        context.trace = telemetry.context_of(span)
         try:
             response = await self._traced(request, span)
         except asyncio.CancelledError:

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import grpc
 import pytest
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as wire
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as service
 
 from kernel import telemetry
-from kernel.telemetry import TelemetrySettings, is_insecure, parse_pairs
-
-
-class Collector(service.TraceServiceServicer):
-    def __init__(self) -> None:
-        self.spans: list[Any] = []
-        self.resources: list[dict[str, str]] = []
-
-    def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
-        for resource_spans in request.resource_spans:
-            attributes = resource_spans.resource.attributes
-            self.resources.append({entry.key: entry.value.string_value for entry in attributes})
-            for scope in resource_spans.scope_spans:
-                self.spans.extend(scope.spans)
-        return wire.ExportTraceServiceResponse()
+from kernel.telemetry import FinishedSpan, TelemetrySettings, endpoint_url, is_insecure, parse_pairs
+from kernel.trace_context import TraceContext, new_span, parse_traceparent
+from tests.support.otlp import Collector, attributes, collecting
 
 
 @pytest.fixture
-def collector() -> Iterator[tuple[Collector, int]]:
-    server, received = grpc.server(ThreadPoolExecutor(2)), Collector()
-    service.add_TraceServiceServicer_to_server(received, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield received, port
-    server.stop(None).wait()
+def collector() -> Iterator[Collector]:
+    with collecting() as received:
+        yield received
 
 
 @pytest.fixture(autouse=True)
@@ -51,22 +34,147 @@ def test_without_configuration_there_is_no_span() -> None:
     assert telemetry.server_span("/x", {}, {}) is None
 
 
-def test_a_span_joins_the_callers_trace_and_is_exported(collector: tuple[Collector, int]) -> None:
-    received, port = collector
-    telemetry.configure(TelemetrySettings(endpoint=f"127.0.0.1:{port}", resource={"zone": "eu"}))
+def test_a_span_joins_the_callers_trace_and_is_exported(collector: Collector) -> None:
+    telemetry.configure(TelemetrySettings(endpoint=collector.endpoint, resource={"zone": "eu"}))
     parent = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
 
     span = telemetry.server_span("/api/v1/suites", parent, {"http.request_id": "r-1"})
     span.end()
     telemetry.shutdown()
 
-    [exported] = received.spans
+    [exported] = collector.spans
     assert exported.name == "/api/v1/suites"
     assert exported.trace_id.hex() == "1" * 32
     assert exported.parent_span_id.hex() == "2" * 16
-    assert [entry.key for entry in exported.attributes] == ["http.request_id"]
-    assert received.resources[0]["service.name"] == "partita-control-plane"
-    assert received.resources[0]["zone"] == "eu"
+    assert list(attributes(exported)) == ["http.request_id"]
+    assert collector.resources[0]["service.name"] == "partita-control-plane"
+    assert collector.resources[0]["zone"] == "eu"
+
+
+def finished(**facts: Any) -> FinishedSpan:
+    began = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+    ended = began + timedelta(seconds=2)
+    known: dict[str, Any] = {
+        "name": "execution",
+        "context": TraceContext(trace_id="a" * 32, span_id="b" * 16),
+        "parent_id": "",
+        "started_at": began,
+        "ended_at": ended,
+        "attributes": {"suite": "shop", "attempt": 2},
+    }
+    return FinishedSpan(**known | facts)
+
+
+def test_a_finished_span_keeps_the_ids_and_times_it_was_given(collector: Collector) -> None:
+    telemetry.configure(TelemetrySettings(endpoint=collector.endpoint))
+
+    telemetry.record(finished())
+    telemetry.record(
+        finished(
+            context=TraceContext(trace_id="a" * 32, span_id="c" * 16),
+            parent_id="b" * 16,
+            error="timeout",
+        )
+    )
+    telemetry.shutdown()
+
+    root, child = collector.spans
+    assert (root.trace_id.hex(), root.span_id.hex()) == ("a" * 32, "b" * 16)
+    assert not root.parent_span_id
+    assert root.start_time_unix_nano == 1767323045678901000
+    assert root.end_time_unix_nano - root.start_time_unix_nano == 2_000_000_000
+    assert attributes(root) == {"suite": "shop", "attempt": 2}
+    assert root.status.code == 0
+    assert (child.trace_id, child.span_id.hex()) == (root.trace_id, "c" * 16)
+    assert child.parent_span_id == root.span_id
+    assert (child.status.code, child.status.message) == (2, "timeout")
+
+
+def test_an_unsampled_trace_is_not_exported(collector: Collector) -> None:
+    telemetry.configure(TelemetrySettings(endpoint=collector.endpoint))
+    context = TraceContext(trace_id="a" * 32, span_id="b" * 16, sampled=False)
+
+    telemetry.record(finished(context=context))
+    telemetry.shutdown()
+
+    assert collector.spans == []
+
+
+def test_a_finished_span_goes_nowhere_while_telemetry_is_off() -> None:
+    telemetry.record(finished())
+
+    assert not telemetry.is_configured()
+
+
+def test_without_configuration_the_sdk_is_never_imported() -> None:
+    program = (
+        "import sys; from kernel import telemetry; telemetry.server_span('/', {}, {}); "
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    )
+
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert told.stdout.strip() == b"[]"
+
+
+def test_a_traceparent_is_read_and_written_again() -> None:
+    text = f"00-{'a' * 32}-{'b' * 16}-01"
+
+    found = parse_traceparent(text)
+
+    assert found is not None
+    assert str(found) == text
+    unsampled = parse_traceparent(text[:-2] + "02")
+    assert unsampled is not None
+    assert not unsampled.sampled
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "00",
+        f"00-{'0' * 32}-{'b' * 16}-01",
+        f"00-{'a' * 32}-{'0' * 16}-01",
+        f"00-{'A' * 32}-{'b' * 16}-01",
+        f"ff-{'a' * 32}-{'b' * 16}-01",
+        f"00-{'a' * 32}-{'b' * 16}-01-more",
+        f"00-{'a' * 32}-{'b' * 16}-01\n",
+    ],
+)
+def test_what_is_no_traceparent_is_ignored(text: str) -> None:
+    assert parse_traceparent(text) is None
+
+
+def test_children_are_told_apart_by_their_names_alone() -> None:
+    run = new_span()
+
+    first = run.child("api", 1)
+
+    assert first == run.child("api", 1)
+    assert first.trace_id == run.trace_id
+    assert len({first.span_id, run.child("api", 2).span_id, run.child("db", 1).span_id}) == 3
+
+
+def test_a_span_below_another_shares_its_trace_and_sampling() -> None:
+    caller = TraceContext(trace_id="a" * 32, span_id="b" * 16, sampled=False)
+
+    run = new_span(below=caller)
+
+    assert (run.trace_id, run.sampled) == (caller.trace_id, False)
+    assert run.span_id != caller.span_id
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "url"),
+    [
+        ("http://collector:4317/", "http://collector:4317"),
+        ("localhost:4317", "http://localhost:4317"),
+        ("collector:4317", "https://collector:4317"),
+    ],
+)
+def test_an_endpoint_without_a_scheme_gets_one(endpoint: str, url: str) -> None:
+    assert endpoint_url(TelemetrySettings(endpoint=endpoint)) == url
 
 
 def test_a_failing_export_is_remembered_and_raises_nothing() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from apps.system.api import exported_telemetry
 from apps.workers import conf
 from apps.workers.runner import Runner, RunnerInUse
 from kernel.registry import UnknownPlugin
@@ -26,6 +27,7 @@ class Command(BaseCommand):
             runner = Runner(options["runtime"] or conf.local_runtime())
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: runner.stop())
-            runner.run()
+            with exported_telemetry():
+                runner.run()
         except (RunnerInUse, UnknownPlugin) as error:
             raise CommandError(str(error)) from error
