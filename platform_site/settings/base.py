@@ -179,7 +179,6 @@ MIDDLEWARE = [  # outermost first; the order is the specification's
     "apps.system.pipeline.gate.Gate",
     "platform_site.error_handler.ProblemAnswers",
 ]
-AUTH_USER_MODEL = "accounts.User"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -189,7 +188,6 @@ TEMPLATES = [
     }
 ]
 STATIC_URL = "/static/"
-STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 SESSION_ENGINE = "apps.accounts.sessions"
 SESSION_COOKIE_NAME = "partita_session"
