@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from apps.workers.domain.environment import EnvironmentRules
 from apps.workers.domain.launching import LaunchRules
+from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.ids import is_identifier
 
 _SECRET_CHARACTERS = 16
@@ -64,14 +65,18 @@ def worker_settings() -> WorkerSettings:
     for name, values in (("AGENT_ID", [agent_id]), ("AGENT_BACKENDS", settings.AGENT_BACKENDS)):
         for value in values:
             _require(is_identifier(value), name, value, "letters, digits and . _ - (at most 128)")
-    for name in ("AGENT_CONTROL_PLANE_URL", "AGENT_PUBLIC_URL"):
-        url = getattr(settings, name)
-        _require(re.match(r"(https?://[^\s/?#]+.*)?\Z", url), name, url, "a http or https URL")
+    url = settings.AGENT_CONTROL_PLANE_URL
+    _require(
+        re.match(r"(https?://[^\s/?#]+.*)?\Z", url),
+        "AGENT_CONTROL_PLANE_URL",
+        url,
+        "a http or https URL",
+    )
     labels = (label.partition("=") for label in settings.AGENT_LABELS)
     return WorkerSettings(
         agent_id=agent_id,
         name=settings.AGENT_NAME,
-        public_url=settings.AGENT_PUBLIC_URL,
+        public_url=_public_url(),
         control_plane_url=settings.AGENT_CONTROL_PLANE_URL,
         backends=tuple(settings.AGENT_BACKENDS),
         labels={key: value for key, _, value in labels},
@@ -81,6 +86,16 @@ def worker_settings() -> WorkerSettings:
         port=settings.AGENT_PORT,
         secret=agent_secret(),
     )
+
+
+def _public_url() -> str:
+    """What the control plane takes as `hostUrl`; empty when unset."""
+    if not settings.AGENT_PUBLIC_URL:
+        return ""
+    try:
+        return read_base_url(settings.AGENT_PUBLIC_URL, LOCAL_TOO)
+    except AddressError as error:
+        raise ImproperlyConfigured(f"AGENT_PUBLIC_URL: {error}") from None
 
 
 def _require(holds: Any, name: str, value: str, expected: str) -> None:

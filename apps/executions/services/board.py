@@ -46,6 +46,7 @@ _RUN_EVENT_STATUS: Final = {
     ExecutionStatus.FAILED: "failed",
     ExecutionStatus.CANCELED: "canceled",
 }
+_CALLS_WITHIN_S: Final = 30.0
 _VARYING: Final = frozenset({"next_seq", "position"})  # differ from row to row
 
 
@@ -65,6 +66,7 @@ class Board:
     letters: list[str]
     started_now: list[int] = field(default_factory=list)  # queued within this unit of work
     ends_now: bool = False
+    stops_now: bool = False  # open jobs were asked to stop without having done what they are for
     _rows: dict[int, Step] = field(default_factory=dict)
     _attempts: dict[int, int] = field(default_factory=dict)
     _changes: dict[int, dict[str, Any]] = field(default_factory=lambda: defaultdict(dict))
@@ -202,6 +204,8 @@ class Board:
             for topic in (events_topic, logs_topic):
                 close_topic(topic(self.execution.run_id), str(self.execution.status))
             transaction.on_commit(partial(enqueue, "executions.dispatch"))  # a place is free
+        if self.execution.backend_kind == "remote-agent" and (self.stops_now or self.ends_now):
+            transaction.on_commit(partial(_call_workers, self.execution.run_id))
         transaction.on_commit(partial(_tell, tuple(self._measures)))
         if any(self.job_states[at] is JobState.PENDING for at in self.started_now):
             self.nudge(WORK_NUDGE)  # who claims within this unit of work needs none
@@ -264,6 +268,11 @@ def write_boards(boards: Iterable[Board]) -> None:
 def _tell(measures: tuple[Measure, ...]) -> None:
     for measure in measures:
         measure()
+
+
+def _call_workers(run_id: str) -> None:
+    """A hint as all nudges, and of no use when it is late: they ask for orders themselves."""
+    enqueue("workers.call_off", run_id, expires_s=_CALLS_WITHIN_S)
 
 
 def _nudge_later(name: str, after_s: float) -> None:

@@ -18,6 +18,7 @@ from apps.executions.domain.messages import filled_in
 from apps.executions.domain.plan import Skip
 from apps.executions.domain.reports import LogLine, Supervisor
 from apps.executions.domain.states import (
+    CUTS_SHORT,
     CancelReason,
     JobEvent,
     JobState,
@@ -157,6 +158,7 @@ def close_service(board: Board, at: int) -> None:
 def ask_to_stop(board: Board, at: int, why: CancelReason) -> None:
     """Its supervisor learns it with its next call, and at once by a nudge."""
     board.change(at, cancel_reason=why)
+    board.stops_now = board.stops_now or why in CUTS_SHORT
     board.nudge(jobs_nudge(board.row(at).agent_id))
 
 

@@ -12,6 +12,7 @@ from rest_framework import serializers
 from apps.executions.api import LogLine
 from apps.system.api import StrictSerializer
 from kernel import clock
+from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.errors import PlatformError
 
 INT32: Final = 2**31 - 1
@@ -46,11 +47,26 @@ class ActiveJobInput(AgentSerializer):
     attempt = serializers.IntegerField(min_value=1, max_value=INT32)
 
 
+class HostUrlField(serializers.CharField):
+    """Where the control plane may call the worker; a name is resolved at each call, not here."""
+
+    def to_internal_value(self, data: Any) -> str:
+        text = super().to_internal_value(data)
+        try:
+            return read_base_url(text, LOCAL_TOO)
+        except AddressError as error:
+            raise serializers.ValidationError(str(error), code="invalid_value") from None
+
+
 class RegisterInput(AgentSerializer):
     agentId = serializers.RegexField(_AGENT_ID)
     name = serializers.CharField(max_length=300, required=False, allow_blank=True)
-    hostUrl = serializers.RegexField(
-        r"^(https?://[^\s/?#]+.*)?$", max_length=500, required=False, allow_blank=True
+    hostUrl = HostUrlField(
+        max_length=500,
+        required=False,
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="http(s), without user, query and fragment; never a link-local address",
     )
     capabilities = _names(help_text="step kinds; empty: all")
     backends = _names(help_text="default: the agentId")

@@ -16,6 +16,8 @@ from tests.apps.workers_http.conftest import SECRET
 from tests.support import steps
 
 DERIVED = hmac.new(SECRET.encode(), b"edge-1", hashlib.sha256).hexdigest()
+OF_ANOTHER = hmac.new(SECRET.encode(), b"edge-2", hashlib.sha256).hexdigest()
+OF_ANOTHER_SECRET = hmac.new(SECRET[:-1].encode(), b"edge-1", hashlib.sha256).hexdigest()
 JOB = "job_" + "x" * 22
 ROUTES = [
     ("GET", "/api/v1/agent/info"),
@@ -80,7 +82,10 @@ async def test_health_needs_no_credential():
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-@pytest.mark.parametrize("token", ["", "wrong", DERIVED[:-1], SECRET + "x", "ä"])
+@pytest.mark.parametrize(
+    "token",
+    ["", "wrong", DERIVED[:-1], DERIVED.upper(), SECRET + "x", "ä", OF_ANOTHER, OF_ANOTHER_SECRET],
+)
 async def test_nothing_is_told_without_a_credential(method: str, path: str, token: str):
     """Invariant 8."""
     answer = await ask(method, path, token=token)

@@ -42,6 +42,8 @@ def test_settings_do_not_show_the_secret(settings):
         ("AGENT_CONTROL_PLANE_URL", "partita.example"),
         ("AGENT_CONTROL_PLANE_URL", "file:///etc"),
         ("AGENT_PUBLIC_URL", "ftp://worker"),
+        ("AGENT_PUBLIC_URL", "http://user:word@worker"),
+        ("AGENT_PUBLIC_URL", "http://169.254.169.254:8091"),
     ],
 )
 def test_a_wrong_setting_is_named(settings, name: str, value: object):

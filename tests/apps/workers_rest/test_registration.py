@@ -90,6 +90,21 @@ def test_jobs_that_are_named_are_kept_and_the_others_lost(worker):
 
 
 @pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("http://127.0.0.1:8091/", "http://127.0.0.1:8091"),
+        ("http://edge_1.lan/workers/1/", "http://edge_1.lan/workers/1"),
+        ("https://[fd00::1]:8091", "https://[fd00::1]:8091"),
+        ("", None),
+    ],
+)
+def test_a_worker_may_be_called_on_a_private_network(given, kept):
+    answer = registrar.post("agents/register", {"agentId": "e", "hostUrl": given})
+
+    assert (answer.status_code, answer.json().get("hostUrl")) == (201, kept)
+
+
+@pytest.mark.parametrize(
     ("body", "pointer", "code"),
     [
         ({}, "/agentId", "required"),
@@ -98,6 +113,16 @@ def test_jobs_that_are_named_are_kept_and_the_others_lost(worker):
         ({"agentId": "runner:host"}, "/agentId", "invalid_value"),
         ({"agentId": "e" * 129}, "/agentId", "invalid_value"),
         ({"agentId": "e", "hostUrl": "ftp://x"}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": "http://user:word@x"}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": "http://x?y"}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": "http://x#y"}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": "http://x:0"}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": "http://127.1"}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": "http://169.254.169.254"}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": "http://[::ffff:a9fe:a9fe]"}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": "http://x\n"}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": "http://x/" + "a" * 500}, "/hostUrl", "invalid_value"),
+        ({"agentId": "e", "hostUrl": ["http://x"]}, "/hostUrl", "wrong_type"),
         ({"agentId": "e", "backends": "edge"}, "/backends", "wrong_type"),
         ({"agentId": "e", "backends": ["a/b"]}, "/backends/0", "invalid_value"),
         ({"agentId": "e", "labels": {"a": 1}}, "/labels/a", "wrong_type"),
