@@ -51,7 +51,8 @@ class Execution(models.Model):
     keep_alive_ms = models.PositiveIntegerField(default=0)
     keep_alive_until = models.DateTimeField(null=True)
     request_id = models.CharField(max_length=128, blank=True)
-    traceparent = models.CharField(max_length=64, blank=True)
+    traceparent = models.CharField(max_length=64, blank=True)  # of the run's own span
+    parent_span_id = models.CharField(max_length=16, blank=True)  # in whose request it was launched
 
     status = models.CharField(max_length=10, default=ExecutionStatus.QUEUED)
     failing = models.BooleanField(default=False)

@@ -110,6 +110,11 @@ class Board:
         """Whether an attempt of it ran, as far as is known without reading its row."""
         return at in self._rows
 
+    def known(self, at: int, column: str) -> Any:
+        """What the step's row says by now, as far as that is known without reading it; or None."""
+        row = self._rows.get(at)
+        return getattr(row, column) if row else self._changes.get(at, {}).get(column)
+
     def load(self, places: Iterable[int]) -> None:
         """Read these rows in one query; those read before are kept."""
         missing = [self.keys.step_pks[at] for at in places if at not in self._rows]

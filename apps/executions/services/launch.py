@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -37,6 +36,7 @@ from apps.system.api import request_context
 from kernel import clock
 from kernel.errors import NotAvailable
 from kernel.ids import new_execution_id, new_job_id
+from kernel.trace_context import TraceContext, new_span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,7 @@ class Accepted:
     backend: Backend
     packed: PackedSuite
     request_id: str
+    caller: TraceContext | None = None
 
 
 def launch(
@@ -100,6 +101,7 @@ def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
         backend=backend,
         packed=packed_suite(suite, profile),
         request_id=request_context().request_id,
+        caller=request_context().trace,
     )
 
 
@@ -135,6 +137,7 @@ def store_run(
 
 def _execution(accepted: Accepted) -> Execution:
     request, suite, now = accepted.request, accepted.suite, clock.now()
+    caller = accepted.caller
     return Execution(
         run_id=new_execution_id(),
         workspace_id=accepted.principal.workspace_id,
@@ -153,7 +156,8 @@ def _execution(accepted: Accepted) -> Execution:
         branch=request.branch,
         message=request.message,
         request_id=accepted.request_id,
-        traceparent=_traceparent(accepted.profile),
+        traceparent=str(new_span(below=caller)),
+        parent_span_id=caller.span_id if caller else "",
         started_at=now,
         updated_at=now,
         deadline=now + conf.max_duration(),
@@ -177,10 +181,3 @@ def _steps(execution: Execution, accepted: Accepted) -> list[Step]:
         )
         for index, node in enumerate(accepted.suite.topology, start=1)
     ]
-
-
-def _traceparent(profile: LaunchProfile) -> str:
-    """A run is one trace (W3C Trace Context); none when the profile turns traces off."""
-    if not profile.observability.get("traces", True):
-        return ""
-    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"

@@ -33,6 +33,7 @@ from apps.executions.domain.topics import WORK_NUDGE
 from apps.executions.services.board import Board
 from apps.executions.services.measuring import step_finished, step_took
 from apps.executions.services.output import keep_output
+from apps.executions.services.tracing import trace_attempt
 from apps.executions.services.usage import UNMEASURED
 
 _UNHELD: dict[str, Any] = {
@@ -170,6 +171,7 @@ def lose(board: Board, at: int, text: str) -> None:
     elif not board.is_planning:
         cancel(board, at, text)
     elif may_requeue(board.run.plan.nodes[at], requeues=row.requeues):
+        trace_attempt(board, at, "requeued", str(StepReason.AGENT_LOST))
         _again(board, at, StepEvent.REQUEUED, requeues=row.requeues + 1)
         board.nudge(WORK_NUDGE)
         board.say(at, "requeued", text, level="warn", reason=str(StepReason.AGENT_LOST))
@@ -182,6 +184,7 @@ def give_back(board: Board, at: int, text: str) -> None:
     if board.row(at).cancel_reason or not board.is_planning:
         lose(board, at, text)
         return
+    trace_attempt(board, at, "requeued", "")
     _again(board, at, StepEvent.REQUEUED)
     board.nudge(WORK_NUDGE)
     board.say(at, "requeued", text, level="warn")
@@ -209,6 +212,7 @@ def _step(board: Board, at: int, event: StepEvent, **values: Any) -> None:
 
 def _measure_end(board: Board, at: int, reason: str) -> None:
     facts = (board.run.plan.nodes[at].kind, str(board.statuses[at]), reason)
+    trace_attempt(board, at, str(board.statuses[at]), reason)
     board.measure(step_finished(*facts))
     started_at = board.row(at).started_at if board.was_claimed(at) else None
     if started_at:
@@ -235,6 +239,7 @@ def _may_try_again(board: Board, at: int, reason: StepReason) -> bool:
 def _retry(board: Board, at: int, reason: StepReason, detail: str) -> None:
     used = board.row(at).retries_used
     pause = pause_before_retry(used)
+    trace_attempt(board, at, str(StepStatus.FAILED), str(reason))
     _again(board, at, StepEvent.RETRY, retries_used=used + 1, not_before=board.now + pause)
     board.nudge(WORK_NUDGE, after_s=pause.total_seconds())
     text = f"attempt {board.attempt(at) - 1} failed: {detail or reason}; next in {pause.seconds} s"

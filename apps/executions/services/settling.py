@@ -25,6 +25,7 @@ from apps.executions.models import Step
 from apps.executions.services import moves
 from apps.executions.services.board import Board
 from apps.executions.services.measuring import run_finished
+from apps.executions.services.tracing import trace_run
 
 TEARDOWN_WITHIN: Final = timedelta(seconds=60)
 STOPPED_WITHIN: Final = timedelta(seconds=30)
@@ -185,6 +186,7 @@ def _store_end(board: Board, text: str) -> None:
     execution = board.execution
     board.change_run(finished_at=board.now, deadline=None, bound_agent_id="")
     board.measure(run_finished(execution))
+    trace_run(board)
     if execution.log_lines_dropped:
         dropped = f"{execution.log_lines_dropped} lines of output were not kept"
         board.print(RUN_SOURCE, [LogLine(board.now, "warn", "system", dropped)])

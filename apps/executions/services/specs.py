@@ -14,6 +14,7 @@ from apps.executions.services.board import Board, open_board, write_boards
 from apps.executions.services.claims import Claimed
 from apps.executions.services.secrets import SecretUnresolved, resolve_secrets
 from apps.executions.services.settling import fail_run
+from apps.executions.services.tracing import attempt_span
 from apps.streams.api import unit_of_work
 from apps.system.api import installation_id
 
@@ -74,6 +75,9 @@ def step_spec(board: Board, at: int, *, attempt: int) -> dict[str, Any]:
         "observability": dict(run.profile["observability"]),
         "node": dict(node),
     }
+    if traceparent := _trace(board, at, attempt):
+        spec["traceparent"] = traceparent
+        spec["env"]["TRACEPARENT"] = traceparent
     if content := run.contents.get(source_suite(run, at)):
         spec["content"] = dict(content)
     return spec | ({"traffic": node["traffic"]} if "traffic" in node else {})
@@ -101,8 +105,14 @@ def _run_facts(board: Board) -> dict[str, Any]:
         "backendKind": execution.backend_kind,
         "backendLabel": execution.backend_label,
     }
-    optional = {"requestId": execution.request_id, "traceparent": execution.traceparent}
-    return facts | {name: text for name, text in optional.items() if text}
+    return facts | ({"requestId": execution.request_id} if execution.request_id else {})
+
+
+def _trace(board: Board, at: int, attempt: int) -> str:
+    """The traceparent of the attempt's span; empty when the profile has traces off (6.1)."""
+    if not board.run.profile["observability"].get("traces", True):
+        return ""
+    return str(attempt_span(board.execution, board.run.plan.nodes[at].id, attempt) or "")
 
 
 def _env(board: Board, at: int, attempt: int, secrets: Mapping[str, str]) -> dict[str, str]:
@@ -118,8 +128,6 @@ def _env(board: Board, at: int, attempt: int, secrets: Mapping[str, str]) -> dic
         attempt=attempt,
         mock_base_url=conf.mock_base_url(),
     ).variables(conf.env_prefixes())
-    if board.execution.traceparent:
-        built_ins["TRACEPARENT"] = board.execution.traceparent
     return layered_env(
         node, profile=board.run.profile, overrides={}, secrets=secrets, built_ins=built_ins
     )

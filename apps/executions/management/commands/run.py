@@ -15,7 +15,15 @@ from apps.accounts import api as accounts
 from apps.executions import api as executions
 from apps.executions import conf, watching
 from apps.executions.domain.states import ExecutionStatus
-from apps.system.api import ExitCode, VerbCommand, escape, print_json, print_table, printable
+from apps.system.api import (
+    ExitCode,
+    VerbCommand,
+    escape,
+    exported_telemetry,
+    print_json,
+    print_table,
+    printable,
+)
 from kernel.durations import parse_duration_ms
 from kernel.errors import InvalidInput
 
@@ -232,7 +240,8 @@ def _print_line(
 
 
 def cancel_run(options: dict[str, Any]) -> int:
-    summary = executions.cancel(accounts.operator(), options["run"], reason=options["reason"])
+    with exported_telemetry():  # a queued run ends here
+        summary = executions.cancel(accounts.operator(), options["run"], reason=options["reason"])
     if options["output"] == "json":
         print_json(summary)
     else:
