@@ -7,20 +7,19 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from apps.system.api import telemetry_settings
 from apps.workers.domain.environment import EnvironmentRules
 from apps.workers.domain.launching import LaunchRules
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.ids import is_identifier
+from kernel.telemetry import endpoint_url
 
 _SECRET_CHARACTERS = 16
-_OTEL_PASSED_ON = {
-    "OTEL_EXPORTER_OTLP_ENDPOINT": "OTEL_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_PROTOCOL": "OTEL_PROTOCOL",
-}
 
 
 def state_dir() -> Path:
@@ -130,7 +129,15 @@ def launch_rules() -> LaunchRules:
 
 
 def _telemetry() -> dict[str, str]:
-    """The endpoint for steps, without headers: those may hold credentials."""
-    if not settings.OTEL_ENDPOINT:
+    """The endpoint for steps, without what may hold credentials: headers, a user in its address.
+
+    It always has a scheme, which says more than `OTEL_EXPORTER_OTLP_INSECURE` would.
+    """
+    exported = telemetry_settings()
+    if exported is None:
         return {}
-    return {name: getattr(settings, setting) for name, setting in _OTEL_PASSED_ON.items()}
+    url = urlsplit(endpoint_url(exported))
+    return {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": url._replace(netloc=url.netloc.rpartition("@")[2]).geturl(),
+        "OTEL_EXPORTER_OTLP_PROTOCOL": exported.protocol,
+    }

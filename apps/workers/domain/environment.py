@@ -15,7 +15,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRules:
-    """`telemetry`: variables added when traces are on."""
+    """`telemetry`: variables added when traces are on; what is a URL is one from this host."""
 
     prefixes: Sequence[str] = ("PARTITA",)
     telemetry: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,8 @@ def step_environment(spec: StepSpec, rules: EnvironmentRules, folders: Folders) 
         base = f"{prefix}_MOCK_BASE_URL"
         environment |= variables | {base: _reachable(spec.env.get(base, ""), folders)}
     if spec.traceparent:
-        environment |= {"TRACEPARENT": spec.traceparent, **rules.telemetry}
+        there = {name: _reachable(text, folders) for name, text in rules.telemetry.items()}
+        environment |= {"TRACEPARENT": spec.traceparent, **there}
     return environment
 
 

@@ -138,6 +138,34 @@ def test_a_loopback_mock_host_is_the_gateway_inside_containers_only() -> None:
     assert here["PARTITA_MOCK_BASE_URL"] == "http://localhost:8090"
 
 
+TRACED = EnvironmentRules(
+    telemetry={
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+    }
+)
+TRACEPARENT = f"00-{'a' * 32}-{'b' * 16}-01"
+
+
+def test_with_traces_on_a_step_knows_its_span_and_where_to_send_its_own() -> None:
+    forged = {"TRACEPARENT": "forged", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://elsewhere:4317"}
+    step = spec(traceparent=TRACEPARENT, env=forged)
+
+    inside = step_environment(step, TRACED, CONTAINER)
+    here = step_environment(step, TRACED, Folders(workspace="/w", artifacts="/a", own_host=True))
+
+    assert inside["TRACEPARENT"] == TRACEPARENT
+    assert inside["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://host.docker.internal:4317"
+    assert inside["OTEL_EXPORTER_OTLP_PROTOCOL"] == "grpc"
+    assert here["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://localhost:4317"
+
+
+def test_with_traces_off_a_step_gets_neither_span_nor_endpoint() -> None:
+    environment = step_environment(spec(traceparent="", env={}), TRACED, CONTAINER)
+
+    assert not [name for name in environment if name.startswith(("TRACE", "OTEL"))]
+
+
 def test_each_prefix_gets_its_own_built_in_variables() -> None:
     environment = step_environment(spec(), EnvironmentRules(prefixes=("A", "B")), CONTAINER)
 
