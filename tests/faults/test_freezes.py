@@ -28,6 +28,7 @@ services:
     env:
       PACE: "0.4"
 """
+OFFLINE_AFTER_S = 30.0  # without heartbeat or lease call
 LOST_WITHIN_S = 2 * LEASE_S + 10  # lease, grace, and a sweep
 pytestmark = [pytest.mark.docker, pytest.mark.postgres, pytest.mark.redis]
 
@@ -123,6 +124,26 @@ def test_what_a_frozen_supervisor_held_is_lost(
     migrate = cluster.step(once, "migrate")
     assert (migrate["status"], migrate["reason"], migrate["attempt"]) == ("failed", "agent_lost", 1)
     assert watch.starts(once)["migrate"] == 1
+
+
+def test_another_worker_takes_over_from_a_frozen_one(cluster: Cluster, watch: EngineWatch):
+    """Invariants 5 and 39: the run is bound to its worker only while that one is online."""
+    run_id = begin_migrating(cluster, "shop-paused", "edge")
+    second = cluster.add("second", "worker")
+    cluster.processes["worker"].freeze()
+    try:
+        until(
+            lambda: cluster.step(run_id, "migrate").get("agentId") == "second",
+            within_s=OFFLINE_AFTER_S + LOST_WITHIN_S,
+            what="the second worker has it",
+        )
+    finally:
+        cluster.processes["worker"].go_on()
+    detail = check_run(cluster, watch, run_id)
+    second.end()
+    taken = {step["id"]: step["attempt"] for step in detail["steps"] if "agentId" in step}
+    assert (taken["migrate"], taken["seed"]) == (2, 1)
+    assert taken["store"] in (2, 3), "a claim that the frozen one waited for is one attempt more"
 
 
 def test_a_short_freeze_loses_nothing(cluster: Cluster, watch: EngineWatch):

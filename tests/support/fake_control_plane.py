@@ -64,8 +64,9 @@ class Store:
         self.changed = asyncio.Condition()
         self.files = {"tasks/hello.sh": "echo hello\n"}
 
-    async def add(self, spec: Mapping[str, Any]) -> FakeJob:
-        job = FakeJob(spec=spec, attempt=spec["attempt"])
+    async def add(self, spec: Mapping[str, Any], *, attempt: int = 0) -> FakeJob:
+        """`attempt`: the current one, when the claim of `spec` comes too late."""
+        job = FakeJob(spec=spec, attempt=attempt or spec["attempt"])
         self.jobs[spec["jobId"]] = job
         self.pending.append(spec["jobId"])
         await self.notify()

@@ -45,7 +45,10 @@ class Attempt:
         self.job = Job(job_id=spec.job_id, attempt=spec.attempt)
         self.adopted = kept is not None
         self.told_to_stop = asyncio.Event()
+        self.confirmed = asyncio.Event()  # cleared: the claim may be older than its lease
+        self.confirmed.set()
         self.stop_reason = ""
+        self.probe_problem = ""  # why the last probe did not pass
         self._unit: Unit | None = None
         self._reading: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
@@ -61,6 +64,7 @@ class Attempt:
         )
 
     def obey(self, orders: Orders) -> None:
+        self.confirmed.set()
         if orders.cancel_reason and not self.stop_reason:
             self.stop_reason = orders.cancel_reason
             self.told_to_stop.set()
@@ -74,6 +78,9 @@ class Attempt:
     @property
     def has_unit(self) -> bool:
         return self._unit is not None
+
+    def note_probe(self, problem: str) -> None:
+        self.probe_problem = problem
 
     def follow(self, unit: Unit) -> None:
         """From now on the unit's output is read, and what it uses is looked at."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import chain, repeat
 from typing import Final
 
 import httpx
 
 from apps.workers.domain.readiness import (
+    Answer,
     CommandProbe,
     HttpProbe,
-    ImageProbe,
     LogProbe,
     Probe,
     StillRunning,
@@ -43,62 +44,64 @@ class Prober:
         *,
         headers: Mapping[str, str],
         interval_s: float,
+        on_miss: Callable[[str], None],
     ) -> None:
-        """Returns when the probe passes; the caller sets the limit."""
+        """Returns when the probe passes; the caller sets the limit. `on_miss` hears why not yet."""
         if isinstance(probe, LogProbe):
             await until_seen(log, probe.text)
         elif isinstance(probe, StillRunning):
             await asyncio.sleep(probe.for_ms / 1000)  # what is declared ready is the time itself
         else:
-            await self._repeat(probe, unit, headers, interval_s)
+            pauses = chain((min(pause, interval_s) for pause in _QUICK_S), repeat(interval_s))
+            while problem := await self._missing(probe, unit, headers):
+                on_miss(problem)
+                await asyncio.sleep(next(pauses))
 
-    async def _repeat(
-        self, probe: Probe, unit: Unit, headers: Mapping[str, str], interval_s: float
-    ) -> None:
-        for pause_s in _QUICK_S:
-            if await self._passes(probe, unit, headers):
-                return
-            await asyncio.sleep(min(pause_s, interval_s))
-        while not await self._passes(probe, unit, headers):  # noqa: ASYNC110 - of another program
-            await asyncio.sleep(interval_s)
-
-    async def _passes(self, probe: Probe, unit: Unit, headers: Mapping[str, str]) -> bool:
+    async def _missing(self, probe: Probe, unit: Unit, headers: Mapping[str, str]) -> str:
+        """Why the probe does not pass now; empty when it does."""
         match probe:
-            case HttpProbe():
-                return await self._http(probe, unit, headers)
-            case TcpProbe():
-                return await self._tcp(probe, unit)
+            case HttpProbe() | TcpProbe():
+                return (await self._asked(probe, unit, headers)).missing(probe)
             case CommandProbe():
-                return await self._runtime.run_inside(unit, probe.argv, timeout_s=_TRY_S) == 0
-            case ImageProbe():
-                return await self._runtime.is_healthy(unit)
+                code = await self._runtime.run_inside(unit, probe.argv, timeout_s=_TRY_S)
+                return f"its command ended with exit code {code}" if code else ""
             case _:
-                return False
+                healthy = await self._runtime.is_healthy(unit)
+                return "" if healthy else "the image's own health check does not pass"
 
-    async def _http(self, probe: HttpProbe, unit: Unit, headers: Mapping[str, str]) -> bool:
+    async def _asked(
+        self, probe: HttpProbe | TcpProbe, unit: Unit, headers: Mapping[str, str]
+    ) -> Answer:
         endpoint = await self._runtime.endpoint(unit, probe.port)
         if endpoint is None:
-            return False
-        url = httpx.URL(f"http://{endpoint[0]}:{endpoint[1]}/{probe.path.removeprefix('/')}")
+            return await self._runtime.ask_inside(unit, probe, headers)
+        if isinstance(probe, TcpProbe):
+            return await _connected(endpoint)
+        return await self._http(probe, endpoint, headers)
+
+    async def _http(
+        self, probe: HttpProbe, endpoint: tuple[str, int], headers: Mapping[str, str]
+    ) -> Answer:
+        url = httpx.URL(f"http://{endpoint[0]}:{endpoint[1]}{probe.target}")
         try:
             async with self._client.stream("GET", url, headers=dict(headers)) as answer:
-                return probe.passes(answer.status_code)
-        except httpx.HTTPError:
-            return False
+                return Answer(status=answer.status_code)
+        except httpx.HTTPError as error:
+            return Answer(problem=f"port {probe.port}: {str(error) or type(error).__name__}")
 
-    async def _tcp(self, probe: TcpProbe, unit: Unit) -> bool:
-        endpoint = await self._runtime.endpoint(unit, probe.port)
-        if endpoint is None:
-            return False
-        try:
-            async with asyncio.timeout(_TRY_S):
-                _, writer = await asyncio.open_connection(*endpoint)
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-        return True
+
+async def _connected(endpoint: tuple[str, int]) -> Answer:
+    try:
+        async with asyncio.timeout(_TRY_S):
+            _, writer = await asyncio.open_connection(*endpoint)
+    except TimeoutError:
+        return Answer(problem=f"port {endpoint[1]} gave no answer within {_TRY_S:g} s")
+    except OSError as error:
+        return Answer(problem=f"port {endpoint[1]}: {error.strerror or error}")
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return Answer()
 
 
 async def until_seen(log: StepLog, *texts: str) -> None:

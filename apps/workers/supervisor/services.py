@@ -73,6 +73,7 @@ async def _ready(attempt: Attempt, probe: Probe) -> None:
         attempt.log,
         headers=attempt.spec.headers,
         interval_s=ready.interval_ms / 1000,
+        on_miss=attempt.note_probe,
     )
     await until_seen(attempt.log, *attempt.spec.evaluation.expect_logs)
 
@@ -83,6 +84,8 @@ def _not_ready(attempt: Attempt, limit_ms: int) -> Finding:
         detail = f"no line contains {texts} within {limit_ms / 1000:g} s"
         return Finding(reason="expect_logs_missing", detail=detail)
     detail = f"its readiness probe did not pass within {limit_ms / 1000:g} s"
+    if attempt.probe_problem:
+        detail = f"{detail}: {attempt.probe_problem}"
     return Finding(reason="not_ready", detail=detail)
 
 

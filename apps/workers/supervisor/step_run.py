@@ -99,6 +99,7 @@ class StepRun:
             await attempt.report("adopted")
         unit = self._found
         if unit is None or unit.state is UnitState.CREATED:
+            await attempt.confirmed.wait()
             launch = self._launch()
             prepared = runtime.prepare(launch, pulling=self._report_pull)
             if await first_of(stop=attempt.told_to_stop.wait(), prepared=prepared) == "stop":

@@ -30,7 +30,7 @@ from apps.workers.domain.runtime import Runtime, RuntimeFailure, Unit, Usage
 from apps.workers.domain.step_spec import StepSpec, parse_step_spec
 from apps.workers.supervisor.attempt import Attempt, Tools
 from apps.workers.supervisor.heartbeat import Heartbeat
-from apps.workers.supervisor.lease_keeper import LeaseKeeper
+from apps.workers.supervisor.lease_keeper import LeaseKeeper, now_s
 from apps.workers.supervisor.patience import persistently
 from apps.workers.supervisor.probing import Prober
 from apps.workers.supervisor.spool import SpoolSpace
@@ -137,10 +137,11 @@ class Supervisor:
         mine = [Job(job_id=job.job_id, attempt=job.attempt) for job in self._runs]
         active = list(dict.fromkeys([*found, *mine]))
         available = await self._runtime.ping()
+        asked_at = now_s()
         answer = await self._control_plane.register(active, runtime_available=available)
         self._heartbeat.interval_s = answer.heartbeat_s
         self._leases.grace_s = answer.lease_grace_s
-        self._adopt(answer, found)
+        self._adopt(answer, found, asked_at)
         await self._drop(answer, found)
 
     async def _found(self) -> dict[Job, Unit]:
@@ -151,10 +152,11 @@ class Supervisor:
             return {}
         return {_job_of(unit.labels): unit for unit in units if naming.JOB_ID in unit.labels}
 
-    def _adopt(self, answer: Registered, found: Mapping[Job, Unit]) -> None:
+    def _adopt(self, answer: Registered, found: Mapping[Job, Unit], asked_at: float) -> None:
         for kept in answer.keep:
             if kept.job not in self._runs:
-                self._take(kept.spec, kept=kept, found=found.get(kept.job))
+                unit = found.get(kept.job)
+                self._take(kept.spec, kept=kept, found=unit, asked_at=asked_at)
 
     async def _drop(self, answer: Registered, found: Mapping[Job, Unit]) -> None:
         for job, unit in found.items():
@@ -170,12 +172,21 @@ class Supervisor:
             log.warning("%s is not removed: %s", unit.name, failure)
 
     def _start(
-        self, spec: StepSpec, *, kept: Kept | None = None, found: Unit | None = None
+        self,
+        spec: StepSpec,
+        *,
+        kept: Kept | None = None,
+        found: Unit | None = None,
+        asked_at: float,
     ) -> None:
         attempt = Attempt(spec, self._tools, kept)
         step = StepRun(attempt, found)
         self._runs[attempt.job] = step
-        self._leases.hold(attempt.job, lease_s=spec.lease_ms / 1000)
+        lease_s = spec.lease_ms / 1000
+        self._leases.hold(attempt.job, lease_s=lease_s)
+        if now_s() - asked_at > lease_s:  # the answer lay unread, perhaps, while this host stood
+            attempt.confirmed.clear()  # still: it starts when its lease was renewed
+            self._leases.renew_soon()
         task = asyncio.create_task(self._run_step(step), name=spec.job_id)
         self._tasks[attempt.job] = task
 
@@ -201,12 +212,18 @@ class Supervisor:
         while True:
             async with self._room:
                 await self._room.wait_for(lambda: self._free > 0)
+            asked_at = now_s()
             claimed = await persistently(lambda: self._control_plane.claim(self._free))
             for body in claimed:
-                self._take(body)
+                self._take(body, asked_at=asked_at)
 
     def _take(
-        self, body: Mapping[str, Any], *, kept: Kept | None = None, found: Unit | None = None
+        self,
+        body: Mapping[str, Any],
+        *,
+        kept: Kept | None = None,
+        found: Unit | None = None,
+        asked_at: float,
     ) -> None:
         try:
             spec = parse_step_spec(body)
@@ -216,7 +233,7 @@ class Supervisor:
             self._declining.add(task)
             task.add_done_callback(self._declining.discard)
         else:
-            self._start(spec, kept=kept, found=found)
+            self._start(spec, kept=kept, found=found, asked_at=asked_at)
 
     async def _decline(
         self, body: Mapping[str, Any], why: str, *, kept: Kept | None, found: Unit | None

@@ -35,9 +35,12 @@ class Stage:
     control_plane: type[FakeControlPlane] = FakeControlPlane
     last: FakeControlPlane = field(init=False)
 
-    async def add(self, *words: str, node_id: str = "step", **changes: Any) -> FakeJob:
+    async def add(
+        self, *words: str, node_id: str = "step", current_attempt: int = 0, **changes: Any
+    ) -> FakeJob:
         node = {"command": list(words)} | changes.pop("node", {})
-        return await self.store.add(steps.claim(self.run_id, node_id, node=node, **changes))
+        claim = steps.claim(self.run_id, node_id, node=node, **changes)
+        return await self.store.add(claim, attempt=current_attempt)
 
     async def until_removed(self) -> None:
         """No unit is left."""

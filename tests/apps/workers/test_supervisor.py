@@ -279,6 +279,22 @@ async def test_what_was_not_renewed_for_too_long_is_killed(stage: Stage) -> None
         assert (await stage.store.outcome(job)).status == "canceled"
 
 
+async def test_a_claim_that_may_be_older_than_its_lease_is_confirmed_first(stage: Stage) -> None:
+    """Invariant 6: a host that stood still finds the answer to an old claim when it wakes up."""
+    async with stage.supervisor(lease_s=0.2) as supervisor:
+        await asyncio.sleep(0.4)  # the claim waits, longer than a lease
+        await stage.add("serve", node_id="taken", current_attempt=2, leaseMs=200)
+        await asyncio.sleep(0.4)
+        ours = await stage.add("out:x", node_id="ours", leaseMs=200)
+
+        assert (await stage.store.outcome(ours)).status == "succeeded"
+        await supervisor.until_idle()
+
+    assert [name.rpartition("-")[0] for name in stage.runtime.started] == [
+        f"partita-{stage.run_id}-ours"
+    ]
+
+
 async def test_a_step_that_cannot_be_read_fails_at_once(stage: Stage) -> None:
     """Invariant 5: it does not wait for its lease to run out."""
     async with stage.supervisor():

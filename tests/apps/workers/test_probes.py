@@ -1,0 +1,68 @@
+"""What a service's readiness comes to, whoever asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
+from apps.workers.domain.runtime import Unit
+from tests.apps.workers.conftest import Stage
+from tests.support.fake_runtime import FakeRuntime
+
+SERVICE = {
+    "kind": "service",
+    "ports": ["8080"],
+    "ready": {"http": "/health", "timeoutMs": 300, "intervalMs": 50},
+}
+
+
+class AskedInside(FakeRuntime):
+    """Its units can be asked from inside only, and all give one answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self._answer = answer
+        self.headers: Mapping[str, str] = {}
+
+    async def endpoint(self, unit: Unit, port: int) -> None:  # type: ignore[override]
+        del unit, port
+
+    async def ask_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> Answer:
+        del unit, probe
+        self.headers = headers
+        return self._answer
+
+
+async def _error_of(stage: Stage, answer: Answer) -> tuple[str, str]:
+    stage.runtime = AskedInside(answer)
+    async with stage.supervisor():
+        outcome = await stage.store.outcome(await stage.add("serve", node=SERVICE))
+    return outcome.reason, outcome.error
+
+
+async def test_a_service_that_answers_from_inside_is_healthy(stage: Stage) -> None:
+    stage.runtime = AskedInside(Answer(status=204))
+    async with stage.supervisor():
+        job = await stage.add("serve", node=SERVICE, headers={"x-suite-profile": "ci.yaml"})
+        await stage.store.state(job, "healthy")
+
+    assert stage.runtime.headers == {"x-suite-profile": "ci.yaml"}
+
+
+async def test_the_reason_tells_what_the_last_probe_heard(stage: Stage) -> None:
+    reason, error = await _error_of(stage, Answer(status=503))
+
+    assert reason == "not_ready"
+    assert error == (
+        "its readiness probe did not pass within 0.3 s: /health on port 8080 answered 503"
+    )
+
+
+async def test_a_probe_that_cannot_be_made_never_makes_a_service_healthy(stage: Stage) -> None:
+    """Invariant 1."""
+    reason, error = await _error_of(stage, Answer(problem="the probe cannot be made: no image"))
+
+    assert reason == "not_ready"
+    assert error.endswith("the probe cannot be made: no image")
