@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from apps.executions.services.sweep import _end_overdue_runs
 from apps.streams.api import unit_of_work
 from apps.workers.services.calling_off import WITHIN_S, Round, call_off, call_workers
 from apps.workers.worker.credentials import derived_token
+from kernel import clock
 from tests.apps.executions.runs import Run, booted_run, deadline_is_over, node
 from tests.apps.workers_rest.conftest import ONE_BACKEND, SECRET, RemoteWorker
 from tests.support.worker_doors import Door, RecordingWorker, served
@@ -160,6 +162,15 @@ def test_a_worker_whose_jobs_ended_before_the_run_cleans_up_by_its_last_one(work
 
     assert run.status == "Healthy"
     assert jobs(run) == [("slow", True), ("two", True)]
+
+
+def test_what_is_kept_alive_is_not_cleaned_up(worker):
+    run = begun(worker, "a")
+    worker.complete("a", exitCode=0)
+    for until, ended in ((clock.now() + timedelta(hours=1), []), (clock.now(), [("a", True)])):
+        Execution.objects.filter(pk=run.pk).update(keep_alive_until=until)
+
+        assert jobs(run) == ended
 
 
 def test_a_run_of_a_local_backend_calls_nobody(settings, sent):
