@@ -64,5 +64,9 @@ class SweeperPart(LifespanPart):
     async def start(self) -> None:
         self._sweeper.start()
 
+    async def drain(self) -> None:
+        """Sweep no more, before what other parts release: each sweep is counted and traced."""
+        await self.stop()
+
     async def stop(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._sweeper.stop)

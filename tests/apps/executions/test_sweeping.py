@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ from apps.executions import api
 from apps.executions.models import WorkLease
 from apps.executions.services import enqueue as publishing
 from apps.executions.services import sweep as sweeping
+from apps.executions.services.sweeper import SweeperPart
 from apps.streams.api import listen
 from kernel import clock
 from tests.apps.executions.runs import Worker, booted_run, let_leases_lapse, node, queued_run
@@ -98,6 +100,21 @@ def test_the_sweeper_thread_sweeps_until_it_is_stopped(monkeypatch):
     sweeper.stop()
     assert "sweeper" not in [thread.name for thread in threading.enumerate()]
     connection.close()
+
+
+def test_a_server_that_drains_sweeps_no_more(monkeypatch):
+    swept = threading.Semaphore(0)
+    monkeypatch.setattr("apps.executions.services.sweeper.sweep", swept.release)
+
+    async def serve() -> None:
+        part = SweeperPart()
+        await part.start()
+        assert await asyncio.to_thread(swept.acquire, timeout=5)
+        await part.drain()
+        assert "sweeper" not in [thread.name for thread in threading.enumerate()]
+        await part.stop()
+
+    asyncio.run(serve())
 
 
 class FrozenBroker:
