@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
 
 from apps.workers.domain.environment import Folders
 from apps.workers.domain.evaluation import Ended
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.output import Record
+from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
 from apps.workers.domain.runtime import (
     STOP_GRACE_S,
     Collected,
@@ -74,6 +75,12 @@ class NoOpRuntime:
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
         del unit, port
         return None
+
+    async def ask_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> Answer:
+        del unit, headers
+        return Answer(problem=f"nothing of the step listens on port {probe.port}")
 
     async def has_health_check(self, unit: Unit) -> bool:
         del unit

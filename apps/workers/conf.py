@@ -35,6 +35,11 @@ def pull_policy() -> str:
     return str(settings.STEP_IMAGE_PULL_POLICY)
 
 
+def init_image() -> str:
+    """Of the containers that are ours and not a step's."""
+    return str(settings.STEP_INIT_IMAGE)
+
+
 def agent_secret() -> str:
     """What workers register with; empty when unset or too short to count as a secret."""
     secret = str(settings.AGENT_SHARED_SECRET)

@@ -29,6 +29,14 @@ def process_started_at() -> datetime:
     return datetime.fromtimestamp(psutil.Process(os.getpid()).create_time(), UTC)
 
 
+def interfaces() -> dict[str, frozenset[str]]:
+    """Name → IP and MAC addresses, now."""
+    return {
+        name: frozenset(address.address for address in addresses)
+        for name, addresses in psutil.net_if_addrs().items()
+    }
+
+
 def container_bridges() -> tuple[str, ...]:
     """Where containers reach this host: the addresses of the bridges `docker0` and `br-…`."""
     return tuple(

@@ -44,6 +44,7 @@ def make_runtime(name: str) -> Runtime:
             state_dir=conf.state_dir(),
             installation_id=installation_id(),
             pull_policy=conf.pull_policy(),
+            helper_image=conf.init_image(),
         )
     )
 

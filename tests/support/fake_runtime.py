@@ -8,7 +8,7 @@ What a step does is said by its command: a list of small words, one after anothe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from apps.workers.domain.evaluation import Ended
 from apps.workers.domain.exports import searches
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.output import Record, Stream
+from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
 from apps.workers.domain.runtime import (
     STOP_GRACE_S,
     Collected,
@@ -220,6 +221,12 @@ class FakeRuntime:
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
         real = self.ports.get(port, port)
         return ("127.0.0.1", real) if port in self._of(unit).listens else None
+
+    async def ask_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> Answer:
+        del unit, headers
+        return Answer(problem=f"nothing of the step listens on port {probe.port}")
 
     async def has_health_check(self, unit: Unit) -> bool:
         del unit

@@ -13,7 +13,9 @@ MANAGED: Final = "partita.managed"
 INSTALLATION: Final = "partita.installation"
 RUN_ID: Final = "partita.run_id"
 STEP: Final = "partita.step"
+STEP_KIND: Final = "partita.step_kind"
 ATTEMPT: Final = "partita.attempt"
+STARTED_AT: Final = "partita.started_at"
 ORCHESTRATOR: Final = "partita.orchestrator_id"
 JOB_ID: Final = "partita.job_id"
 
@@ -29,6 +31,11 @@ class Owner:
 
 def unit_name(run_id: str, step_id: str, attempt: int) -> str:
     return shortened(f"partita-{run_id}-{slug(step_id)}-a{attempt}")
+
+
+def helper_name(run_id: str) -> str:
+    """Of no step: those end in their attempt."""
+    return shortened(f"partita-{run_id}-probes")
 
 
 def network_name(run_id: str, import_path: str = "") -> str:
@@ -75,11 +82,17 @@ def run_labels(spec: StepSpec, owner: Owner) -> dict[str, str]:
 def step_labels(spec: StepSpec, owner: Owner, *, started_at: str) -> dict[str, str]:
     return run_labels(spec, owner) | {
         STEP: spec.node.id,
-        "partita.step_kind": spec.node.kind,
+        STEP_KIND: spec.node.kind,
         ATTEMPT: str(spec.attempt),
-        "partita.started_at": started_at,
+        STARTED_AT: started_at,
         JOB_ID: spec.job_id,
     }
+
+
+def without_step(labels: Mapping[str, str]) -> dict[str, str]:
+    """The run's labels out of a step's."""
+    of_step = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID)
+    return {name: value for name, value in labels.items() if name not in of_step}
 
 
 def is_owned(labels: Mapping[str, str], installation_id: str) -> bool:

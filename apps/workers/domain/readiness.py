@@ -13,6 +13,11 @@ class HttpProbe:
     port: int
     statuses: frozenset[int] = frozenset()
 
+    @property
+    def target(self) -> str:
+        """What is asked for; with the slash that a declared path may lack."""
+        return f"/{self.path.removeprefix('/')}"
+
     def passes(self, status: int) -> bool:
         return status in self.statuses if self.statuses else 200 <= status < 400  # noqa: PLR2004
 
@@ -42,6 +47,22 @@ class StillRunning:
     """Nothing declared: running without exit for so long counts as ready."""
 
     for_ms: int = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an http or tcp question came to: a status, or a connection, or else the problem."""
+
+    status: int | None = None
+    problem: str = ""
+
+    def missing(self, probe: HttpProbe | TcpProbe) -> str:
+        """Why the probe does not pass; empty when it does."""
+        if self.problem or isinstance(probe, TcpProbe):
+            return self.problem
+        if self.status is not None and probe.passes(self.status):
+            return ""
+        return f"{probe.path} on port {probe.port} answered {self.status}"
 
 
 Probe = HttpProbe | TcpProbe | LogProbe | CommandProbe | ImageProbe | StillRunning

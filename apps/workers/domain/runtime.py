@@ -22,6 +22,7 @@ from apps.workers.domain.environment import Folders
 from apps.workers.domain.evaluation import Ended
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.output import Record
+from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
 from apps.workers.domain.step_spec import Port
 from kernel.registry import Registry
 
@@ -193,6 +194,12 @@ class Runtime(Protocol):
         """Where the supervisor reaches the unit's tcp port; None while it cannot."""
         ...
 
+    async def ask_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> Answer:
+        """One question to a unit without `endpoint`, from inside its own network, if it has one."""
+        ...
+
     async def has_health_check(self, unit: Unit) -> bool: ...
 
     async def is_healthy(self, unit: Unit) -> bool:
@@ -227,7 +234,10 @@ class RuntimeOptions:
     state_dir: Path
     installation_id: str
     pull_policy: str = "IfNotPresent"
+    helper_image: str = "busybox:1.36"  # of what asks a service where this process cannot
     address: str = ""  # of the runtime's socket; empty: its own default
+    certificate: str = ""  # PEM texts, for an address that is reached over TLS
+    key: str = field(default="", repr=False)
 
 
 runtimes: Registry[Callable[[RuntimeOptions], Runtime]] = Registry("runtime")

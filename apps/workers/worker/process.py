@@ -64,6 +64,7 @@ class Worker:
         folder: Path,
         runtime: str,
         pull_policy: str,
+        helper_image: str,
         rules: LaunchRules,
     ) -> None:
         self.agent_id = settings.agent_id
@@ -72,6 +73,7 @@ class Worker:
         self._state = WorkerState(folder)
         self._runtime_name = runtime
         self._pull_policy = pull_policy
+        self._helper_image = helper_image
         self._rules = rules
         self._incarnation = str(uuid.uuid4())
         self._duty: Duty | None = None
@@ -184,7 +186,10 @@ class Worker:
         )
         runtime = runtimes[self._runtime_name](
             RuntimeOptions(
-                state_dir=folder, installation_id=installation_id, pull_policy=self._pull_policy
+                state_dir=folder,
+                installation_id=installation_id,
+                pull_policy=self._pull_policy,
+                helper_image=self._helper_image,
             )
         )
         if runtime.label_note:

@@ -24,7 +24,7 @@ class AskedInside(FakeRuntime):
         self._answer = answer
         self.headers: Mapping[str, str] = {}
 
-    async def endpoint(self, unit: Unit, port: int) -> None:  # type: ignore[override]
+    async def endpoint(self, unit: Unit, port: int) -> None:
         del unit, port
 
     async def ask_inside(

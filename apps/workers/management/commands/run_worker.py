@@ -33,6 +33,7 @@ class Command(BaseCommand):
                 folder=conf.state_dir() / "agents" / settings.agent_id,
                 runtime=options["runtime"] or conf.local_runtime(),
                 pull_policy=conf.pull_policy(),
+                helper_image=conf.init_image(),
                 rules=conf.launch_rules(),
             ).run()
         except (WorkerInUse, WorkerFailed, UnknownPlugin, ImproperlyConfigured) as error:

@@ -15,10 +15,10 @@ from typing import Any, Final, TypeVar
 
 import docker
 import docker.errors
-import docker.utils
 import requests
 
 from apps.workers.domain.runtime import AWAY_S, RuntimeAway, RuntimeFailure
+from apps.workers.runtimes.docker.address import EngineAddress, default_address
 
 T = TypeVar("T")
 THREADS: Final = 16
@@ -41,12 +41,10 @@ class _NoEngine(Exception):
 
 
 class Engine:
-    """`address`: `unix://…` or `tcp://…`; empty: DOCKER_HOST, else the default socket."""
+    """The engine at an address; by default the one that the environment names."""
 
-    def __init__(self, address: str = "", *, away_s: float = AWAY_S) -> None:
-        options = docker.utils.kwargs_from_env()
-        self.address: str = address or options.get("base_url") or "unix:///var/run/docker.sock"
-        self._tls = options.get("tls")
+    def __init__(self, address: EngineAddress | None = None, *, away_s: float = AWAY_S) -> None:
+        self.address = address or default_address()
         self._away_s = away_s
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="docker")
         self._connected: docker.APIClient | None = None
@@ -95,9 +93,8 @@ class Engine:
         with self._lock:
             if self._connected is None:
                 self._connected = docker.APIClient(
-                    base_url=self.address,
+                    **self.address.sdk_options(),
                     version="auto",
-                    tls=self._tls or False,
                     timeout=CALL_S,
                     max_pool_size=THREADS,
                 )

@@ -6,14 +6,13 @@ The SDK's iterator drops which stream a record came from, and needs a thread a c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Container
 from typing import Final
-from urllib.parse import urlsplit
 
 from apps.workers.domain.output import Record
+from apps.workers.runtimes.docker.address import READ_SIZE, EngineAddress, connect
 from apps.workers.runtimes.framing import FrameReader
 
-_READ_SIZE: Final = 256 * 1024
 _CONNECT_S: Final = 10.0
 _ANSWER_S: Final = 5.0
 _ANSWER_LIMIT: Final = 2**20
@@ -32,7 +31,7 @@ class Refused(Exception):
 
 
 async def read(
-    address: str, unit_id: str, frames: FrameReader, *, follow: bool
+    address: EngineAddress, unit_id: str, frames: FrameReader, *, follow: bool
 ) -> AsyncGenerator[list[Record]]:
     """Until the log's end; with `follow` until the unit's. Raises OSError, Broken, Refused.
 
@@ -44,7 +43,7 @@ async def read(
             yield records
 
 
-async def last_frame(address: str, unit_id: str) -> bytes:
+async def last_frame(address: EngineAddress, unit_id: str) -> bytes:
     """The log's last frame now; empty for an empty log. Raises OSError, Broken, Refused."""
     frames = FrameReader(0)
     async for data in _body(address, "GET", f"{_logs(unit_id)}&tail=1"):
@@ -56,22 +55,22 @@ def _logs(unit_id: str) -> str:
     return f"/containers/{unit_id}/logs?stdout=1&stderr=1&timestamps=1"
 
 
-async def wait_for_end(address: str, unit_id: str) -> None:
+async def wait_for_end(address: EngineAddress, unit_id: str) -> None:
     """Returns when the unit does not run (any more). Raises OSError, Broken, Refused."""
     async for _ in _body(address, "POST", f"/containers/{unit_id}/wait?condition=not-running"):
         pass
 
 
-async def whole_answer(address: str, path: str) -> bytes:
+async def whole_answer(address: EngineAddress, path: str) -> bytes:
     """The body of a small answer. Raises OSError, TimeoutError, Broken, Refused.
 
     HTTP/1.0: the answer ends with its connection, and is never chunked.
     """
     async with asyncio.timeout(_ANSWER_S):
-        reader, writer = await _connect(address)
+        reader, writer = await connect(address)
         try:
             writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
-            await _head(reader)
+            await head(reader)
             return await _rest(reader)
         finally:
             writer.close()
@@ -79,23 +78,23 @@ async def whole_answer(address: str, path: str) -> bytes:
 
 async def _rest(reader: asyncio.StreamReader) -> bytes:
     body = b""
-    while data := await reader.read(_READ_SIZE):
+    while data := await reader.read(READ_SIZE):
         body += data
         if len(body) > _ANSWER_LIMIT:
             raise Broken
     return body
 
 
-async def _body(address: str, method: str, path: str) -> AsyncGenerator[bytes]:
+async def _body(address: EngineAddress, method: str, path: str) -> AsyncGenerator[bytes]:
     async with asyncio.timeout(_CONNECT_S):
-        reader, writer = await _connect(address)
+        reader, writer = await connect(address)
     try:
         writer.write(
             f"{method} {path} HTTP/1.1\r\nHost: docker\r\nContent-Length: 0\r\n\r\n".encode()
         )
         chunks = await _begin(reader)
         while not chunks.ended:
-            data = await reader.read(_READ_SIZE)
+            data = await reader.read(READ_SIZE)
             if not data:
                 raise Broken
             if content := chunks.feed(data):
@@ -104,29 +103,22 @@ async def _body(address: str, method: str, path: str) -> AsyncGenerator[bytes]:
         writer.close()
 
 
-async def _connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    parts = urlsplit(address)
-    if parts.scheme in ("unix", "http+unix"):
-        return await asyncio.open_unix_connection(parts.path, limit=_READ_SIZE)
-    return await asyncio.open_connection(parts.hostname, parts.port or 2375, limit=_READ_SIZE)
-
-
 async def _begin(reader: asyncio.StreamReader) -> _Chunks:
-    if "transfer-encoding: chunked" not in await _head(reader):
+    if "transfer-encoding: chunked" not in await head(reader):
         raise Broken
     return _Chunks()
 
 
-async def _head(reader: asyncio.StreamReader) -> str:
-    """In lower case."""
+async def head(reader: asyncio.StreamReader, *, accepted: Container[int] = (200,)) -> str:
+    """An answer's head, in lower case. Raises Broken, Refused."""
     try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        text = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     except asyncio.IncompleteReadError:
         raise Broken from None
-    status = int(head.split(" ", 2)[1])
-    if status != 200:  # noqa: PLR2004
+    status = int(text.split(" ", 2)[1])
+    if status not in accepted:
         raise Refused(status)
-    return head
+    return text
 
 
 class _Chunks:

@@ -58,6 +58,11 @@ class RunEnvironment:
             mark.parent.mkdir(parents=True, exist_ok=True)
             mark.touch()
 
+    async def networks(self, run_id: str, owner: Owner) -> list[str]:
+        of_run = filters(owner, **{naming.RUN_ID: run_id})
+        found = await self._engine.call(lambda client: client.networks(filters=of_run))
+        return [str(each["Id"]) for each in found]
+
     async def release(self, run_id: str, owner: Owner) -> Removed:
         total = Removed()
         for attempt in range(TRIES):

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
+from apps.workers import host
 from apps.workers.domain import naming
 from apps.workers.domain.environment import Folders
 from apps.workers.domain.evaluation import Ended
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.output import Record
+from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
 from apps.workers.domain.runtime import (
     AWAY_S,
     STOP_GRACE_S,
@@ -32,6 +34,7 @@ from apps.workers.domain.runtime import (
 )
 from apps.workers.runtimes.cpu_meter import CpuMeter
 from apps.workers.runtimes.docker import files, frames, stats
+from apps.workers.runtimes.docker.address import engine_address
 from apps.workers.runtimes.docker.creation import ARTIFACTS, WORKSPACE, container, folder_archive
 from apps.workers.runtimes.docker.engine import (
     APIError,
@@ -41,7 +44,9 @@ from apps.workers.runtimes.docker.engine import (
     explanation,
     inspected,
 )
+from apps.workers.runtimes.docker.helper import Helpers
 from apps.workers.runtimes.docker.images import Images
+from apps.workers.runtimes.docker.reach import Interfaces, Reach
 from apps.workers.runtimes.docker.run_environment import RunEnvironment, filters
 from apps.workers.runtimes.framing import FrameReader
 from kernel import clock
@@ -65,12 +70,24 @@ class DockerRuntime:
     label_note: ClassVar[str] = ""
     shared: ClassVar[bool] = False
 
-    def __init__(self, options: RuntimeOptions, *, away_s: float = AWAY_S) -> None:
+    def __init__(
+        self,
+        options: RuntimeOptions,
+        *,
+        away_s: float = AWAY_S,
+        interfaces: Interfaces = host.interfaces,
+        host_name: str = "",
+    ) -> None:
+        """`interfaces` and `host_name`: of the process that probes; by default this one's."""
         self._away_s = away_s
-        self._engine = Engine(options.address, away_s=away_s)
+        self._engine = Engine(engine_address(options), away_s=away_s)
         self._images = Images(self._engine, options.pull_policy)
         self._environment = RunEnvironment(self._engine, options.state_dir)
         self._installation_id = options.installation_id
+        self._reach = Reach(self._engine, interfaces, host_name or host.host_name())
+        self._helpers = Helpers(
+            self._engine, self._images, options.helper_image, options.installation_id
+        )
         self._cpu = CpuMeter()
 
     async def ping(self) -> bool:
@@ -241,9 +258,22 @@ class DockerRuntime:
 
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
         """The container's own address: a published port accepts before the program listens."""
-        networks = (await self._raw(unit.id))["NetworkSettings"]["Networks"]
-        address = next((each["IPAddress"] for each in networks.values() if each["IPAddress"]), "")
+        if not await self._reach.is_on(_network(unit)):
+            return None
+        address = await self._address(unit)
         return (address, port) if address else None
+
+    async def ask_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> Answer:
+        if address := await self._address(unit):
+            return await self._helpers.ask(unit, address, probe, headers)
+        return Answer(problem="the container has no address")
+
+    async def _address(self, unit: Unit) -> str:
+        """In the run's network; empty while it does not run."""
+        networks = (await self._raw(unit.id))["NetworkSettings"]["Networks"]
+        return str(networks.get(_network(unit), {}).get("IPAddress", ""))
 
     async def has_health_check(self, unit: Unit) -> bool:
         check = (await self._raw(unit.id))["Config"].get("Healthcheck") or {}
@@ -272,6 +302,7 @@ class DockerRuntime:
 
     async def find(self, owner: Owner) -> Sequence[Unit]:
         ours = filters(owner, **{naming.ORCHESTRATOR: owner.orchestrator_id})
+        ours["label"].append(naming.STEP)  # a helper of ours is no unit
         found = await self._engine.call(lambda client: client.containers(all=True, filters=ours))
         units = await asyncio.gather(
             *(self._inspect(each["Id"]) for each in found), return_exceptions=True
@@ -295,6 +326,9 @@ class DockerRuntime:
 
     async def release(self, run_id: str, owner: Owner) -> Removed:
         with _explained():
+            self._helpers.forget(run_id)
+            await self._reach.leave(await self._environment.networks(run_id, owner))
+            self._reach.forget(run_id)
             return await self._environment.release(run_id, owner)
 
     async def _raw(self, unit_id: str) -> dict[str, Any]:
@@ -315,6 +349,10 @@ class DockerRuntime:
             if started.startswith("0001")
             else datetime.fromisoformat(f"{started[:23].rstrip('Z')}+00:00"),
         )
+
+
+def _network(unit: Unit) -> str:
+    return naming.network_name(unit.labels[naming.RUN_ID])
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apps.workers.runtimes.docker import frames
+from apps.workers.runtimes.docker.address import EngineAddress
 
 _NANOSECONDS: Final = 1e9
 # of control groups version 1 and 2: files kept in memory that the kernel takes back when needed
@@ -23,7 +24,7 @@ class Counters:
     memory_peak_bytes: int | None
 
 
-async def counters_of(address: str, unit_id: str) -> Counters | None:
+async def counters_of(address: EngineAddress, unit_id: str) -> Counters | None:
     """None: it does not run. Raises OSError, TimeoutError, Broken, Refused.
 
     Not through the SDK: an engine that does not answer would hold one of its threads.

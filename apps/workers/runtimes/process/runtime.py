@@ -28,6 +28,7 @@ from apps.workers.domain.environment import Folders
 from apps.workers.domain.evaluation import Ended
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.output import Record
+from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
 from apps.workers.domain.runtime import (
     STOP_GRACE_S,
     Collected,
@@ -218,6 +219,12 @@ class ProcessRuntime:
         """None until a process of this very step listens: another program may hold the port."""
         listens = await self._in_thread(_listens, _existing(unit), port)
         return ("127.0.0.1", port) if listens else None
+
+    async def ask_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> Answer:
+        del unit, headers
+        return Answer(problem=f"nothing of the step listens on port {probe.port}")
 
     async def has_health_check(self, unit: Unit) -> bool:
         del unit
