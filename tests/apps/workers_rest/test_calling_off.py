@@ -309,7 +309,7 @@ def test_a_worker_that_hangs_costs_two_seconds_and_the_others_nothing(worker, ot
         took = time.monotonic() - began
 
     assert healthy.told == [("cancel", JOB.job_id)]
-    assert WITHIN_S <= took < WITHIN_S + 0.8
+    assert WITHIN_S <= took < 2 * WITHIN_S
     assert "edge-1 did not answer within 2 s" in log()
 
 
