@@ -119,7 +119,7 @@ def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]
         "causes": looks.cause_text(step.get("cause", [])),
         "took": durations.short(step.get("durationMs")),
         "command": " ".join(node.get("command", ())),
-        "memory": durations.size(step["usage"]["memoryPeakBytes"]) if "usage" in step else "",
+        "usage": durations.usage(step.get("usage", {})),
     }
 
 

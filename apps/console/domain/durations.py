@@ -1,7 +1,8 @@
-"""Times as text."""
+"""Times and amounts as text."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -41,3 +42,17 @@ def size(count: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:.1f} GiB"
+
+
+def usage(figures: Mapping[str, float]) -> str:
+    """`12 % CPU · 34.0 MiB (peak 40.0 MiB)`, as far as it is known; empty for nothing."""
+    parts = []
+    if "cpuPercent" in figures:
+        parts.append(f"{figures['cpuPercent']:.0f} % CPU")
+    if "memoryBytes" in figures:
+        parts.append(size(int(figures["memoryBytes"])))
+    text = " · ".join(parts)
+    if "memoryPeakBytes" in figures:
+        peak = f"peak {size(int(figures['memoryPeakBytes']))}"
+        text = f"{text} ({peak})" if text else peak
+    return text

@@ -164,6 +164,22 @@ def test_a_past_time_is_told_relative_to_now(hour: int, text: str):
     assert durations.ago(wire_samples.STARTED, now) == text
 
 
+@pytest.mark.parametrize(
+    ("figures", "text"),
+    [
+        ({}, ""),
+        ({"cpuPercent": 12.4}, "12 % CPU"),
+        ({"memoryPeakBytes": 2048}, "peak 2.0 KiB"),
+        (
+            {"cpuPercent": 130.0, "memoryBytes": 34 * 2**20, "memoryPeakBytes": 40 * 2**20},
+            "130 % CPU · 34.0 MiB (peak 40.0 MiB)",
+        ),
+    ],
+)
+def test_usage_is_one_plain_line(figures: dict[str, float], text: str):
+    assert durations.usage(figures) == text
+
+
 def test_sizes_carry_their_unit():
     assert [durations.size(count) for count in (12, 3482, 5 * 2**20, 3 * 2**30)] == [
         "12 B", "3.4 KiB", "5.0 MiB", "3.0 GiB",

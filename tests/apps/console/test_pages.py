@@ -140,6 +140,15 @@ def test_a_queued_run_shows_its_place_and_its_plan(reader: Client, executions: F
     assert page.count('class="node"') == len(steps)
 
 
+def test_a_run_shows_what_a_step_uses(reader: Client, executions: FakeExecutions):
+    page = reader.get(f"{RUN}/panels").content.decode()
+    assert "12 % CPU · 34.0 MiB (peak 40.0 MiB)" in page
+    assert page.count("<dt>Usage</dt>") == 1
+
+    executions.run["steps"][0]["usage"] = {"cpuPercent": 3.0}
+    assert "3 % CPU</dd>" in reader.get(f"{RUN}/panels").content.decode()
+
+
 def test_steps_that_are_not_isolated_are_marked(reader: Client, executions: FakeExecutions):
     assert "not isolated" not in reader.get(RUN).content.decode()
 

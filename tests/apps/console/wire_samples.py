@@ -52,7 +52,12 @@ STEP_FACTS: dict[str, dict[str, Any]] = {
         "startedAt": STARTED,
         "durationMs": 12_400,
     },
-    "search": {"status": "running", "attempt": 1, "startedAt": STARTED},
+    "search": {
+        "status": "running",
+        "attempt": 1,
+        "startedAt": STARTED,
+        "usage": {"cpuPercent": 12.5, "memoryBytes": 34 * 2**20, "memoryPeakBytes": 40 * 2**20},
+    },
     "smoke": {"status": "queued", "attempt": 1},
     "rollback": {"status": "pending", "attempt": 0, "waitingOn": ["store"]},
     "report": {

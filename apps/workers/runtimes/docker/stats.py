@@ -32,7 +32,7 @@ async def counters_of(address: EngineAddress, unit_id: str) -> Counters | None:
     path = f"/containers/{unit_id}/stats?stream=0&one-shot=1"
     try:
         return parse_counters(json.loads(await frames.whole_answer(address, path)))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise frames.Broken from error
 
 
