@@ -10,6 +10,7 @@ No attribute ever carries the id of a user, run, agent or request.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -64,8 +65,19 @@ def change(name: str, amount: float, /, **attributes: str) -> None:
 
 
 def set_gauge(name: str, value: float, /, **attributes: str) -> None:
-    _moved.add(name)
     _instrument(name, attributes).set(value)
+    _moved.add(name)
+
+
+def forget(name: str, /) -> None:
+    """Another process knows better where a gauge stands; without attributes it reads NaN here."""
+    if name not in _moved:
+        return
+    _moved.discard(name)
+    if METRICS[name][1]:
+        _instruments[name].clear()
+    else:
+        _instruments[name].set(math.nan)
 
 
 def value_of(name: str, /, **attributes: str) -> float:

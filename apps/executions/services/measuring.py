@@ -17,7 +17,11 @@ from kernel.clock import milliseconds
 
 Measure = Callable[[], None]
 _KINDS: Final = ("local", "kubernetes", "remote-agent")
-_ACTIVE: Final = [str(ExecutionStatus.BOOTING), str(ExecutionStatus.CANCELING)]
+_LEVELS: Final = {
+    "partita.executions.active": [str(ExecutionStatus.BOOTING), str(ExecutionStatus.CANCELING)],
+    "partita.executions.queued": [str(ExecutionStatus.QUEUED)],
+}
+_ONLINE: Final = "partita.agents.online"
 
 
 def run_finished(run: Execution) -> Measure:
@@ -67,13 +71,16 @@ def leases_expired(count: int) -> None:
 
 def gauge() -> None:
     """Set what stands at a level: runs that are active or queued, workers that are online."""
-    for name, statuses in {
-        "partita.executions.active": _ACTIVE,
-        "partita.executions.queued": [str(ExecutionStatus.QUEUED)],
-    }.items():
+    for name, statuses in _LEVELS.items():
         runs = Execution.objects.filter(status__in=statuses, deleted_at=None)
         counted = dict(runs.values_list("backend_kind").annotate(Count("pk")))
         for kind in _KINDS:
             metrics.set_gauge(name, counted.get(kind, 0), backend_kind=kind)
     workers = [agent for agent in online_agents() if agent.kind == "worker"]
-    metrics.set_gauge("partita.agents.online", len(workers))
+    metrics.set_gauge(_ONLINE, len(workers))
+
+
+def ungauge() -> None:
+    """Another process sets the levels now: what this one knows grows old."""
+    for name in (*_LEVELS, _ONLINE):
+        metrics.forget(name)

@@ -29,7 +29,7 @@ from apps.executions.services.dispatch import dispatch, ensure_lease_row
 from apps.executions.services.ending import remove_old_runs
 from apps.executions.services.idempotency import forget_old_keys
 from apps.executions.services.leases import lose_expired_leases
-from apps.executions.services.measuring import gauge
+from apps.executions.services.measuring import gauge, ungauge
 from apps.executions.services.settling import fail_run, force_end, settle
 from apps.streams.api import nudge, unit_of_work
 from kernel import clock
@@ -53,6 +53,7 @@ def sweep() -> bool:
     """
     ensure_lease_row(_LEASE)
     if not _take_lease():
+        ungauge()
         return False
     for work in _WORK:
         try:

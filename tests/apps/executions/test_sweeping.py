@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from datetime import timedelta
 
@@ -15,6 +16,7 @@ from apps.executions.services import enqueue as publishing
 from apps.executions.services import sweep as sweeping
 from apps.executions.services.sweeper import SweeperPart
 from apps.streams.api import listen
+from apps.system.api import metrics
 from kernel import clock
 from tests.apps.executions.runs import Worker, booted_run, let_leases_lapse, node, queued_run
 
@@ -26,6 +28,17 @@ def test_one_process_at_a_time_sweeps(monkeypatch):
     assert not api.sweep()
     WorkLease.objects.update(expires_at=clock.now() - timedelta(seconds=1))
     assert api.sweep()
+
+
+def test_only_the_process_that_sweeps_tells_how_many_runs_there_are(monkeypatch):
+    queued_run(node("a"))
+    assert api.sweep()
+    names = ("partita.executions.active", "partita.agents.online")
+    assert all(list(metrics.standing(name)) for name in names)
+    monkeypatch.setattr(sweeping, "_HOLDER", "another process")
+    assert not api.sweep()
+    assert not any(list(metrics.standing(name)) for name in names)
+    assert math.isnan(metrics.value_of("partita.agents.online"))
 
 
 def test_a_run_begins_although_every_message_was_lost():
