@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
 from drf_spectacular.plumbing import get_lib_doc_excludes
 from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
 
-@cache
 def classes_without_words() -> list[type]:
     """For drf-spectacular: the library's classes, and every class of ours that others derive from.
 
-    What those say is for programmers. Asked first when all routes are loaded.
+    What those say is for programmers. Looked up each time: classes come with the routes.
     """
     ours = (*_descendants(APIView), *_descendants(BaseSerializer))
     theirs: list[type] = get_lib_doc_excludes()  # type: ignore[no-untyped-call]
