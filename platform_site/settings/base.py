@@ -7,6 +7,7 @@ from typing import Any
 
 from platform_site.settings import embedded, env
 from platform_site.settings.keys import derived_key
+from platform_site.settings.redis_address import redis_url
 from platform_site.settings.store import databases
 
 BASE_DIR = Path(__file__).resolve().parents[2]
@@ -38,8 +39,7 @@ REDIS_ADDR = env.text("REDIS_ADDR")
 REDIS_PASSWORD = env.secret("REDIS_PASSWORD")
 REDIS_DB = env.integer("REDIS_DB", 0)
 REDIS_PREFIX = env.text("REDIS_PREFIX", "partita")
-_REDIS_LOGIN = f":{REDIS_PASSWORD}@" if REDIS_PASSWORD else ""
-REDIS_URL = f"redis://{_REDIS_LOGIN}{REDIS_ADDR}/{REDIS_DB}" if REDIS_ADDR else ""
+REDIS_URL = redis_url(REDIS_ADDR, REDIS_PASSWORD, REDIS_DB)
 CELERY_BROKER_URL = env.secret("CELERY_BROKER_URL") or REDIS_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
