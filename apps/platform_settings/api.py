@@ -9,15 +9,18 @@ from apps.platform_settings.domain.backends import (
     Kind,
     Mode,
 )
-from apps.platform_settings.selectors import backends, mode, select_backend
+from apps.platform_settings.domain.registries import Credentials
+from apps.platform_settings.selectors import backends, mode, pull_credentials, select_backend
 
 __all__ = [
     "Backend",
     "BackendUnavailable",
     "BackendUnknown",
+    "Credentials",
     "Kind",
     "Mode",
     "backends",
     "mode",
+    "pull_credentials",
     "select_backend",
 ]

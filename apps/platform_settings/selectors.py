@@ -10,6 +10,7 @@ from pathlib import Path
 from apps.platform_settings import conf
 from apps.platform_settings.domain.backends import Backend, Mode, choose, not_isolated
 from apps.platform_settings.domain.document import Document, SettingsInvalid, read_document
+from apps.platform_settings.domain.registries import Credentials, credentials_for
 from apps.system.api import ProbeResult
 from kernel.errors import FieldError
 
@@ -72,6 +73,11 @@ def select_backend(requested: str, available: Callable[[Backend], bool]) -> Back
     """
     document, _fault = _file.state()
     return choose(backends(), requested, mode=document.mode, available=available)
+
+
+def pull_credentials(image: str) -> Credentials | None:
+    """What the registry that an image comes from asks for; None: nothing is known."""
+    return credentials_for(_file.state()[0].registries, image)
 
 
 def probe() -> ProbeResult:

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 
 from apps.agents.api import Registration
 from apps.executions.api import Supervisor as Claimant
-from apps.platform_settings.api import backends
+from apps.platform_settings.api import backends, pull_credentials
 from apps.system.api import installation_id
 from apps.workers import conf, host
 from apps.workers.control_plane.direct import DirectControlPlane
 from apps.workers.domain.naming import Owner
-from apps.workers.domain.runtime import Runtime, RuntimeOptions, runtimes
+from apps.workers.domain.runtime import PullCredentials, Runtime, RuntimeOptions, runtimes
 from apps.workers.supervisor.supervisor import Options, Supervisor
 from kernel import ids
 
@@ -37,6 +37,13 @@ def local_backends() -> tuple[str, ...]:
     return tuple(each.backend_id for each in backends() if each.enabled and each.kind == "local")
 
 
+def credentials_of(image: str) -> PullCredentials | None:
+    """As the platform settings have them now."""
+    if (found := pull_credentials(image)) is None:
+        return None
+    return PullCredentials(host=found.host, username=found.username, secret=found.secret)
+
+
 def make_runtime(name: str) -> Runtime:
     """Raises UnknownPlugin, listing the known names."""
     return runtimes[name](
@@ -45,6 +52,7 @@ def make_runtime(name: str) -> Runtime:
             installation_id=installation_id(),
             pull_policy=conf.pull_policy(),
             helper_image=conf.init_image(),
+            credentials=credentials_of,
         )
     )
 

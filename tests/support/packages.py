@@ -14,6 +14,7 @@ PROGRAMS = {
     "iptables": "iptables",
     "chromium": "chromium",
     "initdb": "postgresql",
+    "docker-registry": "docker-registry",
 }
 
 

@@ -34,7 +34,7 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-test-")))
         environment = {**os.environ, "PARTITA_TEST_FOLDER": str(folder)}
-        for server in (servers.redis, servers.postgres, servers.docker):
+        for server in (servers.redis, servers.postgres, servers.docker, servers.registry):
             environment |= stack.enter_context(server(folder))
         if host := environment.get("TEST_DOCKER_HOST"):
             servers.build_images(host, ROOT / "examples" / "images")

@@ -134,6 +134,33 @@ def docker(folder: Path) -> Iterator[dict[str, str]]:
         shutil.rmtree(runtime, ignore_errors=True)
 
 
+REGISTRY_USER = "puller"
+REGISTRY_PASSWORD = "only-for-tests-7d1f"
+_REGISTRY_USERS = f"{REGISTRY_USER}:$2y$05$iB0ktE8Vvw0iosrO63JZve99on5gTzdix8WPPNra8J2ZJ91yUc7QC\n"
+_REGISTRY_CONFIG = """\
+version: 0.1
+log: {{level: warn}}
+storage: {{filesystem: {{rootdirectory: {folder}/images}}}}
+http: {{addr: "127.0.0.1:{port}", secret: only-for-tests}}
+auth: {{htpasswd: {{realm: tests, path: {folder}/users}}}}
+"""
+
+
+@contextmanager
+def registry(folder: Path) -> Iterator[dict[str, str]]:
+    """An image registry that lets nobody in without a password; reached over plain HTTP."""
+    if (binary := program("docker-registry")) is None:
+        yield {}
+        return
+    port, own = free_port(), folder / "registry"
+    own.mkdir(mode=0o700)
+    (own / "users").write_text(_REGISTRY_USERS)
+    (own / "config.yml").write_text(_REGISTRY_CONFIG.format(folder=own, port=port))
+    command = [binary, "serve", str(own / "config.yml")]
+    with _running(command, folder / "registry.log", ready=lambda: listens(port)):
+        yield {"TEST_REGISTRY": f"127.0.0.1:{port}"}
+
+
 def build_images(docker_host: str, images: Path) -> None:
     """Build the examples' images that the engine lacks."""
     environment = {**os.environ, "DOCKER_HOST": docker_host}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from kernel.errors import PlatformError
@@ -27,7 +27,7 @@ _AUTOMATIC: Final[dict[Mode, frozenset[Kind]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """Where steps run: an entry of `agents` in the platform settings, without its secrets."""
+    """Where steps run: an entry of `agents` in the platform settings."""
 
     backend_id: str
     label: str
@@ -38,6 +38,8 @@ class Backend:
     routing_tags: tuple[str, ...] = ()
     docker_socket: str = ""
     host_url: str = ""
+    tls_cert: str = field(default="", repr=False)
+    tls_key: str = field(default="", repr=False)
     kubeconfig_path: str = ""
     target_namespace: str = "default"
 

@@ -1,6 +1,6 @@
-"""configuration.yaml: the parts `mode` and `agents` of the platform settings, checked.
+"""configuration.yaml: the parts of the platform settings that are used, checked.
 
-Of the other parts only the names are known here. The secrets of an agent are not even read.
+Of the other parts only the names are known here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final, cast, get_args
 
 from apps.platform_settings.domain.backends import BUILT_IN, KIND_OF_TYPE, Backend, Mode
 from apps.platform_settings.domain.fields import Fields
+from apps.platform_settings.domain.registries import Registry, read_registries
 from kernel.errors import FieldError
 from kernel.ids import is_identifier
 from kernel.reading import Unreadable
@@ -64,6 +65,7 @@ class Document:
 
     mode: Mode = "local"
     agents: tuple[Backend, ...] = ()
+    registries: tuple[Registry, ...] = ()
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -102,7 +104,8 @@ def _document(fields: Fields, root: Node) -> Document:
     agents = tuple(_agents(fields, root))
     if listed := root.get("agents"):
         _check_together(fields, listed, agents)
-    return Document(mode=_mode(fields, root), agents=agents)
+    registries = tuple(read_registries(fields, root))
+    return Document(mode=_mode(fields, root), agents=agents, registries=registries)
 
 
 def _mode(fields: Fields, root: Node) -> Mode:
@@ -135,7 +138,7 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
 
     return Backend(
         backend_id=_agent_id(fields, node, pointer),
-        label=_required(fields, node, pointer, "name"),
+        label=fields.required(node, pointer, "name"),
         type=_type(fields, node, pointer),
         description=text("description"),
         enabled=fields.flag(node, pointer, "enabled", default=True),
@@ -143,13 +146,15 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
         routing_tags=fields.texts(node, pointer, "routingTags"),
         docker_socket=text("dockerSocket"),
         host_url=text("hostUrl"),
+        tls_cert=text("tlsCert"),
+        tls_key=text("tlsKey"),
         kubeconfig_path=text("kubeconfigPath"),
         target_namespace=text("targetNamespace") or "default",
     )
 
 
 def _agent_id(fields: Fields, node: Node, pointer: str) -> str:
-    agent_id = _required(fields, node, pointer, "agentId")
+    agent_id = fields.required(node, pointer, "agentId")
     if agent_id and not is_identifier(agent_id):
         detail = "agentId may have letters, digits, dots, dashes and underscores, 128 at most"
         fields.refuse(node.get("agentId") or node, f"{pointer}/agentId", "invalid_value", detail)
@@ -167,15 +172,8 @@ def _type(fields: Fields, node: Node, pointer: str) -> str:
         detail = f"type must be one of {', '.join(KIND_OF_TYPE)}"
         fields.refuse(place, f"{pointer}/type", "invalid_value", detail)
     elif kind == "remote-docker":
-        _required(fields, node, pointer, "hostUrl")
+        fields.required(node, pointer, "hostUrl")
     return kind
-
-
-def _required(fields: Fields, node: Node, pointer: str, key: str) -> str:
-    text = fields.text(node, pointer, key)
-    if not text:
-        fields.refuse(node.get(key) or node, f"{pointer}/{key}", "required", f"{key} is required")
-    return text
 
 
 def _check_together(fields: Fields, listed: Node, agents: tuple[Backend, ...]) -> None:

@@ -64,6 +64,13 @@ class Fields:
         node = mapping.get(key)
         return "" if node is None else self._text(node, f"{pointer}/{key}")
 
+    def required(self, mapping: Node, pointer: str, key: str) -> str:
+        text = self.text(mapping, pointer, key)
+        if not text:
+            place = mapping.get(key) or mapping
+            self.refuse(place, f"{pointer}/{key}", "required", f"{key} is required")
+        return text
+
     def texts(self, mapping: Node, pointer: str, key: str) -> tuple[str, ...]:
         """The list without its blank entries."""
         entries = self.entries(mapping, pointer, key)

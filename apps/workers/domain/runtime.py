@@ -228,12 +228,27 @@ class Runtime(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PullCredentials:
+    """For one registry. Without a user name the secret is a bearer token."""
+
+    host: str
+    username: str = field(repr=False)
+    secret: str = field(repr=False)
+
+
+def no_credentials(image: str) -> PullCredentials | None:
+    del image
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
     """What a runtime may need to start; each takes what concerns it."""
 
     state_dir: Path
     installation_id: str
     pull_policy: str = "IfNotPresent"
+    credentials: Callable[[str], PullCredentials | None] = no_credentials  # by image; may block
     helper_image: str = "busybox:1.36"  # of what asks a service where this process cannot
     address: str = ""  # of the runtime's socket; empty: its own default
     certificate: str = ""  # PEM texts, for an address that is reached over TLS

@@ -26,7 +26,12 @@ HTTP = HttpProbe(path="health", port=8080)
 TCP = TcpProbe(port=8080)
 NONE: Mapping[str, str] = {}
 ANSWER = r"HTTP/1.1 204 Ready\r\nContent-Length: 0\r\n\r\n"
-LISTENS = f"while :; do printf '{ANSWER}' | nc -l -p 8080; done"
+HEAR = 'while read -r line && [ ${#line} -gt 1 ]; do echo "$line" >&2; done'
+LISTENS = f"""
+cat > /tmp/answer <<'END'
+{HEAR}; printf '{ANSWER}'
+END
+while :; do nc -l -p 8080 -e sh /tmp/answer || true; done"""
 
 
 def docker(*words: str) -> str:

@@ -23,7 +23,6 @@ from apps.workers.runtimes.docker.address import EngineAddress, default_address
 T = TypeVar("T")
 THREADS: Final = 16
 CALL_S: Final = 60
-PULL_S: Final = 600
 _PAUSE_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 APIError = docker.errors.APIError

@@ -6,7 +6,9 @@ The SDK's iterator drops which stream a record came from, and needs a thread a c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Container
+import json
+import re
+from collections.abc import AsyncGenerator, Container, Mapping
 from typing import Final
 
 from apps.workers.domain.output import Record
@@ -16,6 +18,8 @@ from apps.workers.runtimes.framing import FrameReader
 _CONNECT_S: Final = 10.0
 _ANSWER_S: Final = 5.0
 _ANSWER_LIMIT: Final = 2**20
+_LENGTH: Final = re.compile(r"\r\ncontent-length: *(\d{1,9})\r\n")
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class Broken(Exception):
@@ -23,11 +27,12 @@ class Broken(Exception):
 
 
 class Refused(Exception):
-    """The engine answered with an error status."""
+    """The engine answered with an error status; `message`: its words, where it had any."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, message: str = "") -> None:
         super().__init__(f"status {status}")
         self.status = status
+        self.message = message
 
 
 async def read(
@@ -38,7 +43,7 @@ async def read(
     A follower that the engine let wait just when the unit ended may miss the log's last part
     (seen with Docker 20.10 under load): ask `last_frame`.
     """
-    async for data in _body(address, "GET", f"{_logs(unit_id)}&follow={int(follow)}"):
+    async for data in body(address, "GET", f"{_logs(unit_id)}&follow={int(follow)}"):
         if records := frames.feed(data):
             yield records
 
@@ -46,7 +51,7 @@ async def read(
 async def last_frame(address: EngineAddress, unit_id: str) -> bytes:
     """The log's last frame now; empty for an empty log. Raises OSError, Broken, Refused."""
     frames = FrameReader(0)
-    async for data in _body(address, "GET", f"{_logs(unit_id)}&tail=1"):
+    async for data in body(address, "GET", f"{_logs(unit_id)}&tail=1"):
         frames.feed(data)
     return frames.last
 
@@ -57,7 +62,7 @@ def _logs(unit_id: str) -> str:
 
 async def wait_for_end(address: EngineAddress, unit_id: str) -> None:
     """Returns when the unit does not run (any more). Raises OSError, Broken, Refused."""
-    async for _ in _body(address, "POST", f"/containers/{unit_id}/wait?condition=not-running"):
+    async for _ in body(address, "POST", f"/containers/{unit_id}/wait?condition=not-running"):
         pass
 
 
@@ -85,12 +90,16 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
     return body
 
 
-async def _body(address: EngineAddress, method: str, path: str) -> AsyncGenerator[bytes]:
+async def body(
+    address: EngineAddress, method: str, path: str, *, headers: Mapping[str, str] = _NO_HEADERS
+) -> AsyncGenerator[bytes]:
+    """An answer as it comes, to its end. Raises OSError, TimeoutError, Broken, Refused."""
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     async with asyncio.timeout(_CONNECT_S):
         reader, writer = await connect(address)
     try:
         writer.write(
-            f"{method} {path} HTTP/1.1\r\nHost: docker\r\nContent-Length: 0\r\n\r\n".encode()
+            f"{method} {path} HTTP/1.1\r\nHost: docker\r\nContent-Length: 0\r\n{more}\r\n".encode()
         )
         chunks = await _begin(reader)
         while not chunks.ended:
@@ -117,8 +126,19 @@ async def head(reader: asyncio.StreamReader, *, accepted: Container[int] = (200,
         raise Broken from None
     status = int(text.split(" ", 2)[1])
     if status not in accepted:
-        raise Refused(status)
+        raise Refused(status, await _message(reader, text))
     return text
+
+
+async def _message(reader: asyncio.StreamReader, head_text: str) -> str:
+    """What an error's body says; empty where it cannot be read."""
+    length = _LENGTH.search(head_text)
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            raw = await reader.readexactly(min(int(length[1]), _ANSWER_LIMIT) if length else 0)
+        return str(json.loads(raw)["message"])
+    except (TimeoutError, asyncio.IncompleteReadError, ValueError, KeyError, TypeError):
+        return ""
 
 
 class _Chunks:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from apps.workers.domain.runtime import ImageMissing
-from apps.workers.runtimes.docker.engine import PULL_S, APIError, Engine, NotFound, explanation
+from apps.workers.domain.runtime import ImageMissing, PullCredentials, no_credentials
+from apps.workers.runtimes.docker.engine import Engine, NotFound
+from apps.workers.runtimes.docker.frames import Broken
+from apps.workers.runtimes.docker.pulling import pull
 
-_LAST_LINES: Final = 1
+_TRIES: Final = 3
 
 
 class Images:
-    """`policy`: IfNotPresent, Always or Never."""
+    """`policy`: IfNotPresent, Always or Never; `credentials`: those of an image's registry."""
 
-    def __init__(self, engine: Engine, policy: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        policy: str,
+        credentials: Callable[[str], PullCredentials | None] = no_credentials,
+    ) -> None:
         self._engine = engine
         self._policy = policy
+        self._credentials = credentials
         self._users: dict[str, str] = {}
 
     async def ensure(self, image: str, *, pulling: Callable[[str], Awaitable[None]]) -> None:
@@ -47,27 +56,17 @@ class Images:
         return self._users.get(image, "").split(":")[0] in ("", "0", "root")
 
     async def _pull(self, image: str) -> None:
-        name, tag = _name_and_tag(image)
-
-        def pull(client: Any) -> str:
-            answers = client.pull(name, tag=tag, stream=True, decode=True)
-            return next((answer["error"] for answer in answers if "error" in answer), "")
-
-        try:
-            problem = await self._engine.call(pull, deadline_s=PULL_S)
-        except APIError as error:
-            problem = explanation(error)
+        problem, credentials = "", await asyncio.to_thread(self._credentials, image)
+        for _ in range(_TRIES):
+            try:
+                problem = await pull(self._engine.address, image, credentials)
+                break
+            except (OSError, Broken):
+                problem = "the connection to the container runtime broke"
+                await self._engine.call(lambda client: client.ping())  # waits until it is back
         if problem:
             raise ImageMissing(f"image {image} is not present and cannot be pulled: {problem}")
 
 
 def _inspected(image: str) -> Callable[[Any], dict[str, Any]]:
     return lambda client: dict(client.inspect_image(image))
-
-
-def _name_and_tag(image: str) -> tuple[str, str | None]:
-    """Without tag or digest `latest` is meant; the engine itself would pull every tag."""
-    if "@" in image:
-        return image, None
-    head, colon, tail = image.rpartition(":")
-    return (head, tail) if colon and "/" not in tail else (image, "latest")

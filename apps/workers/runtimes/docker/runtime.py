@@ -81,7 +81,7 @@ class DockerRuntime:
         """`interfaces` and `host_name`: of the process that probes; by default this one's."""
         self._away_s = away_s
         self._engine = Engine(engine_address(options), away_s=away_s)
-        self._images = Images(self._engine, options.pull_policy)
+        self._images = Images(self._engine, options.pull_policy, options.credentials)
         self._environment = RunEnvironment(self._engine, options.state_dir)
         self._installation_id = options.installation_id
         self._reach = Reach(self._engine, interfaces, host_name or host.host_name())

@@ -1,0 +1,135 @@
+"""Registries of the platform settings, as far as pulling an image needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from apps.platform_settings.domain.fields import Fields
+from kernel.reading.yaml import Node
+
+KEYS: Final = frozenset(
+    [
+        "registryId",
+        "name",
+        "provider",
+        "registryUrl",
+        "username",
+        "secret",
+        "repositoryScope",
+        "region",
+        "allowLocalNetwork",
+        "syncStatus",
+        "lastSyncedAt",
+        "lastError",
+    ]
+)
+_HUB: Final = "docker.io"
+_HUB_ALIASES: Final = frozenset(["index.docker.io", "registry-1.docker.io", "hub.docker.com"])
+_DEFAULT_PORTS: Final = {"https": 443, "http": 80}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Of one registry. Without a user name the secret is a bearer token."""
+
+    host: str
+    username: str = field(repr=False)
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    registry_id: str
+    url: str
+    username: str = field(default="", repr=False)
+    secret: str = field(default="", repr=False)
+    scope: tuple[str, ...] = ()  # names and path prefixes of repositories; empty: all
+
+    @property
+    def host(self) -> str:
+        """As image references name it: without the scheme, and the port where it is the usual."""
+        parts = urlsplit(self.url)
+        host = (parts.hostname or "").lower()
+        if host in _HUB_ALIASES:
+            return _HUB
+        usual = parts.port in (None, _DEFAULT_PORTS.get(parts.scheme))
+        return host if usual else f"{host}:{parts.port}"
+
+    def covers(self, repository: str) -> bool:
+        return not self.scope or any(
+            repository == name or repository.startswith(f"{name}/") for name in self.scope
+        )
+
+
+def credentials_for(registries: Iterable[Registry], image: str) -> Credentials | None:
+    """Those of the registry that the image's reference names, whoever's scope covers it first."""
+    host, repository = image_place(image)
+    known = [each for each in registries if each.host == host and each.secret]
+    for registry in sorted(known, key=lambda each: not each.covers(repository)):
+        return Credentials(host=host, username=registry.username, secret=registry.secret)
+    return None
+
+
+def image_place(image: str) -> tuple[str, str]:
+    """Registry host and repository of an image's reference, as Docker reads it."""
+    name = image.partition("@")[0]
+    first, slash, rest = name.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return _usual(first.lower()), rest.partition(":")[0]
+    return _HUB, name.partition(":")[0]
+
+
+def _usual(host: str) -> str:
+    """Port 443 is the one of https; 80 is left, for it is not what an engine tries."""
+    host = host.removesuffix(":443")
+    return _HUB if host in _HUB_ALIASES else host
+
+
+def read_registries(fields: Fields, root: Node) -> Iterator[Registry]:
+    """Each entry; faults go to `fields`."""
+    seen: set[str] = set()
+    for node, pointer in fields.entries(root, "", "registries"):
+        if not fields.known_keys(node, pointer, KEYS):
+            continue
+        registry = _registry(fields, node, pointer)
+        if registry.registry_id.lower() in seen:
+            fields.refuse(node, f"{pointer}/registryId", "duplicate", "registryId is used twice")
+        seen.add(registry.registry_id.lower())
+        yield registry
+
+
+def _registry(fields: Fields, node: Node, pointer: str) -> Registry:
+    for key in ("name", "provider"):
+        fields.required(node, pointer, key)
+    scope = (
+        name.strip().strip("/") for name in fields.text(node, pointer, "repositoryScope").split(",")
+    )
+    names = tuple(filter(None, scope))
+    return Registry(
+        registry_id=fields.required(node, pointer, "registryId"),
+        url=_url(fields, node, pointer),
+        username=fields.text(node, pointer, "username"),
+        secret=fields.text(node, pointer, "secret"),
+        scope=() if "*" in names else names,
+    )
+
+
+def _url(fields: Fields, node: Node, pointer: str) -> str:
+    url = fields.required(node, pointer, "registryUrl")
+    if url and not _is_http(url):
+        place = node.get("registryUrl") or node
+        detail = "registryUrl must be a http or https address"
+        fields.refuse(place, f"{pointer}/registryUrl", "invalid_value", detail)
+        return ""
+    return url
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

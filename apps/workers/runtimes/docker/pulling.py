@@ -1,0 +1,75 @@
+"""An image pulled over the engine's socket: with a deadline that ends it in the engine as well.
+
+Credentials go with this one request and nowhere else; the engine forgets them with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncGenerator
+from typing import Final
+from urllib.parse import urlencode
+
+from apps.workers.domain.runtime import PullCredentials
+from apps.workers.runtimes.docker import frames
+from apps.workers.runtimes.docker.address import EngineAddress
+from kernel.redaction import Redactor
+
+PULL_S: Final = 600.0
+
+
+async def pull(
+    address: EngineAddress,
+    image: str,
+    credentials: PullCredentials | None,
+    *,
+    within_s: float = PULL_S,
+) -> str:
+    """Why the image could not be pulled; empty when it was. Raises OSError, Broken."""
+    name, tag = name_and_tag(image)
+    path = f"/images/create?{urlencode({'fromImage': name, 'tag': tag})}"
+    headers = {"X-Registry-Auth": encoded(credentials)} if credentials else {}
+    try:
+        async with asyncio.timeout(within_s):
+            problem = await _problem(frames.body(address, "POST", path, headers=headers))
+    except TimeoutError:
+        return f"not within {within_s:g} s"
+    except frames.Refused as error:
+        problem = error.message or str(error)
+    return _masked(problem, credentials)
+
+
+async def _problem(answer: AsyncGenerator[bytes]) -> str:
+    """The progress is a JSON object a line; a failure in the middle of it is one as well."""
+    rest, problem = b"", ""
+    async for data in answer:
+        *lines, rest = (rest + data).split(b"\n")
+        for line in filter(None, map(bytes.strip, lines)):
+            problem = str(json.loads(line).get("error", "")) or problem
+    return problem
+
+
+def encoded(credentials: PullCredentials) -> str:
+    if credentials.username:
+        said = {"username": credentials.username, "password": credentials.secret}
+    else:
+        said = {"registrytoken": credentials.secret}
+    words = json.dumps(said | {"serveraddress": credentials.host})
+    return base64.urlsafe_b64encode(words.encode()).decode()
+
+
+def _masked(problem: str, credentials: PullCredentials | None) -> str:
+    if credentials is None:
+        return problem
+    both = f"{credentials.username}:{credentials.secret}"
+    return Redactor([credentials.secret, both, encoded(credentials)]).mask(problem)
+
+
+def name_and_tag(image: str) -> tuple[str, str]:
+    """Without tag or digest `latest` is meant; the engine itself would pull every tag."""
+    if "@" in image:
+        return image, ""
+    head, colon, tail = image.rpartition(":")
+    return (head, tail) if colon and "/" not in tail else (image, "latest")
