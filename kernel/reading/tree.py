@@ -1,0 +1,81 @@
+"""A value read from a file: what it is, how it was spelt, and where it stands.
+
+Readers of several formats (CUE, YAML, JSON, TOML …) make the same tree, so that whoever checks or
+shapes it needs no knowledge of the format, names the place in every error and loses no spelling
+(`1.10`, `0123`, `1e3`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    MAP = "map"
+    LIST = "list"
+    STRING = "string"
+    NUMBER = "number"
+    BOOL = "bool"
+    NULL = "null"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """`@name(body)` behind a field of CUE; kept, not evaluated."""
+
+    name: str
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """`text`: a string's content, or a number's or boolean's spelling in the file.
+
+    `line` and `column` are 1-based, of the value; 0 where the format has no places.
+    """
+
+    kind: Kind
+    text: str = ""
+    pairs: Mapping[str, Tree] = field(default_factory=dict)  # of a map, in the file's order
+    items: tuple[Tree, ...] = ()  # of a list
+    line: int = 0
+    column: int = 0
+    attributes: tuple[Attribute, ...] = ()  # of the field that holds it
+
+    def get(self, key: str) -> Tree | None:
+        """The member of a map; None when absent or when this is no map."""
+        return self.pairs.get(key)
+
+    def walk(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Tree]]:
+        """Every value below and this one, parents first; list items by their index."""
+        yield path, self
+        for key, value in self.pairs.items():
+            yield from value.walk((*path, key))
+        for index, value in enumerate(self.items):
+            yield from value.walk((*path, str(index)))
+
+    def plain(self) -> Any:
+        """As Python has it: dict, list, str, int, float, bool or None."""
+        match self.kind:
+            case Kind.MAP:
+                return {key: value.plain() for key, value in self.pairs.items()}
+            case Kind.LIST:
+                return [value.plain() for value in self.items]
+            case Kind.STRING:
+                return self.text
+            case Kind.BOOL:
+                return self.text == "true"
+            case Kind.NULL:
+                return None
+            case Kind.NUMBER:
+                return _number(self.text)
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
