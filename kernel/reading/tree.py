@@ -7,10 +7,10 @@ shapes it needs no knowledge of the format, names the place in every error and l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class Kind(StrEnum):
@@ -59,19 +59,11 @@ class Tree:
 
     def plain(self) -> Any:
         """As Python has it: dict, list, str, int, float, bool or None."""
-        match self.kind:
-            case Kind.MAP:
-                return {key: value.plain() for key, value in self.pairs.items()}
-            case Kind.LIST:
-                return [value.plain() for value in self.items]
-            case Kind.STRING:
-                return self.text
-            case Kind.BOOL:
-                return self.text == "true"
-            case Kind.NULL:
-                return None
-            case Kind.NUMBER:
-                return _number(self.text)
+        if self.kind is Kind.MAP:
+            return {key: value.plain() for key, value in self.pairs.items()}
+        if self.kind is Kind.LIST:
+            return [value.plain() for value in self.items]
+        return _SCALARS[self.kind](self.text)
 
 
 def _number(text: str) -> int | float:
@@ -79,3 +71,11 @@ def _number(text: str) -> int | float:
         return int(text)
     except ValueError:
         return float(text)
+
+
+_SCALARS: Final[Mapping[Kind, Callable[[str], Any]]] = {
+    Kind.STRING: str,
+    Kind.NUMBER: _number,
+    Kind.BOOL: lambda text: text == "true",
+    Kind.NULL: lambda _text: None,
+}
