@@ -1,0 +1,51 @@
+"""What is wrong with a file that people write: where, in which member, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """One error or warning. `line` and `column` are 1-based, 0 where no place is known.
+
+    `path` names the member as `bundle.rules[0].datasource`; it is empty for the file as a whole.
+    """
+
+    file: str
+    line: int = 0
+    column: int = 0
+    path: str = ""
+    code: str
+    severity: Severity = "error"
+    message: str
+
+    def __str__(self) -> str:
+        """`FILE:LINE:COLUMN: PATH: MESSAGE [CODE]`, without the parts that are not known."""
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return ": ".join(
+            part for part in (place, self.path, f"{self.message} [{self.code}]") if part
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form, every member present."""
+        return asdict(self)
+
+    def order(self) -> tuple[str, int, int, str, str]:
+        """The key that sorts complaints by position."""
+        return self.file, self.line, self.column, self.path, self.message
+
+
+def dotted(path: tuple[str | int, ...]) -> str:
+    """`("bundle", "rules", 0, "a-b")` as `bundle.rules[0]."a-b"`."""
+    made = ""
+    for part in path:
+        if isinstance(part, int):
+            made += f"[{part}]"
+            continue
+        name = part if part.replace("_", "a").replace("#", "a").isalnum() else f'"{part}"'
+        made += f".{name}" if made else name
+    return made
