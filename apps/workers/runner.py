@@ -1,4 +1,4 @@
-"""The runner: the supervisor beside the store, for backends of kind `local`."""
+"""The runner: the supervisors beside the store, for backends of kind `local`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from contextlib import contextmanager
 
 from apps.agents.api import Registration
 from apps.executions.api import Supervisor as Claimant
-from apps.platform_settings.api import backends, pull_credentials
 from apps.system.api import installation_id
 from apps.workers import conf, host
 from apps.workers.control_plane.direct import DirectControlPlane
 from apps.workers.domain.naming import Owner
-from apps.workers.domain.runtime import PullCredentials, Runtime, RuntimeOptions, runtimes
+from apps.workers.posts import Post, posts
 from apps.workers.supervisor.supervisor import Options, Supervisor
 from kernel import ids
 
@@ -29,41 +28,11 @@ class RunnerInUse(RuntimeError):
     """Another runner of this host has the data folder: two would adopt each other's steps."""
 
 
-def agent_id() -> str:
-    return f"runner:{host.host_name()}"[:128]
-
-
-def local_backends() -> tuple[str, ...]:
-    return tuple(each.backend_id for each in backends() if each.enabled and each.kind == "local")
-
-
-def credentials_of(image: str) -> PullCredentials | None:
-    """As the platform settings have them now."""
-    if (found := pull_credentials(image)) is None:
-        return None
-    return PullCredentials(host=found.host, username=found.username, secret=found.secret)
-
-
-def make_runtime(name: str) -> Runtime:
-    """Raises UnknownPlugin, listing the known names."""
-    return runtimes[name](
-        RuntimeOptions(
-            state_dir=conf.state_dir(),
-            installation_id=installation_id(),
-            pull_policy=conf.pull_policy(),
-            helper_image=conf.init_image(),
-            credentials=credentials_of,
-        )
-    )
-
-
 class Runner:
     """Made outside an event loop: it reads the store. Its containers stay for a successor."""
 
     def __init__(self, runtime_name: str) -> None:
-        self._runtime = make_runtime(runtime_name)
-        self._control_plane = _control_plane()
-        self._options = _options()
+        self._posts = [(post, _control_plane(post)) for post in posts(runtime_name)]
         self._stopping = threading.Event()
         self._stop: Callable[[], object] = lambda: None
 
@@ -73,17 +42,27 @@ class Runner:
             asyncio.run(self._run())
 
     async def _run(self) -> None:
-        supervisor = Supervisor(self._control_plane, self._runtime, self._options)
+        supervisors = [
+            Supervisor(control_plane, post.runtime, _options(post))
+            for post, control_plane in self._posts
+        ]
+
+        def stop() -> None:
+            for supervisor in supervisors:
+                supervisor.stop()
+
         loop = asyncio.get_running_loop()
-        self._stop = lambda: loop.call_soon_threadsafe(supervisor.stop)
+        self._stop = lambda: loop.call_soon_threadsafe(stop)
         if self._stopping.is_set():
-            supervisor.stop()
+            stop()
         try:
-            await supervisor.run()
+            async with asyncio.TaskGroup() as group:
+                _ = [group.create_task(supervisor.run()) for supervisor in supervisors]
         finally:
             self._stop = lambda: None
-            await self._control_plane.close()
-            await self._runtime.close()
+            for post, control_plane in self._posts:
+                await control_plane.close()
+                await post.runtime.close()
 
     def stop(self) -> None:
         """From any thread, or a signal handler: claims nothing more, leaves what runs."""
@@ -91,36 +70,36 @@ class Runner:
         self._stop()
 
 
-def _control_plane() -> DirectControlPlane:
+def _control_plane(post: Post) -> DirectControlPlane:
     incarnation = str(ids.new_uuid())
     registration = Registration(
-        agent_id=agent_id(),
+        agent_id=post.agent_id,
         incarnation=incarnation,
         kind="runner",
-        name=agent_id(),
+        name=post.agent_id,
         capabilities=KINDS,
-        backends=local_backends(),
+        backends=post.backends,
         host_id=host.host_id(),
         pid=os.getpid(),
         process_started_at=host.process_started_at(),
     )
     claimant = Claimant(
-        agent_id=agent_id(),
+        agent_id=post.agent_id,
         incarnation=incarnation,
         kinds=("local",),
-        backends=registration.backends,
+        backends=post.backends,
         capabilities=KINDS,
     )
     return DirectControlPlane(registration, claimant)
 
 
-def _options() -> Options:
+def _options(post: Post) -> Options:
     owner = Owner(
-        installation_id=installation_id(), orchestrator_id=agent_id(), host_id=host.host_id()
+        installation_id=installation_id(), orchestrator_id=post.agent_id, host_id=host.host_id()
     )
     return Options(
         owner=owner,
-        state_dir=conf.state_dir(),
+        state_dir=post.state_dir,
         rules=conf.launch_rules(),
         capacity=conf.runner_capacity(),
         lease_s=conf.lease_s(),

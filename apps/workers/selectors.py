@@ -6,7 +6,7 @@ import asyncio
 
 from apps.workers import conf
 from apps.workers.domain.runtime import Runtime
-from apps.workers.runner import make_runtime
+from apps.workers.posts import make_runtime
 
 
 def choose_local_runtime() -> tuple[str, str]:

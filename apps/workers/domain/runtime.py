@@ -151,7 +151,11 @@ class Runtime(Protocol):
     """Calls raise RuntimeAway after 30 s without an answer, UnitLost for an unknown unit."""
 
     label_note: ClassVar[str]  # shown behind a backend's label, such as "(not isolated)"
-    shared: ClassVar[bool]  # other supervisors reach the same units
+
+    @property
+    def shared(self) -> bool:
+        """Other supervisors reach the same units."""
+        ...
 
     async def ping(self) -> bool: ...
 
@@ -227,6 +231,10 @@ class Runtime(Protocol):
         ...
 
 
+class RuntimeUnusable(ValueError):
+    """A runtime cannot be made of its settings; the message shows no secret of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullCredentials:
     """For one registry. Without a user name the secret is a bearer token."""
@@ -251,6 +259,7 @@ class RuntimeOptions:
     credentials: Callable[[str], PullCredentials | None] = no_credentials  # by image; may block
     helper_image: str = "busybox:1.36"  # of what asks a service where this process cannot
     address: str = ""  # of the runtime's socket; empty: its own default
+    is_remote: bool = False  # not of this host: it publishes no ports here, and others reach it
     certificate: str = ""  # PEM texts, for an address that is reached over TLS
     key: str = field(default="", repr=False)
 

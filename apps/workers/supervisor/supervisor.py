@@ -33,7 +33,8 @@ from apps.workers.supervisor.heartbeat import Heartbeat
 from apps.workers.supervisor.lease_keeper import LeaseKeeper, now_s
 from apps.workers.supervisor.patience import persistently
 from apps.workers.supervisor.probing import Prober
-from apps.workers.supervisor.spool import SpoolSpace
+from apps.workers.supervisor.racing import first_of
+from apps.workers.supervisor.spool import DISK_BYTES, SpoolSpace
 from apps.workers.supervisor.step_run import StepRun
 from kernel.errors import InvalidInput
 
@@ -66,7 +67,9 @@ class Supervisor:
             runtime=runtime,
             owner=options.owner,
             rules=options.rules,
-            space=SpoolSpace(options.state_dir / "spool"),
+            space=SpoolSpace(
+                options.state_dir / "spool", limit=0 if control_plane.in_order else DISK_BYTES
+            ),
             prober=self._prober,
             marks=marks,
         )
@@ -87,9 +90,12 @@ class Supervisor:
 
     async def run(self) -> None:
         """Register, adopt, then claim until stopped."""
-        await persistently(self.register)
         self._leases.start()
         self._control_plane.on_orders(self._leases.renew_soon)
+        registered = persistently(self.register)
+        if await first_of(stop=self._stopping.wait(), registered=registered) == "stop":
+            await self._leave([*self._tasks.values(), *self._declining])
+            return
         tasks: set[asyncio.Task[Any]] = {
             asyncio.create_task(self._stopping.wait()),
             asyncio.create_task(self._heartbeat.run(self._facts)),

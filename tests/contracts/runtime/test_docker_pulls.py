@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -57,7 +58,7 @@ def image() -> Iterator[str]:
 async def make(tmp_path: Path) -> AsyncGenerator[Make]:
     made: list[Driver] = []
 
-    def create(credentials: Callable[[str], PullCredentials | None], **more: str) -> Driver:
+    def create(credentials: Callable[[str], PullCredentials | None], **more: Any) -> Driver:
         runtime = DockerRuntime(
             RuntimeOptions(
                 state_dir=tmp_path,

@@ -9,14 +9,14 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import docker
 import docker.tls
 import docker.utils
 from requests.adapters import HTTPAdapter
 
-from apps.workers.domain.runtime import RuntimeOptions
+from apps.workers.domain.runtime import RuntimeOptions, RuntimeUnusable
 
 READ_SIZE: Final = 256 * 1024
 _DEFAULT: Final = "unix:///var/run/docker.sock"
@@ -25,7 +25,7 @@ _TLS_PORT: Final = 2376
 _SOCKETS: Final = ("unix", "http+unix")
 
 
-class AddressInvalid(ValueError):
+class AddressInvalid(RuntimeUnusable):
     """The message names no key material."""
 
 
@@ -70,12 +70,21 @@ def address_of(url: str, *, certificate: str = "", key: str = "") -> EngineAddre
     TLS where either is given, or the URL is https. Raises AddressInvalid.
     """
     url = f"unix://{url}" if url.startswith("/") else url
-    parts = urlsplit(url)
-    if parts.scheme not in (*_SOCKETS, "tcp", "http", "https"):
-        raise AddressInvalid("an engine's address is unix://, tcp:// or https://")
+    parts = _checked(url)
     if parts.scheme in _SOCKETS or not (certificate or key or parts.scheme == "https"):
         return EngineAddress(url=url)
     return EngineAddress(url=url, tls=_context(certificate, key))
+
+
+def _checked(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        place = parts.path if parts.scheme in _SOCKETS else parts.hostname
+        if place and parts.scheme in (*_SOCKETS, "tcp", "http", "https") and parts.port != 0:
+            return parts
+    except ValueError:
+        pass
+    raise AddressInvalid("an engine's address is unix://, tcp:// or https:// and a place")
 
 
 async def connect(address: EngineAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

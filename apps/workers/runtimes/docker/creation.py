@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Sequence
 from typing import Any, Final
 
 import docker
@@ -11,6 +12,7 @@ from docker.types import EndpointConfig, LogConfig, Mount
 
 from apps.workers.domain.environment import GATEWAY_HOST
 from apps.workers.domain.runtime import Launch
+from apps.workers.domain.step_spec import Port
 
 WORKSPACE: Final = "/partita/workspace"
 ARTIFACTS: Final = "/partita/artifacts"
@@ -18,8 +20,8 @@ ARTIFACTS: Final = "/partita/artifacts"
 LOG_CONFIG: Final = LogConfig(type="json-file", config={"max-size": "4g", "max-file": "1"})
 
 
-def container(launch: Launch, client: docker.APIClient) -> dict[str, Any]:
-    """Keyword arguments for `create_container`."""
+def container(launch: Launch, client: docker.APIClient, *, publishes: bool) -> dict[str, Any]:
+    """Keyword arguments for `create_container`; `publishes`: its ports, on loopback."""
     program = launch.program
     network, aliases = next(iter(launch.networks.items()))
     endpoint = EndpointConfig(client.api_version, aliases=list(aliases))
@@ -32,19 +34,21 @@ def container(launch: Launch, client: docker.APIClient) -> dict[str, Any]:
         "environment": dict(launch.environment),
         "ports": [(port.number, port.protocol) for port in launch.ports],
         "labels": dict(launch.labels),
-        "host_config": client.create_host_config(**_host(launch, network)),
+        "host_config": client.create_host_config(
+            **_host(launch, network, launch.ports if publishes else ())
+        ),
         "networking_config": {"EndpointsConfig": {network: endpoint}},
     }
 
 
-def _host(launch: Launch, network: str) -> dict[str, Any]:
+def _host(launch: Launch, network: str, published: Sequence[Port]) -> dict[str, Any]:
     limits = launch.limits
     return {
         "network_mode": network,
         "init": True,  # a PID 1 that is a shell would ignore SIGTERM
         "log_config": LOG_CONFIG,
         "mounts": _mounts(launch),
-        "port_bindings": {str(port): ("127.0.0.1", None) for port in launch.ports},
+        "port_bindings": {str(port): ("127.0.0.1", None) for port in published},
         "extra_hosts": {GATEWAY_HOST: "host-gateway"},
         "mem_limit": limits.memory_bytes,
         "memswap_limit": limits.memory_bytes,  # memory and swap together: no swap

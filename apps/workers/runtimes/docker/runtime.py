@@ -68,7 +68,6 @@ class DockerRuntime:
     """Steps as containers of one Docker engine."""
 
     label_note: ClassVar[str] = ""
-    shared: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -79,6 +78,8 @@ class DockerRuntime:
         host_name: str = "",
     ) -> None:
         """`interfaces` and `host_name`: of the process that probes; by default this one's."""
+        self.shared = options.is_remote
+        self._publishes = not options.is_remote
         self._away_s = away_s
         self._engine = Engine(engine_address(options), away_s=away_s)
         self._images = Images(self._engine, options.pull_policy, options.credentials)
@@ -123,7 +124,9 @@ class DockerRuntime:
         """The name is unique, so one call creates or says that an earlier one did."""
         try:
             created = await self._engine.call(
-                lambda client: client.create_container(**container(launch, client))
+                lambda client: client.create_container(
+                    **container(launch, client, publishes=self._publishes)
+                )
             )
         except APIError as error:
             if error.status_code != _CONFLICT:

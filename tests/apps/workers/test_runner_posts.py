@@ -1,0 +1,113 @@
+"""One runner, several engines."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.agents.api import Agent, list_agents
+from apps.workers import host, posts
+from apps.workers.runner import Runner
+from apps.workers.runtimes.docker import DockerRuntime
+from tests.support.tls_engine import Authority
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DEAD = "tcp://127.0.0.1:9"
+SEVERAL = f"""\
+agents:
+  - {{agentId: here, name: Here, type: local, default: true}}
+  - {{agentId: beside, name: Beside, type: local, dockerSocket: /run/other.sock}}
+  - {{agentId: far, name: Far, type: remote-docker, hostUrl: "{DEAD}"}}
+  - {{agentId: off, name: Off, type: remote-docker, hostUrl: "{DEAD}", enabled: false}}
+  - {{agentId: edge, name: Edge, type: remote-agent}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _settings(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path / "data"
+    settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
+    settings.PLATFORM_SETTINGS_FILE.write_text(SEVERAL)
+
+
+def _served(runtime: str) -> dict[str, tuple[str, ...]]:
+    return {post.agent_id: post.backends for post in posts.posts(runtime)}
+
+
+def test_each_engine_has_a_supervisor_of_its_own() -> None:
+    name = f"runner:{host.host_name()}"
+
+    assert _served("docker") == {
+        name: ("here",),
+        f"{name}:beside": ("beside",),
+        f"{name}:far": ("far",),
+    }
+
+
+def test_a_socket_is_no_engine_where_steps_are_processes() -> None:
+    name = f"runner:{host.host_name()}"
+
+    assert _served("process") == {name: ("here", "beside"), f"{name}:far": ("far",)}
+
+
+def test_what_others_reach_too_is_shared_and_has_its_own_folder() -> None:
+    found = {post.backends[0]: post for post in posts.posts("docker")}
+
+    assert {name: post.runtime.shared for name, post in found.items()} == {
+        "here": False,
+        "beside": False,
+        "far": True,
+    }
+    assert len({post.state_dir for post in found.values()}) == 3
+    assert all(isinstance(post.runtime, DockerRuntime) for post in found.values())
+
+
+def test_a_backend_whose_keys_cannot_be_read_leaves_the_others(
+    settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Invariants 19 and 37."""
+    key = Authority().pair("partita").key.replace("\n", "\\n")
+    settings.PLATFORM_SETTINGS_FILE.write_text(
+        f'{SEVERAL}  - {{agentId: odd, name: Odd, type: remote-docker, hostUrl: "{DEAD}",\n'
+        f'     tlsCert: "no certificate", tlsKey: "{key}"}}\n'
+    )
+
+    served = _served("docker").values()
+
+    assert ("odd",) not in served
+    assert ("far",) in served
+    assert "odd cannot be served" in caplog.text
+    assert key.split("\\n")[1] not in caplog.text
+
+
+def _until(holds: Callable[[dict[str, Agent]], bool], within_s: float = 20) -> dict[str, Agent]:
+    deadline = time.monotonic() + within_s
+    while not holds(found := {agent.agent_id: agent for agent in list_agents()}):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return found
+
+
+def test_an_engine_that_is_away_holds_up_neither_the_others_nor_the_end() -> None:
+    """Invariant 37."""
+    runner = Runner("process")
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    name = f"runner:{host.host_name()}"
+    try:
+        found = _until(lambda agents: name in agents)
+    finally:
+        began = time.monotonic()
+        runner.stop()
+        thread.join(20)
+
+    assert found[name].runtime_available
+    assert found[name].backends == ("here", "beside")
+    assert f"{name}:far" not in found
+    assert not thread.is_alive()
+    assert time.monotonic() - began < 10
