@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-CODE := apps kernel platform_site tests bench manage.py
+CODE := apps kernel platform_site sync_stack tests bench manage.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install up test test-fast faults bench format lint types imports migrations-check deploy-check check requirements clean
@@ -55,7 +55,7 @@ lint: $(VENV)/.development
 	@$(BIN)/ruff check $(CODE) && $(BIN)/ruff format --check -q $(CODE)
 
 types: $(VENV)/.development
-	@$(BIN)/mypy apps kernel platform_site tests
+	@$(BIN)/mypy apps kernel platform_site sync_stack tests
 
 imports: $(VENV)/.development
 	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports

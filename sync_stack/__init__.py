@@ -1,0 +1,1 @@
+"""Configuration from Git into datasources: gateway, orchestrator, watcher."""

@@ -1,0 +1,1 @@
+"""The rules of the sync stack: no framework, no I/O."""
