@@ -1,0 +1,101 @@
+"""Values of the ledger: what a unit wrote, means to write and still owns (contract 4.7).
+
+No setting's value is stored here: `digest` stands for it. How these become rows is the
+orchestrator's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+DIGEST_LENGTH: Final = 32  # hex characters
+
+
+def digest(key: bytes, value: str) -> str:
+    """What stands for a value: the first 32 hex of HMAC-SHA256(digest key, value)."""
+    return hmac.new(key, value.encode(), hashlib.sha256).hexdigest()[:DIGEST_LENGTH]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerKey:
+    """One key as it was, or is about to be, written."""
+
+    record: str
+    digest: str
+    file: str = ""
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetainedKey:
+    """Written by us, no longer desired, not deleted (prune off, protected, dry run)."""
+
+    record: str
+    digest: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A desired state of the unit: `applied`, or the `intent` of an attempt under way."""
+
+    commit: str
+    ref: str
+    rule_digest: str
+    generation: int
+    at: str
+    task_id: str
+    override_commit: str = ""
+    files: tuple[str, ...] = ()
+    keys: Mapping[str, LedgerKey] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """`state` is about to be applied; `journal` names the record of what it replaces."""
+
+    state: State
+    journal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """One unit. `version` rises with every conditional write."""
+
+    unit_id: str
+    rule_id: str
+    tenant: str
+    platform: str
+    datasource: str
+    kind: str
+    repo: str
+    env: str
+    destination: str
+    destination_id: str
+    digest_key_id: str
+    applied: State | None = None
+    intent: Intent | None = None
+    retained: Mapping[str, RetainedKey] = field(default_factory=dict)
+    former_rules: frozenset[str] = frozenset()
+    stale_since: str = ""
+    version: int = 0
+
+    def owned(self) -> dict[str, LedgerKey]:
+        """Key → what is known of it, from retained, applied and intent; the newest wins.
+
+        The live records with the unit's marker, which are owned as well, are the planner's to add.
+        """
+        keys: dict[str, LedgerKey] = {
+            key: LedgerKey(record=kept.record, digest=kept.digest)
+            for key, kept in self.retained.items()
+        }
+        for state in (self.applied, self.intent.state if self.intent else None):
+            keys.update(state.keys if state else {})
+        return keys
+
+    def records(self) -> frozenset[str]:
+        return frozenset(entry.record for entry in self.owned().values())

@@ -1,0 +1,1 @@
+"""What sinks there are; each file is a plug-in for one kind."""
