@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 from uuid import UUID
 
@@ -72,7 +72,7 @@ class Board:
     _changes: dict[int, dict[str, Any]] = field(default_factory=lambda: defaultdict(dict))
     _run_changes: dict[str, Any] = field(default_factory=dict)
     _events: list[bytes] = field(default_factory=list)
-    _lines: list[tuple[str, bytes]] = field(default_factory=list)
+    _lines: list[tuple[str, Sequence[bytes]]] = field(default_factory=list)
     _measures: list[Measure] = field(default_factory=list)
     _nudges: dict[str, float] = field(default_factory=dict)  # name → seconds from now
 
@@ -166,7 +166,7 @@ class Board:
     def print(self, source: str, lines: Iterable[LogLine], *, attempt: int = 0) -> int:
         """Log lines that mirror no event. Returns their size in bytes."""
         records = line_records(source, lines, started_at=self.execution.started_at, attempt=attempt)
-        self._lines.extend((source, record) for record in records)
+        self._lines.append((source, records))
         self.measure(lines_stored(len(records)))
         return sum(map(len, records))
 
@@ -199,7 +199,7 @@ class Board:
         events = Batch(events_topic(self.execution.run_id), "", tuple(self._events))
         topic = logs_topic(self.execution.run_id)
         lines = [
-            Batch(topic, source, tuple(record for _, record in group))
+            Batch(topic, source, tuple(chain.from_iterable(records for _, records in group)))
             for source, group in groupby(self._lines, key=lambda line: line[0])
         ]
         return [events, *lines]
@@ -234,7 +234,7 @@ class Board:
         at = (self.execution.started_at, self.now)
         event, mirror = event_record(name, source, at=at, text=text, facts=facts)
         self._events.append(event)
-        self._lines.append((source, mirror))
+        self._lines.append((source, (mirror,)))
 
 
 def open_boards(

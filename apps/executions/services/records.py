@@ -66,7 +66,7 @@ def line_records(
     records = []
     at, timestamp, time = started_at, *_stamps(started_at, started_at)
     for line in lines:
-        if line.time != at:  # a burst of lines has one time, in milliseconds
+        if line.time is not at and line.time != at:  # a burst of lines has one time
             at, timestamp, time = line.time, *_stamps(started_at, line.time)
         records.append(
             _encode(

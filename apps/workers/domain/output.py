@@ -91,6 +91,8 @@ class LineCutter:
         self.redactor = redactor
         self.watch = watch
         self._streams: dict[Stream, _OpenLine] = {"stdout": _OpenLine(), "stderr": _OpenLine()}
+        self._stamp: str | None = None
+        self._time = clock.now()  # of the last record, as its stamp says
 
     def feed(self, record: Record) -> list[LogLine]:
         ends = record.data.endswith(b"\n") or len(record.data) < LINE_LIMIT
@@ -113,7 +115,9 @@ class LineCutter:
             text = self.redactor.mask(text)
         if len(text) * 4 > LINE_LIMIT:
             return list(_lines(text, record, ends=True))
-        return [LogLine(_time_of(record), LEVELS[record.stream], "output", text)]
+        if record.time is None or record.time != self._stamp:  # a burst has one, in milliseconds
+            self._stamp, self._time = record.time, _time_of(record)
+        return [LogLine(self._time, LEVELS[record.stream], "output", text)]
 
     def finish(self) -> list[LogLine]:
         """The ends of lines that the output stopped inside of."""

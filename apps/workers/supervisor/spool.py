@@ -1,6 +1,7 @@
 """Lines on their way to the control plane: a little in memory, more on disk, then the reader waits.
 
-What is not sent dies with the process; its successor reads it again from the runtime's own log.
+Beside the store the reader waits at once: the runtime's own log is on a disk already. What is not
+sent dies with the process; its successor reads it again from there.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ class Entry(NamedTuple):
 
 
 class SpoolSpace:
-    """The disk that the spools of one supervisor share."""
+    """The disk that the spools of one supervisor share; `limit` 0: memory has to do."""
 
     def __init__(self, folder: Path, limit: int = DISK_BYTES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self.limit = limit
         self._free = limit
         self._changed = asyncio.Condition()
 
@@ -65,13 +67,15 @@ class Spool:
         self._on_disk: deque[int] = deque()  # sizes
         self._read_at = 0
         self._filled = asyncio.Event()
+        self._room = asyncio.Event()
         self._whole = asyncio.Event()  # a whole chunk, or the last
         self._ended = False
 
     async def put(self, entries: Sequence[Entry]) -> None:
-        if self._on_disk or self._held >= self._memory_bytes:
+        if self._space.limit and (self._on_disk or self._held >= self._memory_bytes):
             await self._write(msgspec.msgpack.encode(list(entries)))
         else:
+            await self._wait_for_room()
             self._keep(entries)
         self._filled.set()
         self._note_whole()
@@ -81,6 +85,11 @@ class Spool:
         self._ended = True
         self._filled.set()
         self._whole.set()
+
+    async def _wait_for_room(self) -> None:
+        while self._held >= self._memory_bytes:
+            self._room.clear()
+            await self._room.wait()
 
     def _keep(self, entries: Sequence[Entry]) -> None:
         self._entries.extend(entries)
@@ -154,6 +163,7 @@ class Spool:
             self._lines -= len(entry.lines)
             position = entry.position
             lines += entry.lines
+        self._room.set()
         self._note_whole()
         return Entry(position, lines)
 
