@@ -12,6 +12,7 @@ class SystemConfig(AppConfig):
         from apps.system.domain.probing import Probe, probes
         from apps.system.parts import AuditRows, MetricsListener, Telemetry
         from apps.system.services import probing
+        from apps.system.services.quick_redis import shared_redis
 
         lifespan_parts.register("audit")(AuditRows())
         lifespan_parts.register("metrics")(MetricsListener())
@@ -22,3 +23,4 @@ class SystemConfig(AppConfig):
             ("telemetry", False, probing.check_telemetry),
         ):
             probes.register(name)(Probe(name, required, check))
+        shared_redis()  # where there is one, its library is imported now and not in a request

@@ -7,11 +7,14 @@ import functools
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from django.db import connection, transaction
 
 from apps.streams import conf
-from apps.streams.services.redis_nudges import RedisNudges
+
+if TYPE_CHECKING:
+    from apps.streams.services.redis_nudges import RedisNudges
 
 Callback = Callable[[], None]
 
@@ -86,6 +89,8 @@ def _publish(name: str) -> None:
 def _other_processes() -> RedisNudges | None:
     if not conf.redis_url():
         return None
+    from apps.streams.services.redis_nudges import RedisNudges  # its library is slow to import
+
     others = RedisNudges(
         conf.redis_url(),
         conf.nudge_channel(),

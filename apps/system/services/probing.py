@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
-from redis import Redis, RedisError
 
 from apps.system import conf
 from apps.system.domain.probing import ProbeResult
 from apps.system.models import ReadinessMark
 from kernel import telemetry
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 _migrated: set[str] = set()
 
@@ -34,6 +37,8 @@ def check_cache() -> ProbeResult:
     url = conf.redis_url()
     if not url:
         return ProbeResult(ready=True, detail="not configured", disabled=True)
+    from redis import RedisError  # slow to import: only where there is one
+
     try:
         _redis(url).ping()
     except RedisError as error:
@@ -68,4 +73,6 @@ def _is_replica_set() -> bool:
 
 @lru_cache(maxsize=1)
 def _redis(url: str) -> Redis:
+    from redis import Redis
+
     return Redis.from_url(url, socket_timeout=1.5, socket_connect_timeout=1.5)

@@ -1,4 +1,8 @@
-"""The Redis that processes share for counting: asked briefly, and left alone while it is away."""
+"""The Redis that processes share for counting: asked briefly, and left alone while it is away.
+
+Its library is imported with the first client: it takes longer than any other, for it imports the
+OpenTelemetry SDK, and who has no Redis must not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final
-
-from redis import Redis, RedisError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from typing import TYPE_CHECKING, Any, Final
 
 from apps.system import conf
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 ANSWER_S: Final = 0.25  # to connect, and then for the answer
 PAUSE_S: Final = 3.0
@@ -32,18 +35,15 @@ class QuickRedis:
     """
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client = Redis.from_url(
-            url,
-            socket_connect_timeout=ANSWER_S,
-            socket_timeout=ANSWER_S,
-            retry=Retry(NoBackoff(), 0),
-        )
+        self._client = _client(url)
         self._clock = clock
         self._lock = threading.Lock()
         self._ask_at: float | None = None  # None: it answers
 
     def run(self, script: str, *, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
         """What the Lua script returns. Raises RedisAway, at once while it is known to be away."""
+        from redis import RedisError
+
         self._admit()
         try:
             answer = self._client.register_script(script)(keys=keys, args=arguments)
@@ -72,6 +72,19 @@ class QuickRedis:
             logger.warning("Redis is away (%s): each process counts on", type(away).__name__)
         elif was_away and not away:
             logger.info("Redis is back: processes count together again")
+
+
+def _client(url: str) -> Redis:
+    from redis import Redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    return Redis.from_url(
+        url,
+        socket_connect_timeout=ANSWER_S,
+        socket_timeout=ANSWER_S,
+        retry=Retry(NoBackoff(), 0),
+    )
 
 
 def shared_redis() -> QuickRedis | None:
