@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import ipaddress
 import ssl
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -116,3 +117,27 @@ def _signed(
 
 def _pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(Encoding.PEM).decode()
+
+
+@contextlib.contextmanager
+def behind_tls_aside(socket: str, authority: Authority, folder: Path) -> Iterator[str]:
+    """The same on a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    proxy = behind_tls(socket, authority, folder)
+    try:
+        yield asyncio.run_coroutine_threadsafe(proxy.__aenter__(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(proxy.__aexit__(None, None, None), loop).result(10)
+    finally:
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+async def _cancel_all() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
