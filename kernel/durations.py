@@ -7,6 +7,9 @@ from typing import Final
 
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_PERIOD_UNIT_S: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_PERIOD_PART: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
+_MAX_DIGITS: Final = 12
 _SIZE_UNITS: Final = {
     "": 1,
     "K": 10**3,
@@ -28,6 +31,21 @@ def parse_duration_ms(value: str | float) -> int:
     if total <= 0:
         raise ValueError(f"{value!r}: a duration must be more than 0")
     return total
+
+
+def parse_period_s(text: str) -> float:
+    """`"500ms"`, `"1h30m"`, `"7d"` or whole seconds (`"30"`) → seconds, 0 allowed.
+
+    Raises ValueError, with a sentence, for anything else.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
+        return float(text)
+    parts = _PERIOD_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text[:40]!r}: expected a duration such as 500ms, 30s, 1h30m or 7d")
+    if any(len(number) > _MAX_DIGITS for number, _unit in parts):
+        raise ValueError(f"{text[:40]!r}: too long for a duration")
+    return round(sum(int(number) * _PERIOD_UNIT_S[unit] for number, unit in parts), 3)
 
 
 def parse_bytes(value: str | int) -> int:

@@ -1,0 +1,123 @@
+"""What is wrong with a bundle, gathered while it is read: all of it, not only the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kernel.complaints import Complaint, Severity, dotted
+from kernel.reading.tree import Kind, Tree
+from sync_stack.core.bundle.secret_refs import Place
+
+MAX_ERRORS: Final = 50
+NEAR: Final = 2  # edit distance up to which a name counts as a slip of the pen
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A value of the file and the way to it."""
+
+    tree: Tree
+    path: Path = ()
+
+    def member(self, name: str) -> Spot | None:
+        found = self.tree.get(name)
+        return None if found is None else Spot(found, (*self.path, name))
+
+    def members(self) -> Iterator[tuple[str, Spot]]:
+        for name, tree in self.tree.pairs.items():
+            yield name, Spot(tree, (*self.path, name))
+
+    def items(self) -> Iterator[Spot]:
+        for index, tree in enumerate(self.tree.items):
+            yield Spot(tree, (*self.path, index))
+
+    def at(self, name: str) -> Spot:
+        """The place of a member that is absent: where its map stands, under its own name."""
+        return self.member(name) or Spot(self.tree, (*self.path, name))
+
+    @property
+    def kind(self) -> Kind:
+        return self.tree.kind
+
+    @property
+    def text(self) -> str:
+        return self.tree.text
+
+    @property
+    def place(self) -> Place:
+        return Place(path=dotted(self.path), line=self.tree.line, column=self.tree.column)
+
+
+class Findings:
+    """Complaints about one file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._all: list[Complaint] = []
+
+    def error(self, spot: Spot, code: str, message: str) -> None:
+        self._add(spot, code, message, "error")
+
+    def warn(self, spot: Spot, code: str, message: str) -> None:
+        self._add(spot, code, message, "warning")
+
+    def _add(self, spot: Spot, code: str, message: str, severity: Severity) -> None:
+        self._all.append(complaint_at(self.file, spot.place, code, message, severity))
+
+    def all(self, *, strict: bool = False) -> tuple[Complaint, ...]:
+        """Sorted by position, at most 50 errors and 50 warnings; `strict`: warnings are errors."""
+        return listed(self._all, strict=strict)
+
+
+def complaint_at(
+    file: str, place: Place, code: str, message: str, severity: Severity = "error"
+) -> Complaint:
+    return Complaint(
+        file=file,
+        line=place.line,
+        column=place.column,
+        path=place.path,
+        code=code,
+        severity=severity,
+        message=message,
+    )
+
+
+def listed(complaints: Iterable[Complaint], *, strict: bool = False) -> tuple[Complaint, ...]:
+    """As `Findings.all`, for complaints from several sources. One said twice is said once."""
+    found = [replace(entry, severity="error") if strict else entry for entry in complaints]
+    found = sorted(dict.fromkeys(found), key=Complaint.order)
+    errors = [entry for entry in found if entry.severity == "error"][:MAX_ERRORS]
+    warnings = [entry for entry in found if entry.severity == "warning"][:MAX_ERRORS]
+    return tuple(sorted(errors + warnings, key=Complaint.order))
+
+
+def known_names(text: str, names: Iterable[str]) -> str:
+    """`(known: mongo, redis; did you mean "redis"?)`."""
+    options = sorted(set(names))
+    hint = nearest(text, options)
+    mean = f'; did you mean "{hint}"?' if hint else ""
+    return f"(known: {', '.join(options) or 'none'}{mean})"
+
+
+def nearest(text: str, names: Sequence[str]) -> str:
+    """The name most like `text` within two edits; empty when none is."""
+    near = [(distance(text.lower(), name.lower()), name) for name in names]
+    near = [entry for entry in near if entry[0] <= NEAR]
+    return min(near)[1] if near else ""
+
+
+def distance(left: str, right: str) -> int:
+    """Edits (insert, delete, replace) from one text to the other; 3 stands for any more."""
+    if abs(len(left) - len(right)) > NEAR:
+        return NEAR + 1
+    row = list(range(len(right) + 1))
+    for above, char in enumerate(left):
+        previous, row[0] = row[0], above + 1
+        for index, other in enumerate(right, 1):
+            replaced = previous + (char != other)
+            previous, row[index] = row[index], min(row[index] + 1, row[index - 1] + 1, replaced)
+    return min(row[-1], NEAR + 1)
