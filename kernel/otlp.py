@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.metrics import MeterProvider
@@ -110,16 +110,10 @@ def _span_exporter(settings: TelemetrySettings) -> SpanExporter:
     if settings.protocol == "http/protobuf":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as Http
 
-        url = f"{endpoint_url(settings)}/v1/traces"
-        return Http(endpoint=url, headers=dict(settings.headers), timeout=_TIMEOUT_S)
+        return Http(**_over_http(settings, "v1/traces"))
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as Grpc
 
-    return Grpc(
-        endpoint=settings.endpoint,
-        insecure=is_insecure(settings),
-        headers=tuple(settings.headers.items()),
-        timeout=_TIMEOUT_S,
-    )
+    return Grpc(**_over_grpc(settings))
 
 
 def _metric_exporter(settings: TelemetrySettings) -> MetricExporter:
@@ -128,13 +122,26 @@ def _metric_exporter(settings: TelemetrySettings) -> MetricExporter:
             OTLPMetricExporter as Http,
         )
 
-        url = f"{endpoint_url(settings)}/v1/metrics"
-        return Http(endpoint=url, headers=dict(settings.headers), timeout=_TIMEOUT_S)
+        return Http(**_over_http(settings, "v1/metrics"))
     from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as Grpc
 
-    return Grpc(
-        endpoint=settings.endpoint,
-        insecure=is_insecure(settings),
-        headers=tuple(settings.headers.items()),
-        timeout=_TIMEOUT_S,
-    )
+    return Grpc(**_over_grpc(settings))
+
+
+def _over_http(settings: TelemetrySettings, path: str) -> dict[str, Any]:
+    return {
+        "endpoint": f"{endpoint_url(settings)}/{path}",
+        "headers": dict(settings.headers),
+        "timeout": _TIMEOUT_S,
+    }
+
+
+def _over_grpc(settings: TelemetrySettings) -> dict[str, Any]:
+    """Metadata whose key has a capital letter fails every export."""
+    metadata = tuple((name.lower(), text) for name, text in settings.headers.items())
+    return {
+        "endpoint": settings.endpoint,
+        "insecure": is_insecure(settings),
+        "headers": metadata,
+        "timeout": _TIMEOUT_S,
+    }

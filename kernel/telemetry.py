@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from kernel.trace_context import TraceContext
 
@@ -113,9 +113,11 @@ def record(span: FinishedSpan) -> None:
 
 
 def parse_pairs(text: str) -> dict[str, str]:
-    """`k=v,k2=v2`; entries without `=` are dropped."""
+    """`k=v,k2=v2`, values percent-encoded where they must; entries without `=` are dropped."""
     pairs = (entry.partition("=") for entry in text.split(","))
-    return {key.strip(): value.strip() for key, sign, value in pairs if sign and key.strip()}
+    return {
+        key.strip(): unquote(value.strip()) for key, sign, value in pairs if sign and key.strip()
+    }
 
 
 def is_insecure(settings: TelemetrySettings) -> bool:

@@ -207,3 +207,19 @@ def test_http_and_loopback_are_insecure_unless_set_otherwise(endpoint: str, inse
 
 def test_headers_are_pairs() -> None:
     assert parse_pairs("a=1, b = x=y ,c,=z,") == {"a": "1", "b": "x=y"}
+    assert parse_pairs("a=Bearer%20x%2Cy%3D=,b=50%") == {"a": "Bearer x,y==", "b": "50%"}
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+def test_a_header_may_be_written_in_capitals(protocol: str) -> None:
+    """gRPC refuses such a name, and with it every export."""
+    with collecting(protocol) as collector:
+        headers = {"Authorization": "Bearer x"}
+        telemetry.configure(
+            TelemetrySettings(endpoint=collector.endpoint, protocol=protocol, headers=headers)
+        )
+        telemetry.record(finished())
+        telemetry.shutdown()
+
+    assert [span.name for span in collector.spans] == [finished().name]
+    assert all(headers["authorization"] == "Bearer x" for headers in collector.headers)
