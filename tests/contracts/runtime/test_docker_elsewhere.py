@@ -77,6 +77,24 @@ async def test_a_socket_of_the_settings_goes_before_the_environment(
     assert not await _answers(options())
 
 
+async def test_the_environment_may_name_an_engine_behind_tls(
+    options: Options, socket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Docker's own programs read it; the certificates do not count for a socket."""
+    authority = Authority()
+    ours = authority.pair("partita")
+    for name, text in [("ca", authority.pem), ("cert", ours.certificate), ("key", ours.key)]:
+        (tmp_path / f"{name}.pem").write_text(text)
+    monkeypatch.setenv("DOCKER_CERT_PATH", str(tmp_path))
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+    async with behind_tls(socket, authority, tmp_path) as url:
+        monkeypatch.setenv("DOCKER_HOST", url.replace("https", "tcp"))
+        assert await _answers(options())
+
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
+    assert await _answers(options())
+
+
 async def test_steps_run_on_an_engine_behind_tls_with_nothing_published(
     options: Options, socket: str, tmp_path: Path
 ) -> None:

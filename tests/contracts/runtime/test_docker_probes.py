@@ -140,6 +140,16 @@ async def test_headers_reach_the_service_and_no_process_list(make: Make) -> None
     assert "x-suite-token: s3cret-token" in text
 
 
+@pytest.mark.parametrize("headers", [{"x y": "1"}, {"x": "1\r\nhost: evil"}])
+async def test_headers_that_are_none_are_not_sent(make: Make, headers: dict[str, str]) -> None:
+    driver = make(interfaces=elsewhere)
+    unit = await service(driver)
+
+    answer = await driver.runtime.ask_inside(unit, HTTP, headers)
+
+    assert "cannot be made" in answer.problem
+
+
 async def test_what_does_not_listen_yet_has_a_problem_that_says_so(make: Make) -> None:
     """Invariant 1."""
     driver = make(interfaces=elsewhere)

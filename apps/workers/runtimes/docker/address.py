@@ -59,9 +59,11 @@ def engine_address(options: RuntimeOptions) -> EngineAddress:
 def default_address() -> EngineAddress:
     """As Docker's own programs find it: DOCKER_HOST and its companions, else the usual socket."""
     options = docker.utils.kwargs_from_env()
+    plain = EngineAddress(url=options.get("base_url") or _DEFAULT)
     tls = options.get("tls")
-    context = _context_of(tls) if isinstance(tls, docker.tls.TLSConfig) else None
-    return EngineAddress(url=options.get("base_url") or _DEFAULT, tls=context)
+    if plain.is_socket or not isinstance(tls, docker.tls.TLSConfig):
+        return plain
+    return EngineAddress(url=plain.url, tls=_context_of(tls))
 
 
 def address_of(url: str, *, certificate: str = "", key: str = "") -> EngineAddress:

@@ -36,7 +36,7 @@ _USER: Final = "65534:65534"
 
 
 class CannotAsk(Exception):
-    """There is no helper; the message says why."""
+    """There is no helper, or nothing to send; the message says why."""
 
 
 class Helpers:
@@ -153,8 +153,12 @@ def _pipe(address: str, port: int) -> list[str]:
 def _request(address: str, probe: HttpProbe, headers: Mapping[str, str]) -> h11.Request:
     own = {"host": f"{address}:{probe.port}", "connection": "close", "accept": "*/*"}
     given = {name.lower(): value for name, value in headers.items()}
+    words = [(name.encode(), value.encode()) for name, value in (own | given).items()]
     target = httpx.URL(f"http://{address}:{probe.port}{probe.target}").raw_path
-    return h11.Request(method="GET", target=target, headers=list((own | given).items()))
+    try:
+        return h11.Request(method="GET", target=target, headers=words)
+    except h11.LocalProtocolError as error:
+        raise CannotAsk(str(error)) from error
 
 
 async def _first_status(pipe: Attached, request: h11.Request) -> int | None:

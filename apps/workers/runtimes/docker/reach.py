@@ -8,13 +8,15 @@ a process in a container of that engine is joined to the network; any other is n
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import docker
 
-from apps.workers.runtimes.docker.engine import APIError, Engine, NotFound
+from apps.workers.runtimes.docker.engine import APIError, Engine, NotFound, explanation
 
+log = logging.getLogger("partita.workers")
 Interfaces = Callable[[], Mapping[str, frozenset[str]]]  # name → its IP and MAC addresses
 _BRIDGE_NAME: Final = "com.docker.network.bridge.name"
 
@@ -86,10 +88,9 @@ class Reach:
     def _find_own(self, client: docker.APIClient) -> str:
         for each in client.containers():
             networks = (each.get("NetworkSettings") or {}).get("Networks") or {}
-            if any(self._is_ours(endpoint) for endpoint in networks.values()):
-                config = client.inspect_container(each["Id"])["Config"]
-                if config["Hostname"] == self._host_name:
-                    return str(each["Id"])
+            has_our_address = any(self._is_ours(endpoint) for endpoint in networks.values())
+            if has_our_address and _host_name_of(client, each["Id"]) == self._host_name:
+                return str(each["Id"])
         return ""
 
     def _is_ours(self, endpoint: Mapping[str, Any]) -> bool:
@@ -106,6 +107,13 @@ class Reach:
             return None
 
 
+def _host_name_of(client: docker.APIClient, container: str) -> str:
+    try:
+        return str(client.inspect_container(container)["Config"]["Hostname"])
+    except NotFound:  # it went meanwhile
+        return ""
+
+
 def _connect(client: docker.APIClient, container: str, network: str) -> None:
     if container not in (client.inspect_network(network).get("Containers") or {}):
         client.connect_container_to_network(container, network)
@@ -116,7 +124,7 @@ def _disconnection(container: str, network: str) -> Callable[[docker.APIClient],
         try:
             if container in (client.inspect_network(network).get("Containers") or {}):
                 client.disconnect_container_from_network(container, network, force=True)
-        except NotFound:
-            return
+        except APIError as error:  # then the network's own removal fails, and is told
+            log.warning("%s is not left: %s", network, explanation(error))
 
     return disconnect
