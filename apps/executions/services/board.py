@@ -211,7 +211,8 @@ class Board:
             transaction.on_commit(partial(enqueue, "executions.dispatch"))  # a place is free
         if self.execution.backend_kind == "remote-agent" and (self.stops_now or self.ends_now):
             transaction.on_commit(partial(_call_workers, self.execution.run_id))
-        transaction.on_commit(partial(_tell, tuple(self._measures)))
+        measures = tuple(self._measures)
+        transaction.on_commit(lambda: _tell(measures), robust=True)  # Django logs no partial
         if any(self.job_states[at] is JobState.PENDING for at in self.started_now):
             self.nudge(WORK_NUDGE)  # who claims within this unit of work needs none
         for name, after_s in self._nudges.items():

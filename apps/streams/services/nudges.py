@@ -62,7 +62,7 @@ def nudge(name: str) -> None:
     not touched, so it may be called on an event loop.
     """
     if connection.in_atomic_block or getattr(connection, "in_atomic_block_mongo", False):
-        transaction.on_commit(functools.partial(_publish, name), robust=True)
+        transaction.on_commit(lambda: _publish(name), robust=True)  # Django logs no partial
     else:
         _publish(name)
 

@@ -16,7 +16,7 @@ from apps.executions.models import Execution
 from apps.executions.services import board as boards
 from apps.streams import api as streams
 from kernel import telemetry
-from kernel.telemetry import TelemetrySettings
+from kernel.telemetry import FinishedSpan, TelemetrySettings
 from kernel.trace_context import parse_traceparent
 from tests.apps.executions.runs import (
     Run,
@@ -298,6 +298,24 @@ def test_an_unreachable_collector_fails_no_run(worker: Worker):
     finally:
         telemetry.shutdown(timeout_ms=100)
         telemetry._state.last_export_ok = True
+
+
+def test_what_cannot_be_measured_fails_nothing_that_is_committed(
+    worker: Worker, collector: Collector, monkeypatch
+):
+    """Invariant 34: not even by a fault of our own."""
+
+    def fails(_span: FinishedSpan) -> None:
+        raise RuntimeError("no span today")
+
+    monkeypatch.setattr(telemetry, "record", fails)
+    run = booted_run(node("build"), node("check", kind="test", after=["build"]))
+    worker.claim()
+    worker.end("build")
+    worker.claim()
+    worker.end("check")
+
+    assert run.status == "Healthy"
 
 
 def test_tracing_asks_the_store_nothing(worker: Worker):

@@ -181,3 +181,23 @@ def test_a_nudge_outside_a_transaction_is_sent_at_once():
 
     assert heard.is_set()
     stop()
+
+
+def test_a_listener_that_fails_fails_nothing_that_is_committed(caplog):
+    """Such as one on an event loop that has ended."""
+
+    def fails() -> None:
+        raise RuntimeError("the loop is closed")
+
+    @streams.unit_of_work
+    def write() -> None:
+        streams.append([streams.Batch(LOGS, "db", records(1))])
+        streams.nudge("work")
+
+    streams.open_topics([LOGS])
+    stop = streams.listen("work", fails)
+    write()
+    stop()
+
+    assert streams.last_ids([LOGS]) == {LOGS: 1}
+    assert "the loop is closed" in caplog.text
