@@ -10,7 +10,7 @@ No attribute ever carries the id of a user, run, agent or request.
 
 from __future__ import annotations
 
-import math
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -45,6 +45,7 @@ METRICS: Final[dict[str, tuple[type[Counter | Gauge | Histogram], tuple[str, ...
 }
 _instruments: Final[dict[str, Any]] = {}
 _moved: Final[set[str]] = set()  # gauges that this process has set or moved
+_moving: Final = threading.Lock()
 _recorders: Final[dict[str, Callable[[float, dict[str, str]], None]]] = {}
 
 
@@ -60,24 +61,35 @@ def observe(name: str, value: float, /, **attributes: str) -> None:
 
 def change(name: str, amount: float, /, **attributes: str) -> None:
     """Move a gauge up or down."""
-    _moved.add(name)
     _instrument(name, attributes).inc(amount)
+    _show(name)
 
 
 def set_gauge(name: str, value: float, /, **attributes: str) -> None:
     _instrument(name, attributes).set(value)
-    _moved.add(name)
+    _show(name)
 
 
 def forget(name: str, /) -> None:
-    """Another process knows better where a gauge stands; without attributes it reads NaN here."""
-    if name not in _moved:
+    """Another process knows better where a gauge stands: here it is not told any more."""
+    with _moving:
+        if name not in _moved:
+            return
+        _moved.discard(name)
+        if METRICS[name][1]:
+            _instruments[name].clear()
+        else:
+            registry.unregister(_instruments[name])
+
+
+def _show(name: str) -> None:
+    """A gauge without attributes would else be told from the start, as 0, by who never set it."""
+    if name in _moved:
         return
-    _moved.discard(name)
-    if METRICS[name][1]:
-        _instruments[name].clear()
-    else:
-        _instruments[name].set(math.nan)
+    with _moving:
+        if name not in _moved and not METRICS[name][1]:
+            registry.register(_instruments[name])
+        _moved.add(name)
 
 
 def value_of(name: str, /, **attributes: str) -> float:
@@ -123,7 +135,8 @@ def _register() -> None:
     for name, (kind, attributes, text) in METRICS.items():
         labels = [_flat(attribute) for attribute in attributes]
         extra: dict[str, Any] = {"buckets": DURATIONS_MS} if kind is Histogram else {}
-        _instruments[name] = kind(_flat(name), text, labels, registry=registry, **extra)
+        shown = None if kind is Gauge and not attributes else registry
+        _instruments[name] = kind(_flat(name), text, labels, registry=shown, **extra)
 
 
 _register()
