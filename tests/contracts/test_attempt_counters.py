@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from datetime import timedelta
 from typing import cast
 
 import pytest
-from django.db import connection
 from django.db.models import F
 from redis import Redis
 
@@ -21,6 +19,7 @@ from apps.accounts.services.attempts_in_redis import RedisAttempts
 from apps.accounts.services.attempts_in_store import StoreAttempts
 from apps.system.api import QuickRedis, redis_key
 from tests.support import parts
+from tests.support.threads import at_once
 
 MINUTE = timedelta(minutes=1)
 
@@ -116,23 +115,8 @@ def test_keys_are_apart(driver):
 
 
 def test_of_many_at_once_never_more_than_the_limit_get_through(driver):
-    answers: list[int] = []
-    start = threading.Barrier(16)
+    answers = at_once([lambda: driver.count(limit=5)] * 16)
 
-    def attempt() -> None:
-        start.wait()
-        try:
-            answers.append(driver.count(limit=5))
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=attempt) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(answers) == 16
     assert Counter(answers)[0] <= 5
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from django.db import connection
 
 from apps.accounts.api import (
     EmailTaken,
@@ -33,6 +32,7 @@ from kernel.clock import now
 from kernel.errors import InvalidInput
 from tests.apps.accounts.conftest import PASSWORD, Api, problem
 from tests.apps.accounts.test_tokens import principal_of_token
+from tests.support.threads import at_once
 
 
 def test_the_first_administrator_is_made_once(settings):
@@ -106,26 +106,14 @@ def test_a_workspace_is_called_after_its_first_user(full_name, name, slug):
 @pytest.mark.store
 @pytest.mark.django_db(transaction=True)
 def test_of_two_sign_ups_at_once_with_one_mail_one_succeeds():
-    outcomes = []
-    barrier = threading.Barrier(4)
-
-    def attempt() -> None:
-        barrier.wait()
+    def attempt() -> str:
         try:
             sign_up(full_name="Ada", email="ada@example.org", password=PASSWORD)
-            outcomes.append("made")
         except EmailTaken:
-            outcomes.append("taken")
-        finally:
-            connection.close()
+            return "taken"
+        return "made"
 
-    threads = [threading.Thread(target=attempt) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert sorted(outcomes) == ["made", "taken", "taken", "taken"]
+    assert sorted(at_once([attempt] * 4)) == ["made", "taken", "taken", "taken"]
     assert Workspace.objects.count() == 1
 
 
@@ -134,20 +122,11 @@ def test_of_two_sign_ups_at_once_with_one_mail_one_succeeds():
 def test_of_two_refreshes_at_once_one_succeeds_and_the_family_ends():
     user = sign_up(full_name="Ada", email="ada@example.org", password=PASSWORD)
     pair = issue_tokens(user)
-    answers = []
-    barrier = threading.Barrier(4)
 
-    def attempt() -> None:
-        barrier.wait()
-        caller = Api()
-        answers.append(caller.auth("refresh", {"refreshToken": pair.refresh_token}))
-        connection.close()
+    def attempt() -> Any:
+        return Api().auth("refresh", {"refreshToken": pair.refresh_token})
 
-    threads = [threading.Thread(target=attempt) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    answers = at_once([attempt] * 4)
 
     assert sorted(answer.status_code for answer in answers) == [200, 401, 401, 401]
     winner = next(answer.json() for answer in answers if answer.status_code == 200)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from apps.agents import models as agents
 from apps.executions import api
@@ -19,6 +17,7 @@ from apps.suites.api import SuiteNotFound, TopologyInvalid
 from kernel import clock
 from kernel.errors import NotAvailable
 from tests.apps.executions.runs import Worker, node, queued_run, somebody
+from tests.support.threads import at_once
 
 SUITE = """
 load("@partita/runtime", "task", "test")
@@ -155,19 +154,11 @@ def test_a_key_is_forgotten_after_a_day(suites, worker: Worker):
 def test_two_at_once_with_one_key_make_one_run(suites, worker: Worker):
     """Invariant 32."""
     principal = somebody()
-    answers: list[api.Launched] = []
-    together = threading.Barrier(4)
 
-    def launch() -> None:
-        together.wait()
-        answers.append(api.launch_once(principal, asked(), idempotency=keyed(principal)))
-        connection.close()
+    def launch() -> api.Launched:
+        return api.launch_once(principal, asked(), idempotency=keyed(principal))
 
-    threads = [threading.Thread(target=launch) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    answers = at_once([launch] * 4)
 
     assert len({answer.summary["id"] for answer in answers}) == 1
     assert sorted(answer.replayed for answer in answers) == [False, True, True, True]
@@ -201,18 +192,8 @@ def test_two_dispatchers_at_once_do_not_admit_too_many(settings):
     settings.EXECUTION_MAX_ACTIVE = 2
     for _ in range(5):
         queued_run(node("a"))
-    together = threading.Barrier(4)
 
-    def admit() -> None:
-        together.wait()
-        api.dispatch()
-        connection.close()
-
-    threads = [threading.Thread(target=admit) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([api.dispatch] * 4)
 
     assert Execution.objects.filter(status="Booting").count() == 2
 

@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
-from django.db import connection
 
 from apps.executions import api
 from tests.apps.executions.runs import Worker, booted_run, node
+from tests.support.threads import at_once
 
 pytestmark = pytest.mark.store
-
-
-def at_once(calls: Sequence[Callable[[], object]]) -> None:
-    """Every call on a thread of its own, begun together; raises what one of them raised."""
-    together = threading.Barrier(len(calls))
-    errors: list[BaseException] = []
-
-    def run(call: Callable[[], object]) -> None:
-        try:
-            together.wait()
-            call()
-        except BaseException as error:  # noqa: BLE001 - raised again on the test's own thread
-            errors.append(error)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        raise error
 
 
 @pytest.mark.parametrize("_round", range(5))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from functools import partial
 
 import pytest
-from django.db import connection
 
 from apps.streams import api as streams
+from tests.support.threads import at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.store]
 
@@ -26,27 +26,6 @@ def stored(topic: str, **kwargs) -> list[bytes]:
 
 def numbers(topic: str) -> list[int]:
     return [n for chunk in streams.iterate(topic) for n in range(chunk.first, chunk.last + 1)]
-
-
-def in_threads(count: int, work: Callable[[int], None]) -> None:
-    """Run `work(0)` … `work(count - 1)` at once; the first error is raised here."""
-    errors: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            work(number)
-        except BaseException as error:  # noqa: BLE001 - raised again in the test
-            errors.append(error)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 def test_records_are_numbered_from_one_without_a_hole_over_batches_and_topics():
@@ -80,7 +59,7 @@ def test_eight_writers_at_once_leave_dense_numbers_and_keep_the_order_of_each():
                 [streams.Batch(LOGS, str(number), lines), streams.Batch(EVENTS, "e", [b"{}"])]
             )
 
-    in_threads(8, write)
+    at_once([partial(write, number) for number in range(8)])
 
     assert numbers(LOGS) == list(range(1, 401))
     assert numbers(EVENTS) == list(range(1, 81))
