@@ -98,4 +98,12 @@ class Ledger:
         return keys
 
     def records(self) -> frozenset[str]:
+        """All records that hold an owned key: what a read must ask for."""
         return frozenset(entry.record for entry in self.owned().values())
+
+    def settled_records(self) -> frozenset[str]:
+        """Those written by an attempt that came to its end; an intent's may never have been."""
+        applied = self.applied.keys if self.applied else {}
+        return frozenset(
+            entry.record for keys in (applied, self.retained) for entry in keys.values()
+        )

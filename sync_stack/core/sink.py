@@ -15,6 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from sync_stack.core.bundle.model import KeyFormat
+
 RETRYABLE: Final = frozenset(
     {"sink_unavailable", "sink_timeout", "sink_auth", "verify_failed", "stale_generation"}
 )
@@ -206,6 +208,7 @@ class Capabilities:
     refuses_foreign    nothing is written beside foreign keys (ConfigMap FAIL)
     expires            records vanish by themselves, so that an absent one is no drift (Redis ttl)
     replans            how often a SinkConflict leads to a new plan
+    key_formats        those it takes, the default first
     max_bytes          of the destination; 0: no limit of its own
     """
 
@@ -219,6 +222,7 @@ class Capabilities:
     refuses_foreign: bool = False
     expires: bool = False
     replans: int = 0
+    key_formats: tuple[KeyFormat, ...] = (KeyFormat.DOT,)
     max_bytes: int = 0
 
 

@@ -1,0 +1,101 @@
+"""What a plan replaces, and how to give it back (contract 4.8, restore)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sync_stack.core.sink import Delete, Live, LiveRecord, Put
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRecord:
+    """One record as it was and as it is meant to be; None where there is none.
+
+    `marked` is False for a record that was somebody else's before we took it over.
+    """
+
+    record: str
+    previous: Mapping[str, str] | None
+    intended: Mapping[str, str] | None
+    marked: bool = True
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """Deletes come first, then puts; `kept` are keys that somebody else has changed meanwhile."""
+
+    deletes: tuple[Delete, ...]
+    puts: tuple[Put, ...]
+    kept: frozenset[str]
+
+    @property
+    def keys(self) -> int:
+        """How many keys are given back."""
+        return len(self.deletes) + sum(len(put.values) for put in self.puts)
+
+
+def merge_journals(
+    older: Iterable[JournalRecord], newer: Iterable[JournalRecord]
+) -> tuple[JournalRecord, ...]:
+    """For a roll-forward: the older knows what there was, the newer what it is to become."""
+    merged = {entry.record: entry for entry in older}
+    for entry in newer:
+        first = merged.get(entry.record)
+        merged[entry.record] = replace(first, intended=entry.intended) if first else entry
+    return tuple(merged.values())
+
+
+def plan_restore(journal: Sequence[JournalRecord], live: Live) -> Restore:
+    """Give back what was, in reverse order, wherever the live value is still the intended one.
+
+    `live` holds the journal's records as they are now. What somebody else changed since stays.
+    """
+    deletes: list[Delete] = []
+    puts: list[Put] = []
+    kept: set[str] = set()
+    for entry in reversed(journal):
+        found = live.records.get(entry.record)
+        wanted, others = _given_back(entry, found)
+        kept |= others
+        if wanted is None:
+            deletes += [_delete(entry, found)] if found else []
+        elif found is None or wanted != found.values or (found.mark and not entry.marked):
+            puts.append(_put(entry, wanted, found))
+    return Restore(deletes=tuple(deletes), puts=tuple(puts), kept=frozenset(kept))
+
+
+def _given_back(
+    entry: JournalRecord, found: LiveRecord | None
+) -> tuple[Mapping[str, str] | None, set[str]]:
+    """The record as it should be, and the keys of others in it."""
+    previous, live = entry.previous, found.values if found else None
+    if live is None:  # gone as intended, never written, or deleted by somebody else
+        return (previous if entry.intended is None else None), set()
+    intended = entry.intended or {}
+    keys = live.keys() | intended.keys() | (previous or {}).keys()
+    ours = {key for key in keys if live.get(key) == intended.get(key)}
+    values = _chosen(ours, previous or {}, live)
+    others = {key for key in keys - ours if live.get(key) != (previous or {}).get(key)}
+    return (None if previous is None and not values else values), others
+
+
+def _chosen(ours: set[str], previous: Mapping[str, str], live: Mapping[str, str]) -> dict[str, str]:
+    kept = {key: text for key, text in live.items() if key not in ours}
+    return kept | {key: text for key, text in previous.items() if key in ours}
+
+
+def _delete(entry: JournalRecord, found: LiveRecord) -> Delete:
+    key = next(iter(found.values)) if len(found.values) == 1 else ""
+    return Delete(record=entry.record, key=key, version=found.version)
+
+
+def _put(entry: JournalRecord, values: Mapping[str, str], found: LiveRecord | None) -> Put:
+    return Put(
+        record=entry.record,
+        values=values,
+        file=entry.file,
+        version=found.version if found else "",
+        marked=entry.marked,
+    )

@@ -1,0 +1,251 @@
+"""From desired, owned and live to what is written and deleted (contract 4.7, 4.8 step 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from sync_stack.core.bundle.model import SyncMode
+from sync_stack.core.diff import Diff, diff
+from sync_stack.core.journal import JournalRecord
+from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, digest
+from sync_stack.core.ownership import Holdings, PlanRefused, holdings, refuse_taken
+from sync_stack.core.prune import DesiredKey, Fates, PlanRequest, fates, written_records
+from sync_stack.core.sink import Delete, Live, LiveRecord, Put
+
+__all__ = ["DesiredKey", "Plan", "PlanRequest", "applied_keys", "plan_apply", "retained_keys"]
+
+AUTO_UPSERT_KEYS: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Puts, then deletes; `journal` is what restores them. All sets name keys.
+
+    written      desired keys whose live value changes
+    unchanged    desired keys that have their value already, rewritten or not
+    pruned       live keys that go
+    retained     keys that stay, owned, though not desired → their record
+    held         keys of missing files, to be kept in the ledger as they are
+    """
+
+    mode: SyncMode
+    puts: tuple[Put, ...]
+    deletes: tuple[Delete, ...]
+    journal: tuple[JournalRecord, ...]
+    written: frozenset[str]
+    unchanged: frozenset[str]
+    pruned: frozenset[str]
+    adopted: frozenset[str]
+    released: frozenset[str]
+    would_prune: frozenset[str]
+    retained: Mapping[str, str]
+    held: Mapping[str, LedgerKey]
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to send to the sink."""
+        return bool(self.puts or self.deletes)
+
+    def unverified(self, live: Live) -> tuple[str, ...]:
+        """Touched records that do not read back as planned; sorted."""
+        wrong = {put.record for put in self.puts if not _holds(live, put)}
+        wrong |= {gone.record for gone in self.deletes if gone.record in live.records}
+        return tuple(sorted(wrong))
+
+
+def plan_apply(request: PlanRequest) -> Plan:
+    """Decide, write nothing. Raises PlanRefused."""
+    _refuse(request)
+    owned = holdings(request.ledger, request.live, request.owner)
+    fate = fates(request, owned)
+    values = {key: wanted.value for key, wanted in request.desired.items()}
+    found = diff(values, request.live_values)
+    contents = dict(_contents(request, owned, fate))
+    puts = tuple(_puts(request, owned, contents))
+    deletes = tuple(_deletes(request, owned, fate, contents))
+    carried = {key: name for name, text in contents.items() for key in text if key not in values}
+    kept = {key: owned.keys[key].record for key in fate.retained}
+    return Plan(
+        mode=effective_mode(request),
+        puts=puts,
+        deletes=deletes,
+        journal=tuple(_journal(request, puts, deletes)),
+        written=found.differing & {key for put in puts for key in put.values},
+        unchanged=found.unchanged,
+        pruned=owned.present(request.live, fate.going),
+        adopted=_adopted(request, owned, found),
+        released=fate.released,
+        would_prune=fate.would_prune,
+        retained={key: name for key, name in (carried | kept).items() if key not in fate.held},
+        held=fate.held,
+    )
+
+
+def effective_mode(request: PlanRequest) -> SyncMode:
+    """AUTO decided by the number of desired keys; a heal repairs, whatever the rule says."""
+    if request.heal:
+        return SyncMode.GIT_SMART_REPAIR
+    if request.mode is not SyncMode.AUTO:
+        return request.mode
+    few = len(request.desired) <= AUTO_UPSERT_KEYS
+    return SyncMode.GIT_UPSERT_ALL if few else SyncMode.GIT_SMART_REPAIR
+
+
+def _refuse(request: PlanRequest) -> None:
+    """Whatever is not ours is neither replaced nor joined where the sink's rules forbid it."""
+    live, records = request.live, written_records(request)
+    if not records:
+        return
+    refuse_taken(records, request.taken, live, request.owner)
+    if live.unowned and not request.adopt:
+        raise PlanRefused("unowned_destination", "it exists and was not written by Partita")
+    if request.capabilities.refuses_foreign and live.foreign:
+        raise PlanRefused("unowned_destination", "it holds foreign keys", live.foreign)
+    unmarked = [name for name in records if _is_unowned(request, live.records.get(name), name)]
+    if unmarked and not request.adopt:
+        raise PlanRefused("unowned_destination", "exists without our marker", unmarked)
+
+
+def _is_unowned(request: PlanRequest, record: LiveRecord | None, name: str) -> bool:
+    sink = request.capabilities
+    if record is None or record.mark is not None or not sink.marks_records:
+        return False
+    if sink.adopts_unmarked and not sink.whole_records:
+        return False
+    return request.ledger is None or name not in request.ledger.settled_records()
+
+
+def _contents(
+    request: PlanRequest, owned: Holdings, fate: Fates
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Record → what it shall hold, of every record that has a desired key or must be rewritten."""
+    wanted: dict[str, dict[str, str]] = {}
+    for key, entry in request.desired.items():
+        wanted.setdefault(entry.record, {})[key] = entry.value
+    if not request.capabilities.whole_records:
+        yield from wanted.items()
+        return
+    staying = fate.protected | fate.held.keys() | fate.retained
+    shrinking = {owned.keys[key].record for key in fate.going}
+    for name in wanted.keys() | shrinking:
+        carried = _carried(request.live.records.get(name), staying)
+        if content := carried | wanted.get(name, {}):
+            yield name, content
+
+
+def _carried(record: LiveRecord | None, staying: AbstractSet[str]) -> dict[str, str]:
+    live = record.values if record else {}
+    return {key: text for key, text in live.items() if key in staying}
+
+
+def _puts(
+    request: PlanRequest, owned: Holdings, contents: Mapping[str, dict[str, str]]
+) -> Iterator[Put]:
+    everything = effective_mode(request) is SyncMode.GIT_UPSERT_ALL
+    files = _files(request, owned)
+    for name in sorted(contents):
+        record = request.live.records.get(name)
+        if everything or record is None or _needs_write(request, record, contents[name]):
+            yield Put(
+                record=name,
+                values=contents[name],
+                file=files.get(name, ""),
+                version=record.version if record else "",
+            )
+
+
+def _files(request: PlanRequest, owned: Holdings) -> dict[str, str]:
+    """Record → the source file its metadata names; the first of several."""
+    known = {entry.record: entry.file for entry in owned.keys.values() if entry.file}
+    pairs = sorted({(entry.record, entry.file) for entry in request.desired.values()}, reverse=True)
+    return known | dict(pairs)
+
+
+def _needs_write(request: PlanRequest, record: LiveRecord, content: Mapping[str, str]) -> bool:
+    """It differs, or must be marked as ours: adopted, or taken over from a former rule."""
+    if record.values != content:
+        return True
+    mark = record.mark
+    unmarked = mark is None or mark.rule != request.owner.rule
+    return request.capabilities.marks_records and not request.heal and unmarked
+
+
+def _deletes(
+    request: PlanRequest, owned: Holdings, fate: Fates, contents: Mapping[str, dict[str, str]]
+) -> Iterator[Delete]:
+    whole = request.capabilities.whole_records
+    going = dict.fromkeys(fate.vacated, "")
+    going |= {owned.keys[key].record: "" if whole else key for key in fate.going}
+    for name in sorted(going.keys() - contents.keys()):
+        if record := request.live.records.get(name):
+            yield Delete(record=name, key=going[name], version=record.version)
+
+
+def _journal(
+    request: PlanRequest, puts: tuple[Put, ...], deletes: tuple[Delete, ...]
+) -> Iterator[JournalRecord]:
+    """In the order of the operations; a put that changes nothing has nothing to give back."""
+    for put in puts:
+        before = request.live.records.get(put.record)
+        previous = before.values if before else None
+        marked = before is None or before.mark is not None
+        marked = marked or not request.capabilities.marks_records
+        if previous != put.values or not marked:
+            yield JournalRecord(
+                record=put.record,
+                previous=previous,
+                intended=put.values,
+                marked=marked,
+                file=put.file,
+            )
+    for gone in deletes:
+        values = request.live.records[gone.record].values
+        yield JournalRecord(record=gone.record, previous=values, intended=None)
+
+
+def _adopted(request: PlanRequest, owned: Holdings, found: Diff) -> frozenset[str]:
+    """Live keys that nobody owned and that Git now declares."""
+    present = request.desired.keys() - found.missing.keys() - owned.keys.keys()
+    return frozenset(
+        key for key in present if not _is_ours(request, owned, request.desired[key].record)
+    )
+
+
+def _is_ours(request: PlanRequest, owned: Holdings, name: str) -> bool:
+    record = request.live.records.get(name)
+    return name in owned.settled or (record is not None and request.owner.owns(record.mark))
+
+
+def _holds(live: Live, put: Put) -> bool:
+    record = live.records.get(put.record)
+    return record is not None and record.values == put.values
+
+
+def applied_keys(request: PlanRequest, plan: Plan, digest_key: bytes) -> dict[str, LedgerKey]:
+    """What `intent`, and then `applied`, say once the plan is carried out."""
+    keys = {
+        key: LedgerKey(
+            record=entry.record,
+            digest=digest(digest_key, entry.value),
+            file=entry.file,
+            secret=entry.secret,
+        )
+        for key, entry in request.desired.items()
+    }
+    return keys | dict(plan.held)
+
+
+def retained_keys(
+    plan: Plan, ledger: Ledger | None, live: Live, *, digest_key: bytes, now: str
+) -> dict[str, RetainedKey]:
+    """What `retained` says once the plan is carried out; `since` of a key kept before stays."""
+    before = ledger.retained if ledger else {}
+    return {
+        key: before.get(key)
+        or RetainedKey(
+            record=name, digest=digest(digest_key, live.records[name].values[key]), since=now
+        )
+        for key, name in plan.retained.items()
+    }

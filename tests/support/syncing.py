@@ -1,0 +1,171 @@
+"""One sync of one unit, as the orchestrator does it: read, plan, write, delete, verify, ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from sync_stack.core.bundle.model import Prune, SyncMode
+from sync_stack.core.journal import JournalRecord, plan_restore
+from sync_stack.core.ledger import Intent, Ledger, State
+from sync_stack.core.plan import (
+    DesiredKey,
+    Plan,
+    PlanRequest,
+    applied_keys,
+    plan_apply,
+    retained_keys,
+)
+from sync_stack.core.sink import Destination, Live, Owner, Sink, SinkConflict, UnitMark, UnitPlace
+
+DIGEST_KEY = b"digest key of the tests"
+NOW = "2026-11-21T00:00:00.000Z"
+PLACE = UnitPlace(
+    rule="shop", tenant="default", datasource="sink", env="production", repo="acme/shop"
+)
+
+
+def prune(**fields: Any) -> Prune:
+    """Prune that is on and unguarded unless told otherwise."""
+    return Prune(**{"enabled": True, "max_delete_ratio": 1.0, "allow_empty": True} | fields)
+
+
+AnySink = TypeVar("AnySink", bound=Sink)
+
+
+@dataclass
+class Unit(Generic[AnySink]):
+    """A unit and its ledger. `generation` rises with every sync, as the destination row's does."""
+
+    sink: AnySink
+    place: UnitPlace = PLACE
+    owner: Owner = field(init=False)
+    ledger: Ledger | None = None
+    generation: int = 0
+
+    def __post_init__(self) -> None:
+        self.owner = Owner(rule=self.place.rule, repo=self.place.repo, env=self.place.env)
+
+    @property
+    def destination(self) -> Destination:
+        return self.sink.destination(self.place)
+
+    def mark(self, generation: int | None = None) -> UnitMark:
+        return UnitMark(
+            rule=self.place.rule,
+            repo=self.place.repo,
+            env=self.place.env,
+            tenant=self.place.tenant,
+            datasource=self.place.datasource,
+            ref="refs/heads/main",
+            commit="c" * 40,
+            generation=self.generation if generation is None else generation,
+            tags={"team": "shop"},
+            updated_at=NOW,
+        )
+
+    def desired(self, values: Mapping[str, str], file: str = "app.yaml") -> dict[str, DesiredKey]:
+        return {
+            key: DesiredKey(
+                value=text,
+                file=file,
+                record=self.sink.record(self.place, self.destination, key, file),
+            )
+            for key, text in values.items()
+        }
+
+    def read(self, desired: Mapping[str, DesiredKey] | None = None) -> Live:
+        known = self.ledger.records() if self.ledger else frozenset()
+        wanted = known | {entry.record for entry in (desired or {}).values()}
+        return self.sink.read(self.destination, self.owner, sorted(wanted))
+
+    def request(self, desired: Mapping[str, DesiredKey], **options: Any) -> PlanRequest:
+        return PlanRequest(
+            owner=self.owner,
+            capabilities=self.sink.capabilities,
+            desired=desired,
+            live=self.read(desired),
+            ledger=self.ledger,
+            **options,
+        )
+
+    def plan(self, values: Mapping[str, str], **options: Any) -> Plan:
+        return plan_apply(self.request(self.desired(values), **options))
+
+    def sync(self, values: Mapping[str, str], **options: Any) -> Plan:
+        return self.sync_keys(self.desired(values), **options)
+
+    def sync_keys(self, desired: Mapping[str, DesiredKey], **options: Any) -> Plan:
+        """All of it; a conflict plans again as often as the sink says."""
+        self.generation += 1
+        request, plan = self._attempt(desired, self.sink.capabilities.replans, options)
+        assert plan.unverified(self.read(desired)) == ()
+        self._settle(request, plan)
+        return plan
+
+    def _attempt(
+        self, desired: Mapping[str, DesiredKey], replans: int, options: dict[str, Any]
+    ) -> tuple[PlanRequest, Plan]:
+        request = self.request(desired, **options)
+        plan = plan_apply(request)
+        self._intend(request, plan)
+        try:
+            self.carry_out(plan)
+        except SinkConflict:
+            if not replans:
+                raise
+            return self._attempt(desired, replans - 1, options)
+        return request, plan
+
+    def carry_out(self, plan: Plan) -> None:
+        if plan.puts:
+            self.sink.write(self.destination, plan.puts, self.mark())
+        if plan.deletes:
+            self.sink.delete(self.destination, plan.deletes, self.mark())
+
+    def restore(self, journal: tuple[JournalRecord, ...]) -> None:
+        live = self.sink.read(
+            self.destination, self.owner, sorted(entry.record for entry in journal)
+        )
+        restore = plan_restore(journal, live)
+        if restore.deletes:
+            self.sink.delete(self.destination, restore.deletes, self.mark())
+        if restore.puts:
+            self.sink.write(self.destination, restore.puts, self.mark())
+
+    def _intend(self, request: PlanRequest, plan: Plan) -> None:
+        state = State(
+            commit="c" * 40,
+            ref="refs/heads/main",
+            rule_digest="r",
+            generation=self.generation,
+            at=NOW,
+            task_id="t",
+            keys=applied_keys(request, plan, DIGEST_KEY),
+        )
+        self.ledger = replace(self._ledger(), intent=Intent(state=state, journal="j"))
+
+    def _settle(self, request: PlanRequest, plan: Plan) -> None:
+        ledger = self._ledger()
+        assert ledger.intent
+        kept = retained_keys(plan, ledger, request.live, digest_key=DIGEST_KEY, now=NOW)
+        self.ledger = replace(ledger, applied=ledger.intent.state, intent=None, retained=kept)
+
+    def _ledger(self) -> Ledger:
+        return self.ledger or Ledger(
+            unit_id="u",
+            rule_id=self.place.rule,
+            tenant=self.place.tenant,
+            platform="github",
+            datasource=self.place.datasource,
+            kind=self.destination.kind,
+            repo=self.place.repo,
+            env=self.place.env,
+            destination=self.destination.name,
+            destination_id=self.destination.id,
+            digest_key_id="k",
+        )
+
+
+__all__ = ["DIGEST_KEY", "NOW", "PLACE", "SyncMode", "Unit", "prune"]
