@@ -43,7 +43,8 @@ class OpenStreams:
     """How many streams each user has open in this process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # The garbage collector gives places back too, at any moment: within itself here.
+        self._lock = threading.RLock()
         self._by_user: Counter[str] = Counter()
         self._on_empty: Callable[[], object] = _do_nothing
 
@@ -60,13 +61,17 @@ class OpenStreams:
             with self._lock:
                 if not held:
                     return
-                self._by_user[held.pop()] -= 1
-                self._by_user += Counter()  # drops users without streams
+                self._leave(held.pop())
             metrics.change("partita.streams.open", -1, stream=stream)
             if not self.count():
                 self._on_empty()
 
         return close
+
+    def _leave(self, user_key: str) -> None:
+        self._by_user[user_key] -= 1
+        if not self._by_user[user_key]:
+            del self._by_user[user_key]
 
     def count(self) -> int:
         return self._by_user.total()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
@@ -59,6 +60,26 @@ async def test_one_user_has_so_many_streams_and_no_more(hub, open_logs, settings
     for response in (other, again):
         response.close()
     assert responses.open_streams.count() == 0
+
+
+def test_a_place_may_be_given_back_while_another_is_taken():
+    """As the garbage collector does, on the very thread that takes one."""
+    places = responses.OpenStreams()
+    give_back = places.open("ada", "logs")
+    other = places.open("ada", "logs")
+
+    def collected_meanwhile() -> None:
+        with places._lock:
+            give_back()
+
+    thread = threading.Thread(target=collected_meanwhile, daemon=True)
+    thread.start()
+    thread.join(5)
+
+    assert not thread.is_alive()
+    assert places.count() == 1
+    other()
+    assert places.count() == 0
 
 
 async def test_a_dead_credential_closes_the_stream_without_an_end(hub, open_logs, monkeypatch):
