@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+import time
 import uuid
 
 IDENTIFIER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -12,6 +13,14 @@ IDENTIFIER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 
 def new_uuid() -> uuid.UUID:
     return uuid.uuid4()
+
+
+def new_uuid7() -> str:
+    """A UUIDv7 as text: ids made in a later millisecond sort later."""
+    instant = time.time_ns() // 1_000_000
+    number = (instant << 80) | (7 << 76) | (2 << 62)
+    number |= (secrets.randbits(12) << 64) | secrets.randbits(62)
+    return str(uuid.UUID(int=number))
 
 
 def new_execution_id() -> str:

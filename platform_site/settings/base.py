@@ -166,6 +166,7 @@ INSTALLED_APPS = [
     "apps.executions",
     "apps.workers",
     "apps.console",
+    "sync_stack.orchestrator",
 ]
 MIDDLEWARE = [  # outermost first; the order is the specification's
     "apps.system.pipeline.barrier.FaultBarrier",

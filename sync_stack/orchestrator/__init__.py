@@ -1,0 +1,1 @@
+"""The orchestrator: tasks, ledger, leases, sweeps; gRPC in, HTTP for those who ask."""
