@@ -7,7 +7,7 @@ PY := $(BIN)/python
 CODE := apps kernel platform_site sync_stack tests bench manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-fast faults bench format lint types imports migrations-check deploy-check check requirements clean
+.PHONY: help install up test test-fast faults bench proto format lint types imports migrations-check deploy-check check requirements clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -47,6 +47,13 @@ faults: $(VENV)/.development  ## 20 random crashes a victim with real leases; th
 
 bench: $(VENV)/.development  ## the benchmarks, side by side with their peers
 	@$(PY) -m tests.support.run --bench
+
+proto: $(VENV)/.development  ## generate sync_stack/rpc/gen from proto/
+	@rm -rf sync_stack/rpc/gen && mkdir -p sync_stack/rpc/gen
+	@cd proto && ../$(PY) -m grpc_tools.protoc -I . --python_out=../sync_stack/rpc/gen --pyi_out=../sync_stack/rpc/gen \
+	  --grpc_python_out=../sync_stack/rpc/gen $$(find partita -name '*.proto')
+	@find sync_stack/rpc/gen -name '*_pb2_grpc.py' -exec sed -i 's/^from partita\./from sync_stack.rpc.gen.partita./' {} +
+	@find sync_stack/rpc/gen -type d -exec touch {}/__init__.py \;
 
 format: $(VENV)/.development  ## let ruff rewrite the code
 	@$(BIN)/ruff check -q --fix $(CODE); $(BIN)/ruff format -q $(CODE)

@@ -1,0 +1,1 @@
+"""How the processes talk: channels, TLS, metadata; `gen` is made from proto/ by `make proto`."""

@@ -1,0 +1,122 @@
+"""Pairs of certificate and key in files, read anew when the files change."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+MAX_PEM: Final = 2**20
+# What a first start in production writes below TLS_AUTO_DIR, each process into its own folder.
+AUTO_CA: Final = "ca.crt"
+AUTO_CLIENT: Final = ("client.crt", "client.key")
+AUTO_SERVER: Final = ("server.crt", "server.key")
+AUTO_INBOUND: Final = ("inbound.crt", "inbound.key")
+
+
+class TlsUnreadable(Exception):
+    """A certificate or key that cannot be read or used; the message names the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsPair:
+    """The content of the files, PEM; `ca` None: the roots of the system."""
+
+    cert: bytes
+    key: bytes
+    ca: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    cert: Path
+    key: Path
+    ca: Path | None = None
+
+    def read(self) -> TlsPair:
+        """Raises TlsUnreadable, also when key and certificate do not belong together."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        pair = TlsPair(
+            cert=_content(self.cert),
+            key=_content(self.key),
+            ca=_content(self.ca) if self.ca else None,
+        )
+        try:
+            context.load_cert_chain(self.cert, self.key, password=_no_password)
+            if pair.ca is not None:
+                context.load_verify_locations(cadata=pair.ca.decode("ascii"))
+        except (ssl.SSLError, ValueError, OSError) as error:
+            names = ", ".join(str(path) for path in (self.cert, self.key, self.ca) if path)
+            raise TlsUnreadable(f"{names}: not usable for TLS: {error}") from None
+        return pair
+
+
+def auto_files(folder: Path, names: tuple[str, str], *, ca: bool = True) -> TlsFiles | None:
+    """The generated pair of that name below TLS_AUTO_DIR; None where there is none."""
+    cert, key = (folder / name for name in names)
+    if not (cert.is_file() and key.is_file()):
+        return None
+    return TlsFiles(cert=cert, key=key, ca=folder / AUTO_CA if ca else None)
+
+
+def client_credentials(pair: TlsPair) -> Any:
+    """Of a channel that shows its certificate."""
+    return grpc.ssl_channel_credentials(
+        root_certificates=pair.ca, private_key=pair.key, certificate_chain=pair.cert
+    )
+
+
+def server_credentials(files: TlsFiles) -> Any:
+    """Of a listener that demands a certificate signed by `ca`; a new handshake sees new files.
+
+    Files that cannot be read when they changed leave the last good ones in force. Raises
+    TlsUnreadable for the first reading, and without `ca`: then nobody could be asked for one.
+    """
+    if files.ca is None:
+        raise TlsUnreadable("GRPC_TLS_CA is required: it says whose client certificates count")
+    first = files.read()
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(first), _reloading(files, first), require_client_authentication=True
+    )
+
+
+def _reloading(files: TlsFiles, first: TlsPair) -> Callable[[], Any]:
+    last = first
+
+    def changed() -> Any:
+        nonlocal last
+        try:
+            pair = files.read()
+        except TlsUnreadable:
+            return None  # half written: the next handshake looks again
+        if pair == last:
+            return None
+        last = pair
+        return _configuration(pair)
+
+    return changed
+
+
+def _configuration(pair: TlsPair) -> Any:
+    return grpc.ssl_server_certificate_configuration(
+        [(pair.key, pair.cert)], root_certificates=pair.ca
+    )
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_PEM + 1)
+    except OSError as error:
+        raise TlsUnreadable(f"{path}: {error.strerror or error}") from None
+    if not content.strip() or len(content) > MAX_PEM:
+        raise TlsUnreadable(f"{path}: no PEM of at most {MAX_PEM} bytes")
+    return content
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted; a key without passphrase is needed")
