@@ -11,11 +11,11 @@ is read and written as one). Everything crosses the port as flat key → string.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
-from sync_stack.core.bundle.model import KeyFormat
+from sync_stack.core.bundle.model import KeyCase, KeyFormat
 
 RETRYABLE: Final = frozenset(
     {"sink_unavailable", "sink_timeout", "sink_auth", "verify_failed", "stale_generation"}
@@ -210,6 +210,9 @@ class Capabilities:
     replans            how often a SinkConflict leads to a new plan
     key_formats        those it takes, the default first
     max_bytes          of the destination; 0: no limit of its own
+    batch              records that one write or delete takes within the time of an operation;
+                       the caller splits (`batches`) and checks its lease in between. 0: all
+    key_case           the caller turns keys to upper or lower case before it plans
     """
 
     whole_records: bool = False
@@ -222,8 +225,20 @@ class Capabilities:
     refuses_foreign: bool = False
     expires: bool = False
     replans: int = 0
+    batch: int = 0
     key_formats: tuple[KeyFormat, ...] = (KeyFormat.DOT,)
+    key_case: KeyCase = KeyCase.KEEP
     max_bytes: int = 0
+
+
+Operation = TypeVar("Operation", Put, Delete)
+
+
+def batches(operations: Sequence[Operation], sink: Capabilities) -> Iterator[Sequence[Operation]]:
+    """As many at a time as the sink takes at once."""
+    size = sink.batch or max(1, len(operations))
+    for start in range(0, len(operations), size):
+        yield operations[start : start + size]
 
 
 class Sink(Protocol):
@@ -251,8 +266,13 @@ class Sink(Protocol):
         """Raises `stale_generation` when the sink has seen a higher generation than the mark's."""
         ...
 
-    def delete(self, destination: Destination, deletes: Sequence[Delete], mark: UnitMark) -> None:
-        """Removes these records, but none that carries another owner's marker."""
+    def delete(
+        self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
+    ) -> None:
+        """Removes these records, but none that carries another owner's marker.
+
+        Raises `stale_generation` as `write` does. What is gone already is no error.
+        """
         ...
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:

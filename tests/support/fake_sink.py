@@ -98,9 +98,10 @@ class FakeSink:
                 version=str(next(self._versions)),
             )
 
-    def delete(self, destination: Destination, deletes: Sequence[Delete], mark: UnitMark) -> None:
-        place = self._admitted(destination, mark.generation)
-        owner = Owner(rule=mark.rule, repo=mark.repo, env=mark.env)
+    def delete(
+        self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
+    ) -> None:
+        place = self._admitted(destination, generation)
         for delete in deletes:
             self._operate()
             found = place.records.get(delete.record)

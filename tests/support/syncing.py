@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +17,18 @@ from sync_stack.core.plan import (
     plan_apply,
     retained_keys,
 )
-from sync_stack.core.sink import Destination, Live, Owner, Sink, SinkConflict, UnitMark, UnitPlace
+from sync_stack.core.sink import (
+    Delete,
+    Destination,
+    Live,
+    Owner,
+    Put,
+    Sink,
+    SinkConflict,
+    UnitMark,
+    UnitPlace,
+    batches,
+)
 
 DIGEST_KEY = b"digest key of the tests"
 NOW = "2026-11-21T00:00:00.000Z"
@@ -119,20 +130,22 @@ class Unit(Generic[AnySink]):
         return request, plan
 
     def carry_out(self, plan: Plan) -> None:
-        if plan.puts:
-            self.sink.write(self.destination, plan.puts, self.mark())
-        if plan.deletes:
-            self.sink.delete(self.destination, plan.deletes, self.mark())
+        self.apply(plan.puts, plan.deletes)
 
     def restore(self, journal: tuple[JournalRecord, ...]) -> None:
         live = self.sink.read(
             self.destination, self.owner, sorted(entry.record for entry in journal)
         )
         restore = plan_restore(journal, live)
-        if restore.deletes:
-            self.sink.delete(self.destination, restore.deletes, self.mark())
-        if restore.puts:
-            self.sink.write(self.destination, restore.puts, self.mark())
+        self.apply((), restore.deletes)
+        self.apply(restore.puts, ())
+
+    def apply(self, puts: Sequence[Put], deletes: Sequence[Delete]) -> None:
+        sink, destination = self.sink, self.destination
+        for some_puts in batches(puts, sink.capabilities):
+            sink.write(destination, some_puts, self.mark())
+        for some in batches(deletes, sink.capabilities):
+            sink.delete(destination, some, self.owner, self.generation)
 
     def _intend(self, request: PlanRequest, plan: Plan) -> None:
         state = State(
