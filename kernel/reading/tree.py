@@ -68,7 +68,7 @@ class Tree:
 
 def _number(text: str) -> int | float:
     try:
-        return int(text)
+        return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
     except ValueError:
         return float(text)
 

@@ -6,6 +6,7 @@ nesting nor anchors that multiply can hurt. Tags beyond the core schema are refu
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from kernel.reading import Unreadable
+from kernel.reading.tree import Kind
 
 MAX_DEPTH: Final = 64
 MAX_ALIAS_EXPANSIONS: Final = 10_000
@@ -72,29 +74,47 @@ class Node:
         except ValueError as error:
             raise self.unreadable(str(error)) from None
 
+    def spelled(self) -> tuple[Kind, str]:
+        """What a scalar is, and a string's content or a number's spelling; `true`, `false`.
+
+        Raises Unreadable, also for infinities and NaN.
+        """
+        value = self.scalar()
+        if value is None:
+            return Kind.NULL, ""
+        if isinstance(value, bool):
+            return Kind.BOOL, "true" if value else "false"
+        if isinstance(value, str):
+            return Kind.STRING, value
+        if isinstance(value, float) and not math.isfinite(value) and "." in (self.text or "")[:2]:
+            raise self.unreadable(f"{self.text} is no number that can be kept")
+        return Kind.NUMBER, self.text or ""
+
     def data(self) -> Any:
         """Dicts, lists and scalars. Raises Unreadable past the limit of alias expansions."""
-        return _Plain().of(self).value
+        return _Plain(MAX_ALIAS_EXPANSIONS).of(self).value
 
     def unreadable(self, reason: str) -> Unreadable:
         return Unreadable(reason, line=self.line, column=self.column)
 
 
-def read_yaml(text: str) -> Node:
+def read_yaml(
+    text: str, *, max_alias_expansions: int = MAX_ALIAS_EXPANSIONS, max_nodes: int = MAX_NODES
+) -> Node:
     """The one document of a text; an empty text is a null scalar.
 
     Raises Unreadable with a position: bad syntax, a duplicate or non-scalar key, an unknown tag,
-    nesting beyond 64, more than 10,000 alias expansions, a second document.
+    nesting beyond 64, more than `max_alias_expansions` or `max_nodes`, a second document.
     """
     try:
-        root = _Builder(iter(yaml.parse(text, Loader=_Loader))).document()
+        root = _Builder(iter(yaml.parse(text, Loader=_Loader)), max_nodes).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = {} if mark is None else {"line": mark.line + 1, "column": mark.column + 1}
         raise Unreadable(error.problem or "not YAML", **place) from None
     except (yaml.YAMLError, UnicodeError) as error:
         raise Unreadable(" ".join(str(error).split())) from None
-    root.data()  # the limits hold for the whole document, whatever of it is read later
+    _Plain(max_alias_expansions).of(root)  # for the whole document, whatever is read of it later
     return root
 
 
@@ -104,8 +124,9 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class _Builder:
     """A tree of nodes from parser events, without recursion."""
 
-    def __init__(self, events: Iterator[Any]) -> None:
+    def __init__(self, events: Iterator[Any], max_nodes: int) -> None:
         self.events = events
+        self.budget = max_nodes
         self.anchors: dict[str, Node] = {}
         self.root: Node | None = None
         self.open: list[Node] = []
@@ -152,6 +173,9 @@ class _Builder:
         if tag not in ("", "!") and tag not in _CORE_TAGS:
             raise _unreadable(event, f"the tag {tag} is not allowed")
         mark = event.start_mark
+        self.budget -= 1
+        if self.budget < 0:
+            raise _unreadable(event, "too many values for one document")
         node = Node(line=mark.line + 1, column=mark.column + 1, tag=tag, **content)
         if event.anchor:
             node.anchored = True
@@ -199,7 +223,8 @@ class _Plain:
     What the document would be with every alias written out is counted, not made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_expansions: int) -> None:
+        self.max_expansions = max_expansions
         self.known: dict[int, _Converted] = {}
         self.entered: set[int] = set()
 
@@ -209,7 +234,7 @@ class _Plain:
         if id(node) in self.entered:
             raise node.unreadable("an anchor holds itself")
         if id(node) in self.known:
-            return self.known[id(node)].again(node)
+            return self._bounded(node, self.known[id(node)].again())
         self.entered.add(id(node))
         converted = self.known[id(node)] = self._converted(node)
         self.entered.remove(id(node))
@@ -218,12 +243,32 @@ class _Plain:
     def _converted(self, node: Node) -> _Converted:
         if node.items is not None:
             parts = [self.of(item) for item in node.items]
-            return _around(node, [part.value for part in parts], parts)
+            return self._around(node, [part.value for part in parts], parts)
         if node.pairs is not None:
             made = {key.text: self.of(value) for key, value in node.pairs}
             plain = {key: part.value for key, part in made.items()}
-            return _around(node, plain, list(made.values()))
+            return self._around(node, plain, list(made.values()))
         return _Converted(value=node.scalar(), expansions=0, nodes=1, depth=0)
+
+    def _around(self, node: Node, value: Any, parts: list[_Converted]) -> _Converted:
+        return self._bounded(
+            node,
+            _Converted(
+                value=value,
+                expansions=sum(part.expansions for part in parts),
+                nodes=1 + sum(part.nodes for part in parts),
+                depth=1 + max((part.depth for part in parts), default=0),
+            ),
+        )
+
+    def _bounded(self, node: Node, converted: _Converted) -> _Converted:
+        if converted.expansions > self.max_expansions:
+            raise node.unreadable(f"more than {self.max_expansions} alias expansions")
+        if converted.nodes > MAX_NODES:
+            raise node.unreadable(f"more than {MAX_NODES} values once aliases are written out")
+        if converted.depth > MAX_DEPTH:
+            raise node.unreadable(f"nested more than {MAX_DEPTH} deep")
+        return converted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,30 +280,8 @@ class _Converted:
     nodes: int
     depth: int
 
-    def again(self, node: Node) -> _Converted:
-        return _bounded(node, replace(self, expansions=self.expansions + 1))
-
-
-def _around(node: Node, value: Any, parts: list[_Converted]) -> _Converted:
-    return _bounded(
-        node,
-        _Converted(
-            value=value,
-            expansions=sum(part.expansions for part in parts),
-            nodes=1 + sum(part.nodes for part in parts),
-            depth=1 + max((part.depth for part in parts), default=0),
-        ),
-    )
-
-
-def _bounded(node: Node, converted: _Converted) -> _Converted:
-    if converted.expansions > MAX_ALIAS_EXPANSIONS:
-        raise node.unreadable(f"more than {MAX_ALIAS_EXPANSIONS} alias expansions")
-    if converted.nodes > MAX_NODES:
-        raise node.unreadable(f"more than {MAX_NODES} values once aliases are written out")
-    if converted.depth > MAX_DEPTH:
-        raise node.unreadable(f"nested more than {MAX_DEPTH} deep")
-    return converted
+    def again(self) -> _Converted:
+        return replace(self, expansions=self.expansions + 1)
 
 
 def _scalar(text: str, tag: str, *, plain: bool) -> Any:

@@ -1,0 +1,34 @@
+"""From files to flat settings (contract 4.5, 4.6): pure, the same input gives the same bytes."""
+
+from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.shaping.flattening import Leaf, flat_values, flatten
+from sync_stack.core.shaping.model import (
+    Shaped,
+    ShapedFile,
+    ShapedKey,
+    ShapingRules,
+    SourceFile,
+    environments_of,
+)
+from sync_stack.core.shaping.pipeline import shape
+from sync_stack.core.shaping.schema import Schema, find_schema, schema_names
+from sync_stack.core.shaping.secrets import HIDDEN, SecretRules
+
+__all__ = [
+    "HIDDEN",
+    "Leaf",
+    "Schema",
+    "SecretRules",
+    "Shaped",
+    "ShapedFile",
+    "ShapedKey",
+    "ShapingError",
+    "ShapingRules",
+    "SourceFile",
+    "environments_of",
+    "find_schema",
+    "flat_values",
+    "flatten",
+    "schema_names",
+    "shape",
+]

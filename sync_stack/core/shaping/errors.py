@@ -1,0 +1,39 @@
+"""Why the content of a file cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernel.complaints import Complaint
+
+
+class ShapingError(Exception):
+    """One fact with a code of contract 4.10; `detail` holds no value of the file.
+
+    `line` and `column` are 1-based, 0 where no place is known; `complaints` lists all of a failed
+    schema check.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        file: str = "",
+        line: int = 0,
+        column: int = 0,
+        complaints: Sequence[Complaint] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.file = file
+        self.line = line
+        self.column = column
+        self.complaints = tuple(complaints)
+
+    def __str__(self) -> str:
+        """`FILE:LINE:COLUMN: DETAIL [CODE]`, without the parts that are not known."""
+        numbers = [str(number) for number in (self.line, self.column) if number]
+        place = ":".join([self.file, *numbers]) if self.file else ""
+        return f"{place}: {self.detail} [{self.code}]" if place else f"{self.detail} [{self.code}]"

@@ -1,0 +1,79 @@
+"""A tree as flat keys with text, each with the place that it comes from (contract 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kernel.reading.tree import Kind, Tree
+from sync_stack.core.shaping.errors import ShapingError
+
+MAX_KEYS: Final = 50_000
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """One value. `path` is where it stood in the tree; segments may hold dots themselves."""
+
+    key: str
+    text: str
+    path: Path
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+def flatten(tree: Tree, *, file: str = "") -> list[Leaf]:
+    """Every scalar; empty maps and lists vanish. Raises ShapingError(too_many_keys)."""
+    found: list[Leaf] = []
+    if tree.kind is not Kind.NULL:
+        _collect(tree, (), file, found)
+    return found
+
+
+def _collect(tree: Tree, path: Path, file: str, found: list[Leaf]) -> None:
+    if tree.kind is Kind.MAP:
+        for key, value in tree.pairs.items():
+            _collect(value, (*path, key), file, found)
+    elif tree.kind is Kind.LIST:
+        for index, value in enumerate(tree.items):
+            _collect(value, (*path, str(index)), file, found)
+    else:
+        found.append(_leaf(tree, path, file))
+        if len(found) > MAX_KEYS:
+            raise too_many_keys(found[-1])
+
+
+def _leaf(tree: Tree, path: Path, file: str) -> Leaf:
+    return Leaf(
+        key=".".join(path), text=tree.text, path=path, file=file, line=tree.line, column=tree.column
+    )
+
+
+def too_many_keys(leaf: Leaf) -> ShapingError:
+    return refusal("too_many_keys", f"more than {MAX_KEYS} keys", leaf)
+
+
+def refusal(code: str, detail: str, leaf: Leaf) -> ShapingError:
+    return ShapingError(code, detail, file=leaf.file, line=leaf.line, column=leaf.column)
+
+
+def conflict(key: str, first: Leaf, second: Leaf) -> ShapingError:
+    detail = f'two values for the key "{key[:80]}": here and at {first.place or "another place"}'
+    return refusal("key_conflict", detail, second)
+
+
+def flat_values(tree: Tree) -> Mapping[str, str]:
+    """Flat keys and text, in the tree's order. Raises ShapingError(key_conflict)."""
+    made: dict[str, Leaf] = {}
+    for leaf in flatten(tree):
+        if leaf.key in made:
+            raise conflict(leaf.key, made[leaf.key], leaf)
+        made[leaf.key] = leaf
+    return {key: leaf.text for key, leaf in made.items()}

@@ -1,0 +1,126 @@
+"""What shaping takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kernel.complaints import Complaint
+from kernel.reading.tree import Tree
+from sync_stack.core.bundle.model import EnvSlice, KeyFormat, Rule, Variable
+from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.shaping.keys import value_problem
+from sync_stack.core.shaping.schema import Schema
+from sync_stack.core.shaping.secrets import HIDDEN, SecretRules, unavailable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """One file of a unit, read by its format. `schema` is None where the registry has none."""
+
+    file: str
+    tree: Tree
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapingRules:
+    """What the rule says about the content of its files, for one environment.
+
+    `environments`: those that the rule names in branch_map, file_path_map and environments.
+    """
+
+    environment: str
+    environments: frozenset[str] = frozenset()
+    root_key: str | None = None
+    env_slice: EnvSlice = EnvSlice.AUTO
+    variables_map: Mapping[str, Variable] = field(default_factory=dict)
+    key_format: KeyFormat = KeyFormat.DOT
+    strict_validation: bool = False
+    secrets: SecretRules = field(default_factory=SecretRules)
+
+    @classmethod
+    def of_rule(
+        cls, rule: Rule, *, environment: str, key_format: KeyFormat, secrets: SecretRules
+    ) -> ShapingRules:
+        """`key_format` is the sink's default, which the rule's own wins over."""
+        return cls(
+            environment=environment,
+            environments=environments_of(rule),
+            root_key=rule.root_key,
+            env_slice=rule.env_slice,
+            variables_map=rule.variables_map,
+            key_format=rule.key_format or key_format,
+            strict_validation=rule.strict_validation,
+            secrets=secrets,
+        )
+
+
+def environments_of(rule: Rule) -> frozenset[str]:
+    """The environments that a rule names."""
+    mapped = (entry.env for entry in rule.file_path_map)
+    return frozenset({*rule.branch_map.values(), *mapped, *rule.environments} - {""})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapedKey:
+    """Where a key comes from. `secret`: what its value must be fetched from."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    secret: SecretRef | None = None
+    logged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapedFile:
+    """`validation`: ok, warn or none. `env_absent`: only blocks of other environments."""
+
+    file: str
+    keys: int = 0
+    validation: str = "none"
+    env_absent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaped:
+    """The settings of a unit, sorted by key. `values` lacks the keys that are secret.
+
+    `env_not_in_file`: no file has anything for this environment; nothing is written or pruned.
+    """
+
+    values: dict[str, str]
+    keys: dict[str, ShapedKey]
+    files: tuple[ShapedFile, ...] = ()
+    warnings: tuple[Complaint, ...] = ()
+
+    @property
+    def env_not_in_file(self) -> bool:
+        return bool(self.files) and all(file.env_absent for file in self.files)
+
+    @property
+    def secrets(self) -> dict[str, SecretRef]:
+        return {key: found.secret for key, found in self.keys.items() if found.secret}
+
+    def shown(self) -> dict[str, str]:
+        """For dry runs: every key, secrets as `***`."""
+        return {key: self.values.get(key, HIDDEN) for key in self.keys}
+
+    def complete(self, fetched: Mapping[SecretRef, str]) -> dict[str, str]:
+        """Every key with its value. Raises ShapingError for a secret not fetched or too long."""
+        return {
+            key: self.values[key] if found.secret is None else _fetched(key, found, fetched)
+            for key, found in self.keys.items()
+        }
+
+
+def _fetched(key: str, found: ShapedKey, fetched: Mapping[SecretRef, str]) -> str:
+    if found.secret is None or found.secret not in fetched:
+        raise unavailable(key)
+    text = fetched[found.secret]
+    problem = value_problem(key, text)
+    if problem:
+        raise ShapingError("key_invalid", problem, file=found.file, line=found.line)
+    return text

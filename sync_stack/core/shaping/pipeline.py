@@ -1,0 +1,90 @@
+"""root key, environment, schema, flatten, variables_map, secrets, key_format, checks, order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernel.complaints import Complaint
+from sync_stack.core.bundle.model import EnvSlice
+from sync_stack.core.shaping.flattening import Leaf, flatten
+from sync_stack.core.shaping.keys import apply_variables, checked, formatted, unique
+from sync_stack.core.shaping.model import (
+    Shaped,
+    ShapedFile,
+    ShapedKey,
+    ShapingRules,
+    SourceFile,
+)
+from sync_stack.core.shaping.schema import check_schema
+from sync_stack.core.shaping.schema_marks import Marks
+from sync_stack.core.shaping.secrets import marker_of, secret_of
+from sync_stack.core.shaping.slicing import Sliced, slice_environment, take_root
+
+
+def shape(files: Sequence[SourceFile], rules: ShapingRules) -> Shaped:
+    """The settings of one unit from all of its files. Raises ShapingError; then nothing is used."""
+    prepared = [_prepared(file, rules) for file in files]
+    present = [file for file in prepared if not file.shaped.env_absent]
+    leaves = {} if prepared and not present else _final_leaves(present, rules)
+    keys = {key: _shaped_key(leaf, prepared, rules) for key, leaf in leaves.items()}
+    return Shaped(
+        values={key: leaf.text for key, leaf in leaves.items() if keys[key].secret is None},
+        keys=keys,
+        files=tuple(file.shaped for file in prepared),
+        warnings=tuple(warning for file in prepared for warning in file.warnings),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    shaped: ShapedFile
+    leaves: list[Leaf]
+    marks: Marks
+    warnings: tuple[Complaint, ...]
+
+
+def _prepared(source: SourceFile, rules: ShapingRules) -> _Prepared:
+    sliced = _sliced(source, rules)
+    if sliced.env_absent:
+        shaped = ShapedFile(file=source.file, env_absent=True)
+        return _Prepared(shaped=shaped, leaves=[], marks=Marks(), warnings=sliced.warnings)
+    check = check_schema(
+        sliced.tree, source.schema, file=source.file, strict=rules.strict_validation
+    )
+    leaves = flatten(sliced.tree, file=source.file)
+    return _Prepared(
+        shaped=ShapedFile(file=source.file, keys=len(leaves), validation=check.validation),
+        leaves=leaves,
+        marks=check.marks,
+        warnings=sliced.warnings + check.warnings,
+    )
+
+
+def _sliced(source: SourceFile, rules: ShapingRules) -> Sliced:
+    tree = take_root(source.tree, rules.root_key, file=source.file)
+    if rules.env_slice is EnvSlice.OFF:
+        return Sliced(tree=tree)
+    return slice_environment(
+        tree, current=rules.environment, known=rules.environments, file=source.file
+    )
+
+
+def _final_leaves(files: Sequence[_Prepared], rules: ShapingRules) -> dict[str, Leaf]:
+    """The keys as they are written, in order, each with the leaf it takes its value from."""
+    found = unique((leaf.key, leaf) for file in files for leaf in file.leaves)
+    renamed = apply_variables(found, rules.variables_map)
+    return checked(unique(formatted(renamed, rules.key_format)))
+
+
+def _shaped_key(leaf: Leaf, files: Sequence[_Prepared], rules: ShapingRules) -> ShapedKey:
+    marks = next((file.marks for file in files if file.shaped.file == leaf.file), Marks())
+    marker = marker_of(leaf)
+    mark = marks.secret_of(leaf.path) if marker is None and leaf.path else marker
+    return ShapedKey(
+        file=leaf.file,
+        line=leaf.line,
+        column=leaf.column,
+        secret=None if mark is None else secret_of(leaf, mark, rules.secrets),
+        logged=bool(leaf.path) and marks.is_logged(leaf.path),
+    )

@@ -1,0 +1,95 @@
+"""The check of a file's tree against its schema, and the keys that it marks (contract 4.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from kernel.complaints import Complaint
+from kernel.reading.tree import Tree
+from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.shaping.schema_cue import check_cue
+from sync_stack.core.shaping.schema_json import check_json
+from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
+
+MAX_WARNINGS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The text of a schema file; its name says which kind it is."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """`validation`: ok, warn or none (no schema, or one that cannot be evaluated)."""
+
+    validation: str = "none"
+    marks: Marks = field(default_factory=Marks)
+    warnings: tuple[Complaint, ...] = ()
+
+
+def schema_names(file: str) -> tuple[str, ...]:
+    """The names under which the registry may hold a file's schema, the first one wins.
+
+    `config/app.yaml` is looked up under `app.yaml` as well as `app`.
+    """
+    name = file.rsplit("/", 1)[-1]
+    stem = name.rpartition(".")[0]
+    bases = [name, stem] if stem else [name]
+    return tuple(f"{base}{suffix}" for base in [*bases, "default"] for suffix in _SUFFIXES)
+
+
+_SUFFIXES: Final = (".schema.json", ".cue")
+
+
+def find_schema(file: str, available: Collection[str], *, central_file: str = "") -> str | None:
+    """The schema's name among those at hand.
+
+    `central_file`: the bundle's file_name, which counts when the repository names another file.
+    """
+    return next((name for name in schema_names(central_file or file) if name in available), None)
+
+
+def check_schema(tree: Tree, schema: Schema | None, *, file: str, strict: bool) -> Checked:
+    """Raises ShapingError when strict: `schema_invalid`, or `schema_unavailable`."""
+    if schema is None:
+        return Checked()
+    check = check_cue if schema.file.endswith(".cue") else check_json
+    try:
+        complaints, marks = check(schema.text, tree, schema_file=schema.file, file=file)
+    except SchemaUnusable as error:
+        return _unusable(schema, str(error), strict=strict)
+    if not complaints:
+        return Checked(validation="ok", marks=marks)
+    complaints = sorted(complaints, key=Complaint.order)
+    if strict:
+        raise _invalid(complaints)
+    return Checked(validation="warn", marks=marks, warnings=tuple(complaints[:MAX_WARNINGS]))
+
+
+def _unusable(schema: Schema, reason: str, *, strict: bool) -> Checked:
+    if strict:
+        raise ShapingError("schema_unavailable", reason, file=schema.file)
+    warning = Complaint(
+        file=schema.file, code="schema_unavailable", severity="warning", message=reason
+    )
+    return Checked(warnings=(warning,))
+
+
+def _invalid(complaints: list[Complaint]) -> ShapingError:
+    first = complaints[0]
+    more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
+    where = f"{first.path}: " if first.path else ""
+    return ShapingError(
+        "schema_invalid",
+        f"{where}{first.message}{more}",
+        file=first.file,
+        line=first.line,
+        column=first.column,
+        complaints=complaints[:MAX_WARNINGS],
+    )

@@ -1,0 +1,155 @@
+"""JSON Schema 2020-12: nothing is fetched, patterns run in linear time, no message has a value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import re2
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.validators import extend
+from referencing import Registry, Resource
+from referencing.exceptions import NoSuchResource, Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from kernel.complaints import Complaint, dotted
+from kernel.reading import Unreadable
+from kernel.reading.json import read_json
+from kernel.reading.tree import Tree
+from sync_stack.core.shaping.schema_json_marks import find_marks
+from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
+
+MAX_COMPLAINTS: Final = 200
+_LONGEST_SHOWN: Final = 120
+_Errors = Iterator[ValidationError]
+
+
+def check_json(
+    text: str, tree: Tree, *, schema_file: str, file: str
+) -> tuple[list[Complaint], Marks]:
+    """All complaints about the tree (at most 200), and the keys that the schema marks.
+
+    Raises SchemaUnusable.
+    """
+    schema = _schema(text)
+    registry: Registry[Any] = Registry(retrieve=_refuse)  # type: ignore[call-arg] # attrs
+    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
+    validator = _Validator(schema, registry=registry)
+    try:
+        errors = validator.iter_errors(tree.plain())
+        complaints = [_complaint(error, tree, file) for error in islice(errors, MAX_COMPLAINTS)]
+        marks = find_marks(schema, tree, registry.resolver_with_root(resource))
+    except Unresolvable as error:
+        raise SchemaUnusable(f"the reference {error.ref!r} leads nowhere in the schema") from None
+    except re2.error:
+        raise SchemaUnusable("a pattern of the schema is not supported") from None
+    except RecursionError:
+        raise SchemaUnusable("the schema refers to itself without end") from None
+    return complaints, marks
+
+
+def _refuse(uri: str) -> Resource[Any]:
+    raise NoSuchResource(ref=uri)  # type: ignore[call-arg] # attrs
+
+
+def _schema(text: str) -> Any:
+    try:
+        schema = read_json(text.encode())
+        Draft202012Validator.check_schema(schema)
+    except Unreadable as error:
+        raise SchemaUnusable(f"no JSON: {error.reason} (line {error.line or 1})") from None
+    except SchemaError as error:
+        where = dotted(tuple(error.absolute_path)) or "its top"
+        raise SchemaUnusable(f"no JSON Schema 2020-12: {where} breaks {error.validator}") from None
+    except RecursionError:
+        raise SchemaUnusable("the schema is nested too deep") from None
+    return schema
+
+
+def _complaint(error: ValidationError, tree: Tree, file: str) -> Complaint:
+    path = tuple(error.absolute_path)
+    at = _at(tree, path)
+    return Complaint(
+        file=file,
+        line=at.line,
+        column=at.column,
+        path=dotted(path),
+        code="schema_invalid",
+        severity="warning",
+        message=_said(error),
+    )
+
+
+def _at(tree: Tree, path: tuple[str | int, ...]) -> Tree:
+    for part in path:
+        tree = tree.items[part] if isinstance(part, int) else tree.pairs[part]
+    return tree
+
+
+def _said(error: ValidationError) -> str:
+    """What is demanded, in words of the schema: never the value itself."""
+    demanded = json.dumps(error.validator_value, ensure_ascii=False)
+    if error.validator == "required":
+        return f"lacks {', '.join(_missing(error.validator_value, error.instance))}"
+    if error.validator in ("additionalProperties", "unevaluatedProperties"):
+        return "has members that the schema does not know"
+    if error.validator in _SHOWN and len(demanded) <= _LONGEST_SHOWN:
+        return f"breaks {error.validator} {demanded}"
+    return f"breaks {error.validator or 'the schema'}"
+
+
+_SHOWN: Final = {
+    "type", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+    "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
+    "maxProperties", "dependentRequired", "uniqueItems",
+}  # fmt: skip
+
+
+def _missing(required: Any, instance: Any) -> list[str]:
+    return [json.dumps(name) for name in required if name not in instance]
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, _schema: Any) -> _Errors:
+    if validator.is_type(instance, "string") and not re2.search(pattern, instance):
+        yield ValidationError("does not match the pattern")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> _Errors:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, subschema in patterns.items():
+        for key, value in instance.items():
+            if re2.search(pattern, key):
+                yield from validator.descend(value, subschema, path=key, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, rest: Any, instance: Any, schema: Any) -> _Errors:
+    if not validator.is_type(instance, "object"):
+        return
+    for key in extra_members(instance, schema):
+        if validator.is_type(rest, "object"):
+            yield from validator.descend(instance[key], rest, path=key)
+        elif not rest:
+            yield ValidationError("a member that the schema does not know", path=[key])
+
+
+def extra_members(members: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """The members that neither `properties` nor `patternProperties` names."""
+    patterns = schema.get("patternProperties", {})
+    return [
+        key
+        for key in members
+        if key not in schema.get("properties", {})
+        and not any(re2.search(pattern, key) for pattern in patterns)
+    ]
+
+
+_KEYWORDS: Final[dict[str, Callable[..., _Errors]]] = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+}
+_Validator: Final = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-untyped-call]

@@ -1,0 +1,195 @@
+"""JSON (RFC 8259) with places, the spelling of every number and no duplicate keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from kernel.reading.tree import Kind, Tree
+from sync_stack.formats.registry import Format, register
+from sync_stack.formats.source import MAX_DEPTH, Source
+
+NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_WORDS: Final = {"true": Kind.BOOL, "false": Kind.BOOL, "null": Kind.NULL}
+_WORD: Final = re.compile(r"[A-Za-z0-9_$.+-]+")
+_QUOTE: Final = re.compile(r"\\.|\"", re.DOTALL)  # what differs between the two kinds of quotes
+_IN_DOUBLE: Final = {"\\'": "'", '"': '\\"'}
+_STRINGS: Final = json.JSONDecoder()
+_SPACE: Final = re.compile(r"[ \t\n\r]*+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What is allowed beyond JSON."""
+
+    space: re.Pattern[str] = _SPACE
+    trailing_commas: bool = False
+    single_quoted: re.Pattern[str] | None = None
+    bare_key: re.Pattern[str] | None = None
+
+
+class Reader:
+    """One document, from left to right."""
+
+    def __init__(self, source: Source, dialect: Dialect) -> None:
+        self.source = source
+        self.text = source.text
+        self.dialect = dialect
+        self.at = 0
+
+    def document(self) -> Tree:
+        value = self.value(0)
+        self.space()
+        if self.at < len(self.text):
+            self.fail("expected the end of the file")
+        return value
+
+    def value(self, depth: int) -> Tree:
+        self.space()
+        place = self.source.place(self.at)
+        first = self.peek()
+        if first and first in "{[":
+            if depth >= MAX_DEPTH:
+                self.source.too_deep(place)
+            return self.map(depth, place) if first == "{" else self.list(depth, place)
+        if self.at_string(first):
+            return self.source.string(self.string(), place)
+        return self.bare(place)
+
+    def map(self, depth: int, place: tuple[int, int]) -> Tree:
+        pairs: dict[str, Tree] = {}
+        while self.more(pairs, "}"):
+            key = self.source.key(*self.key(pairs))
+            self.space()
+            if self.peek() != ":":
+                self.fail("expected `:`")
+            self.at += 1
+            pairs[key] = self.value(depth + 1)
+        return self.source.map(pairs, place)
+
+    def list(self, depth: int, place: tuple[int, int]) -> Tree:
+        items: list[Tree] = []
+        while self.more(items, "]"):
+            items.append(self.value(depth + 1))
+        return self.source.list(items, place)
+
+    def more(self, so_far: object, end: str) -> bool:
+        """Pass the opening bracket or a comma; False once the closing bracket is passed."""
+        if not so_far:
+            self.at += 1
+        self.space()
+        if so_far and self.peek() == ",":
+            self.at += 1
+            self.space()
+            if self.peek() == end and not self.dialect.trailing_commas:
+                self.fail("a comma at the end is no JSON")
+        elif so_far and self.peek() != end:
+            self.fail(f"expected `,` or `{end}`")
+        if self.peek() != end:
+            return True
+        self.at += 1
+        return False
+
+    def key(self, taken: dict[str, Tree]) -> tuple[str, dict[str, Tree], tuple[int, int]]:
+        place = self.source.place(self.at)
+        if self.at_string(self.peek()):
+            return self.string(), taken, place
+        bare = self.dialect.bare_key and self.dialect.bare_key.match(self.text, self.at)
+        if not bare:
+            self.fail("expected a key in quotes")
+        self.at = bare.end()
+        return bare[0], taken, place
+
+    def at_string(self, first: str) -> bool:
+        return first == '"' or (first == "'" and self.dialect.single_quoted is not None)
+
+    def string(self) -> str:
+        start = self.at
+        if self.peek() == "'":
+            return self.single_quoted()
+        try:
+            text, self.at = _STRINGS.raw_decode(self.text, start)
+        except json.JSONDecodeError as error:
+            self.source.fail(error.msg.removesuffix(" at"), error.pos)
+        return str(text)
+
+    def single_quoted(self) -> str:
+        start = self.at
+        match = self.dialect.single_quoted and self.dialect.single_quoted.match(self.text, start)
+        if not match:
+            self.fail("a string without end")
+        self.at = match.end()
+        inner = _QUOTE.sub(lambda found: _IN_DOUBLE.get(found[0], found[0]), match[1])
+        try:
+            text, _ = _STRINGS.raw_decode(f'"{inner}"')
+        except json.JSONDecodeError as error:
+            self.source.fail(error.msg.removesuffix(" at"), start)
+        return str(text)
+
+    def bare(self, place: tuple[int, int]) -> Tree:
+        word = _WORD.match(self.text, self.at)
+        text = word[0] if word else ""
+        if text in _WORDS:
+            kind = _WORDS[text]
+        elif NUMBER.fullmatch(text):
+            kind = Kind.NUMBER
+        else:
+            self.fail("expected a value")
+        self.at += len(text)
+        return self.source.scalar(kind, "" if kind is Kind.NULL else text, place)
+
+    def space(self) -> None:
+        match = self.dialect.space.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+
+    def peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def fail(self, detail: str) -> NoReturn:
+        self.source.fail(detail, self.at)
+
+
+def read(source: Source) -> Tree:
+    return Reader(source, Dialect()).document()
+
+
+def render(tree: Tree) -> bytes:
+    """Indented, members in the tree's order, one newline at the end."""
+    return f"{_written(tree, '')}\n".encode()
+
+
+def _written(tree: Tree, indent: str) -> str:
+    inner = f"{indent}  "
+    if tree.kind is Kind.MAP:
+        members = [f"{quoted(key)}: {_written(value, inner)}" for key, value in tree.pairs.items()]
+        return _block("{}", members, indent)
+    if tree.kind is Kind.LIST:
+        return _block("[]", [_written(item, inner) for item in tree.items], indent)
+    return written_scalar(tree)
+
+
+def _block(brackets: str, members: list[str], indent: str) -> str:
+    if not members:
+        return brackets
+    body = ",\n".join(f"{indent}  {member}" for member in members)
+    return f"{brackets[0]}\n{body}\n{indent}{brackets[1]}"
+
+
+def written_scalar(tree: Tree) -> str:
+    """Bare where JSON reads the same spelling back, else as a string."""
+    if tree.kind is Kind.NULL:
+        return "null"
+    if tree.kind is Kind.BOOL and tree.text in _WORDS:
+        return tree.text
+    if tree.kind is Kind.NUMBER and NUMBER.fullmatch(tree.text):
+        return tree.text
+    return quoted(tree.text)
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+register(Format(name="json", extensions=("json",), read=read, render=render))
