@@ -1,0 +1,92 @@
+"""Secrets as the bundle writes them: a text, or a map that says where the secret is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+from kernel.reading.tree import Kind
+from sync_stack.core.bundle.findings import Findings, Spot
+from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.bundle.values import BAD, Anything, expect
+
+WORDS: Final = "SecretRef"
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_EXPECTED: Final = 'expected a text, or one of {value}, {env}, {file}, {ref: "path#key"}'
+
+
+def read_secret(spot: Spot, findings: Findings) -> Any:
+    """A SecretRef without its manager, which `bound` adds; BAD after an error `bad_secret`."""
+    if spot.kind is Kind.STRING:
+        return _plain(spot, findings)
+    if not expect(spot, findings, "a text or a map", Kind.MAP):
+        return BAD
+    forms = [name for name, _member in spot.members()]
+    if len(forms) != 1 or forms[0] not in _READERS:
+        return _refused(spot, findings, f"{_EXPECTED}, found {', '.join(forms)[:60] or 'nothing'}")
+    member = spot.at(forms[0])
+    return _READERS[forms[0]](member, spot, findings)
+
+
+def _value(member: Spot, _spot: Spot, findings: Findings) -> Any:
+    return _plain(member, findings) if expect(member, findings, "text", Kind.STRING) else BAD
+
+
+def _plain(spot: Spot, findings: Findings) -> Any:
+    if not spot.text.strip():
+        return _refused(spot, findings, "an empty text is no secret")
+    return SecretRef(value=spot.text, place=spot.place)
+
+
+def _env(member: Spot, spot: Spot, findings: Findings) -> Any:
+    if member.kind is not Kind.STRING or not _VARIABLE.fullmatch(member.text):
+        return _refused(member, findings, "expected the name of an environment variable")
+    return SecretRef(env=member.text, place=spot.place)
+
+
+def _file(member: Spot, spot: Spot, findings: Findings) -> Any:
+    if member.kind is not Kind.STRING or not member.text or "\0" in member.text:
+        return _refused(member, findings, "expected the path of a file")
+    return SecretRef(file=member.text, place=spot.place)
+
+
+def _managed(member: Spot, spot: Spot, findings: Findings) -> Any:
+    if member.kind is Kind.STRING:
+        path, _sign, key = member.text.rpartition("#")
+    elif expect(member, findings, 'text "path#key" or {path, key}', Kind.MAP):
+        path, key = _text_of(member, "path"), _text_of(member, "key")
+        if set(member.tree.pairs) - {"path", "key"}:
+            path = ""
+    else:
+        return BAD
+    if not key or not is_safe_path(path):
+        return _refused(member, findings, 'expected {path, key} or "path#key", without ".."')
+    return SecretRef(path=path.strip("/"), key=key, place=spot.place)
+
+
+def is_safe_path(path: str) -> bool:
+    """A path in a secret manager: not empty, printable, without `..`."""
+    parts = path.strip("/").split("/")
+    return all(parts) and ".." not in parts and "." not in parts and path.isprintable()
+
+
+def _text_of(spot: Spot, name: str) -> str:
+    member = spot.member(name)
+    return member.text if member and member.kind is Kind.STRING else ""
+
+
+def _refused(spot: Spot, findings: Findings, message: str) -> Any:
+    findings.error(spot, "bad_secret", message)
+    return BAD
+
+
+def bound(value: Any, manager: str) -> Any:
+    """The value, with every SecretRef to a manager in it naming this one."""
+    if isinstance(value, SecretRef) and value.is_managed:
+        return replace(value, manager=manager)
+    return value
+
+
+_READERS: Final = {"value": _value, "env": _env, "file": _file, "ref": _managed}
+SECRET: Final = Anything(WORDS, read_secret)

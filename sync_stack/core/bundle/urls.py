@@ -1,0 +1,75 @@
+"""Addresses in the bundle: bases of platforms, clone URLs, connection strings."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from kernel.addresses import Kind, destinations, kind_of
+
+_API_SUFFIX: Final = re.compile(r"/api/v[134]$")
+_INNER_NAMES: Final = (".internal", ".local", ".localhost", ".home.arpa", ".svc", ".test")
+_INNER_KINDS: Final = (Kind.PRIVATE, Kind.LOOPBACK)
+_SCP: Final = re.compile(r"(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9.-]+):(?!//)([^:]+)")
+_CREDENTIALS: Final = re.compile(r"//([^/?#]*)@")  # of a connection string, many hosts allowed
+
+
+class BadUrl(ValueError):
+    """No address of the expected form; the message never repeats credentials."""
+
+
+def web_base(text: str) -> str:
+    """The web base of a platform: `api.` and `/api/v3` are dropped. Raises BadUrl."""
+    parts = parsed(text, ("https", "http", "file"))
+    if parts.scheme == "file":
+        return text.rstrip("/")
+    host = (parts.hostname or "").removeprefix("api.")
+    host = f"[{host}]" if ":" in host else host
+    port = f":{parts.port}" if parts.port else ""
+    path = _API_SUFFIX.sub("", parts.path.rstrip("/")).rstrip("/")
+    return f"{parts.scheme}://{host}{port}{path}"
+
+
+def parsed(text: str, schemes: tuple[str, ...]) -> SplitResult:
+    """Raises BadUrl: another scheme, no host, credentials, a query, white space."""
+    known = " or ".join(f"{scheme}://" for scheme in schemes if scheme != "file")
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        raise BadUrl(f"expected an address such as {known}host") from None
+    if parts.scheme not in schemes or not (parts.hostname or parts.scheme == "file"):
+        raise BadUrl(f"expected an address that begins with {known}")
+    if parts.username is not None or parts.password is not None:
+        raise BadUrl("an address holds no credentials: they have fields of their own")
+    if parts.query or parts.fragment or any(char.isspace() for char in text):
+        raise BadUrl("an address here has no query, no fragment and no white space")
+    return parts
+
+
+def is_inner(host: str) -> bool:
+    """Private or loopback by its number, or a name that only inner networks resolve."""
+    try:
+        address = ip_address(host.strip("[]"))
+    except ValueError:
+        name = host.lower().rstrip(".")
+        return "." not in name or name.endswith(_INNER_NAMES)
+    return all(kind_of(end) in _INNER_KINDS for end in destinations(address))
+
+
+def clone_host(url: str) -> str:
+    """The host of a clone URL: https, http, ssh, file or `git@host:path`. Raises BadUrl."""
+    if match := _SCP.fullmatch(url):
+        return match[1].lower()
+    parts = urlsplit(url)
+    if parts.scheme == "ssh" and parts.hostname and not parts.password:
+        return parts.hostname
+    return parsed(url, ("https", "http", "file")).hostname or ""
+
+
+def password_in(connection: str) -> str:
+    """The password inside a connection string, decoded; empty when there is none."""
+    match = _CREDENTIALS.search(connection)
+    return unquote(match[1].partition(":")[2]) if match else ""
