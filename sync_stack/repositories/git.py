@@ -1,0 +1,172 @@
+"""One file at one commit (contract 4.4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from sync_stack.repositories.cache import Cache
+from sync_stack.repositories.entry import TreeEntry, entries, readable, refuse_pointer
+from sync_stack.repositories.program import Git, GitError, Source
+
+T = TypeVar("T")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_DEEPEN: Final = (50, 500, 5000, 100_000)
+_CORRUPT: Final = re.compile(
+    r"corrupt|bad object|not a git repository|unable to read|loose object|invalid sha1 pointer"
+    r"|pack has|could not parse|garbage"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """What the remote says of itself: ref → commit (tags peeled); `head_branch` may be empty."""
+
+    head_branch: str
+    refs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Repositories:
+    """Reads from any number of repositories; shared by threads and, through the disk, processes.
+
+    `allow_file`: whether `file://` may be read, which production never does.
+    """
+
+    def __init__(self, folder: Path, *, max_entries: int = 200, allow_file: bool = False) -> None:
+        self._cache = Cache(folder, max_entries=max_entries)
+        self._schemes = {"https", "http", "ssh"} | ({"file"} if allow_file else set())
+
+    def ls_remote(self, source: Source) -> Remote:
+        """One question to the remote. Raises GitError."""
+        self._check(source)
+        text = Git(source).run("ls-remote", "--symref", "--", source.url).decode(errors="replace")
+        return _remote(text)
+
+    def fetch(self, source: Source, commit: str, *, ref: str = "") -> None:
+        """Make the commit readable: it alone, or, where the server refuses, by way of its ref.
+
+        Raises GitError; commit_not_found when the remote has it no more.
+        """
+        self._check(source)
+        _check_commit(commit)
+        self._surely(source, lambda: self._fetched(source, commit, ref))
+
+    def tree(self, source: Source, commit: str) -> dict[str, TreeEntry]:
+        """Path → entry, of the whole commit, which must have been fetched."""
+        _check_commit(commit)
+        listing = self._inside(source).run("ls-tree", "-r", "-z", "--full-tree", commit)
+        return entries(listing)
+
+    def read(self, source: Source, commit: str, path: str, *, max_bytes: int) -> bytes | None:
+        """A regular file's content at the commit; None without such a path. Raises GitError."""
+        entry = readable(self.tree(source, commit), path)
+        return None if entry is None else self.content(source, entry, max_bytes=max_bytes)
+
+    def content(self, source: Source, entry: TreeEntry, *, max_bytes: int) -> bytes:
+        """Raises GitError: file_too_large, lfs_pointer, and what fetching it may end in."""
+        try:
+            found = self._inside(source).run("cat-file", "blob", entry.id, limit=max_bytes)
+        except GitError as error:
+            raise GitError(error.code, error.detail, file=entry.path) from None
+        refuse_pointer(found, entry.path)
+        return found
+
+    def bring(self, source: Source, wanted: Iterable[TreeEntry]) -> None:
+        """Fetch the contents of several entries at once instead of one by one."""
+        names = {entry.id for entry in wanted}
+        missing = self._missing(source, names) if len(names) > 1 else []
+        if len(missing) > 1:
+            with self._cache.locked(source) as path:
+                stdin = "\n".join(missing).encode() + b"\n"
+                self._fetch_into(source, path, "--stdin", "origin", stdin=stdin)
+
+    def keep(self, source: Source, name: str, commit: str) -> None:
+        """A private ref: the commit stays in the cache as long as the entry does."""
+        _check_commit(commit)
+        if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name):
+            raise ValueError(f"{name!r} is no name of a private ref")
+        self._inside(source).run("update-ref", f"refs/partita/{name}", commit)
+
+    def has(self, source: Source, commit: str) -> bool:
+        path = self._cache.path(source)
+        return (path / "HEAD").exists() and _has(Git(source, path), commit)
+
+    def _fetched(self, source: Source, commit: str, ref: str) -> None:
+        with self._cache.locked(source) as path:
+            git = Git(source, path)
+            if _has(git, commit):
+                return
+            try:
+                self._fetch_into(source, path, "--depth=1", "origin", commit)
+            except GitError as error:
+                if error.code != "commit_not_found" or not ref:
+                    raise
+                self._deepened(source, path, commit, ref)
+            if not _has(git, commit):
+                raise GitError("commit_not_found", f"the remote has no commit {commit}")
+
+    def _deepened(self, source: Source, path: Path, commit: str, ref: str) -> None:
+        """The server gives refs only: its history, further and further back."""
+        git = Git(source, path)
+        git.run("check-ref-format", ref)
+        for depth in _DEEPEN:
+            self._fetch_into(source, path, f"--depth={depth}", "origin", ref)
+            if _has(git, commit):
+                return
+        raise GitError("commit_not_found", f"{ref} does not lead to {commit}")
+
+    def _fetch_into(self, source: Source, path: Path, *arguments: str, stdin: bytes = b"") -> None:
+        options = ("--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
+        without_haves = ("-c", "fetch.negotiationAlgorithm=noop")
+        Git(source, path).run(*without_haves, "fetch", *options, *arguments, stdin=stdin)
+
+    def _missing(self, source: Source, names: set[str]) -> list[str]:
+        """Those whose content is not in the cache; asks nobody."""
+        every = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
+        output = self._inside(source).run(*every, offline=True)
+        return sorted(names - set(output.decode().split()))
+
+    def _inside(self, source: Source) -> Git:
+        self._check(source)
+        return Git(source, self._cache.path(source))
+
+    def _surely(self, source: Source, act: Callable[[], T]) -> T:
+        """A corrupt entry is dropped and made again, once."""
+        try:
+            return act()
+        except GitError as error:
+            if not _CORRUPT.search(error.detail.lower()):
+                raise
+            self._cache.drop(source)
+            return act()
+
+    def _check(self, source: Source) -> None:
+        if source.scheme not in self._schemes:
+            raise GitError("repository_not_found", f"{source.scheme or 'no'} URLs are not read")
+
+
+def _check_commit(commit: str) -> None:
+    if not _COMMIT.match(commit):
+        raise GitError("commit_not_found", f"{commit[:80]!r} is no commit id")
+
+
+def _has(git: Git, commit: str) -> bool:
+    """Whether the cache holds the commit; never asks the remote for it."""
+    output = git.run("cat-file", "--batch-check", stdin=f"{commit}\n".encode(), offline=True)
+    return output.split(b" ")[1:2] == [b"commit"]
+
+
+def _remote(text: str) -> Remote:
+    head, refs = "", {}
+    for line in text.splitlines():
+        name, _, ref = line.partition("\t")
+        if name.startswith("ref: "):
+            head = name.removeprefix("ref: refs/heads/") if ref == "HEAD" else head
+        elif ref.endswith("^{}"):
+            refs[ref.removesuffix("^{}")] = name
+        elif ref and ref != "HEAD":
+            refs[ref] = name
+    return Remote(head_branch=head, refs=refs)
