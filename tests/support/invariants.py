@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "invariants.md"
-NAMED = re.compile(r"[Ii]nvariants?\s+(\d+(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+)\d+)*)")
+NAMED = re.compile(r"(?<![Ss]ync )[Ii]nvariants?\s+(\d+(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+)\d+)*)")
 
 RULES = {
     1: "A step is healthy only when its container, probe or log line really did what it should",
