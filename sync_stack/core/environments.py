@@ -1,0 +1,137 @@
+"""Which environment a ref is for (contract 4.3); pure, on the rule's fields and the event."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from sync_stack.core.bundle.model import FileEnvironment, Rule
+from sync_stack.core.events import Event, EventKind
+from sync_stack.core.globs import is_literal, matches
+
+REF_NOT_MAPPED: Final = "ref_not_mapped"
+PULL_REQUEST_IGNORED: Final = "pull_request_ignored"
+_SLUG_LENGTH: Final = 63
+_OUTSIDE: Final = re.compile(r"[^a-z0-9._-]+")
+_DOTS: Final = re.compile(r"\.{2,}")
+
+
+class Source(StrEnum):
+    """What named the environment; FILES: each file by itself."""
+
+    BRANCH_MAP = "branch_map"
+    FILES = "file_path_map"
+    BRANCH = "env_as_branch"
+    TAG = "env_as_tags"
+    PULL_REQUEST = "env_as_pr"
+    DEFAULT_ENV = "default_env"
+    DEFAULT = "default"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRules:
+    """The fields of a rule, overrides of the repository applied, that decide here."""
+
+    branches: tuple[str, ...] = ()
+    branch_map: Mapping[str, str] = field(default_factory=dict)
+    file_path_map: tuple[FileEnvironment, ...] = ()
+    env_as_branch: bool = False
+    env_as_pr: bool = False
+    env_as_tags: bool = False
+    default_env: str = ""
+    pr_from_forks: bool = False
+
+    @classmethod
+    def of(cls, rule: Rule) -> EnvironmentRules:
+        return cls(
+            branches=rule.branches,
+            branch_map=rule.branch_map,
+            file_path_map=rule.file_path_map,
+            env_as_branch=rule.env_as_branch,
+            env_as_pr=rule.env_as_pr,
+            env_as_tags=rule.env_as_tags,
+            default_env=rule.default_env,
+            pr_from_forks=rule.pr_from_forks,
+        )
+
+    @property
+    def names_a_source(self) -> bool:
+        derived = self.env_as_branch or self.env_as_pr or self.env_as_tags
+        return bool(derived or self.branch_map or self.file_path_map or self.default_env)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """`environment`, or, with source FILES, that of each file; else `word` says why none."""
+
+    source: Source
+    environment: str = ""
+    word: str = ""
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether it lives and dies with its ref: only then may cleanup delete."""
+        return self.source in {Source.BRANCH, Source.TAG, Source.PULL_REQUEST}
+
+
+def slug(text: str) -> str:
+    """Of a branch, tag, owner or repository: at most 63 of `a-z 0-9 . _ -`, never `..`."""
+    safe = _DOTS.sub(".", _OUTSIDE.sub("-", text.lower()))
+    return safe.strip("-.")[:_SLUG_LENGTH].rstrip("-.")
+
+
+def resolve(rules: EnvironmentRules, event: Event, *, default_branch: str) -> Resolution:
+    """The first rule of contract 4.3 that matches the event."""
+    if event.kind is EventKind.PULL_REQUEST:
+        return _of_pull_request(rules, event)
+    if event.kind is EventKind.TAG:
+        return _derived(Source.TAG, slug(event.tag)) if rules.env_as_tags else _none()
+    return _of_branch(rules, event.branch, default_branch)
+
+
+def _of_pull_request(rules: EnvironmentRules, event: Event) -> Resolution:
+    if not rules.env_as_pr or event.pr is None or (event.fork and not rules.pr_from_forks):
+        return _none(PULL_REQUEST_IGNORED)
+    return _derived(Source.PULL_REQUEST, f"pr-{event.pr}")
+
+
+def _of_branch(rules: EnvironmentRules, branch: str, default_branch: str) -> Resolution:
+    matched = any(matches(pattern, branch) for pattern in rules.branches)
+    if rules.branches and not matched:
+        return _none()
+    if mapped := mapped_branch(rules.branch_map, branch):
+        return Resolution(source=Source.BRANCH_MAP, environment=mapped)
+    listened = matched or branch == default_branch
+    if rules.file_path_map and listened:
+        return Resolution(source=Source.FILES)
+    if rules.env_as_branch:
+        return _derived(Source.BRANCH, slug(branch))
+    return _of_any_branch(rules) if listened else _none()
+
+
+def _of_any_branch(rules: EnvironmentRules) -> Resolution:
+    if rules.default_env:
+        return Resolution(source=Source.DEFAULT_ENV, environment=rules.default_env)
+    if not rules.names_a_source:
+        return Resolution(source=Source.DEFAULT, environment="default")
+    return _none()
+
+
+def mapped_branch(branch_map: Mapping[str, str], branch: str) -> str:
+    """The environment of exactly that branch, else of the longest pattern that matches it."""
+    if branch in branch_map:
+        return branch_map[branch]
+    fitting = [p for p in branch_map if not is_literal(p) and matches(p, branch)]
+    return branch_map[max(fitting, key=lambda p: (len(p), p))] if fitting else ""
+
+
+def _derived(source: Source, environment: str) -> Resolution:
+    return Resolution(source=source, environment=environment) if environment else _none()
+
+
+def _none(word: str = REF_NOT_MAPPED) -> Resolution:
+    return Resolution(source=Source.NONE, word=word)

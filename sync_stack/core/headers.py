@@ -1,0 +1,37 @@
+"""Headers of a request: names in any case, and whether a name came more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Headers:
+    """Values as text (Latin-1), by lower-case name."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in raw:
+            self._values.setdefault(name.decode("latin-1").lower(), []).append(
+                value.decode("latin-1").strip(" \t")
+            )
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def get(self, name: str) -> str:
+        """The first value; empty when absent."""
+        return self._values.get(name.lower(), ("",))[0]
+
+    def single(self, name: str) -> str | None:
+        """The value, or None when the name is absent or came more than once."""
+        values = self._values.get(name.lower(), ())
+        return values[0] if len(values) == 1 else None
+
+    def all(self, name: str) -> tuple[str, ...]:
+        return tuple(self._values.get(name.lower(), ()))
+
+    def first_present(self, names: Iterable[str]) -> str | None:
+        """The first of `names` that is among the headers."""
+        return next((name for name in names if name in self), None)

@@ -1,0 +1,15 @@
+"""Gitea and Forgejo: GitHub's payloads under a bare hex signature."""
+
+from __future__ import annotations
+
+from sync_stack.core.signatures import hex_hmac_matches
+from sync_stack.platforms.github import GitHub
+from sync_stack.platforms.registry import Proof, git_platforms
+
+
+class Gitea(GitHub):
+    def matches(self, proof: Proof, given: str) -> bool:
+        return hex_hmac_matches(proof.keys.secrets, proof.body, given)
+
+
+git_platforms.register("gitea")(Gitea())
