@@ -35,7 +35,7 @@ def select_profile(suite_id: str, requested: str = "") -> LaunchProfile:
     if requested:
         profile = suites.find_profile(profiles, requested)
         if profile is None:
-            raise suites.ProfileNotInSuite(f"suite {suite_id} has no profile {requested[:200]!r}")
+            raise suites.ProfileNotInSuite(suite_id, requested, profiles)
         return _merged(profiles, profile)
     default = suites.default_profile(profiles)
     if default is None:

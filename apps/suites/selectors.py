@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from apps.suites.domain.definition import Evaluation, Suite, definition_of
 from apps.suites.domain.problems import TopologyProblem
@@ -12,13 +12,28 @@ from apps.suites.domain.profiles import Profile, ProfileInvalid, find_profile, m
 from apps.suites.library import library
 from kernel.errors import FieldError, NotFound, PlatformError
 
+_NAMED: Final = 10
+
+
+def known_names(names: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the first ones that are known."""
+    found = sorted(names)
+    more = ", …" if len(found) > _NAMED else ""
+    return f"; known: {', '.join(found[:_NAMED])}{more}" if found else "; there is none"
+
 
 class SuiteNotFound(NotFound):
     code = "suite_not_found"
 
 
 class ProfileNotInSuite(PlatformError):
+    """The suite has profiles of other names, which `detail` lists."""
+
     code = "profile_not_in_suite"
+
+    def __init__(self, suite_id: str, named: str, profiles: Iterable[Profile]) -> None:
+        known = known_names(profile.file_name for profile in profiles)
+        super().__init__(f"suite {suite_id} has no profile {named[:200]!r}{known}")
 
 
 class TopologyInvalid(PlatformError):
@@ -117,7 +132,8 @@ def find_suite(reference: str) -> Suite:
     by_repository = [suite for suite in suites if _is_meant(suite, reference)]
     for suite in [*by_id, *by_repository]:
         return suite
-    raise SuiteNotFound(f"there is no suite {reference[:200]!r}")
+    known = known_names(suite.suite_id for suite in suites)
+    raise SuiteNotFound(f"there is no suite {reference[:200]!r}{known}")
 
 
 def _is_meant(suite: Suite, reference: str) -> bool:
@@ -133,7 +149,7 @@ def _is_meant(suite: Suite, reference: str) -> bool:
 def _profile(suite: Suite, named: str) -> Profile:
     found = find_profile(suite.profiles, named)
     if found is None:
-        raise ProfileNotInSuite(f"suite {suite.suite_id} has no profile {named[:200]!r}")
+        raise ProfileNotInSuite(suite.suite_id, named, suite.profiles)
     return found
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError
@@ -110,9 +110,10 @@ class VerbCommand(BaseCommand):
 
 
 _NO_STORE = "start `up` once with this DATA_DIR, or name the store and run `manage.py migrate`"
+_ADVICE: Final = {"execution_not_found": "`manage.py run list` shows the runs"}
 
 
-def store_unusable(error: DatabaseError, advice: str = _NO_STORE) -> PlatformError:
+def store_unusable(error: Exception, advice: str = _NO_STORE) -> PlatformError:
     """The store is away or was never prepared, in words; the driver's own words come last."""
     cause = str(error) or str(error.__cause__ or "no answer")
     words = cause.splitlines()[0].split(" (configured timeouts")[0][:200]
@@ -130,7 +131,10 @@ def report_error(error: PlatformError) -> ExitCode:
     console.print(error.detail, markup=False)
     for entry in error.errors:
         place = ":".join(str(part) for part in (entry.file, entry.line, entry.column) if part)
-        console.print(f"  {place or entry.pointer}: {entry.detail}", markup=False)
+        why = "" if entry.detail == error.detail else f": {entry.detail}"
+        console.print(f"  {place or entry.pointer}{why}", markup=False)
+    if advice := _ADVICE.get(error.problem_code):
+        console.print(f"  {advice}", markup=False, style="dim")
     return _BY_STATUS.get(PROBLEMS[error.problem_code], ExitCode.ERROR)
 
 

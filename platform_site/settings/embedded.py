@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from platform_site.settings import env
 
 FILE_NAME = "up.env"
-LISTENER_FILE_NAME = "up.listener.env"  # where the running or last `up` listens
+LISTENER_FILE_NAME = "up.listener.env"  # where the running or last `up` listens, and its runtime
 
 
 def prepare(data_dir: Path) -> None:

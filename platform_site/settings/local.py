@@ -16,7 +16,7 @@ env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
 _DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
 if sys.argv[1:2] == ["up"]:
     embedded.prepare(_DATA_DIR)
-else:
+elif sys.argv[1:2] in (["run"], ["suite"], ["worker"]):  # not the runner: it asks its own runtime
     env.load_dotenv_files(_DATA_DIR / embedded.LISTENER_FILE_NAME)
 env.load_dotenv_files(_DATA_DIR / embedded.FILE_NAME)
 

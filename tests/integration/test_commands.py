@@ -124,13 +124,17 @@ def installation(db: None, tmp_path: Path, settings: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        ("run launch nosuch", 3, "there is no suite 'nosuch'"),
-        ("run launch hello --profile nope.yaml", 1, "has no profile 'nope.yaml'"),
+        ("run launch nosuch", 3, "there is no suite 'nosuch'; known: broken, "),
+        (
+            "run launch hello --profile nope.yaml",
+            1,
+            "'nope.yaml'; known: default.yaml, ",
+        ),
         ("run launch broken", 1, "commmand"),
         ("run launch hello --watch --timeout 1x", 2, "expected a duration"),
         ("run launch hello --timeout 5s", 1, "--watch"),
         ("run launch hello --backend nowhere", 1, "nowhere"),
-        ("run show run-0123456789ab", 3, "no execution"),
+        ("run show run-0123456789ab", 3, "`manage.py run list` shows the runs"),
         ("run logs run-0123456789ab", 3, "no execution"),
         ("run cancel run-0123456789ab", 3, "no execution"),
         ("run list --status Nope", 2, "'Nope': expected one of"),
@@ -165,6 +169,13 @@ def test_worker_status_names_the_runner(up: Up):
     [runner] = up.json("worker", "status")["agents"]
     assert runner["status"] == "online"
     assert "online" in up.manage("worker", "status").stdout
+
+
+def test_the_log_of_a_step_that_the_run_has_not(up: Up):
+    run_id = up.manage("run", "launch", "hello").stdout.strip()
+    answer = up.manage("run", "logs", run_id, "--source", "nosuch")
+    assert answer.returncode == 1
+    assert "no step 'nosuch'; known: execution, greeter, " in answer.stderr
 
 
 def test_a_closed_pipe_is_no_failure(up: Up):

@@ -322,12 +322,22 @@ def test_no_store(folder: Path, store: dict[str, str]):
     assert_one_sentence(answer, f"DB_DRIVER={store['DB_DRIVER']}", "start `up` once")
 
 
-def test_a_store_that_is_away(folder: Path):
-    away = {"DB_DRIVER": "postgres", "POSTGRES_DSN": "postgresql://nobody@127.0.0.1:1/nothing"}
-    up = Up(folder, **PROCESS)
-    answer = up.manage("up", **away)
+@pytest.mark.parametrize(
+    "away",
+    [{"DB_DRIVER": "mongo", "MONGO_URI": "mongodb://127.0.0.1:1"},
+     {"DB_DRIVER": "postgres", "POSTGRES_DSN": "postgresql://nobody@127.0.0.1:1/nothing"}],
+    ids=["mongo", "postgres"],
+)  # fmt: skip
+def test_a_store_that_is_away(folder: Path, away: dict[str, str]):
+    answer = Up(folder, **PROCESS).manage("up", **away)
     assert answer.returncode == 6
-    assert_one_sentence(answer, "DB_DRIVER=postgres", "refused")
+    assert_one_sentence(answer, f"DB_DRIVER={away['DB_DRIVER']}", "refused")
+
+
+def test_an_address_of_another_machine(folder: Path):
+    answer = Up(folder, **PROCESS).manage("up", HOST="192.0.2.1")
+    assert answer.returncode == 5
+    assert_one_sentence(answer, "192.0.2.1", "HOST=127.0.0.1")
 
 
 def test_no_container_runtime(folder: Path):
@@ -337,5 +347,7 @@ def test_no_container_runtime(folder: Path):
         said = up.start().hears("Hello: Healthy")
         assert "does not answer" in said
         assert "not isolated" in said
+        summary = up.json("run", "launch", "hello")
+        assert summary["backend"] == "Local processes (not isolated)", "other commands know it"
     finally:
         up.end()

@@ -1,4 +1,4 @@
-"""One `up` a data folder: a file lock that dies with its process, and where it listens."""
+"""One `up` a data folder: a file lock that dies with its process, and what others must know."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def remember_listener(file: Path, *, port: int, url: str) -> None:
-    """For the other commands on this folder: the addresses that they print are those of `up`."""
+def remember(file: Path, *, port: int, url: str, runtime: str) -> None:
+    """For other commands on this folder: the addresses of `up`, and what its steps run on."""
     scratch = file.with_suffix(".new")
-    scratch.write_text(f"PORT={port}\nPUBLIC_API_URL={url}\n", encoding="utf-8")
+    lines = f"PORT={port}\nPUBLIC_API_URL={url}\nLOCAL_RUNTIME={runtime}\n"
+    scratch.write_text(lines, encoding="utf-8")
     scratch.replace(file)

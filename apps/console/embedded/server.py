@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 from collections.abc import Callable, Generator
 
 import uvicorn
 
+MAX_PORT = 65535
 GRACE_S = 10  # what running streams get to end on a whole record
 
 
 class PortTaken(RuntimeError):
-    """Somebody listens there already; the message says what to do."""
+    """The address is not to be had; the message says what to do."""
 
 
 class EmbeddedServer(uvicorn.Server):
@@ -54,12 +56,20 @@ def listeners(host: str, port: int, further_hosts: tuple[str, ...] = ()) -> list
         bound = [_bound(host, port)]
     except OSError as error:
         raise PortTaken(
-            f"cannot listen on {host}:{port} ({error.strerror}): PORT={port + 1} make up"
+            f"cannot listen on {host}:{port} ({error.strerror}): {_way_out(error, port)}"
         ) from None
     for further in further_hosts:
         with contextlib.suppress(OSError):
             bound.append(_bound(further, port))
     return bound
+
+
+def _way_out(error: OSError, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"PORT={port + 1 if port < MAX_PORT else port - 1} make up"
+    if error.errno == errno.EACCES:
+        return "a port from 1024 on needs no rights: PORT=8090 make up"
+    return "HOST must be an address of this machine: HOST=127.0.0.1 make up"
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -14,7 +14,7 @@ from apps.accounts import api as accounts
 from apps.console import conf
 from apps.console.embedded import demo, images, interrupts
 from apps.console.embedded.background import CeleryThread
-from apps.console.embedded.datafolder import remember_listener
+from apps.console.embedded.datafolder import remember
 from apps.console.embedded.server import EmbeddedServer, listeners
 from apps.system.api import exported_telemetry, store_unusable
 from apps.workers import api as workers
@@ -34,10 +34,11 @@ class Up:
     def run(self) -> int:
         """Raises PortTaken, PlatformError when the store is not usable."""
         sockets = listeners(conf.host(), conf.port(), workers.container_bridges())
-        remember_listener(conf.listener_file(), port=conf.port(), url=conf.base_url())
         self.console.print("[bold]Partita[/] starts", soft_wrap=True)
         prepare_store()
-        self.runner = workers.RunnerThread(runtime=self._chosen_runtime())
+        runtime = self._chosen_runtime()
+        remember(conf.listener_file(), port=conf.port(), url=conf.base_url(), runtime=runtime)
+        self.runner = workers.RunnerThread(runtime=runtime)
         for number in interrupts.SIGNALS:
             signal.signal(number, lambda *_: self.server.ask_to_exit())
         with exported_telemetry():  # beyond the server's own end: the runner stops after it
@@ -112,5 +113,13 @@ def prepare_store() -> None:
         probe.ensure_connection()
         probe.close()
         call_command("migrate", verbosity=0, interactive=False)
-    except DatabaseError as error:
+    except _store_errors() as error:
         raise store_unusable(error, "start it, or name another") from None
+
+
+def _store_errors() -> tuple[type[Exception], ...]:
+    if connection.vendor == "mongodb":
+        from pymongo.errors import PyMongoError  # those of its connecting nobody translates
+
+        return (DatabaseError, PyMongoError)
+    return (DatabaseError,)

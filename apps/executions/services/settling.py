@@ -58,7 +58,7 @@ def cancel_run(board: Board, reason: str) -> None:
         deadline=board.now + STOPPED_WITHIN,
     )
     if board.execution.status == ExecutionStatus.CANCELING:
-        board.say_of_run("canceling", reason or "cancel requested", level="warn")
+        board.say_of_run("canceling", _with_reason("cancel requested", reason), level="warn")
     for at, status in enumerate(board.statuses):
         if status in (StepStatus.PENDING, StepStatus.QUEUED):
             moves.cancel(board, at)
@@ -167,7 +167,7 @@ def _finish(board: Board) -> None:
     execution = board.execution
     if execution.status == ExecutionStatus.CANCELING:
         _advance(board, ExecutionEvent.DRAINED)
-        _store_end(board, execution.cancel_reason or "canceled")
+        _store_end(board, _with_reason("canceled", execution.cancel_reason))
     elif execution.verdict == ExecutionStatus.HEALTHY:
         _advance(board, ExecutionEvent.STEPS_HEALTHY)
         _store_end(board, _census(board))
@@ -175,6 +175,10 @@ def _finish(board: Board) -> None:
         by_steps = execution.reason == RunReason.STEP_FAILED
         _advance(board, ExecutionEvent.STEPS_FAILED if by_steps else ExecutionEvent.RUN_FAILED)
         _store_end(board, execution.reason_detail or str(execution.reason))
+
+
+def _with_reason(what: str, reason: str) -> str:
+    return f"{what}: {reason}" if reason else what
 
 
 def _advance(board: Board, event: ExecutionEvent) -> None:

@@ -28,7 +28,8 @@ def test_a_queued_run_is_canceled_at_once():
     answer = api.cancel(run.principal, run.id, "changed my mind")
     assert answer["status"] == "Canceled"
     assert run.statuses == {"a": "canceled"}
-    assert run.event_ids()[-1] == "execution-canceled"
+    last = run.events()[-1]
+    assert (last["id"], last["text"]) == ("execution-canceled", "canceled: changed my mind")
 
 
 def test_a_booting_run_is_canceled_when_everything_of_it_is_stopped(worker: Worker):

@@ -211,7 +211,7 @@ def show_run(options: dict[str, Any]) -> int:
 
 def show_logs(options: dict[str, Any]) -> int:
     run_id, sources = options["run"], frozenset(options["source"])
-    executions.run_detail(run_id)  # an unknown run is an error, not an empty log
+    _require_sources(executions.run_detail(run_id), sources)
     reader = watching.LogReader(run_id)
     console, colours = Console(highlight=False), dict[str, str]()
     try:
@@ -226,6 +226,13 @@ def show_logs(options: dict[str, Any]) -> int:
             reader.wait()
     finally:
         reader.close()
+
+
+def _require_sources(detail: dict[str, Any], sources: frozenset[str]) -> None:
+    """A name that no line can have is an error, not an empty log."""
+    known = ["execution", *(step["id"] for step in detail["steps"])]
+    if unknown := sorted(sources.difference(known)):
+        raise InvalidInput(f"the run has no step {unknown[0]!r}; known: {', '.join(known)}")
 
 
 def _print_line(
