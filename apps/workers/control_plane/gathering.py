@@ -20,6 +20,7 @@ from kernel.errors import PlatformError
 
 log = logging.getLogger("partita.workers")
 LOOK_S: Final = 1.0  # without a nudge: nudges may be lost
+WAIT_S: Final = 10.0  # then a claim is asked anew: how old its answer may be counts from there
 LULL_S: Final = 0.002  # reports come in bursts: those that one answer set free go together,
 BURST_S: Final = 0.01  # which wait for one another this long at most
 Exchange = Callable[..., executions.ExchangeAnswer]
@@ -53,6 +54,7 @@ class Gathering(threading.Thread):
         self._changed = threading.Condition()
         self._waiting = _Waiting()
         self._claim: tuple[int, Answer] | None = None
+        self._claimed_since = 0.0
         self._work_may_wait = True
         self._looked_at = 0.0
         self._stopping = False
@@ -67,10 +69,10 @@ class Gathering(threading.Thread):
         return self._add(self._waiting_list("completions"), report)
 
     def claim(self, limit: int) -> Answer:
-        """Resolves with 1 to `limit` specs, when there are some."""
+        """Resolves with 1 to `limit` specs, when there are some; with none after WAIT_S."""
         future: Answer = Future()
         with self._changed:
-            self._claim = (limit, future)
+            self._claim, self._claimed_since = (limit, future), time.monotonic()
             self._changed.notify()
         return future
 
@@ -155,6 +157,9 @@ class Gathering(threading.Thread):
             if len(claimed) == claim[0]:
                 self.work_may_wait()
             _set(claim[1], list(claimed))
+            return
+        if time.monotonic() - self._claimed_since >= WAIT_S:
+            _set(claim[1], [])
             return
         with self._changed:  # goes on waiting, unless its caller asks anew meanwhile
             self._claim = self._claim or claim

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apps.executions.api import Completion, ExchangeAnswer, StaleAttempt, StateReport
+from apps.workers.control_plane import gathering as gatherings
 from apps.workers.control_plane.gathering import Gathering
 
 REPORT = StateReport(job_id="job", attempt=1, state="running")
@@ -27,10 +28,11 @@ class Store:
         del claims
         self.asked.set()
         assert self.answers.wait(10)
-        refused = (
-            tuple(StaleAttempt() for _ in reports) for reports in (states, chunks, completions)
+        return ExchangeAnswer(
+            states=tuple(StaleAttempt() for _ in states),
+            chunks=tuple(StaleAttempt() for _ in chunks),
+            completions=tuple(StaleAttempt() for _ in completions),
         )
-        return ExchangeAnswer(*refused, claimed=())
 
 
 class FailingStore(Store):
@@ -57,4 +59,16 @@ def test_an_answer_that_nobody_waits_for_ends_nothing(store: Store) -> None:
 
     completion = Completion(job_id="job", attempt=1, status="succeeded")
     assert gathering.completion(completion).exception(timeout=10) is not None
+    gathering.stop()
+
+
+def test_a_claim_that_waited_long_is_answered_with_nothing(monkeypatch) -> None:
+    """Its caller asks anew: from then on it counts how old a claimed step may be."""
+    monkeypatch.setattr(gatherings, "WAIT_S", 0.0)
+    store = Store()
+    store.answers.set()
+    gathering = Gathering(store.exchange)
+    gathering.start()
+
+    assert gathering.claim(4).result(timeout=10) == []
     gathering.stop()
