@@ -64,7 +64,7 @@ def cancel_run(board: Board, reason: str) -> None:
             moves.cancel(board, at)
     _stop_open_jobs(board, CancelReason.CANCELED)
     if board.execution.status == ExecutionStatus.CANCELED:
-        _store_end(board, reason or "canceled before it started")
+        _store_end(board, _with_reason("canceled before it started", reason))
     else:
         settle(board)
 

@@ -29,7 +29,10 @@ def test_a_queued_run_is_canceled_at_once():
     assert answer["status"] == "Canceled"
     assert run.statuses == {"a": "canceled"}
     last = run.events()[-1]
-    assert (last["id"], last["text"]) == ("execution-canceled", "canceled: changed my mind")
+    assert (last["id"], last["text"]) == (
+        "execution-canceled",
+        "canceled before it started: changed my mind",
+    )
 
 
 def test_a_booting_run_is_canceled_when_everything_of_it_is_stopped(worker: Worker):
