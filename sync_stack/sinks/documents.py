@@ -1,0 +1,78 @@
+"""Records that hold many keys, as text, and back to the canonical form (contract 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sync_stack.core.bundle.datasources import Datasource, OutputShape, OutputTypes
+from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.shaping.flattening import flat_values
+from sync_stack.core.sink import SinkError
+from sync_stack.formats import by_name, formats, render
+
+EXTENSIONS: Final = {
+    "json": "json",
+    "yaml": "yaml",
+    "toml": "toml",
+    "env": "env",
+    "properties": "properties",
+    "ini": "ini",
+}
+CONTENT_TYPES: Final = {"json": "application/json", "yaml": "application/yaml"}
+TEXT: Final = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How a datasource wants records that hold many keys."""
+
+    nested: bool = False
+    native: bool = False
+
+    @classmethod
+    def of(cls, datasource: Datasource) -> Style:
+        return cls(
+            nested=datasource.output_shape is OutputShape.NESTED,
+            native=datasource.output_types is OutputTypes.NATIVE,
+        )
+
+
+def document(values: Mapping[str, str], file_format: str, style: Style) -> bytes:
+    """Sorted, UTF-8, with a final newline. Raises SinkError(key_invalid)."""
+    try:
+        body = render(values, file_format, nested=style.nested, native=style.native)
+    except ShapingError as error:
+        raise SinkError("key_invalid", error.detail) from None
+    return body if body.endswith(b"\n") else body + b"\n"
+
+
+def values_of(body: bytes, file_format: str) -> dict[str, str]:
+    """Flat key → text. What cannot be read holds no key: somebody has broken it, which is drift."""
+    try:
+        tree = formats[file_format].parse(body, file="")
+        return dict(flat_values(tree))
+    except ShapingError:
+        return {}
+
+
+def text_of(body: bytes) -> str:
+    """A value as text; bytes that are no UTF-8 come back unchanged from `bytes_of`."""
+    return body.decode("utf-8", errors="surrogateescape")
+
+
+def bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", errors="surrogateescape")
+
+
+def writable_format(name: str) -> str:
+    """The format that a file name stands for; "" when it has none that can be written."""
+    found = by_name(name)
+    return found.name if found and found.render else ""
+
+
+def only_value(values: Mapping[str, str]) -> str:
+    """The value of a record that holds one key."""
+    (text,) = values.values()
+    return text

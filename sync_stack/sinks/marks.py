@@ -1,0 +1,56 @@
+"""Markers as text: the metadata of a unit as names and values, and back (contract 5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sync_stack.core.sink import UnitMark
+
+MANAGED_BY: Final = "partita"
+_TEXTS: Final = ("rule", "tenant", "datasource", "env", "repo", "ref", "commit", "updated_at")
+
+
+def mark_fields(mark: UnitMark, *, file: str = "") -> dict[str, Any]:
+    """All of the metadata; `generation` is a number and `tags` a map."""
+    texts = {name: getattr(mark, name) for name in _TEXTS}
+    return {
+        "managed_by": MANAGED_BY,
+        **texts,
+        "file": file,
+        "generation": mark.generation,
+        "tags": dict(mark.tags),
+    }
+
+
+def mark_from(fields: object) -> UnitMark | None:
+    """None for what is no marker of ours."""
+    if not isinstance(fields, Mapping) or fields.get("managed_by") != MANAGED_BY:
+        return None
+    texts = {name: str(fields.get(name, "")) for name in _TEXTS}
+    tags = fields.get("tags")
+    return UnitMark(
+        generation=generation_of(fields.get("generation")),
+        tags={str(k): str(v) for k, v in tags.items()} if isinstance(tags, Mapping) else {},
+        **texts,
+    )
+
+
+def generation_of(value: object) -> int:
+    """0 for what is no number: such a record is as old as can be."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return 0
+
+
+def mark_text(mark: UnitMark, *, file: str = "") -> str:
+    return json.dumps(mark_fields(mark, file=file), sort_keys=True, ensure_ascii=False)
+
+
+def mark_of_text(text: str | bytes | None) -> UnitMark | None:
+    try:
+        return mark_from(json.loads(text)) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,188 @@
+"""The sinks that the contract suite runs against, each with a hand of somebody else in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from redis import Redis
+
+from sync_stack.core.bundle.datasources import (
+    Datasource,
+    DatasourceOptions,
+    FileOptions,
+    RedisOptions,
+    RedisStructure,
+    UpdateStrategy,
+)
+from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.sink import Sink
+from sync_stack.sinks.documents import Style, document, writable_format
+from sync_stack.sinks.registry import open_sink
+from tests.support import parts
+from tests.support.fake_sink import FakeSink, Layout
+from tests.support.syncing import PLACE, Unit
+
+ByHand = Callable[[str, Mapping[str, str]], None]
+
+
+@dataclass(kw_only=True)
+class World:
+    """A sink, and its store as somebody else sees it.
+
+    `by_hand(record, values)` writes a record as a stranger would, without our marker; `dump` is
+    every byte of the unit's destination. `bad_keys` and `bad_destinations` cannot be taken.
+    """
+
+    sink: Sink
+    by_hand: ByHand
+    dump: Callable[[], Any]
+    bad_keys: tuple[str, ...] = ()
+    bad_destinations: tuple[str, ...] = ()
+    rendered: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def unit(self, *, rule: str = PLACE.rule) -> Unit[Sink]:
+        return Unit(self.sink, place=replace(PLACE, rendered=self.rendered, rule=rule))
+
+
+Worlds = Callable[[Path], AbstractContextManager[World]]
+WORLDS: dict[str, Worlds] = {}
+
+
+def world(name: str) -> Callable[[Worlds], Worlds]:
+    def add(made: Worlds) -> Worlds:
+        assert name not in WORLDS
+        WORLDS[name] = made
+        return made
+
+    return add
+
+
+def resolve(reference: SecretRef) -> str:
+    return reference.value
+
+
+def datasource(kind: str, options: DatasourceOptions, **fields: Any) -> Datasource:
+    return Datasource(name=kind, kind=kind, options=options, **fields)
+
+
+def opened(kind: str, options: DatasourceOptions, **fields: Any) -> Sink:
+    return open_sink(datasource(kind, options, **fields), resolve)
+
+
+def _fake(layout: Layout) -> Worlds:
+    @contextmanager
+    def build(_folder: Path) -> Iterator[World]:
+        sink = FakeSink(layout)
+        destination = sink.destination(PLACE)
+
+        def by_hand(record: str, values: Mapping[str, str]) -> None:
+            sink.put_by_hand(destination, record, dict(values))
+
+        yield World(
+            sink=sink,
+            by_hand=by_hand,
+            dump=lambda: sink.dump(destination),
+            bad_keys=("$where",),
+            bad_destinations=("partita:x",),
+        )
+
+    return build
+
+
+for each in Layout:
+    WORLDS[f"fake-{each.value}"] = _fake(each)
+
+
+def _file(strategy: UpdateStrategy, **options: Any) -> Worlds:
+    @contextmanager
+    def build(folder: Path) -> Iterator[World]:
+        root = folder / "root"
+        sink = opened("file", FileOptions(root=str(root), **options), update_strategy=strategy)
+
+        def by_hand(record: str, values: Mapping[str, str]) -> None:
+            path = root / record
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if strategy is UpdateStrategy.KEY_VALUE:
+                path.write_text(next(iter(values.values())), newline="")
+            else:
+                path.write_bytes(document(values, writable_format(record), Style()))
+
+        def dump() -> dict[str, bytes]:
+            files = [path for path in root.rglob("*") if path.is_file()]
+            return {
+                str(p.relative_to(root)): p.read_bytes() for p in files if ".partita" not in p.parts
+            }
+
+        yield World(
+            sink=sink,
+            by_hand=by_hand,
+            dump=dump,
+            bad_keys=("../escape", "a/b", "..", ".partita-x")
+            if strategy is UpdateStrategy.KEY_VALUE
+            else (),
+            bad_destinations=("../out", "/etc/x", "a//b", ".partita/x", "a\nb", "a\\..\\b"),
+        )
+
+    return build
+
+
+WORLDS["file-document"] = _file(UpdateStrategy.DOCUMENT)
+WORLDS["file-yaml"] = _file(UpdateStrategy.DOCUMENT, format="yaml")
+WORLDS["file-toml"] = _file(UpdateStrategy.DOCUMENT, format="toml")
+WORLDS["file-properties"] = _file(UpdateStrategy.DOCUMENT, format="properties")
+WORLDS["file-key_value"] = _file(UpdateStrategy.KEY_VALUE)
+WORLDS["file-file"] = _file(UpdateStrategy.FILE)
+
+
+def _redis(strategy: UpdateStrategy, structure: RedisStructure, **options: Any) -> Worlds:
+    @contextmanager
+    def build(_folder: Path) -> Iterator[World]:
+        address = parts.need("TEST_REDIS_ADDR", "a Redis server")
+        name = f"test:{uuid4().hex}"
+        made = RedisOptions(hosts=(address,), db=7, data_structure=structure, **options)
+        sink = opened("redis", made, update_strategy=strategy)
+        host, _, port = address.rpartition(":")
+        client = Redis(host=host, port=int(port), db=7)
+
+        def by_hand(record: str, values: Mapping[str, str]) -> None:
+            text = next(iter(values.values()))
+            if structure is RedisStructure.STRING:
+                client.set(f"{name}:{record}", text)
+            elif strategy is UpdateStrategy.DOCUMENT:
+                client.set(name, json.dumps(values))
+            else:
+                whole = strategy is UpdateStrategy.FILE
+                client.hset(name, record, json.dumps(values) if whole else text)
+
+        def dump() -> dict[bytes, bytes | None]:
+            keys = [key for key in client.scan_iter(f"{name}*") if not key.endswith(b"__partita__")]
+            return {key: client.dump(key) for key in sorted(keys)}
+
+        yield World(
+            sink=sink,
+            by_hand=by_hand,
+            dump=dump,
+            rendered=name,
+            bad_keys=("__partita__", ""),
+            bad_destinations=("partita:broker", "a\r\nb", "x:__partita__"),
+        )
+        client.delete(*client.scan_iter(f"{name}*"), "-")
+        client.close()
+
+    return build
+
+
+WORLDS["redis-hash"] = _redis(UpdateStrategy.KEY_VALUE, RedisStructure.HASH)
+WORLDS["redis-hash-small-batches"] = _redis(
+    UpdateStrategy.KEY_VALUE, RedisStructure.HASH, pipeline_batch_size=2
+)
+WORLDS["redis-string"] = _redis(UpdateStrategy.KEY_VALUE, RedisStructure.STRING)
+WORLDS["redis-json"] = _redis(UpdateStrategy.DOCUMENT, RedisStructure.JSON)
+WORLDS["redis-file"] = _redis(UpdateStrategy.FILE, RedisStructure.HASH)
