@@ -56,18 +56,32 @@ class Runner:
         if self._stopping.is_set():
             stop()
         try:
-            async with asyncio.TaskGroup() as group:
-                _ = [group.create_task(supervisor.run()) for supervisor in supervisors]
+            served = [
+                _serve(post.agent_id, supervisor)
+                for (post, _), supervisor in zip(self._posts, supervisors, strict=True)
+            ]
+            ended = await asyncio.gather(*served, return_exceptions=True)
         finally:
             self._stop = lambda: None
             for post, control_plane in self._posts:
                 await control_plane.close()
                 await post.runtime.close()
+        for error in filter(None, ended):
+            raise error
 
     def stop(self) -> None:
         """From any thread, or a signal handler: claims nothing more, leaves what runs."""
         self._stopping.set()
         self._stop()
+
+
+async def _serve(agent_id: str, supervisor: Supervisor) -> None:
+    """One engine's failure is told when it happens, and takes nothing from the others."""
+    try:
+        await supervisor.run()
+    except Exception:
+        log.exception("%s has ended; the other engines are served on", agent_id)
+        raise
 
 
 def _control_plane(post: Post) -> DirectControlPlane:

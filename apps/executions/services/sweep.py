@@ -75,6 +75,12 @@ def _take_lease() -> bool:
     return bool(taken)
 
 
+@unit_of_work
+def leave_sweeping() -> None:
+    """Another process may sweep at once."""
+    WorkLease.objects.filter(name=_LEASE, holder=_HOLDER).update(expires_at=clock.now())
+
+
 def _end_overdue_runs() -> None:
     """Queue wait, run time, teardown and cancel all have a deadline (invariant 5)."""
     due = Execution.objects.filter(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from typing import Final
 
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, connection
 
-from apps.executions.services.sweep import sweep
+from apps.executions.services.sweep import leave_sweeping, sweep
 from apps.streams.api import DatastoreUnavailable, release_stale_connection
 from apps.system.api import LifespanPart
 
@@ -40,13 +41,15 @@ class Sweeper:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._sweep()
+            self._try(sweep)
             self._stopped.wait(self._interval_s)
+        self._try(leave_sweeping)
+        connection.close()
 
-    def _sweep(self) -> None:
+    def _try(self, work: Callable[[], object]) -> None:
         try:
             release_stale_connection()
-            sweep()
+            work()
         except DatastoreUnavailable as error:
             log.warning("sweep: %s", error.detail)
         except (OperationalError, InterfaceError) as error:

@@ -7,6 +7,7 @@ renews what it holds; what a killed one held is forgotten LEASE_S later at most.
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Final
 
 from apps.system.api import QuickRedis, RedisAway, redis_key, shared_redis
 
+log = logging.getLogger("partita.streams")
 LEASE_S: Final = 45.0
 RENEW_S: Final = 15.0
 RETRY_S: Final = 5.0  # after a renewal that did not reach Redis
@@ -104,6 +106,8 @@ class StreamLeases:
                 continue
             except RedisAway:
                 self._renew_at = min(self._renew_at, time.monotonic() + RETRY_S)
+            except Exception:  # who asks next needs the thread; a place is free meanwhile
+                log.exception("the places of streams")
 
     def _take(self, users_set: str, stream: str, most: int, answer: Future[bool]) -> None:
         try:
@@ -111,6 +115,9 @@ class StreamLeases:
             free = bool(self._redis.run(_TAKE, keys=[users_set], arguments=arguments))
         except RedisAway:
             free = True
+        except Exception:
+            answer.set_result(True)
+            raise
         if free:
             self._held[stream] = users_set
         answer.set_result(free)

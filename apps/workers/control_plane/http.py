@@ -230,6 +230,11 @@ class HttpControlPlane:
         body = self._of(job) | ({"usage": _usage(usage)} if usage else {})
         try:
             return _orders(self._calls.post_blocking(_path(job, "lease"), body))
+        except Refused:
+            if usage is None:
+                raise
+            log.exception("the usage of %s was refused; its lease is renewed without", job.job_id)
+            return self._lease(job)
         except StaleJob:
             self._held.release(job)
             return None

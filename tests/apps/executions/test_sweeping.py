@@ -30,6 +30,17 @@ def test_one_process_at_a_time_sweeps(monkeypatch):
     assert api.sweep()
 
 
+@pytest.mark.store
+def test_who_stops_sweeping_leaves_it_to_the_others_at_once(monkeypatch):
+    assert api.sweep()
+    sweeping.leave_sweeping()
+    monkeypatch.setattr(sweeping, "_HOLDER", "another process")
+    assert api.sweep()
+    monkeypatch.setattr(sweeping, "_HOLDER", "a third one")
+    sweeping.leave_sweeping()
+    assert not api.sweep()
+
+
 def test_only_the_process_that_sweeps_tells_how_many_runs_there_are(monkeypatch):
     queued_run(node("a"))
     assert api.sweep()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from apps.agents.api import Agent, list_agents
-from apps.workers import host, posts
+from apps.workers import host, posts, runner
 from apps.workers.runner import Runner
 from apps.workers.runtimes.docker import DockerRuntime
 from tests.support.tls_engine import Authority
@@ -111,3 +112,42 @@ def test_an_engine_that_is_away_holds_up_neither_the_others_nor_the_end() -> Non
     assert f"{name}:far" not in found
     assert not thread.is_alive()
     assert time.monotonic() - began < 10
+
+
+def test_an_engine_whose_supervisor_fails_takes_nothing_from_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Invariant 37; the failure ends the runner's work with an error when it is stopped."""
+    running = threading.Event()
+
+    class Brittle:
+        def __init__(self, control_plane: Any, _runtime: Any, options: Any) -> None:
+            self._agent_id = options.owner.orchestrator_id
+            self._stopping = asyncio.Event()
+
+        async def run(self) -> None:
+            if self._agent_id.endswith(":far"):
+                raise RuntimeError("no such colour")
+            await asyncio.sleep(0.05)
+            running.set()
+            await self._stopping.wait()
+
+        def stop(self) -> None:
+            self._stopping.set()
+
+    monkeypatch.setattr(runner, "Supervisor", Brittle)
+    whole = Runner("docker")
+
+    def stop_when_running() -> None:
+        running.wait(10)
+        whole.stop()
+
+    stopper = threading.Thread(target=stop_when_running)
+    stopper.start()
+
+    with pytest.raises(RuntimeError, match="no such colour"):
+        whole.run()
+
+    stopper.join()
+    assert running.is_set()
+    assert f"runner:{host.host_name()}:far has ended" in caplog.text

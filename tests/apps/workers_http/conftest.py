@@ -26,18 +26,25 @@ REGISTRATION = Registration(
 
 
 class Server:
-    """The agent routes, answering what a test puts into `answers`: path's end → (status, body)."""
+    """The agent routes, answering what a test puts into `answers`: path's end → (status, body).
+
+    `refuse_when`: path's end → (key, answer) for bodies with that key.
+    """
 
     def __init__(self) -> None:
         self.asked: list[httpx.Request] = []
         self.tokens = 0
         self.answers: dict[str, tuple[int, Any]] = {}
+        self.refuse_when: dict[str, tuple[str, tuple[int, Any]]] = {}
         self.keep: list[dict[str, Any]] = []
         self.drop: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request)
         what = request.url.path.rsplit("/", 1)[-1]
+        key, refusal = self.refuse_when.get(what, ("", (0, None)))
+        if key and key in json.loads(request.content):
+            return answer(*refusal)
         if what in self.answers:
             return answer(*self.answers[what])
         if what == "register":

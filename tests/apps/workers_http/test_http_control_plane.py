@@ -210,6 +210,21 @@ async def test_usage_goes_with_leases_and_completions(
     assert server.bodies("complete")[0]["usage"] == wire
 
 
+async def test_a_refused_usage_does_not_cost_the_lease(
+    plane: HttpControlPlane, held: HeldJobs, server: Server
+):
+    """Invariant 37: nor the leases of the other jobs of its round."""
+    held.hold(SPEC)
+    measured = Usage(cpu_percent=None, memory_bytes=-1)
+    refusal = (400, {"code": "validation_failed", "detail": "memoryBytes: at least 0"})
+    server.refuse_when["lease"] = ("usage", refusal)
+
+    (orders,) = await asyncio.to_thread(plane.renew, [JOB], {JOB: measured})
+
+    assert orders is not None
+    assert [("usage" in body) for body in server.bodies("lease")] == [True, False]
+
+
 async def test_lines_are_told_as_the_protocol_takes_them(plane: HttpControlPlane, server: Server):
     lines = [line("a\0b"), LogLine(clock.now(), "warn", "output", "long", continued=True)]
 

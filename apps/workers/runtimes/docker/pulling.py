@@ -46,9 +46,19 @@ async def _problem(answer: AsyncGenerator[bytes]) -> str:
     rest, problem = b"", ""
     async for data in answer:
         *lines, rest = (rest + data).split(b"\n")
-        for line in filter(None, map(bytes.strip, lines)):
-            problem = str(json.loads(line).get("error", "")) or problem
-    return problem
+        for line in lines:
+            problem = _error_in(line) or problem
+    return _error_in(rest) or problem
+
+
+def _error_in(line: bytes) -> str:
+    """What an engine says that is no JSON object is a failure, in its own words."""
+    if not line.strip():
+        return ""
+    try:
+        return str(json.loads(line).get("error", ""))
+    except (ValueError, AttributeError):
+        return line.decode("utf-8", "replace").strip()
 
 
 def encoded(credentials: PullCredentials) -> str:

@@ -50,4 +50,4 @@ def parse_counters(stats: Mapping[str, Any]) -> Counters | None:
 def _without_cache(usage: int, details: Mapping[str, int]) -> int:
     """The figure of `docker stats`."""
     cached = next((details[name] for name in _CACHES if name in details), 0)
-    return usage - cached if cached < usage else usage
+    return max(0, usage - cached if cached < usage else usage)
