@@ -6,9 +6,19 @@ from __future__ import annotations
 import os
 import sys
 
+SYNC_COMMANDS = ("run_orchestrator", "run_watcher", "sync_")
+
+
+def settings_module(command: str) -> str:
+    """Commands of the sync stack need no account, no page and no JWT_SECRET."""
+    if command.startswith(SYNC_COMMANDS):
+        return "platform_site.settings.sync"
+    return "platform_site.settings.local"
+
 
 def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "platform_site.settings.local")  # noqa: TID251
+    module = settings_module(sys.argv[1] if len(sys.argv) > 1 else "")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", module)  # noqa: TID251
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
@@ -16,7 +26,7 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         sys.stderr.write(f"error: {error}\n")
-        sys.exit(2)
+        sys.exit(78 if module.endswith(".sync") else 2)
 
 
 if __name__ == "__main__":

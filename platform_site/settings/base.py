@@ -9,6 +9,7 @@ from platform_site.settings import embedded, env
 from platform_site.settings.keys import derived_key
 from platform_site.settings.redis_address import redis_url
 from platform_site.settings.store import databases
+from platform_site.settings.sync_values import *
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
@@ -48,6 +49,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 10
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_ROUTES = {"sync.*": {"queue": "sync"}}
 CELERY_BEAT_SCHEDULE = {"sweep": {"task": "executions.sweep", "schedule": 2.0}}
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {"polling_interval": 0.01}

@@ -1,0 +1,70 @@
+"""Processes of the sync stack: the same store, no accounts, no pages, no JWT_SECRET."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from platform_site.settings import env
+from platform_site.settings.keys import MIN_SECRET_BYTES, derived_key
+from platform_site.settings.store import databases
+from platform_site.settings.sync_values import *
+from platform_site.settings.sync_values import SYNC_APP_ENV, SYNC_BROKER_URL
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
+DB_DRIVER = env.choice("DB_DRIVER", "mongo", ("mongo", "postgres", "sqlite"))
+DATABASES = databases(DB_DRIVER, DATA_DIR)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+SECRET_KEY = env.secret("SECRET_KEY") or derived_key(
+    env.secret("JWT_SECRET"), "secret-key", size=48
+)
+SECRET_KEY_FALLBACKS = [
+    part.strip() for part in env.secret("SECRET_KEY_FALLBACKS").split(",") if part.strip()
+]
+if len(SECRET_KEY.encode()) < MIN_SECRET_BYTES:
+    if SYNC_APP_ENV == "production":
+        raise ImproperlyConfigured(f"SECRET_KEY must be set to at least {MIN_SECRET_BYTES} bytes")
+    SECRET_KEY = SECRET_KEY or "for-development-only-" + "0" * MIN_SECRET_BYTES
+
+CELERY_BROKER_URL = SYNC_BROKER_URL or "memory://localhost/"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_DEFAULT_QUEUE = "sync"
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_TIME_LIMIT = 600
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_REDIRECT_STDOUTS = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+    {"polling_interval": 0.01}
+    if CELERY_BROKER_URL.startswith("memory:")
+    else {
+        "socket_timeout": 5,
+        "socket_connect_timeout": 2,
+        "visibility_timeout": 1500,
+        "global_keyprefix": "partita:broker:",
+    }
+)
+
+DEBUG = False
+ALLOWED_HOSTS = ["*"]  # the API answers itself; no URL is built from Host
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+INSTALLED_APPS = ["sync_stack.orchestrator"]
+MIDDLEWARE: list[str] = []
+SILENCED_SYSTEM_CHECKS = [f"security.W{number:03d}" for number in (1, 2, 3, 4, 8)]
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {"sync_stack": {"level": env.text("LOG_LEVEL", "INFO").upper()}},
+}

@@ -1,0 +1,82 @@
+"""Settings of the orchestrator, read when they are asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.conf import settings
+
+
+def secret_keys() -> tuple[str, ...]:
+    """The stack secret and the ones before it."""
+    return tuple(str(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+
+
+def is_production() -> bool:
+    return bool(settings.SYNC_APP_ENV == "production")
+
+
+def max_pending() -> int:
+    return int(settings.SYNC_MAX_PENDING)
+
+
+def max_attempts() -> int:
+    return int(settings.SYNC_MAX_ATTEMPTS)
+
+
+def task_retention_s() -> float:
+    return float(settings.SYNC_TASK_RETENTION_S)
+
+
+def reconcile_interval_s() -> float:
+    return float(settings.SYNC_RECONCILE_INTERVAL_S)
+
+
+def worker_concurrency() -> int:
+    return int(settings.SYNC_WORKER_CONCURRENCY)
+
+
+def git_cache_dir() -> Path:
+    return Path(settings.SYNC_GIT_CACHE_DIR)
+
+
+def git_cache_max_entries() -> int:
+    return int(settings.SYNC_GIT_CACHE_MAX_ENTRIES)
+
+
+def config_path() -> Path:
+    return Path(settings.SYNC_CONFIG_PATH)
+
+
+def grpc_addr() -> str:
+    return str(settings.SYNC_GRPC_ADDR)
+
+
+def http_addr() -> str:
+    return str(settings.SYNC_HTTP_ADDR)
+
+
+def grpc_token() -> str:
+    return str(settings.SYNC_GRPC_SHARED_TOKEN)
+
+
+def grpc_tls() -> tuple[str, str, str]:
+    """Certificate, key and trust root; empty texts where they are unset."""
+    return (settings.SYNC_GRPC_TLS_CERT, settings.SYNC_GRPC_TLS_KEY, settings.SYNC_GRPC_TLS_CA)
+
+
+def tls_auto_dir() -> str:
+    return str(settings.SYNC_TLS_AUTO_DIR)
+
+
+def task_api_keys() -> tuple[str, ...]:
+    return tuple(settings.SYNC_TASK_API_KEYS)
+
+
+def cors_origins() -> tuple[str, ...]:
+    return tuple(settings.SYNC_CORS_ORIGINS)
+
+
+def broker_url() -> str:
+    """Empty: tasks are executed in the process that stores them."""
+    return str(settings.SYNC_BROKER_URL)

@@ -1,0 +1,45 @@
+"""Keys of digests and journals, derived from Django's SECRET_KEY and its fallbacks."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import Final
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sync_stack.orchestrator import conf
+
+KEY_BYTES: Final = 32
+ID_LENGTH: Final = 16
+
+
+def digest_key() -> bytes:
+    return _derived(conf.secret_keys()[0], "partita/digest")
+
+
+def digest_key_id() -> str:
+    """Names the digest key without telling it."""
+    return key_id(digest_key())
+
+
+def digest_key_of(name: str) -> bytes | None:
+    """The key of that id, also one of the fallbacks; None when it is no longer known."""
+    keys = (_derived(secret, "partita/digest") for secret in conf.secret_keys())
+    return next((key for key in keys if key_id(key) == name), None)
+
+
+def journal_keys() -> tuple[bytes, ...]:
+    """The first one encrypts, all of them decrypt."""
+    return tuple(_derived(secret, "partita/journal") for secret in conf.secret_keys())
+
+
+def key_id(key: bytes) -> str:
+    return hashlib.sha256(b"partita/key-id" + key).hexdigest()[:ID_LENGTH]
+
+
+@lru_cache(maxsize=32)
+def _derived(secret: str, label: str) -> bytes:
+    kdf = HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=label.encode())
+    return kdf.derive(secret.encode())

@@ -1,0 +1,28 @@
+"""The two ways to write: insert what must not be there yet, change what is still as it was."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from django.db import IntegrityError, models
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+def inserted(row: models.Model) -> bool:
+    """False when one of its unique keys is taken; then nothing was written."""
+    try:
+        row.save(force_insert=True)
+    except IntegrityError:
+        return False
+    return True
+
+
+def changed(kind: type[models.Model], where: dict[str, Any], **fields: Any) -> bool:
+    """Whether a row was as `where` says; it is now as `fields` say."""
+    return bool(kind._default_manager.filter(**where).update(**fields))  # noqa: SLF001 - Django's name for it
+
+
+def found(kind: type[Row], **where: Any) -> Row | None:
+    """The only row that is so."""
+    return kind._default_manager.filter(**where).first()  # noqa: SLF001

@@ -1,0 +1,157 @@
+"""Rows of ledgers: one a unit, written as a whole and only if nobody else has meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernel.ids import new_uuid7
+from sync_stack.core.ledger import Ledger
+from sync_stack.core.sink import Destination
+from sync_stack.orchestrator.models import LedgerUnit
+from sync_stack.orchestrator.rows.conditional import changed, found, inserted
+from sync_stack.orchestrator.rows.ledger_codec import decode, encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitKey:
+    """What a unit is: a rule's environment of a repository, at a destination."""
+
+    rule: str
+    repo: str
+    env: str
+    destination_id: str
+
+    @property
+    def hash(self) -> str:
+        text = "\n".join((self.rule, self.repo, self.env, self.destination_id))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def key_of(ledger: Ledger) -> UnitKey:
+    return UnitKey(
+        rule=ledger.rule_id,
+        repo=ledger.repo,
+        env=ledger.env,
+        destination_id=ledger.destination_id,
+    )
+
+
+def find(key: UnitKey) -> Ledger | None:
+    row = found(LedgerUnit, key=key.hash)
+    return None if row is None else ledger_of(row)
+
+
+def get(unit_id: str) -> Ledger | None:
+    row = found(LedgerUnit, id=unit_id)
+    return None if row is None else ledger_of(row)
+
+
+def ledger_of(row: LedgerUnit) -> Ledger:
+    return Ledger(
+        unit_id=row.id,
+        rule_id=row.rule_id,
+        tenant=row.tenant,
+        platform=row.platform,
+        datasource=row.datasource,
+        kind=row.kind,
+        repo=row.repo,
+        env=row.env,
+        destination=row.destination,
+        destination_id=row.destination_id,
+        stale_since=row.stale_since,
+        version=row.version,
+        **decode(bytes(row.content)),
+    )
+
+
+def destination_of(row: LedgerUnit) -> Destination:
+    return Destination(
+        kind=row.kind, name=row.destination, address=row.address, separator=row.separator
+    )
+
+
+def create(ledger: Ledger, destination: Destination) -> Ledger | None:
+    """The first write of a unit; None when somebody else has made it."""
+    made = replace(ledger, unit_id=ledger.unit_id or new_uuid7(), version=1)
+    row = LedgerUnit(
+        id=made.unit_id,
+        version=1,
+        key=key_of(made).hash,
+        address=destination.address,
+        separator=destination.separator,
+        **_columns(made),
+    )
+    return made if inserted(row) else None
+
+
+def save(ledger: Ledger) -> Ledger | None:
+    """Write it as it is, on the version that was read; None when that has moved."""
+    where = {"id": ledger.unit_id, "version": ledger.version}
+    fields = _columns(ledger) | {"key": key_of(ledger).hash}
+    if not changed(LedgerUnit, where, version=ledger.version + 1, **fields):
+        return None
+    return replace(ledger, version=ledger.version + 1)
+
+
+def _columns(ledger: Ledger) -> dict[str, Any]:
+    applied, intent = ledger.applied, ledger.intent
+    return {
+        "rule_id": ledger.rule_id,
+        "tenant": ledger.tenant,
+        "platform": ledger.platform,
+        "datasource": ledger.datasource,
+        "kind": ledger.kind,
+        "repo": ledger.repo,
+        "env": ledger.env,
+        "destination": ledger.destination,
+        "destination_id": ledger.destination_id,
+        "content": encode(ledger),
+        "ref": applied.ref if applied else "",
+        "commit": applied.commit if applied else "",
+        "rule_digest": applied.rule_digest if applied else "",
+        "generation": applied.generation if applied else 0,
+        "keys": len(applied.keys) if applied else 0,
+        "applied_at": applied.at if applied else "",
+        "last_task_id": applied.task_id if applied else "",
+        "intent_task_id": intent.state.task_id if intent else "",
+        "journal": intent.journal if intent else "",
+        "stale_since": ledger.stale_since,
+    }
+
+
+def versions(rule: str, repo: str) -> dict[str, int]:
+    """Unit → version, of all units of a rule in a repository."""
+    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo)
+    return dict(rows.values_list("id", "version"))
+
+
+def of_repository(rule: str, repo: str) -> list[Ledger]:
+    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo).order_by("id")
+    return [ledger_of(row) for row in rows]
+
+
+def at_destination(destination_id: str) -> list[Ledger]:
+    rows = LedgerUnit.objects.filter(destination_id=destination_id).order_by("id")
+    return [ledger_of(row) for row in rows]
+
+
+def with_intent_of(task_id: str) -> list[Ledger]:
+    rows = LedgerUnit.objects.filter(intent_task_id=task_id).order_by("id")
+    return [ledger_of(row) for row in rows]
+
+
+def may_overlap(kind: str, *, older_than: str) -> dict[str, Destination]:
+    """Name → where, of the units of a kind whose records extend the destination's name."""
+    rows = LedgerUnit.objects.filter(kind=kind).exclude(separator="").order_by("id")
+    if older_than:
+        rows = rows.filter(id__lt=older_than)
+    rows = rows.only("rule_id", "repo", "env", "kind", "destination", "address", "separator")
+    return {f"rule {row.rule_id!r}, {row.repo}, {row.env}": destination_of(row) for row in rows}
+
+
+def mark_stale(unit_ids: Iterable[str], since: str) -> None:
+    """Git could not be read; an older mark stays. No part of the ledger, so no version."""
+    LedgerUnit.objects.filter(id__in=list(unit_ids), stale_since="").update(stale_since=since)

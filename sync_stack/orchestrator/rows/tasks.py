@@ -1,0 +1,183 @@
+"""Rows of tasks; every change of a state goes through `core.tasks.advance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, Q
+
+from kernel import clock
+from sync_stack.core.tasks import TERMINAL, Change, State, advance
+from sync_stack.orchestrator.models import Task
+from sync_stack.orchestrator.rows.conditional import changed, found, inserted
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A task that is ours as long as it is RUNNING at this attempt."""
+
+    task_id: str
+    attempt: int
+
+    @property
+    def where(self) -> dict[str, Any]:
+        return {"id": self.task_id, "attempt": self.attempt, "state": State.RUNNING}
+
+
+def add(task: Task) -> bool:
+    """False when its (idempotency_key, try) exists."""
+    return inserted(task)
+
+
+def get(task_id: str) -> Task | None:
+    return found(Task, id=task_id)
+
+
+def newest_try(idempotency_key: str) -> Task | None:
+    return Task.objects.filter(idempotency_key=idempotency_key).order_by("-try_number").first()
+
+
+def count_waiting() -> int:
+    return Task.objects.filter(state__in=[State.PENDING, State.RETRYING]).count()
+
+
+def claim(task_id: str, now: datetime) -> Task | None:
+    """The task, RUNNING at its next attempt; None when it is not due or somebody was faster."""
+    task = get(task_id)
+    if task is None or not _is_due(task, now):
+        return None
+    fields = {
+        "state": advance(State(task.state), Change.CLAIMED),
+        "message": "running",
+        "attempt": task.attempt + 1,
+        "beat": task.beat + 1,
+        "started_at": task.started_at or now,
+        "next_attempt_at": None,
+        "waiting_for": "",
+        "progress": {"stage": "git", "ratio": 0.0},
+    }
+    where = {"id": task.id, "version": task.version, "state": task.state}
+    if not changed(Task, where, version=task.version + 1, **fields):
+        return None
+    return get(task_id)
+
+
+def _is_due(task: Task, now: datetime) -> bool:
+    if task.state == State.RETRYING:
+        return task.next_attempt_at is None or task.next_attempt_at <= now
+    return task.state == State.PENDING
+
+
+def beat(mine: Claim) -> bool:
+    return changed(Task, mine.where, beat=F("beat") + 1)
+
+
+def is_running(task_id: str, attempt: int) -> bool:
+    return Task.objects.filter(**Claim(task_id, attempt).where).exists()
+
+
+def write(mine: Claim, **fields: Any) -> bool:
+    """Change what is no state; False when the task is no longer ours."""
+    return changed(Task, mine.where, version=F("version") + 1, **fields)
+
+
+def end(mine: Claim, change: Change, **fields: Any) -> bool:
+    """Leave RUNNING. Raises IllegalTransition; False when the task is no longer ours."""
+    state = advance(State.RUNNING, change)
+    times: dict[str, Any] = {}
+    if state in TERMINAL:
+        task = get(mine.task_id)
+        times = _times(task) if task else {}
+    return write(mine, state=state, progress={}, **times, **fields)
+
+
+def _times(task: Task) -> dict[str, Any]:
+    now = clock.now()
+    span = clock.milliseconds(now - (task.started_at or task.created_at))
+    return {"finished_at": now, "duration_ms": max(0, span)}
+
+
+def coalesce(task_id: str, *, by: str) -> bool:
+    """End a waiting task whose work another one has done; False when it is not waiting."""
+    task = get(task_id)
+    if task is None or not _may_coalesce(task):
+        return False
+    return changed(
+        Task,
+        {"id": task.id, "version": task.version, "state": task.state},
+        version=task.version + 1,
+        state=advance(State(task.state), Change.COALESCED),
+        message="superseded",
+        superseded_by=by,
+        waiting_for="",
+        next_attempt_at=None,
+        **_times(task),
+    )
+
+
+def _may_coalesce(task: Task) -> bool:
+    busy = task.state == State.RETRYING and task.error.get("code") == "destination_busy"
+    return task.state == State.PENDING or busy
+
+
+def coalescing(coalesce_key: str, *, than: str) -> list[str]:
+    """Waiting tasks of the same ref, other than `than`."""
+    if not coalesce_key:
+        return []
+    waiting = Task.objects.filter(
+        coalesce_key=coalesce_key, state__in=[State.PENDING, State.RETRYING]
+    ).exclude(id=than)
+    return list(waiting.order_by("id").values_list("id", flat=True)[:1000])
+
+
+def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:
+    """PENDING since before `fresh`, or RETRYING and due, and not published since `again`."""
+    due = Q(state=State.PENDING, created_at__lte=fresh) | Q(
+        state=State.RETRYING, next_attempt_at__lte=now
+    )
+    unpublished = Q(published_at__isnull=True) | Q(published_at__lte=again)
+    waiting = Task.objects.filter(due & unpublished).order_by("id")
+    return list(waiting.values_list("id", flat=True)[:limit])
+
+
+def mark_published(task_ids: Sequence[str], now: datetime) -> None:
+    """A hint for the next sweep; no state, so no condition."""
+    Task.objects.filter(id__in=list(task_ids)).update(published_at=now)
+
+
+def make_due(destination_ids: Iterable[str], now: datetime) -> list[str]:
+    """Tasks that wait for one of these destinations may go on; their ids."""
+    waiting = Task.objects.filter(waiting_for__in=list(destination_ids), state=State.RETRYING)
+    names = list(waiting.order_by("id").values_list("id", flat=True)[:100])
+    for name in names:
+        changed(Task, {"id": name, "state": State.RETRYING}, next_attempt_at=now, waiting_for="")
+    return names
+
+
+def running() -> list[tuple[str, int, int]]:
+    """(id, attempt, beat) of all that run."""
+    rows = Task.objects.filter(state=State.RUNNING).order_by("id")
+    return list(rows.values_list("id", "attempt", "beat"))
+
+
+def lose(task_id: str, attempt: int, last_beat: int, change: Change, **fields: Any) -> bool:
+    """Take a task from a worker whose beat stands still."""
+    where = Claim(task_id, attempt).where | {"beat": last_beat}
+    task = get(task_id)
+    state = advance(State.RUNNING, change)
+    times = _times(task) if task and state in TERMINAL else {}
+    return changed(
+        Task, where, version=F("version") + 1, state=state, progress={}, **times, **fields
+    )
+
+
+def terminal_ids(before: datetime, limit: int) -> list[str]:
+    rows = Task.objects.filter(finished_at__lt=before, state__in=list(TERMINAL))
+    return list(rows.order_by("finished_at").values_list("id", flat=True)[:limit])
+
+
+def delete(task_ids: Sequence[str]) -> None:
+    Task.objects.filter(id__in=list(task_ids), state__in=list(TERMINAL)).delete()
