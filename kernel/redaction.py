@@ -9,11 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import re
+import threading
 from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote, quote_plus
 
 MASK: Final = "***"
+MIN_SECRET: Final = 4  # characters from which on a value is registered
+_MOST_SECRETS: Final = 10_000  # of one register; the oldest leave
 _SHORTEST_LINE: Final = 4  # of a value of several lines: shorter lines, such as "}", say nothing
 
 
@@ -57,6 +60,32 @@ class Redactor:
         return ""
 
 
+class SecretRegister:
+    """Secrets that become known while a process runs; masks all of them in every text."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, None] = {}
+        self._redactor = Redactor(())
+        self._adding = threading.Lock()
+
+    def add(self, *secrets: str) -> None:
+        """Values under 4 characters are left out: masking them would hide every text."""
+        with self._adding:
+            new = [text for text in secrets if len(text) >= MIN_SECRET and text not in self._known]
+            if not new:
+                return
+            self._known |= dict.fromkeys(new)
+            for oldest in list(self._known)[:-_MOST_SECRETS]:
+                del self._known[oldest]
+            self._redactor = Redactor(self._known)
+
+    def mask(self, text: str) -> str:
+        return self._redactor.mask(text)
+
+
+known_secrets: Final = SecretRegister()  # of this process
+
+
 def _forms(secret: str) -> set[str]:
     if not secret.strip():
         return set()
@@ -71,6 +100,7 @@ def _forms(secret: str) -> set[str]:
         quote_plus(secret),
     }
     forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    forms |= {encoded.hex(), encoded.hex().upper()}
     for code in (base64.b64encode(encoded), base64.urlsafe_b64encode(encoded)):
         forms |= {code.decode(), code.decode().rstrip("=")}
     return forms

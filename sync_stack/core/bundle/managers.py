@@ -17,7 +17,7 @@ from sync_stack.core.bundle.secret_refs import (
     UserpassAuth,
     VaultAuth,
 )
-from sync_stack.core.bundle.secret_values import SECRET
+from sync_stack.core.bundle.secret_values import SECRET, is_safe_path
 from sync_stack.core.bundle.urls import is_inner, parsed
 from sync_stack.core.bundle.values import (
     NAME,
@@ -31,6 +31,7 @@ from sync_stack.core.bundle.values import (
     Text,
     Whole,
 )
+from sync_stack.core.templates import NAMES, render
 
 
 class SecretIdType(StrEnum):
@@ -43,6 +44,14 @@ class SecretIdType(StrEnum):
 def vault_url(text: str) -> str:
     """Raises BadUrl."""
     return parsed(text, ("https", "http")).geturl().rstrip("/")
+
+
+def path_prefix(text: str) -> str:
+    """Perhaps with the names of a template. Raises ValueError."""
+    prefix = text.strip("/")
+    if prefix and not is_safe_path(render(prefix, dict.fromkeys(NAMES, "x"))):
+        raise ValueError(f'"{text[:60]}" is no path in a secret manager')
+    return prefix
 
 
 _MOUNT: Final = Text(words="a mount path", pattern=r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
@@ -103,7 +112,12 @@ VAULT: Final = Table(
         ),
         Field(name="namespace", value=OPTIONAL_TEXT, words="Of Vault Enterprise"),
         Field(name="mount_point", value=_MOUNT, words="Where the key-value engine is mounted"),
-        Field(name="path_prefix", value=OPTIONAL_TEXT, words="Put before every path"),
+        Field(
+            name="path_prefix",
+            value=Checked("path", path_prefix),
+            words="Put before every path; for secrets of files it may hold the names of "
+            "`destination_template`",
+        ),
         Field(name="kv_version", value=Whole(1, 2), words="Of the key-value engine"),
         Field(name="token_auth", value=Group(_TOKEN), words="Exactly one of the four: `token`*"),
         Field(
@@ -131,7 +145,7 @@ VAULT: Final = Table(
             name="timeout",
             value=Duration(low=0.1, high=10),
             into="timeout_s",
-            words="Of one fetch, retries included",
+            words="Of one request",
         ),
         Field(name="max_retries", value=Whole(0, 10), words="Of one request"),
     ),

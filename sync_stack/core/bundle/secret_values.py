@@ -13,6 +13,7 @@ from sync_stack.core.bundle.values import BAD, Anything, expect
 
 WORDS: Final = "SecretRef"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9._@:+=,~ -]{1,128}")
 _EXPECTED: Final = 'expected a text, or one of {value}, {env}, {file}, {ref: "path#key"}'
 
 
@@ -60,15 +61,14 @@ def _managed(member: Spot, spot: Spot, findings: Findings) -> Any:
             path = ""
     else:
         return BAD
-    if not key or not is_safe_path(path):
+    if not key or not is_safe_path(path.strip("/")):
         return _refused(member, findings, 'expected {path, key} or "path#key", without ".."')
     return SecretRef(path=path.strip("/"), key=key, place=spot.place)
 
 
 def is_safe_path(path: str) -> bool:
-    """A path in a secret manager: not empty, printable, without `..`."""
-    parts = path.strip("/").split("/")
-    return all(parts) and ".." not in parts and "." not in parts and path.isprintable()
+    """A path in a secret manager: plain segments, so that it can neither climb nor be a query."""
+    return all(_SEGMENT.fullmatch(part) and set(part) != {"."} for part in path.split("/"))
 
 
 def _text_of(spot: Spot, name: str) -> str:

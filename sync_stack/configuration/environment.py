@@ -1,0 +1,83 @@
+"""Readers of environment variables for processes of the sync stack.
+
+An empty variable counts as unset. Whatever is wrong is gathered, so that a start names it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kernel.durations import parse_period_s
+
+APP_ENVS: Final = ("production", "staging", "demo", "development", "test")
+LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
+_RENAMED: Final = {"prod": "production", "dev": "development", "WARN": "WARNING"}
+_FLAGS: Final = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+
+class Environment:
+    """Typed access to variables; after reading, `problems` has a line for each wrong one."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.variables = variables
+        self.problems: list[str] = []
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.variables.get(name, "") or default
+
+    def is_set(self, name: str) -> bool:
+        return bool(self.variables.get(name))
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """A comma list; blanks are dropped."""
+        return tuple(word.strip() for word in self.text(name).split(",") if word.strip())
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        raw = self.text(name, str(default)).strip().lower()
+        if raw not in _FLAGS:
+            self.wrong(name, "expected true or false")
+        return _FLAGS.get(raw, default)
+
+    def integer(self, name: str, default: int, *, low: int = 0, high: int = 2**53) -> int:
+        raw = self.text(name, str(default)).strip()
+        digits = raw.removeprefix("-")
+        fits = digits.isascii() and digits.isdigit() and len(digits) < len(str(2**53))
+        if not fits or not low <= int(raw) <= high:
+            self.wrong(name, f"expected a whole number, {low} to {high}")
+            return default
+        return int(raw)
+
+    def duration_s(
+        self, name: str, default: str, *, low: float = 0, high: float = 86_400 * 365
+    ) -> float:
+        """Seconds, from `500ms`, `1h30m`, `7d` or whole seconds."""
+        try:
+            seconds = parse_period_s(self.text(name, default).strip())
+        except ValueError:
+            self.wrong(name, "expected a duration such as 500ms, 30s, 1h30m or 7d")
+            return parse_period_s(default)
+        if not low <= seconds <= high:
+            self.wrong(name, f"expected {low:g}s to {high:g}s")
+        return seconds
+
+    def choice(self, name: str, default: str, options: tuple[str, ...]) -> str:
+        """In any case; `prod`, `dev` and `WARN` are understood."""
+        raw = self.text(name, default).strip()
+        words = {word.lower(): word for word in options}
+        words |= {old.lower(): new for old, new in _RENAMED.items() if new in options}
+        if raw.lower() not in words:
+            self.wrong(name, f"expected one of {', '.join(options)}")
+        return words.get(raw.lower(), default)
+
+    def app_env(self, default: str = "development") -> str:
+        return self.choice("APP_ENV", default, APP_ENVS)
+
+    def log_level(self) -> str:
+        return self.choice("LOG_LEVEL", "INFO", LOG_LEVELS)
+
+    def wrong(self, name: str, expected: str) -> None:
+        self.problems.append(f"{name}={self.variables.get(name, '')!r}: {expected}")

@@ -1,0 +1,107 @@
+"""Log lines of the sync stack: one JSON object each on stdout, without secrets.
+
+`log.info("…", extra={"event": "bundle_reloaded", …})`: the event's fields stand beside the usual
+ones. What a unit of work is about is set once by `about(…)` and stands in all its lines.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.config
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kernel.redaction import SecretRegister, known_secrets
+
+_MAX_TEXT: Final = 16_384
+_MAX_ITEMS: Final = 200
+_MAX_DEPTH: Final = 6
+_OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_about: ContextVar[Mapping[str, str] | None] = ContextVar("about", default=None)
+
+
+@contextmanager
+def about(*, correlation_id: str = "", task_id: str = "") -> Iterator[None]:
+    """Every line logged inside carries these ids; what is empty stays as it is outside."""
+    given = {"correlation_id": correlation_id, "task_id": task_id}
+    token = _about.set({**(_about.get() or {}), **{key: v for key, v in given.items() if v}})
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+class JsonLines(logging.Formatter):
+    """A record as a line: `ts, level, logger, event, message, correlation_id, task_id` and more."""
+
+    def __init__(self, *, register: SecretRegister = known_secrets) -> None:
+        super().__init__()
+        self._register = register
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {**self._usual(record), **self._of_event(record)}
+        return json.dumps({key: self._safe(value) for key, value in fields.items()})
+
+    def _usual(self, record: logging.LogRecord) -> dict[str, Any]:
+        at = datetime.fromtimestamp(record.created, UTC)
+        return {
+            "ts": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "event": getattr(record, "event", "") or "log",
+            "message": record.getMessage(),
+            **(_about.get() or {}),
+        }
+
+    def _of_event(self, record: logging.LogRecord) -> dict[str, Any]:
+        fields = {key: value for key, value in vars(record).items() if key not in _OWN}
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return {key: value for key, value in fields.items() if value is not None}
+
+    def _safe(self, value: Any, depth: int = 0) -> Any:
+        """Bounded, JSON, and masked as text: before quoting, so that a line stays whole."""
+        if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+            pairs = list(value.items())[:_MAX_ITEMS]
+            return {self._text(str(key)): self._safe(item, depth + 1) for key, item in pairs}
+        if isinstance(value, list | tuple | set | frozenset) and depth < _MAX_DEPTH:
+            return [self._safe(item, depth + 1) for item in list(value)[:_MAX_ITEMS]]
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            masked = self._register.mask(str(value))
+            return value if masked == str(value) and abs(value) < float("inf") else masked
+        return self._text(str(value))
+
+    def _text(self, text: str) -> str:
+        masked = self._register.mask(text)
+        return masked if len(masked) <= _MAX_TEXT else f"{masked[:_MAX_TEXT]}…"
+
+
+def logging_settings(level: str) -> dict[str, Any]:
+    """For `logging.config.dictConfig` and Django's LOGGING; `level` as LOG_LEVEL has it."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "sync_stack.configuration.logs.JsonLines"}},
+        "handlers": {
+            "stdout": {
+                "class": "logging.StreamHandler",
+                "stream": "ext://sys.stdout",
+                "formatter": "json",
+            }
+        },
+        "root": {"handlers": ["stdout"], "level": level},
+        "loggers": {
+            name: {"level": "WARNING"} for name in ("urllib3", "asyncio", "botocore", "pymongo")
+        },
+    }
+
+
+def configure_logging(level: str) -> None:
+    """For processes without Django."""
+    logging.config.dictConfig(logging_settings(level))

@@ -1,0 +1,89 @@
+"""Which secrets of a bundle a process uses: it resolves no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+from typing import Any
+
+from sync_stack.core.bundle.model import Bundle, MongoOptions, Platform, SecretRef
+from sync_stack.core.bundle.urls import password_in
+
+
+class Process(StrEnum):
+    """Who reads the bundle. ORCHESTRATOR: its server, its workers and its commands."""
+
+    GATEWAY = "gateway"
+    ORCHESTRATOR = "orchestrator"
+    WATCHER = "watcher"
+
+
+def secrets_used(bundle: Bundle, process: Process) -> tuple[SecretRef, ...]:
+    """The gateway: webhook keys and its redis; the watcher: datasources; else all but webhook keys.
+
+    Credentials of the secret managers that hold any of them are among them.
+    """
+    used = tuple(_of_process(bundle, process))
+    names = {ref.manager for ref in used if ref.manager}
+    if process is Process.ORCHESTRATOR:
+        names = {manager.name for manager in bundle.secret_managers}
+    managers = [bundle.secret_manager(name) for name in sorted(names)]
+    return (*used, *refs_in([manager.auth for manager in managers]))
+
+
+def all_secrets(bundle: Bundle) -> tuple[SecretRef, ...]:
+    return tuple(refs_in(bundle))
+
+
+def texts_to_mask(bundle: Bundle) -> Iterator[str]:
+    """Secrets that the bundle itself holds: plain values, passwords in connection strings."""
+    for ref in refs_in(bundle):
+        if ref.value:
+            yield ref.value
+    for datasource in bundle.datasources:
+        options = datasource.options
+        if isinstance(options, MongoOptions) and (password := password_in(options.endpoint)):
+            yield password
+
+
+def gateway_redis(bundle: Bundle) -> str:
+    """The datasource of replay records; empty: memory."""
+    return bundle.gateway_nonce_datasource or bundle.task_broker_datasource
+
+
+def webhook_secrets(platform: Platform) -> tuple[SecretRef, ...]:
+    found = (platform.secret, platform.secret_previous, platform.signing_secret)
+    return tuple(ref for ref in found if ref)
+
+
+def _of_process(bundle: Bundle, process: Process) -> Iterator[SecretRef]:
+    match process:
+        case Process.GATEWAY:
+            for platform in bundle.platforms:
+                yield from webhook_secrets(platform)
+            if name := gateway_redis(bundle):
+                yield from refs_in(bundle.datasource(name))
+        case Process.WATCHER:
+            yield from refs_in(bundle.datasources)
+        case Process.ORCHESTRATOR:
+            yield from refs_in(bundle.datasources)
+            for platform in bundle.platforms:
+                webhook = {id(ref) for ref in webhook_secrets(platform)}
+                yield from (ref for ref in refs_in(platform) if id(ref) not in webhook)
+
+
+def refs_in(value: Any) -> Iterator[SecretRef]:
+    """Every SecretRef inside a value of the model."""
+    if isinstance(value, SecretRef):
+        yield value
+    elif is_dataclass(value) and not isinstance(value, type):
+        for known in fields(value):
+            yield from refs_in(getattr(value, known.name))
+    elif isinstance(value, tuple | list):
+        yield from _in_all(value)
+
+
+def _in_all(values: Iterable[Any]) -> Iterator[SecretRef]:
+    for value in values:
+        yield from refs_in(value)
