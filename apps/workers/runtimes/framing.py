@@ -21,6 +21,8 @@ class FrameReader:
 
     def __init__(self, after: int) -> None:
         self._after = after
+        self._stamp = b""
+        self._time = ""
         self._position = 0
         self._buffer = b""
         self.last = b""  # the frame that came last, also when it was dropped
@@ -35,14 +37,16 @@ class FrameReader:
             self._position += 1
             last = (start, end)
             if self._position > self._after:
-                records.append(_record(self._position, stream, data[start + HEADER.size : end]))
+                records.append(self._record(stream, data[start + HEADER.size : end]))
             start = end
         if start:
             self.last = data[last[0] : last[1]]
         self._buffer = data[start:]
         return records
 
-
-def _record(position: int, stream: int, content: bytes) -> Record:
-    stamp, _, data = content.partition(b" ")
-    return Record(position, _STREAMS[stream], data, f"{stamp[:_MILLISECONDS].decode('ascii')}Z")
+    def _record(self, stream: int, content: bytes) -> Record:
+        stamp = content[:_MILLISECONDS]
+        if stamp != self._stamp:  # a burst has one, in milliseconds
+            self._stamp, self._time = stamp, f"{stamp.decode('ascii')}Z"
+        data = content[content.index(b" ") + 1 :]
+        return Record(self._position, _STREAMS[stream], data, self._time)

@@ -17,7 +17,7 @@ from kernel import clock
 
 FLUSH_S: Final = 0.05
 TOGETHER_BYTES: Final = 16 * 1024
-AT_ONCE: Final = 4  # chunks on their way together, where they keep their order
+AT_ONCE: Final = 8  # chunks on their way together, where they keep their order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,12 +38,13 @@ class Refused(Exception):
 async def read(
     address: EngineAddress, unit_id: str, frames: FrameReader, *, follow: bool
 ) -> AsyncGenerator[list[Record]]:
-    """Until the log's end; with `follow` until the unit's. Raises OSError, Broken, Refused.
+    """Until the log's end; with `follow` until the unit's. Raises OSError, Refused.
 
-    A follower that the engine let wait just when the unit ended may miss the log's last part
-    (seen with Docker 20.10 under load): ask `last_frame`.
+    Whether it was read to its end, `last_frame` tells: a connection may break, and a follower that
+    the engine let wait just when the unit ended may miss the log's last part (seen with Docker
+    20.10 under load).
     """
-    async for data in body(address, "GET", f"{_logs(unit_id)}&follow={int(follow)}"):
+    async for data in _unchunked(address, f"{_logs(unit_id)}&follow={int(follow)}"):
         if records := frames.feed(data):
             yield records
 
@@ -51,8 +52,7 @@ async def read(
 async def last_frame(address: EngineAddress, unit_id: str) -> bytes:
     """The log's last frame now; empty for an empty log. Raises OSError, Broken, Refused."""
     frames = FrameReader(0)
-    async for data in body(address, "GET", f"{_logs(unit_id)}&tail=1"):
-        frames.feed(data)
+    frames.feed(await whole_answer(address, f"{_logs(unit_id)}&tail=1"))
     return frames.last
 
 
@@ -67,27 +67,31 @@ async def wait_for_end(address: EngineAddress, unit_id: str) -> None:
 
 
 async def whole_answer(address: EngineAddress, path: str) -> bytes:
-    """The body of a small answer. Raises OSError, TimeoutError, Broken, Refused.
-
-    HTTP/1.0: the answer ends with its connection, and is never chunked.
-    """
-    async with asyncio.timeout(_ANSWER_S):
-        reader, writer = await connect(address)
-        try:
-            writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
-            await head(reader)
-            return await _rest(reader)
-        finally:
-            writer.close()
-
-
-async def _rest(reader: asyncio.StreamReader) -> bytes:
+    """The body of a small answer. Raises OSError, TimeoutError, Broken, Refused."""
     body = b""
-    while data := await reader.read(READ_SIZE):
-        body += data
-        if len(body) > _ANSWER_LIMIT:
-            raise Broken
+    async with asyncio.timeout(_ANSWER_S):
+        async for data in _unchunked(address, path):
+            body += data
+            if len(body) > _ANSWER_LIMIT:
+                raise Broken
     return body
+
+
+async def _unchunked(address: EngineAddress, path: str) -> AsyncGenerator[bytes]:
+    """HTTP/1.0: an answer that is never chunked, and ends with its connection.
+
+    The engine sends each line of a log as a chunk of its own: to take those apart cost more than
+    what they hold.
+    """
+    async with asyncio.timeout(_CONNECT_S):
+        reader, writer = await connect(address)
+    try:
+        writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+        await head(reader)
+        while data := await reader.read(READ_SIZE):
+            yield data
+    finally:
+        writer.close()
 
 
 async def body(

@@ -187,7 +187,7 @@ class DockerRuntime:
                     position, heard_at = records[-1].position, time.monotonic()
                     yield records
                 if await self._has_ended(unit):
-                    if not follow or reader.last == await frames.last_frame(address, unit.id):
+                    if reader.last == await frames.last_frame(address, unit.id):
                         return
                     follow = False  # the rest, which the engine's follower missed
                     continue
