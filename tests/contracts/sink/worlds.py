@@ -13,18 +13,20 @@ from uuid import uuid4
 from redis import Redis
 
 from sync_stack.core.bundle.datasources import (
+    ConditionalWrites,
     Datasource,
     DatasourceOptions,
     FileOptions,
     RedisOptions,
     RedisStructure,
+    S3Options,
     UpdateStrategy,
 )
 from sync_stack.core.bundle.secret_refs import SecretRef
 from sync_stack.core.sink import Sink
 from sync_stack.sinks.documents import Style, document, writable_format
 from sync_stack.sinks.registry import open_sink
-from tests.support import parts
+from tests.support import parts, s3_server
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.syncing import PLACE, Unit
 
@@ -186,3 +188,48 @@ WORLDS["redis-hash-small-batches"] = _redis(
 WORLDS["redis-string"] = _redis(UpdateStrategy.KEY_VALUE, RedisStructure.STRING)
 WORLDS["redis-json"] = _redis(UpdateStrategy.DOCUMENT, RedisStructure.JSON)
 WORLDS["redis-file"] = _redis(UpdateStrategy.FILE, RedisStructure.HASH)
+
+
+def _s3(strategy: UpdateStrategy, **options: Any) -> Worlds:
+    @contextmanager
+    def build(_folder: Path) -> Iterator[World]:
+        client = s3_server.client()
+        bucket = f"b{uuid4().hex}"
+        client.create_bucket(Bucket=bucket)
+        made = S3Options(bucket=bucket, **s3_server.options(), **options)
+        sink = opened("s3", made, update_strategy=strategy)
+
+        def by_hand(record: str, values: Mapping[str, str]) -> None:
+            body = document(values, writable_format(record) or "json", Style())
+            if strategy is UpdateStrategy.KEY_VALUE:
+                body = next(iter(values.values())).encode()
+            client.put_object(Bucket=bucket, Key=record, Body=body)
+
+        def dump() -> dict[str, bytes]:
+            names = [
+                each["Key"] for each in client.list_objects_v2(Bucket=bucket).get("Contents", ())
+            ]
+            return {
+                name: client.get_object(Bucket=bucket, Key=name)["Body"].read() for name in names
+            }
+
+        yield World(
+            sink=sink,
+            by_hand=by_hand,
+            dump=dump,
+            rendered="shop/production",
+            bad_keys=("../x", "a//b", "/a", "a/../b")
+            if strategy is UpdateStrategy.KEY_VALUE
+            else (),
+            bad_destinations=("../x", "/a", "a//b", "a/../b", "a\nb"),
+        )
+        client.close()
+
+    return build
+
+
+WORLDS["s3-document"] = _s3(UpdateStrategy.DOCUMENT)
+WORLDS["s3-yaml"] = _s3(UpdateStrategy.DOCUMENT, file_pattern="app.yaml")
+WORLDS["s3-key_value"] = _s3(UpdateStrategy.KEY_VALUE)
+WORLDS["s3-file"] = _s3(UpdateStrategy.FILE)
+WORLDS["s3-unconditional"] = _s3(UpdateStrategy.DOCUMENT, conditional_writes=ConditionalWrites.OFF)
