@@ -56,10 +56,14 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """`state` is about to be applied; `journal` names the record of what it replaces."""
+    """`state` is about to be applied; `journal` names the record of what it replaces.
+
+    `retained` is what the ledger's `retained` becomes with it.
+    """
 
     state: State
     journal: str
+    retained: Mapping[str, RetainedKey] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

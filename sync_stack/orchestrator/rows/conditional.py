@@ -18,11 +18,11 @@ def inserted(row: models.Model) -> bool:
     return True
 
 
-def changed(kind: type[models.Model], where: dict[str, Any], **fields: Any) -> bool:
+def changed(model: type[models.Model], where: dict[str, Any], /, **fields: Any) -> bool:
     """Whether a row was as `where` says; it is now as `fields` say."""
-    return bool(kind._default_manager.filter(**where).update(**fields))  # noqa: SLF001 - Django's name for it
+    return bool(model._default_manager.filter(**where).update(**fields))  # noqa: SLF001 - Django's name for it
 
 
-def found(kind: type[Row], **where: Any) -> Row | None:
+def found(model: type[Row], /, **where: Any) -> Row | None:
     """The only row that is so."""
-    return kind._default_manager.filter(**where).first()  # noqa: SLF001
+    return model._default_manager.filter(**where).first()  # noqa: SLF001

@@ -28,7 +28,8 @@ def encode(ledger: Ledger) -> bytes:
         "applied": _state_out(ledger.applied),
         "intent": _state_out(ledger.intent.state) if ledger.intent else None,
         "journal": ledger.intent.journal if ledger.intent else "",
-        "retained": {key: [e.record, e.digest, e.since] for key, e in ledger.retained.items()},
+        "retained": _retained_out(ledger.retained),
+        "intent_retained": _retained_out(ledger.intent.retained) if ledger.intent else {},
         "former_rules": sorted(ledger.former_rules),
         "digest_key_id": ledger.digest_key_id,
     }
@@ -41,16 +42,31 @@ def encode(ledger: Ledger) -> bytes:
 def decode(content: bytes) -> dict[str, Any]:
     """The fields of a Ledger that are kept in its content."""
     document = json.loads(zlib.decompress(content))
-    intent = _state_in(document["intent"])
     return {
         "applied": _state_in(document["applied"]),
-        "intent": Intent(state=intent, journal=document["journal"]) if intent else None,
-        "retained": {
-            key: RetainedKey(record=record, digest=digest, since=since)
-            for key, (record, digest, since) in document["retained"].items()
-        },
+        "intent": _intent_in(document),
+        "retained": _retained_in(document["retained"]),
         "former_rules": frozenset(document["former_rules"]),
         "digest_key_id": document["digest_key_id"],
+    }
+
+
+def _intent_in(document: Mapping[str, Any]) -> Intent | None:
+    state = _state_in(document["intent"])
+    if state is None:
+        return None
+    retained = _retained_in(document["intent_retained"])
+    return Intent(state=state, journal=document["journal"], retained=retained)
+
+
+def _retained_out(retained: Mapping[str, RetainedKey]) -> dict[str, list[str]]:
+    return {key: [entry.record, entry.digest, entry.since] for key, entry in retained.items()}
+
+
+def _retained_in(document: Mapping[str, list[str]]) -> dict[str, RetainedKey]:
+    return {
+        key: RetainedKey(record=record, digest=digest, since=since)
+        for key, (record, digest, since) in document.items()
     }
 
 

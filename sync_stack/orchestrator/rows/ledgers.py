@@ -155,3 +155,16 @@ def may_overlap(kind: str, *, older_than: str) -> dict[str, Destination]:
 def mark_stale(unit_ids: Iterable[str], since: str) -> None:
     """Git could not be read; an older mark stays. No part of the ledger, so no version."""
     LedgerUnit.objects.filter(id__in=list(unit_ids), stale_since="").update(stale_since=since)
+
+
+def abandoned(key: UnitKey, known_rules: frozenset[str]) -> Ledger | None:
+    """The unit of a rule that is no more, at the same place: it passes to the rule of `key`."""
+    rows = LedgerUnit.objects.filter(
+        destination_id=key.destination_id, repo=key.repo, env=key.env
+    ).order_by("id")
+    row = next((row for row in rows if row.rule_id not in known_rules), None)
+    if row is None:
+        return None
+    ledger = ledger_of(row)
+    former = ledger.former_rules | {ledger.rule_id}
+    return replace(ledger, rule_id=key.rule, former_rules=former)

@@ -1,0 +1,259 @@
+"""Plan everything, write everything, or give everything back (contract 4.8 steps 4 to 9)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sync_stack.core.ownership import PlanRefused
+from sync_stack.core.sink import SinkConflict, batches
+from sync_stack.core.tasks import TaskError
+from sync_stack.orchestrator.execution import results
+from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.failures import KNOWN_ERRORS, task_error
+from sync_stack.orchestrator.execution.intents import (
+    commit_intent,
+    mark_of,
+    settle,
+    store_intent,
+)
+from sync_stack.orchestrator.execution.planning import (
+    Planned,
+    cleanup_request,
+    desired_keys,
+    plan_unit,
+    shape_unit,
+)
+from sync_stack.orchestrator.execution.reading import Reading
+from sync_stack.orchestrator.execution.restoring import restore
+from sync_stack.orchestrator.execution.units import Unit
+from sync_stack.repositories import GitError, TreeEntry
+
+log: Final = logging.getLogger(__name__)
+
+
+class UnitFailed(Exception):
+    """An error and the unit it happened in."""
+
+    def __init__(self, unit: Unit, error: TaskError) -> None:
+        super().__init__(str(error))
+        self.unit = unit
+        self.error = error
+
+
+class PartFailed(Exception):
+    """A part came to nothing; `targets` say so."""
+
+    def __init__(self, error: TaskError, targets: list[dict[str, Any]]) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.targets = targets
+
+
+def apply_units(
+    attempt: Attempt,
+    part: Part,
+    reading: Reading,
+    units: Sequence[Unit],
+    tree: Mapping[str, TreeEntry],
+) -> dict[str, Any]:
+    """The part's outcome, committed. Raises PartFailed, LostTask."""
+    try:
+        planned, idle = _plan_all(attempt, part, reading, units, tree)
+    except UnitFailed as failure:
+        raise _failed(reading, units, failure) from failure
+    if reading.rule.dry_run:
+        outcome = results.outcome_of_plan(reading, planned, idle)
+        attempt.finish_part(part, outcome)
+        return outcome
+    if planned:
+        _write_all(attempt, part, reading, planned)
+    outcome = results.outcome_of_apply(reading, planned, idle)
+    attempt.finish_part(part, outcome)
+    _settle_all(attempt, reading, planned)
+    return outcome
+
+
+def clean_up(
+    attempt: Attempt, part: Part, reading: Reading, units: Sequence[Unit]
+) -> dict[str, Any]:
+    """Delete what the units own: their ref is gone. Raises PartFailed, LostTask."""
+    planned = []
+    for unit in units:
+        try:
+            older = settle(attempt, reading, unit)
+            request, plan = cleanup_request(attempt, reading, unit)
+        except KNOWN_ERRORS as error:
+            raise _failed(reading, units, UnitFailed(unit, task_error(error))) from error
+        planned.append(results.without_files(unit, request, plan, older))
+    if planned and not reading.rule.dry_run:
+        _write_all(attempt, part, reading, planned)
+    outcome = results.outcome_of_cleanup(reading, planned)
+    attempt.finish_part(part, outcome)
+    _settle_all(attempt, reading, planned)
+    return outcome
+
+
+def _plan_all(
+    attempt: Attempt,
+    part: Part,
+    reading: Reading,
+    units: Sequence[Unit],
+    tree: Mapping[str, TreeEntry],
+) -> tuple[list[Planned], list[tuple[Unit, str]]]:
+    """Plans, and the units with nothing to do: `no_files`, `env_not_in_file`."""
+    attempt.stage("plan", 0.25)
+    planned: list[Planned] = []
+    idle: list[tuple[Unit, str]] = []
+    for unit in units:
+        try:
+            found = _plan(attempt, part, reading, unit, tree)
+            if isinstance(found, str):
+                idle.append((unit, found))
+                continue
+            _refuse_shared(found, planned)
+        except KNOWN_ERRORS as error:
+            raise UnitFailed(unit, task_error(error)) from error
+        planned.append(found)
+    return planned, idle
+
+
+def _plan(
+    attempt: Attempt, part: Part, reading: Reading, unit: Unit, tree: Mapping[str, TreeEntry]
+) -> Planned | str:
+    older = () if reading.rule.dry_run else settle(attempt, reading, unit)
+    if not unit.files.files:
+        return "no_files"
+    shape = shape_unit(attempt, reading, unit, tree)
+    if shape.shaped.env_not_in_file:
+        return "env_not_in_file"
+    desired = desired_keys(attempt, reading, unit, shape.shaped)
+    request, plan = plan_unit(attempt, part, reading, unit, desired)
+    return Planned(
+        unit=unit,
+        shaped=shape.shaped,
+        formats=shape.formats,
+        request=request,
+        plan=plan,
+        older=older,
+        replans_left=unit.sink.capabilities.replans,
+    )
+
+
+def _refuse_shared(found: Planned, others: Sequence[Planned]) -> None:
+    """Two units of one part must not write one record."""
+    mine = {put.record for put in found.plan.puts}
+    for other in others:
+        if other.unit.destination.id != found.unit.destination.id:
+            continue
+        if shared := mine & {put.record for put in other.plan.puts}:
+            detail = f"{min(shared)!r} belongs to environment {other.unit.place.env!r} as well"
+            raise PlanRefused("ownership_conflict", detail, shared)
+
+
+def _write_all(attempt: Attempt, part: Part, reading: Reading, planned: Sequence[Planned]) -> None:
+    """Intents, then every write, then every delete, then a look. Raises PartFailed, LostTask."""
+    attempt.stage("apply", 0.5)
+    current = planned[0]
+    try:
+        for current in planned:
+            store_intent(attempt, part, reading, current)
+        for current in planned:
+            _put(attempt, part, reading, current)
+        for current in planned:
+            _remove(attempt, reading, current)
+        attempt.stage("verify", 0.75)
+        for current in planned:
+            _verify(current)
+    except KNOWN_ERRORS as error:
+        failure = UnitFailed(current.unit, task_error(error))
+        if failure.error.code != "stale_generation":
+            _restore_all(attempt, reading, planned, failure)
+        raise _failed(reading, [each.unit for each in planned], failure, planned) from error
+
+
+def _put(attempt: Attempt, part: Part, reading: Reading, planned: Planned) -> None:
+    """All puts of a unit; when somebody wrote meanwhile, as often again as the sink allows."""
+    unit = planned.unit
+    while True:
+        try:
+            for puts in batches(planned.plan.puts, unit.sink.capabilities):
+                unit.sink.write(unit.destination, puts, mark_of(attempt, reading, unit))
+        except SinkConflict:
+            if not planned.replans_left:
+                raise
+            planned.replans_left -= 1
+            _replan(attempt, part, reading, planned)
+        else:
+            return
+
+
+def _replan(attempt: Attempt, part: Part, reading: Reading, planned: Planned) -> None:
+    desired = planned.request.desired
+    planned.request, planned.plan = plan_unit(attempt, part, reading, planned.unit, desired)
+    store_intent(attempt, part, reading, planned)
+
+
+def _remove(attempt: Attempt, reading: Reading, planned: Planned) -> None:
+    unit = planned.unit
+    generation = mark_of(attempt, reading, unit).generation
+    for deletes in batches(planned.plan.deletes, unit.sink.capabilities):
+        unit.sink.delete(unit.destination, deletes, unit.owner, generation)
+
+
+def _verify(planned: Planned) -> None:
+    unit, plan = planned.unit, planned.plan
+    touched = {put.record for put in plan.puts} | {gone.record for gone in plan.deletes}
+    if not touched:
+        return
+    live = unit.sink.read(unit.destination, unit.owner, sorted(touched))
+    if wrong := plan.unverified(live):
+        raise TaskError("verify_failed", f"{len(wrong)} record(s) do not read back as written")
+
+
+def _restore_all(
+    attempt: Attempt, reading: Reading, planned: Sequence[Planned], failure: UnitFailed
+) -> None:
+    """In reverse; a unit that cannot be given back keeps its intent and says so."""
+    attempt.beat.restoring = True
+    try:
+        for each in reversed(planned):
+            ledger = each.unit.ledger
+            if ledger is None or ledger.intent is None:
+                continue
+            mark = mark_of(attempt, reading, each.unit)
+            each.unit.ledger, each.restored = restore(each.unit, ledger, mark)
+    except TaskError as error:
+        log.warning("restore after %s: %s", failure.error.code, error)
+        failure.error = error
+    finally:
+        attempt.beat.restoring = False
+
+
+def _failed(
+    reading: Reading,
+    units: Sequence[Unit],
+    failure: UnitFailed,
+    planned: Sequence[Planned] = (),
+) -> PartFailed:
+    targets = results.failed_targets(reading, units, failure.unit, failure.error, planned)
+    return PartFailed(failure.error, targets)
+
+
+def _settle_all(attempt: Attempt, reading: Reading, planned: Sequence[Planned]) -> None:
+    """After the commit nothing fails the part: what is left undone, any attempt finishes."""
+    for each in planned:
+        ledger = each.unit.ledger
+        if ledger is not None and ledger.intent is not None:
+            each.unit.ledger = commit_intent(ledger)
+            _keep(attempt, reading, ledger.unit_id)
+
+
+def _keep(attempt: Attempt, reading: Reading, unit_id: str) -> None:
+    if reading.gone:
+        return
+    try:
+        attempt.ports.repositories.keep(reading.source, unit_id, reading.head)
+    except GitError as error:
+        log.warning("commit %s is not kept in the cache: %s", reading.head, error)

@@ -1,0 +1,84 @@
+"""What an attempt works with: the task as claimed, the bundle it began with, the world around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel import clock
+from sync_stack.core.bundle.model import Bundle, Datasource, Rule, SecretRef
+from sync_stack.core.events import Event
+from sync_stack.core.sink import Sink
+from sync_stack.orchestrator.execution.beat import Beat
+from sync_stack.orchestrator.models import Task
+from sync_stack.orchestrator.rows import tasks
+from sync_stack.orchestrator.rows.tasks import Claim
+from sync_stack.repositories import Repositories
+
+Resolve = Callable[[SecretRef, Mapping[str, str] | None], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The outside world. `jitter` gives 0.5 to 1; `publish` says that tasks may be picked up."""
+
+    bundle: Callable[[], Bundle]
+    resolve: Resolve
+    repositories: Repositories
+    open_sink: Callable[[Datasource], Sink]
+    publish: Callable[[Sequence[str]], None]
+    jitter: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One rule of a task for one of its events; done parts are not repeated."""
+
+    rule: Rule
+    event: Event
+    number: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.number}:{self.rule.name}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """`done`: what earlier attempts, and this one so far, have brought to an end, by part.
+
+    `failing`: parts of this attempt that may pass the next time. `coalescing`: the waiting tasks
+    of the same ref, as they were before the first look at it.
+    """
+
+    task: Task
+    mine: Claim
+    beat: Beat
+    bundle: Bundle
+    ports: Ports
+    done: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failing: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lags: int = 0
+    coalescing: list[str] = field(default_factory=list)
+
+    @property
+    def approved(self) -> frozenset[str]:
+        return frozenset(self.task.request.get("approved", ()))
+
+    def now(self) -> str:
+        return clock.rfc3339(clock.now())
+
+    def stage(self, name: str, ratio: float) -> None:
+        """Show where we are. Raises LostTask."""
+        if not tasks.write(self.mine, progress={"stage": name, "ratio": ratio}):
+            raise self.beat.refused()
+
+    def finish_part(self, part: Part, outcome: dict[str, Any]) -> None:
+        """The commit point of a part (4.8 step 8): one write. Raises LostTask."""
+        self.done[part.key] = outcome
+        self.remember()
+
+    def remember(self) -> None:
+        if not tasks.write(self.mine, memory={"done": self.done, "lags": self.lags}):
+            raise self.beat.refused()

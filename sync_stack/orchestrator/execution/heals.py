@@ -1,0 +1,73 @@
+"""Heals: the ledger's commit again, at one unit, whatever the ref is now (contract 4.4, 6.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sync_stack.core.ledger import Ledger
+from sync_stack.orchestrator.execution import results
+from sync_stack.orchestrator.execution.applying import apply_units
+from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.holding import held
+from sync_stack.orchestrator.execution.reading import Reading
+from sync_stack.orchestrator.execution.sources import git_source, rule_digest
+from sync_stack.orchestrator.execution.units import UnitFiles, place_unit
+from sync_stack.orchestrator.rows import ledgers
+from sync_stack.orchestrator.rows.ledgers import UnitKey
+from sync_stack.repositories import Remote
+
+
+def heal_part(attempt: Attempt, part: Part) -> dict[str, Any]:
+    """Ends `superseded` when the ledger is no longer the one that the watcher compared with."""
+    ledger = _wanted(attempt, part)
+    if ledger is None or ledger.applied is None:
+        return _superseded(attempt, part)
+    reading = _reading(attempt, part, ledger)
+    repositories = attempt.ports.repositories
+    repositories.fetch(reading.source, reading.head, ref=part.event.ref)
+    tree = repositories.tree(reading.source, reading.head)
+    files = UnitFiles(env=ledger.env, files=ledger.applied.files)
+    unit = place_unit(attempt, part, files, part.event)
+    with held(attempt, [unit]):
+        current = _wanted(attempt, part)
+        if current is None or unit.destination.id != current.destination_id:
+            return _superseded(attempt, part)
+        unit.ledger = current
+        return apply_units(attempt, part, reading, [unit], tree)
+
+
+def _wanted(attempt: Attempt, part: Part) -> Ledger | None:
+    """The unit's ledger, if it is still at the generation and the rule that the heal is for."""
+    asked = attempt.task.request["heal"]
+    key = UnitKey(
+        rule=part.rule.name,
+        repo=part.event.repo,
+        env=asked["env"],
+        destination_id=asked["destination_id"],
+    )
+    ledger = ledgers.find(key)
+    if ledger is None or ledger.applied is None:
+        return None
+    same = asked["generation"] in (0, ledger.applied.generation)
+    digest = rule_digest(attempt.bundle, part.rule)
+    return ledger if same and ledger.applied.rule_digest == digest else None
+
+
+def _reading(attempt: Attempt, part: Part, ledger: Ledger) -> Reading:
+    assert ledger.applied is not None
+    platform = attempt.bundle.platform(part.rule.platform)
+    return Reading(
+        source=git_source(platform, part.rule, part.event.repo, attempt.ports.resolve),
+        remote=Remote(head_branch=""),
+        head=ledger.applied.commit,
+        event=part.event,
+        rule=part.rule,
+        rule_digest=ledger.applied.rule_digest,
+        override_commit=ledger.applied.override_commit,
+    )
+
+
+def _superseded(attempt: Attempt, part: Part) -> dict[str, Any]:
+    outcome = results.outcome("superseded")
+    attempt.finish_part(part, outcome)
+    return outcome

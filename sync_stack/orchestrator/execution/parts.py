@@ -1,0 +1,164 @@
+"""The parts of a task: its rules, one after another, each for its event (contract 4.2, 4.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sync_stack.core.bundle.model import Bundle, CleanupAction, Rule
+from sync_stack.core.environments import Resolution, Source
+from sync_stack.core.events import Effect, Event, EventKind
+from sync_stack.core.globs import matches
+from sync_stack.core.tasks import Kind, TaskError
+from sync_stack.orchestrator.execution import results
+from sync_stack.orchestrator.execution.applying import apply_units, clean_up
+from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.heals import heal_part
+from sync_stack.orchestrator.execution.holding import held
+from sync_stack.orchestrator.execution.reading import Reading, read_ref
+from sync_stack.orchestrator.execution.units import (
+    Unit,
+    UnitFiles,
+    environment_of,
+    place_unit,
+    unit_files,
+)
+from sync_stack.orchestrator.rows import ledgers, refs
+from sync_stack.platforms import git_platform
+from sync_stack.repositories import TreeEntry
+
+_TRIES: Final = 5
+
+
+def parts_of(bundle: Bundle, request: Mapping[str, Any], segment: str) -> list[Part]:
+    """Events in order, and for each the rules of the segment that match its repository."""
+    wanted = set(request.get("rules", ()))
+    found = []
+    for number, stored in enumerate(request.get("events", ())):
+        event = Event.from_dict(stored)
+        for rule in bundle.rules_of_segment(segment):
+            named = not wanted or rule.name in wanted
+            if named and rule.platform == event.platform and is_for(rule, event.repo):
+                found.append(Part(rule=rule, event=event, number=number))
+    return found
+
+
+def is_for(rule: Rule, repo: str) -> bool:
+    """Patterns ignore case; exclusion wins."""
+
+    def among(patterns: Sequence[str]) -> bool:
+        return any(matches(pattern, repo, ignore_case=True) for pattern in patterns)
+
+    return among(rule.repositories) and not among(rule.exclude_repositories)
+
+
+def run_part(attempt: Attempt, part: Part) -> dict[str, Any]:
+    """The outcome, stored. Raises PartFailed, TaskError, GitError, SinkError, LostTask."""
+    if attempt.task.kind == Kind.HEAL:
+        return heal_part(attempt, part)
+    word = _ignored(attempt, part)
+    if word:
+        return _finished(attempt, part, results.outcome(word))
+    for _ in range(_TRIES):
+        noted = ledgers.versions(part.rule.name, part.event.repo)
+        work = _prepare(attempt, part)
+        if isinstance(work, str):
+            return _finished(attempt, part, results.outcome(work))
+        if work.word:
+            return _finished(attempt, part, results.outcome(work.word, work.reading))
+        with held(attempt, work.units):
+            current = _still(attempt, part, noted, work)
+            if current is not None:
+                return _carry_out(attempt, part, current)
+    raise TaskError("destination_busy", "other syncs keep changing the units")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a reading asks for: units to bring up to date, or, without `tree`, to clean up."""
+
+    reading: Reading
+    units: tuple[Unit, ...] = ()
+    tree: Mapping[str, TreeEntry] | None = None
+    word: str = ""
+
+    @property
+    def places(self) -> set[tuple[str, str]]:
+        return {(unit.place.env, unit.destination.id) for unit in self.units}
+
+
+def _ignored(attempt: Attempt, part: Part) -> str:
+    event = part.event
+    if event.kind is not EventKind.PULL_REQUEST or not event.action:
+        return ""
+    platform = git_platform(attempt.bundle.platform(part.rule.platform))
+    none = platform.effect(event.action) is Effect.NONE
+    return "pull_request_action_ignored" if none else ""
+
+
+def _prepare(attempt: Attempt, part: Part) -> Work:
+    attempt.stage("git", 0.0)
+    reading = read_ref(attempt, part)
+    found = environment_of(reading)
+    if found.word:
+        return Work(reading=reading, word=found.word)
+    if reading.gone or reading.closed:
+        return _gone(attempt, part, reading, found)
+    repositories = attempt.ports.repositories
+    repositories.fetch(reading.source, reading.head, ref=part.event.ref)
+    tree = repositories.tree(reading.source, reading.head)
+    files = unit_files(reading.rule, found, tree)
+    units = tuple(place_unit(attempt, part, entry, reading.event) for entry in files)
+    return Work(reading=reading, units=units, tree=tree, word="" if units else "no_files")
+
+
+def _gone(attempt: Attempt, part: Part, reading: Reading, found: Resolution) -> Work:
+    """The ref is gone or its pull request closed: derived environments may be cleaned up."""
+    if not _cleans(reading.rule, found) or _has_later(part):
+        return Work(reading=reading, word="ref_deleted")
+    unit = place_unit(attempt, part, UnitFiles(env=found.environment), reading.event)
+    known = unit.ledger is not None and unit.ledger.applied is not None
+    return Work(
+        reading=reading, units=(unit,) if known else (), word="" if known else "ref_deleted"
+    )
+
+
+def _cleans(rule: Rule, found: Resolution) -> bool:
+    actions = {
+        Source.BRANCH: rule.cleanup.on_branch_delete,
+        Source.TAG: rule.cleanup.on_tag_delete,
+        Source.PULL_REQUEST: rule.cleanup.on_pr_close,
+    }
+    return actions.get(found.source) is CleanupAction.PRUNE
+
+
+def _has_later(part: Part) -> bool:
+    """A pull request's later event has been handled: this one is old news."""
+    record = refs.find(refs.RefName(rule=part.rule.name, repo=part.event.repo, ref=part.event.ref))
+    mine = part.event.as_dict().get("pr_time", "")
+    return bool(record and mine and record.pr_time > mine)
+
+
+def _still(attempt: Attempt, part: Part, noted: Mapping[str, int], work: Work) -> Work | None:
+    """The work as it is now that nobody else can change it; None when it is about other units."""
+    if ledgers.versions(part.rule.name, part.event.repo) == noted:
+        return work
+    again = _prepare(attempt, part)
+    if again.word or again.places != work.places or (again.tree is None) != (work.tree is None):
+        return None
+    generations = {unit.destination.id: unit.generation for unit in work.units}
+    for unit in again.units:
+        unit.generation = generations[unit.destination.id]
+    return again
+
+
+def _carry_out(attempt: Attempt, part: Part, work: Work) -> dict[str, Any]:
+    if work.tree is None:
+        return clean_up(attempt, part, work.reading, work.units)
+    return apply_units(attempt, part, work.reading, work.units, work.tree)
+
+
+def _finished(attempt: Attempt, part: Part, outcome: dict[str, Any]) -> dict[str, Any]:
+    attempt.finish_part(part, outcome)
+    return outcome

@@ -1,0 +1,181 @@
+"""From files to a plan for one unit; nothing is written (contract 4.5, 4.8 step 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sync_stack.core.bundle.datasources import KeyCase
+from sync_stack.core.bundle.model import Prune
+from sync_stack.core.journal import JournalRecord
+from sync_stack.core.ledger import Ledger
+from sync_stack.core.ownership import refuse_overlap
+from sync_stack.core.plan import DesiredKey, Plan, PlanRequest, plan_apply
+from sync_stack.core.shaping import SecretRules, Shaped, ShapingRules, SourceFile, shape
+from sync_stack.core.sink import Live
+from sync_stack.core.tasks import TaskError
+from sync_stack.core.templates import render
+from sync_stack.formats import detect
+from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.reading import Reading
+from sync_stack.orchestrator.execution.units import Unit
+from sync_stack.orchestrator.rows import ledgers
+from sync_stack.repositories import TreeEntry
+from sync_stack.repositories.entry import readable
+
+
+@dataclass(slots=True, kw_only=True)
+class Planned:
+    """A unit with its plan. `older` is the journal of an attempt that is rolled forward."""
+
+    unit: Unit
+    shaped: Shaped
+    formats: Mapping[str, str]
+    request: PlanRequest
+    plan: Plan
+    older: tuple[JournalRecord, ...] = ()
+    journal: str = ""
+    restored: int = 0
+    replans_left: int = field(default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A unit's content: its keys, and the format of each file."""
+
+    shaped: Shaped
+    formats: Mapping[str, str]
+
+
+def shape_unit(
+    attempt: Attempt, reading: Reading, unit: Unit, tree: Mapping[str, TreeEntry]
+) -> Shape:
+    """Read and shape the unit's files. Raises GitError, ShapingError."""
+    repositories, rule = attempt.ports.repositories, reading.rule
+    entries = [entry for path in unit.files.files if (entry := readable(dict(tree), path))]
+    repositories.bring(reading.source, entries)
+    sources, formats = [], {}
+    for entry in entries:
+        content = repositories.content(reading.source, entry, max_bytes=rule.max_file_bytes)
+        chosen = detect(entry.path, file_format=rule.file_format)
+        formats[entry.path] = chosen.name
+        sources.append(SourceFile(file=entry.path, tree=chosen.parse(content, file=entry.path)))
+    return Shape(shaped=shape(sources, _rules(attempt, reading, unit)), formats=formats)
+
+
+def _rules(attempt: Attempt, reading: Reading, unit: Unit) -> ShapingRules:
+    return ShapingRules.of_rule(
+        reading.rule,
+        environment=unit.files.env,
+        key_format=unit.sink.capabilities.key_formats[0],
+        secrets=_secret_rules(attempt, reading, unit),
+    )
+
+
+def _secret_rules(attempt: Attempt, reading: Reading, unit: Unit) -> SecretRules:
+    managers = attempt.bundle.secret_managers
+    name = reading.rule.secret_manager or (managers[0].name if len(managers) == 1 else "")
+    if not name:
+        return SecretRules(allowed=not reading.event.fork)
+    prefix = render(attempt.bundle.secret_manager(name).path_prefix, unit.names)
+    return SecretRules(manager=name, prefix=prefix, allowed=not reading.event.fork)
+
+
+def desired_keys(
+    attempt: Attempt, reading: Reading, unit: Unit, shaped: Shaped
+) -> dict[str, DesiredKey]:
+    """Every key with its value, secrets fetched (`***` in a dry run). Raises TaskError."""
+    if reading.rule.dry_run:
+        values = shaped.shown()
+    else:
+        fetched = {
+            ref: attempt.ports.resolve(ref, unit.names) for ref in set(shaped.secrets.values())
+        }
+        values = shaped.complete(fetched)
+    return {
+        name: DesiredKey(
+            value=values[key],
+            record=unit.sink.record(unit.place, unit.destination, name, found.file),
+            file=found.file,
+            secret=found.secret is not None,
+        )
+        for name, key, found in _cased(unit, shaped)
+    }
+
+
+def _cased(unit: Unit, shaped: Shaped) -> list[tuple[str, str, Any]]:
+    """(name in the sink, key, where from). Raises TaskError(key_conflict)."""
+    case = unit.sink.capabilities.key_case
+    names: dict[str, str] = {}
+    for key, found in shaped.keys.items():
+        name = {KeyCase.UPPER: key.upper(), KeyCase.LOWER: key.lower()}.get(case, key)
+        if name in names:
+            detail = f"{names[name]!r} and {key!r} are both {name!r} here"
+            raise TaskError("key_conflict", detail, file=found.file, line=found.line)
+        names[name] = key
+    return [(name, key, shaped.keys[key]) for name, key in names.items()]
+
+
+def plan_unit(
+    attempt: Attempt, part: Part, reading: Reading, unit: Unit, desired: Mapping[str, DesiredKey]
+) -> tuple[PlanRequest, Plan]:
+    """Read live and decide. Raises PlanRefused, SinkError."""
+    refuse_overlap(unit.destination, _older_neighbours(unit))
+    known = unit.ledger.records() if unit.ledger else frozenset()
+    wanted = known | {entry.record for entry in desired.values()}
+    live = unit.sink.read(unit.destination, unit.owner, sorted(wanted))
+    request = _request(attempt, reading, unit, desired, live)
+    return request, plan_apply(request)
+
+
+def _request(
+    attempt: Attempt,
+    reading: Reading,
+    unit: Unit,
+    desired: Mapping[str, DesiredKey],
+    live: Live,
+) -> PlanRequest:
+    rule = reading.rule
+    return PlanRequest(
+        owner=unit.owner,
+        capabilities=unit.sink.capabilities,
+        desired=desired,
+        live=live,
+        ledger=unit.ledger,
+        mode=rule.sync_mode,
+        prune=rule.prune,
+        missing_files=unit.files.missing,
+        taken=_taken(unit),
+        approved=attempt.approved,
+        adopt=rule.adopt,
+        heal=attempt.task.kind == "heal",
+    )
+
+
+def cleanup_request(attempt: Attempt, reading: Reading, unit: Unit) -> tuple[PlanRequest, Plan]:
+    """Nothing is desired any more: every owned key goes, but protected ones."""
+    known = unit.ledger.records() if unit.ledger else frozenset()
+    live = unit.sink.read(unit.destination, unit.owner, sorted(known))
+    request = _request(attempt, reading, unit, {}, live)
+    prune = Prune(enabled=True, protection=reading.rule.prune.protection)
+    request = replace(request, prune=prune, limits_waived=True)
+    return request, plan_apply(request)
+
+
+def _older_neighbours(unit: Unit) -> Mapping[str, Any]:
+    if not unit.destination.separator:
+        return {}
+    older_than = unit.ledger.unit_id if unit.ledger else ""
+    return ledgers.may_overlap(unit.destination.kind, older_than=older_than)
+
+
+def _taken(unit: Unit) -> dict[str, str]:
+    """Record → unit, of all other units of the destination."""
+    mine = unit.ledger.unit_id if unit.ledger else ""
+    others = [each for each in ledgers.at_destination(unit.destination.id) if each.unit_id != mine]
+    return {record: _name(other) for other in others for record in other.records()}
+
+
+def _name(ledger: Ledger) -> str:
+    return f"rule {ledger.rule_id!r}, {ledger.repo}, environment {ledger.env!r}"

@@ -1,0 +1,88 @@
+"""What a ref is now: its head, and whether that is what the task should bring (contract 4.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sync_stack.core.bundle.model import Rule
+from sync_stack.core.events import Effect, Event, EventKind
+from sync_stack.core.tasks import MAX_LAGS, TaskError
+from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.sources import git_source, rule_digest
+from sync_stack.orchestrator.rows import refs
+from sync_stack.orchestrator.rows.refs import GONE, RefName
+from sync_stack.platforms import git_platform
+from sync_stack.repositories import Remote, Source
+
+MIN_PREFIX: Final = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """`head` is the commit to bring; GONE when the ref is no more. `rule` has overrides applied."""
+
+    source: Source
+    remote: Remote
+    head: str
+    event: Event
+    rule: Rule
+    rule_digest: str
+    override_commit: str = ""
+    warnings: tuple[str, ...] = ()
+    closed: bool = False
+
+    @property
+    def gone(self) -> bool:
+        return self.head == GONE
+
+
+def read_ref(attempt: Attempt, part: Part) -> Reading:
+    """Ask the remote. Raises GitError, and TaskError(ref_lagging) while the host lags behind."""
+    attempt.beat.check()
+    platform = attempt.bundle.platform(part.rule.platform)
+    source = git_source(platform, part.rule, part.event.repo, attempt.ports.resolve)
+    remote = attempt.ports.repositories.ls_remote(source)
+    head = remote.refs.get(part.event.ref, GONE)
+    closed = _closes(attempt, part)
+    if head != GONE and not closed:
+        _refuse_lag(attempt, part, head)
+    return Reading(
+        source=source,
+        remote=remote,
+        head=head,
+        event=replace(part.event, default_branch=remote.head_branch),
+        rule=part.rule,
+        rule_digest=rule_digest(attempt.bundle, part.rule),
+        closed=closed,
+    )
+
+
+def ref_name(part: Part) -> RefName:
+    return RefName(rule=part.rule.name, repo=part.event.repo, ref=part.event.ref)
+
+
+def _closes(attempt: Attempt, part: Part) -> bool:
+    if part.event.kind is not EventKind.PULL_REQUEST:
+        return False
+    platform = attempt.bundle.platform(part.rule.platform)
+    return git_platform(platform).effect(part.event.action) is Effect.CLOSE
+
+
+def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
+    """The event names a commit that the host does not show yet, and shows one that we know."""
+    commit = part.event.commit
+    if not commit or is_same(head, commit) or attempt.lags >= MAX_LAGS:
+        return
+    record = refs.find(ref_name(part))
+    recent = record.recent if record else ()
+    if any(is_same(known, commit) for known in recent):
+        return
+    if head == part.event.before or head in recent:
+        raise TaskError("ref_lagging", f"the host does not show {commit[:12]} yet")
+
+
+def is_same(commit: str, other: str) -> bool:
+    """Whether one names the other; platforms may give a prefix."""
+    short, long = sorted((commit, other), key=len)
+    return len(short) >= MIN_PREFIX and long.startswith(short)

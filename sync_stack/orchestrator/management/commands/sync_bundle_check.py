@@ -1,0 +1,78 @@
+"""`manage.py sync_bundle_check [PATH] [--strict] [--resolve] [-o json]`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from kernel.complaints import Complaint
+from kernel.redaction import known_secrets
+from sync_stack.configuration.checking import check_file
+from sync_stack.configuration.conf import (
+    BundleSettings,
+    bundle_settings,
+    process_environment,
+)
+from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.startup import EXIT_CONFIGURATION, StartRefused, refusing
+
+EXIT_VALID = 0
+EXIT_WARNINGS = 1  # only with --strict
+
+
+class Command(BaseCommand):
+    help = "Print every error and warning of a bundle. Exit code: 0 valid, 1 warnings, 78 errors."
+    requires_system_checks: tuple[str, ...] = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("path", nargs="?", type=Path, help="the bundle; default CONFIG_PATH")
+        parser.add_argument("--strict", action="store_true", help="warnings give exit code 1")
+        parser.add_argument("--resolve", action="store_true", help="also fetch every secret")
+        parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        with refusing():
+            settings = _settings(options["path"])
+        complaints = check_file(settings, resolve=options["resolve"])
+        code = exit_code(complaints, strict=options["strict"] or settings.strict)
+        written = as_json if options["output"] == "json" else as_text
+        self.stdout.write(known_secrets.mask(written(complaints, settings.path)))
+        sys.exit(code)
+
+
+def _settings(path: Path | None) -> BundleSettings:
+    """Raises StartRefused."""
+    environment = Environment(process_environment())
+    settings = bundle_settings(environment, app_env=environment.app_env())
+    if environment.problems:
+        raise StartRefused(environment.problems)
+    return replace(settings, path=path) if path else settings
+
+
+def exit_code(complaints: tuple[Complaint, ...], *, strict: bool) -> int:
+    severities = {entry.severity for entry in complaints}
+    if "error" in severities:
+        return EXIT_CONFIGURATION
+    return EXIT_WARNINGS if strict and severities else EXIT_VALID
+
+
+def as_text(complaints: tuple[Complaint, ...], path: Path) -> str:
+    lines = [f"{entry.severity}: {entry}" for entry in complaints]
+    errors = sum(entry.severity == "error" for entry in complaints)
+    warnings = len(complaints) - errors
+    verdict = "valid" if not errors else "not valid"
+    return "\n".join([*lines, f"{path}: {verdict}, {errors} errors, {warnings} warnings"])
+
+
+def as_json(complaints: tuple[Complaint, ...], path: Path) -> str:
+    answer = {
+        "file": str(path),
+        "valid": not any(entry.severity == "error" for entry in complaints),
+        "complaints": [entry.as_dict() for entry in complaints],
+    }
+    return json.dumps(answer, indent=2, ensure_ascii=False)

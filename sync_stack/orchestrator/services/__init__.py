@@ -1,0 +1,1 @@
+"""Use cases of the orchestrator: accept deliveries, trigger syncs, execute, sweep."""

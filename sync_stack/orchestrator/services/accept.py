@@ -1,0 +1,103 @@
+"""ProcessWebhook: a verified delivery becomes a task (contract 3, 4.2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sync_stack.core.bundle.model import Bundle, Platform
+from sync_stack.core.events import BadPayload, Event
+from sync_stack.core.tasks import Kind
+from sync_stack.orchestrator import conf
+from sync_stack.orchestrator.services.create import Created, NewTask, create_task
+from sync_stack.platforms import normalize
+
+SCHEMA_REGISTRY = "schema-registry"
+
+
+class Refused(Exception):
+    """A request that cannot become a task; `status` is the name of a gRPC status code."""
+
+    def __init__(self, status: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What the gateway forwards."""
+
+    platform: str
+    datasource: str
+    raw_payload: bytes
+    event: str
+    idempotency_key: str
+    delivery_id: str = ""
+    correlation_id: str = ""
+    signature_verified: bool = False
+
+
+def accept_delivery(
+    delivery: Delivery, bundle: Bundle, publish: Callable[[Sequence[str]], None]
+) -> Created:
+    """The task is durable when this returns. Raises Refused, TooManyTasks, the store's errors."""
+    if not delivery.idempotency_key:
+        raise Refused("INVALID_ARGUMENT", "idempotency_key is required")
+    if conf.is_production() and not delivery.signature_verified:
+        raise Refused("PERMISSION_DENIED", "the signature of the delivery was not verified")
+    platform = _platform(delivery, bundle)
+    events = _events(platform, delivery)
+    kind = Kind.SCHEMA_REFRESH if delivery.datasource == SCHEMA_REGISTRY else Kind.WEBHOOK
+    return create_task(
+        NewTask(
+            kind=kind,
+            idempotency_key=delivery.idempotency_key,
+            platform=delivery.platform,
+            segment=delivery.datasource,
+            events=events,
+            tenant=_tenant(bundle, delivery),
+            delivery_id=delivery.delivery_id[:256],
+            correlation_id=delivery.correlation_id[:128],
+            bundle_digest=bundle.digest,
+        ),
+        publish,
+    )
+
+
+def _platform(delivery: Delivery, bundle: Bundle) -> Platform:
+    names = {rule.platform for rule in bundle.rules_of_segment(delivery.datasource)}
+    if delivery.datasource == SCHEMA_REGISTRY and bundle.schema_registry:
+        names = {bundle.schema_registry.platform}
+    if delivery.platform not in names:
+        raise Refused(
+            "NOT_FOUND",
+            f"no rule for platform {delivery.platform!r} and datasource {delivery.datasource!r}",
+        )
+    return bundle.platform(delivery.platform)
+
+
+def _tenant(bundle: Bundle, delivery: Delivery) -> str:
+    """From the bundle only; empty when the segment's rules belong to several."""
+    rules = bundle.rules_of_segment(delivery.datasource)
+    tenants = {rule.tenant for rule in rules if rule.platform == delivery.platform}
+    return tenants.pop() if len(tenants) == 1 else ""
+
+
+def _events(platform: Platform, delivery: Delivery) -> tuple[Event, ...]:
+    try:
+        return normalize(platform, delivery.event, _payload(delivery.raw_payload))
+    except (BadPayload, RecursionError) as error:
+        raise Refused("INVALID_ARGUMENT", f"bad_payload: {error}") from None
+
+
+def _payload(raw: bytes) -> dict[str, Any]:
+    try:
+        payload = json.loads(raw)
+    except ValueError as error:
+        raise BadPayload(f"no JSON: {type(error).__name__}") from None
+    if not isinstance(payload, dict):
+        raise BadPayload("the payload is no object")
+    return payload

@@ -1,0 +1,75 @@
+"""A push becomes settings in a sink."""
+
+from __future__ import annotations
+
+import pytest
+
+from sync_stack.orchestrator.models import JournalChunk, Lease, LedgerUnit, RefRecord, Task
+
+pytestmark = pytest.mark.store
+
+
+def test_a_push_brings_the_files_settings_to_the_sink(world):
+    task = world.run(world.commit_and_push({"app.yaml": "db:\n  host: a\n  port: 1\n"}))
+    assert (task.state, task.message, task.error) == ("SUCCEEDED", "completed", {})
+    assert world.values() == {"db.host": "a", "db.port": "1"}
+    assert task.result["written"] == 2
+    assert task.result["files"][0]["file"] == "app.yaml"
+
+
+def test_the_ledger_says_what_was_applied_and_nothing_is_left_over(world):
+    commit = world.repository.commit({"app.yaml": "a: 1\n"})
+    task = world.run(world.push(commit))
+    unit = LedgerUnit.objects.get()
+    assert (unit.commit, unit.ref, unit.generation, unit.keys) == (commit, "refs/heads/main", 1, 1)
+    assert (unit.intent_task_id, unit.last_task_id) == ("", task.id)
+    assert not JournalChunk.objects.exists()
+    assert Lease.objects.get().holder_task == ""
+    assert RefRecord.objects.get().seen["commit"] == commit
+
+
+def test_the_same_content_again_is_no_change(world):
+    world.run(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.run(world.commit_and_push({"other.txt": "x"}))
+    assert (task.message, task.result["unchanged"]) == ("no_changes", 1)
+
+
+def test_a_branch_that_is_not_mapped_writes_nothing(world):
+    world.commit_and_push({"app.yaml": "a: 1\n"})
+    task = world.run(world.commit_and_push({"app.yaml": "a: 2\n"}, branch="feature"))
+    assert (task.state, task.message) == ("SUCCEEDED", "ref_not_mapped")
+    assert world.values() == {}
+
+
+def test_a_repository_that_no_rule_matches_is_said_so(world):
+    task = world.deliver(
+        "push",
+        {"ref": "refs/heads/main", "after": "a" * 40, "repository": {"full_name": "other/x"}},
+    )
+    assert world.run(task).message == "repository_not_matched"
+
+
+def test_a_file_that_does_not_parse_changes_nothing_and_is_not_tried_again(world):
+    """Sync invariant 18."""
+    world.run(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.run(world.commit_and_push({"app.yaml": "a: [1\n"}))
+    assert (task.state, task.message) == ("FAILED", "parse_error")
+    assert task.error["file"] == "app.yaml"
+    assert world.values() == {"a": "1"}
+
+
+def test_a_tracked_file_that_is_gone_keeps_its_keys(world):
+    """Sync invariant 14."""
+    world.run(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.run(world.commit_and_push({"app.yaml": None}))
+    assert (task.state, task.message) == ("SUCCEEDED", "no_files")
+    assert world.values() == {"a": "1"}
+
+
+def test_git_that_cannot_be_read_is_neither_success_nor_missing_file(world):
+    """Sync invariant 19."""
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+    world.repository.bare.rename(world.folder / "away")
+    task = world.run(task)
+    assert (task.state, task.message) == ("FAILED", "repository_not_found")
+    assert Task.objects.get(id=task.id).error["retryable"] is False
