@@ -29,6 +29,7 @@ _BOOL: Final = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)\Z")
 _INT: Final = re.compile(r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
 _FLOAT: Final = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE: Final = re.compile(r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
+_NOT_ALWAYS_TEXT: Final = frozenset("~nNtTfF+-.0123456789")
 _TYPES: Final[dict[str, Any]] = {
     "int": int,
     "float": (int, float),
@@ -295,8 +296,12 @@ def _scalar(text: str, tag: str, *, plain: bool) -> Any:
 
 
 def _resolved(text: str) -> Any:
-    if _NULL.match(text):
-        return None
+    if text and text[0] not in _NOT_ALWAYS_TEXT:
+        return text
+    return None if _NULL.match(text) else _number_or_word(text)
+
+
+def _number_or_word(text: str) -> Any:
     if _BOOL.match(text):
         return text.lower() == "true"
     if _INT.match(text):

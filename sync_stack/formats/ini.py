@@ -111,7 +111,7 @@ def _member(key: str, value: str) -> str:
 
 
 def _is_name(text: str) -> bool:
-    return bool(text) and "\n" not in text and text == text.strip(_BLANK)
+    return bool(text) and "\n" not in text and text == text.strip(f"{_BLANK}\ufeff")
 
 
 def _continues(line: str) -> bool:

@@ -84,7 +84,7 @@ def _value(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"[\\\x01-\x1f\x7f]", _escape, text)
+    return re.sub("[\\\\\x01-\x1f\x7f\ufeff]", _escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:

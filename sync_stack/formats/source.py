@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
@@ -30,7 +29,7 @@ class Source:
         self.text = text
         self.file = file
         self.values = 0
-        self._starts: list[int] | None = None
+        self._seen, self._line, self._start = 0, 1, 0  # readers ask for places left to right
         if "\0" in text:
             self.fail("NUL is no text", text.index("\0"))
 
@@ -52,10 +51,14 @@ class Source:
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column, 1-based, of a character of the text."""
-        if self._starts is None:
-            self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
-        line = bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+        if offset < self._seen:
+            self._seen, self._line, self._start = 0, 1, 0
+        breaks = self.text.count("\n", self._seen, offset)
+        if breaks:
+            self._line += breaks
+            self._start = self.text.rfind("\n", self._seen, offset) + 1
+        self._seen = offset
+        return self._line, offset - self._start + 1
 
     def fail(self, detail: str, offset: int, *, code: str = "parse_error") -> NoReturn:
         self.fail_at(detail, self.place(min(offset, len(self.text))), code=code)
@@ -66,7 +69,7 @@ class Source:
         raise ShapingError(code, detail, file=self.file, line=place[0], column=place[1])
 
     def scalar(self, kind: Kind, text: str, place: tuple[int, int]) -> Tree:
-        self._count(place)
+        self.count(place)
         if not text.isascii() and _NOT_TEXT.search(text):
             self.fail_at("half of a surrogate pair is no text", place)
         if "\0" in text:
@@ -77,11 +80,11 @@ class Source:
         return self.scalar(Kind.STRING, text, place)
 
     def map(self, pairs: Mapping[str, Tree], place: tuple[int, int]) -> Tree:
-        self._count(place)
+        self.count(place)
         return Tree(kind=Kind.MAP, pairs=pairs, line=place[0], column=place[1])
 
     def list(self, items: Iterable[Tree], place: tuple[int, int]) -> Tree:
-        self._count(place)
+        self.count(place)
         return Tree(kind=Kind.LIST, items=tuple(items), line=place[0], column=place[1])
 
     def key(self, text: str, taken: Mapping[str, object], place: tuple[int, int]) -> str:
@@ -95,7 +98,8 @@ class Source:
     def too_deep(self, place: tuple[int, int]) -> NoReturn:
         self.fail_at(f"nested more than {MAX_DEPTH} deep", place)
 
-    def _count(self, place: tuple[int, int]) -> None:
+    def count(self, place: tuple[int, int]) -> None:
+        """One value more; done by whatever makes one."""
         self.values += 1
         if self.values > MAX_VALUES:
             self.fail_at(f"more than {MAX_VALUES} values", place, code="too_many_keys")

@@ -88,6 +88,7 @@ class _Reader:
         return found
 
     def appended(self, table: _Table, name: str, place: Place) -> _Table:
+        self.source.count(place)
         found = table.pairs.setdefault(name, [])
         if not isinstance(found, list):
             self.twice(name, place)

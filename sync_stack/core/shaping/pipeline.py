@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kernel.complaints import Complaint
 from sync_stack.core.bundle.model import EnvSlice
@@ -21,13 +22,19 @@ from sync_stack.core.shaping.schema_marks import Marks
 from sync_stack.core.shaping.secrets import marker_of, secret_of
 from sync_stack.core.shaping.slicing import Sliced, slice_environment, take_root
 
+_UNMARKED: Final = Marks()
+
 
 def shape(files: Sequence[SourceFile], rules: ShapingRules) -> Shaped:
     """The settings of one unit from all of its files. Raises ShapingError; then nothing is used."""
     prepared = [_prepared(file, rules) for file in files]
     present = [file for file in prepared if not file.shaped.env_absent]
     leaves = {} if prepared and not present else _final_leaves(present, rules)
-    keys = {key: _shaped_key(leaf, prepared, rules) for key, leaf in leaves.items()}
+    marks = {file.shaped.file: file.marks for file in present}
+    keys = {
+        key: _shaped_key(leaf, marks.get(leaf.file, _UNMARKED), rules)
+        for key, leaf in leaves.items()
+    }
     return Shaped(
         values={key: leaf.text for key, leaf in leaves.items() if keys[key].secret is None},
         keys=keys,
@@ -77,8 +84,7 @@ def _final_leaves(files: Sequence[_Prepared], rules: ShapingRules) -> dict[str, 
     return checked(unique(formatted(renamed, rules.key_format)))
 
 
-def _shaped_key(leaf: Leaf, files: Sequence[_Prepared], rules: ShapingRules) -> ShapedKey:
-    marks = next((file.marks for file in files if file.shaped.file == leaf.file), Marks())
+def _shaped_key(leaf: Leaf, marks: Marks, rules: ShapingRules) -> ShapedKey:
     marker = marker_of(leaf)
     mark = marks.secret_of(leaf.path) if marker is None and leaf.path else marker
     return ShapedKey(

@@ -14,6 +14,7 @@ from sync_stack.core.shaping.schema_json import check_json
 from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
 
 MAX_WARNINGS: Final = 20
+SECRET_WORDS: Final = ("x-partita-secret", "@secret")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,9 @@ def check_schema(tree: Tree, schema: Schema | None, *, file: str, strict: bool) 
 def _unusable(schema: Schema, reason: str, *, strict: bool) -> Checked:
     if strict:
         raise ShapingError("schema_unavailable", reason, file=schema.file)
+    if any(word in schema.text for word in SECRET_WORDS):
+        detail = f"which keys are secret cannot be told: {reason}"
+        raise ShapingError("secret_unavailable", detail, file=schema.file)
     warning = Complaint(
         file=schema.file, code="schema_unavailable", severity="warning", message=reason
     )

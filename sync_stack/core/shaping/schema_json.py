@@ -94,7 +94,9 @@ def _said(error: ValidationError) -> str:
     demanded = json.dumps(error.validator_value, ensure_ascii=False)
     if error.validator == "required":
         return f"lacks {', '.join(_missing(error.validator_value, error.instance))}"
-    if error.validator in ("additionalProperties", "unevaluatedProperties"):
+    if error.validator == "additionalProperties":
+        return "is not known to the schema"
+    if error.validator == "unevaluatedProperties":
         return "has members that the schema does not know"
     if error.validator in _SHOWN and len(demanded) <= _LONGEST_SHOWN:
         return f"breaks {error.validator} {demanded}"

@@ -23,10 +23,12 @@ class Marks:
     logged: frozenset[Path] = frozenset()
 
     def secret_of(self, path: Path) -> str | None:
-        for length in range(len(path), -1, -1):
+        for length in range(len(path), -1, -1) if self.secrets else ():
             if path[:length] in self.secrets:
                 return self.secrets[path[:length]]
         return None
 
     def is_logged(self, path: Path) -> bool:
+        if not self.logged:
+            return False
         return any(path[:length] in self.logged for length in range(len(path) + 1))

@@ -1,0 +1,179 @@
+"""`partita.json`: what a repository may say about its rule (contract 4.9).
+
+It reads the same whoever pushes: the file is taken at the head of the default branch by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kernel.reading import Unreadable
+from kernel.reading.json import read_json
+from sync_stack.core.bundle.model import (
+    FileEnvironment,
+    Prune,
+    Rule,
+    SyncMode,
+    Variable,
+    VariableForm,
+)
+from sync_stack.core.override_values import (
+    WrongType,
+    boolean,
+    environments,
+    path,
+    prune_fields,
+    text,
+    variables,
+)
+
+MAX_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overridden:
+    """The rule that counts. `ignored`: fields without effect; `warning`: for the task."""
+
+    rule: Rule
+    ignored: tuple[str, ...] = ()
+    warning: str = ""
+
+
+def apply_overrides(rule: Rule, content: bytes | None) -> Overridden:
+    """The rule with the repository's file, None when there is none.
+
+    Whatever is wrong with the file, the central rule holds, and the warning says why. Validation
+    and the guards of prune only ever become stricter.
+    """
+    if content is None:
+        return Overridden(rule=rule)
+    try:
+        given = _read(content)
+        allowed = {name: value for name, value in given.items() if _is_allowed(rule, name)}
+        merged, ignored = _merged(rule, allowed)
+    except (Unreadable, WrongType) as error:
+        return Overridden(rule=rule, warning=f"partita.json is not used: {error}")
+    return Overridden(rule=merged, ignored=tuple(sorted({*ignored, *(given.keys() - allowed)})))
+
+
+def _read(content: bytes) -> dict[str, Any]:
+    given = read_json(content.removeprefix(b"\xef\xbb\xbf"), max_bytes=MAX_BYTES)
+    if not isinstance(given, dict):
+        raise WrongType("it is no JSON object")
+    return given
+
+
+def _is_allowed(rule: Rule, name: str) -> bool:
+    if name not in _FIELDS:
+        return False
+    if isinstance(rule.allow_overrides, bool):
+        return rule.allow_overrides
+    return name in rule.allow_overrides
+
+
+def _merged(rule: Rule, given: Mapping[str, Any]) -> tuple[Rule, list[str]]:
+    if "file_name" in given and "file_path_map" in given:
+        raise WrongType("file_name and file_path_map exclude each other")
+    ignored: list[str] = []
+    for name in _FIELDS:  # prune last: turned off, it also ends LIVE_STATE
+        if name in given:
+            rule, dropped = _FIELDS[name](rule, given[name])
+            ignored.extend(dropped)
+    return rule, ignored
+
+
+_Merge = Callable[[Rule, Any], tuple[Rule, list[str]]]
+
+
+def _set(name: str, read: Callable[[str, Any], Any]) -> _Merge:
+    def merge(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+        return replace(rule, **{name: read(name, value)}), []
+
+    return merge
+
+
+def _only_true(name: str) -> _Merge:
+    """A switch that may be turned on, never off."""
+
+    def merge(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+        wanted = boolean(name, value)
+        weaker = bool(getattr(rule, name)) and not wanted
+        change: dict[str, Any] = {name: getattr(rule, name) or wanted}
+        return replace(rule, **change), [name] if weaker else []
+
+    return merge
+
+
+def _file_name(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    return replace(rule, file_name=path("file_name", value), file_path_map=()), []
+
+
+def _file_path_map(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    pairs = environments("file_path_map", value).items()
+    entries = tuple(
+        FileEnvironment(path=path("file_path_map", name), env=env) for name, env in pairs
+    )
+    return replace(rule, file_path_map=entries, file_name=""), []
+
+
+def _variables_map(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    made = {
+        name: Variable(text=content, form=VariableForm(form))
+        for name, (form, content) in variables("variables_map", value).items()
+    }
+    return replace(rule, variables_map=made), []
+
+
+def _sync_mode(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    """LIVE_STATE implies prune: only for a rule that prunes already."""
+    wanted = text("sync_mode", value).upper().removeprefix("SYNC_MODE_")
+    if wanted not in SyncMode.__members__:
+        raise WrongType(f"sync_mode is one of {', '.join(SyncMode)}")
+    mode = SyncMode[wanted]
+    prunes = rule.prune.enabled or rule.sync_mode is SyncMode.LIVE_STATE
+    if mode is SyncMode.LIVE_STATE and not prunes:
+        return rule, ["sync_mode"]
+    return replace(rule, sync_mode=mode), []
+
+
+def _prune(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    given = prune_fields("prune", value)
+    own = rule.prune
+    ratio = given.get("max_delete_ratio", own.max_delete_ratio)
+    prunes = own.enabled or rule.sync_mode is SyncMode.LIVE_STATE
+    stricter = Prune(
+        enabled=own.enabled and given.get("enabled", True),
+        dry_run=own.dry_run,
+        protection=tuple(dict.fromkeys((*own.protection, *given.get("protection", ())))),
+        max_delete_ratio=min(ratio, own.max_delete_ratio),
+        max_delete_floor=own.max_delete_floor,
+        allow_empty=own.allow_empty,
+    )
+    ignored = [f"prune.{name}" for name in given if name not in _STRICTER]
+    if given.get("enabled") and not prunes:
+        ignored.append("prune.enabled")
+    if ratio > own.max_delete_ratio:
+        ignored.append("prune.max_delete_ratio")
+    mode = rule.sync_mode
+    if given.get("enabled") is False and mode is SyncMode.LIVE_STATE:
+        mode = SyncMode.GIT_SMART_REPAIR  # the same without prune
+    return replace(rule, prune=stricter, sync_mode=mode), ignored
+
+
+_STRICTER: Final = ("enabled", "protection", "max_delete_ratio")
+_FIELDS: Final[Mapping[str, _Merge]] = {
+    "branch_map": _set("branch_map", environments),
+    "env_as_branch": _set("env_as_branch", boolean),
+    "env_as_pr": _set("env_as_pr", boolean),
+    "env_as_tags": _set("env_as_tags", boolean),
+    "file_name": _file_name,
+    "file_path_map": _file_path_map,
+    "root_key": _set("root_key", text),
+    "variables_map": _variables_map,
+    "strict_validation": _only_true("strict_validation"),
+    "dry_run": _only_true("dry_run"),
+    "sync_mode": _sync_mode,
+    "prune": _prune,
+}
