@@ -63,7 +63,7 @@ def _variable(name: str, value: Any) -> tuple[str, str]:
 
 def prune_fields(name: str, value: Any) -> dict[str, Any]:
     """The members of `prune`; a bare boolean is `enabled`."""
-    given = {"enabled": value} if isinstance(value, bool) else _map(name, value)
+    given: dict[str, Any] = {"enabled": value} if isinstance(value, bool) else _map(name, value)
     if "enabled" in given:
         boolean(f"{name}.enabled", given["enabled"])
     if "protection" in given:

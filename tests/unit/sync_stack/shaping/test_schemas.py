@@ -78,7 +78,8 @@ def test_warnings_are_twenty_at_most_and_hold_no_value() -> None:
 def test_the_tree_after_slicing_is_checked() -> None:
     schema = {"properties": {"port": {"type": "integer"}}, "additionalProperties": False}
 
-    assert checked("staging: {port: x}\nproduction: {port: 1}", schema, strict_validation=True)
+    made = checked("staging: {port: x}\nproduction: {port: 1}", schema, strict_validation=True)
+    assert made.values == {"port": "1"}
 
 
 @pytest.mark.parametrize(
