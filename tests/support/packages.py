@@ -15,6 +15,8 @@ PROGRAMS = {
     "chromium": "chromium",
     "initdb": "postgresql",
     "docker-registry": "docker-registry",
+    "node": "nodejs",
+    "npm": "npm",
 }
 
 

@@ -1,0 +1,206 @@
+"""What names and operands stand for: targets of references, concrete values of expressions."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from kernel.cue import syntax
+from kernel.cue.faults import Budget, Fault
+from kernel.cue.scalars import Scalar, Type
+from kernel.cue.syntax import Label, Node
+from kernel.cue.vertex import Conjunct, Env, Key, State, Vertex
+
+_IN_TEXT = Type.STRING | Type.NUMBER | Type.BOOL
+
+
+class Operands:
+    budget: Budget
+
+    def collect(self, vertex: Vertex) -> None:
+        raise NotImplementedError
+
+    def declaring(self, name: str, env: Env | None) -> Env | None:
+        """The innermost struct, as written, that declares a name."""
+        while env is not None and name not in env.literal.names:
+            env = env.up
+        return env
+
+    def target(self, expr: Node, env: Env | None, vertex: Vertex) -> Vertex | None:
+        """The vertex that a reference names; None, with the reason noted, when there is none."""
+        match expr:
+            case syntax.Reference():
+                return self._named(expr, env, vertex)
+            case syntax.Selector(base=base, label=label):
+                return self._member(base, label, expr, env, vertex)
+            case syntax.Index(base=base, index=index):
+                key = self._key(index, env, vertex)
+                return None if key is None else self._member(base, key, expr, env, vertex)
+            case syntax.Parenthesis(inner=inner):
+                return self.target(inner, env, vertex)
+            case _:
+                made = self._temporary(expr, Conjunct(expr, env), vertex)
+                self.collect(made)
+                return made
+
+    def _named(self, expr: syntax.Reference, env: Env | None, vertex: Vertex) -> Vertex | None:
+        found = self.declaring(expr.name, env)
+        if found is None:
+            return self._temporary(expr, Conjunct(expr, env), vertex)
+        declared = found.literal.names[expr.name]
+        if isinstance(declared, syntax.Let):
+            return self._let(declared, found)
+        member = found.vertex.view().arcs.get(declared)
+        if member is None:
+            message = f"the optional field {expr.name} is absent"
+            vertex.faults.append(Fault(expr.line, expr.column, "missing_field", message))
+        return member
+
+    def _let(self, declared: syntax.Let, env: Env) -> Vertex:
+        lets = env.vertex.lets
+        if declared.name not in lets:
+            path = (*env.vertex.path, Label(f"let {declared.name}", special=True))
+            lets[declared.name] = Vertex(path, [Conjunct(declared.value, env)])
+        return lets[declared.name]
+
+    def _temporary(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex:
+        path = (*vertex.path, Label("expression", special=True))
+        return Vertex(path, [Conjunct(expr, conjunct.env, None, conjunct.trail)])
+
+    def _member(
+        self, base: Node, key: Key, expr: Node, env: Env | None, vertex: Vertex
+    ) -> Vertex | None:
+        holder = self.target(base, env, vertex)
+        if holder is None:
+            return None
+        self.collect(holder)
+        view = holder.view()
+        wanted = Type.LIST if isinstance(key, int) else Type.STRUCT
+        member = view.arcs.get(key)
+        if member is None and not view.facts.types & wanted and not view.faults:
+            message = f"a member is taken of {view.facts.types.words()}"
+            vertex.faults.append(Fault(expr.line, expr.column, "wrong_type", message))
+        elif member is None:
+            name = key if isinstance(key, int) else key.name
+            unknown = _reason(expr, f"there is no field {name}")
+            (vertex.faults if _is_closed(view) else vertex.reasons).append(unknown)
+        return member
+
+    def _key(self, index: Node, env: Env | None, vertex: Vertex) -> Key | None:
+        found = self.concrete(index, Conjunct(index, env), vertex)
+        if found is None:
+            return None
+        if found.type is Type.STRING:
+            return Label(str(found.content))
+        if found.type is Type.INT and isinstance(found.content, Decimal) and found.content >= 0:
+            return int(found.content)
+        message = f"the index is {found.type.words()}"
+        vertex.faults.append(Fault(index.line, index.column, "wrong_type", message))
+        return None
+
+    def evaluated(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex | None:
+        """The settled value of an expression; None, with the reason noted, while there is none."""
+        while isinstance(expr, syntax.Parenthesis):
+            expr = expr.inner
+        if isinstance(expr, syntax.Reference | syntax.Selector | syntax.Index):
+            found = self.target(expr, conjunct.env, vertex)
+        else:
+            found = self._temporary(expr, conjunct, vertex)
+        if found is None:
+            return None
+        self.collect(found)
+        if found.state is State.COLLECTING:
+            vertex.reasons.append(_reason(expr, "depends on itself"))
+            return None
+        settled = found.settled()
+        if settled is None:
+            vertex.reasons.append(_reason(expr, "depends on a value that is ambiguous"))
+        return settled
+
+    def concrete(
+        self, expr: Node, conjunct: Conjunct, vertex: Vertex, wanted: Type = Type.TOP
+    ) -> Scalar | None:
+        """The scalar that an expression is; None, with the reason noted, while it is none."""
+        found = self.evaluated(expr, conjunct, vertex)
+        if found is None:
+            return None
+        if found.faults:
+            first = found.faults[0]
+            vertex.faults.append(Fault(first.line, first.column, first.code, first.message))
+            return None
+        if not found.facts.types & wanted:
+            message = f"{found.facts.types.words()} where {wanted.words()} is required"
+            vertex.faults.append(Fault(expr.line, expr.column, "wrong_type", message))
+            return None
+        if found.facts.scalar is None:
+            vertex.reasons.append(_reason(expr, "depends on a value that is not concrete"))
+        return found.facts.scalar
+
+    def computed(self, node: Node, conjunct: Conjunct, vertex: Vertex) -> Scalar | Fault | None:
+        """The value of a sign, an interpolation or `len`."""
+        match node:
+            case syntax.Sign(operator=operator, operand=operand):
+                return self._signed(
+                    node, operator, self.concrete(operand, conjunct, vertex, Type.NUMBER)
+                )
+            case syntax.Interpolation():
+                return self._interpolated(node, conjunct, vertex)
+            case syntax.Call(argument=argument):
+                found = self.evaluated(argument, conjunct, vertex)
+                return None if found is None else self._length(node, found, vertex)
+            case _:
+                return Fault(node.line, node.column, "unsupported_cue", "an unknown expression")
+
+    def _signed(self, node: Node, operator: str, found: Scalar | None) -> Scalar | Fault | None:
+        if found is None:
+            return None
+        if operator == "+" or not isinstance(found.content, Decimal) or not found.content:
+            return Scalar(found.type, found.content, found.text, node.line, node.column)
+        text = found.text[1:] if found.text.startswith("-") else f"-{found.text}"
+        return Scalar(found.type, found.content.copy_negate(), text, node.line, node.column)
+
+    def _interpolated(
+        self, node: syntax.Interpolation, conjunct: Conjunct, vertex: Vertex
+    ) -> Scalar | Fault | None:
+        texts = []
+        for part in node.parts:
+            found = self.concrete(part, conjunct, vertex, _IN_TEXT)
+            if found is None:
+                return None
+            texts.append(found.text)
+        self.budget.text(sum(map(len, texts)))
+        text = "".join(texts)
+        return Scalar(Type.STRING, text, text, node.line, node.column)
+
+    def _length(self, node: Node, found: Vertex, vertex: Vertex) -> Scalar | Fault | None:
+        facts = found.facts
+        if isinstance(facts.scalar, Scalar) and facts.scalar.type is Type.STRING:
+            count = len(facts.scalar.text.encode())
+        elif facts.types is Type.LIST and found.lists:
+            count = len(found.arcs)
+        elif facts.types is Type.STRUCT:
+            count = sum(1 for key in found.arcs if isinstance(key, Label) and not key.special)
+        elif facts.scalar is None and facts.types & (Type.STRING | Type.LIST | Type.STRUCT):
+            vertex.reasons.append(_reason(node, "depends on a value that is not concrete"))
+            return None
+        else:
+            return Fault(node.line, node.column, "wrong_type", f"len of {facts.types.words()}")
+        return Scalar(Type.INT, Decimal(count), str(count), node.line, node.column)
+
+    def pattern_holds(self, pattern: Node, conjunct: Conjunct, name: str, vertex: Vertex) -> bool:
+        """Whether a label matches the pattern of `[pattern]: T`."""
+        label = syntax.Constant(value=name)
+        made = self._temporary(pattern, conjunct, vertex)
+        made.conjuncts.append(Conjunct(label, None))
+        self.budget.step()
+        self.collect(made)
+        vertex.reasons.extend(made.reasons)
+        return not made.faults
+
+
+def _reason(node: Node, message: str) -> Fault:
+    return Fault(node.line, node.column, "not_concrete", message)
+
+
+def _is_closed(vertex: Vertex) -> bool:
+    depth = len(vertex.path)
+    return any(scope is not None and scope.is_closed(depth) for scope in vertex.declared)

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from kernel.cue import CueError, evaluate, vet, vetted
+from kernel.reading.json import read_json
+from kernel.reading.tree import Attribute, Kind, Tree
+
+
+def complaints(text: str) -> list[str]:
+    with pytest.raises(CueError) as caught:
+        evaluate(text, file="config.cue")
+    return [str(complaint) for complaint in caught.value.complaints]
+
+
+def tree(value: object) -> Tree:
+    match value:
+        case dict():
+            return Tree(kind=Kind.MAP, pairs={key: tree(item) for key, item in value.items()})
+        case list():
+            return Tree(kind=Kind.LIST, items=tuple(tree(item) for item in value))
+        case bool():
+            return Tree(kind=Kind.BOOL, text=str(value).lower())
+        case str():
+            return Tree(kind=Kind.STRING, text=value, line=3, column=7)
+        case _:
+            return Tree(kind=Kind.NUMBER, text=str(value), line=3, column=7)
+
+
+def test_values_keep_spelling_place_and_attributes():
+    found = evaluate('a: 1.10\nb: {\n\tc: "x" @secret(ref="p#k")\n}\n', file="f.cue")
+
+    version, secret = found.pairs["a"], found.pairs["b"].pairs["c"]
+    assert (version.text, version.line, version.column) == ("1.10", 1, 4)
+    assert (secret.line, secret.column) == (3, 5)
+    assert secret.attributes == (Attribute(name="secret", body='ref="p#k"'),)
+
+
+def test_every_error_is_named_and_sorted_by_position():
+    assert complaints("a: 1\nb: string\na: 2\n") == [
+        "config.cue:2:4: b: no value, only a string [not_concrete]",
+        "config.cue:3:4: a: conflicts with the value at 1:4 [conflict]",
+    ]
+
+
+def test_at_most_fifty_complaints_are_made():
+    assert len(complaints("\n".join(f"a{n}: 1 & 2" for n in range(80)))) == 50
+
+
+def test_lists_of_unequal_length_name_both_places():
+    assert complaints("a: [1, 2]\na: [1]\n") == [
+        "config.cue:2:4: a: a list of 1 items conflicts with one of 2 (at 1:4) [conflict]"
+    ]
+
+
+def test_complaints_never_show_a_text_of_the_file():
+    assert "hunter2" not in str(complaints('a: "hunter2" & "other"\nb: "hunter2" & >"i"\n'))
+
+
+@pytest.mark.parametrize(
+    ("text", "construct"),
+    [
+        ('import "strings"', "an import"),
+        ("a: [for x in [1] {x}]", "a comprehension"),
+        ("a: {if true {b: 1}}", "a comprehension"),
+        ("a: 1 + 2", "the operator +"),
+        ("a: or([1])", "the function or()"),
+        ("X=a: 1", "an alias"),
+        ('"\\("a")": 1', "a computed label"),
+        ("a: [1, 2][0:1]", "a slice of a list"),
+    ],
+)
+def test_what_is_outside_the_subset_is_named(text, construct):
+    (complaint,) = complaints(text)
+
+    assert complaint.endswith(
+        f"{construct} is not part of the supported subset of CUE [unsupported_cue]"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: " + "[" * 70 + "]" * 70,
+        "a: " * 300 + "1",
+        "a: " + "-" * 500 + "1",
+        "a: x" + ".y" * 500,
+        "a: " + "(" * 100_000,
+        "\n".join(f"a{n}: a{n + 1}" for n in range(5000)) + "\na5000: 1",
+        "a0: 1\n" + "\n".join(f'a{n + 1}: "\\(a{n})\\(a{n})"' for n in range(60)),
+        "a0: {x: 1}\n" + "\n".join(f"a{n + 1}: {{x: a{n}, y: a{n}}}" for n in range(40)),
+        "a: " + " & ".join(f"({n} | {n + 1} | _)" for n in range(40)),
+        "#A: {b: #A | *null, c: #A | *null, d: #A | *null}\n" * 3
+        + "x: #A & {b: {c: {d: {}}}, e: 1}",
+        "a: " + "9" * 10_000,
+        "a: 1e999999999",
+        "a: {b: a}",
+        '"' * 99_999,
+        "a: b & {c: a}\nb: a & {d: b}",
+        "a: [...a]\na: [[[]]]\nb: a & [b]",
+        "\0",
+        "a: @" + "(" * 100,
+        "x" * (4 * 2**20 + 1),
+    ],
+)
+def test_a_hostile_file_ends_in_a_complaint_and_soon(text):
+    started = time.process_time()
+
+    assert complaints(text)
+    assert time.process_time() - started < 20
+
+
+def program(folder: Path, script: str) -> str:
+    path = folder / "cue"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_the_named_program_decides_on_what_the_subset_leaves_out(tmp_path):
+    binary = program(tmp_path, """echo "{\\"a\\": 3, \\"r\\": \\"$CUE_REGISTRY\\"}" """)
+
+    found = evaluate("a: 1 + 2", file="f.cue", binary=binary)
+
+    assert found.plain() == {"a": 3, "r": "none"}
+
+
+def test_the_named_program_is_not_asked_about_plain_errors(tmp_path):
+    binary = program(tmp_path, "echo '{}'")
+
+    with pytest.raises(CueError):
+        evaluate("a: 1 & 2", file="f.cue", binary=binary)
+
+
+def test_the_named_programs_error_is_a_complaint_with_its_place(tmp_path):
+    binary = program(tmp_path, "echo 'a: failed:' >&2; echo '  ./config.cue:3:5' >&2; exit 1")
+
+    with pytest.raises(CueError) as caught:
+        evaluate("a: 1 + 2", file="f.cue", binary=binary)
+
+    assert str(caught.value) == "f.cue:3:5: cue export: a: failed: [conflict]"
+
+
+def test_a_program_that_cannot_run_is_a_complaint(tmp_path):
+    with pytest.raises(CueError, match="CUE_BINARY cannot be run"):
+        evaluate("a: 1 + 2", file="f.cue", binary=str(tmp_path / "absent"))
+
+
+SCHEMA = """
+#Config: {
+	port: int & >0 & <65536
+	host: *"localhost" | string
+	password?: string @secret(ref="db#password")
+}
+"""
+
+
+def test_a_value_that_fits_its_schema_has_no_complaints():
+    assert vet(SCHEMA, tree({"port": 80, "host": "h"}), file="app.yaml") == []
+
+
+def test_what_does_not_fit_is_told_at_the_place_of_the_value():
+    found = vet(SCHEMA, tree({"port": 0, "hots": "h"}), file="app.yaml")
+
+    assert {(complaint.path, complaint.code) for complaint in found} == {
+        ("port", "out_of_range"),
+        ("", "unknown_field"),
+    }
+    assert all(complaint.file == "app.yaml" for complaint in found)
+    assert any((complaint.line, complaint.column) == (3, 7) for complaint in found)
+
+
+def test_the_attributes_of_a_schema_reach_the_members_of_the_value():
+    found = vetted(SCHEMA, tree({"port": 1, "password": "x"}), file="app.yaml")
+
+    assert found.attributes == {
+        ("password",): (Attribute(name="secret", body='ref="db#password"'),)
+    }
+
+
+def test_a_schema_without_config_holds_for_the_whole_value():
+    assert vet("a: int", tree({"a": 1, "b": 2}), file="f") == []
+    assert [found.code for found in vet("a: int", tree({"a": "x"}), file="f")] == ["wrong_type"]
+
+
+def test_a_schema_that_cannot_be_read_is_an_error_of_the_schema():
+    with pytest.raises(CueError, match="schema:1:4"):
+        vet("a: 1 + 2", tree({}), file="f")
+
+
+def test_json_and_cue_agree_on_json():
+    text = '{"a": [1, 2.50, null, true, "x\\u00e9\\n"], "b": {"c-d": {}}}'
+
+    assert evaluate(text, file="f").plain() == read_json(text.encode())
