@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from platform_site.settings.keys import MIN_SECRET_BYTES, derived_key
 from platform_site.settings.store import databases
 from platform_site.settings.sync_values import *
 from platform_site.settings.sync_values import SYNC_APP_ENV, SYNC_BROKER_URL
+from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.logs import logging_settings
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
@@ -60,11 +64,11 @@ USE_I18N = False
 INSTALLED_APPS = ["sync_stack.orchestrator"]
 MIDDLEWARE: list[str] = []
 SILENCED_SYSTEM_CHECKS = [f"security.W{number:03d}" for number in (1, 2, 3, 4, 8)]
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": "WARNING"},
-    "loggers": {"sync_stack": {"level": env.text("LOG_LEVEL", "INFO").upper()}},
-}
+_environment = Environment(os.environ)
+LOG_LEVEL = _environment.log_level()
+if _environment.problems:
+    raise ImproperlyConfigured("; ".join(_environment.problems))
+LOGGING = logging_settings(  # what `sync_…` commands print is theirs: log lines go beside it
+    LOG_LEVEL,
+    stream="stderr" if sys.argv[1:2] and sys.argv[1].startswith("sync_") else "stdout",
+)

@@ -25,9 +25,9 @@ _about: ContextVar[Mapping[str, str] | None] = ContextVar("about", default=None)
 
 
 @contextmanager
-def about(*, correlation_id: str = "", task_id: str = "") -> Iterator[None]:
+def about(*, correlation_id: str = "", task_id: str = "", request_id: str = "") -> Iterator[None]:
     """Every line logged inside carries these ids; what is empty stays as it is outside."""
-    given = {"correlation_id": correlation_id, "task_id": task_id}
+    given = {"correlation_id": correlation_id, "task_id": task_id, "request_id": request_id}
     token = _about.set({**(_about.get() or {}), **{key: v for key, v in given.items() if v}})
     try:
         yield
@@ -82,20 +82,20 @@ class JsonLines(logging.Formatter):
         return masked if len(masked) <= _MAX_TEXT else f"{masked[:_MAX_TEXT]}…"
 
 
-def logging_settings(level: str) -> dict[str, Any]:
+def logging_settings(level: str, *, stream: str = "stdout") -> dict[str, Any]:
     """For `logging.config.dictConfig` and Django's LOGGING; `level` as LOG_LEVEL has it."""
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": "sync_stack.configuration.logs.JsonLines"}},
         "handlers": {
-            "stdout": {
+            "lines": {
                 "class": "logging.StreamHandler",
-                "stream": "ext://sys.stdout",
+                "stream": f"ext://sys.{stream}",
                 "formatter": "json",
             }
         },
-        "root": {"handlers": ["stdout"], "level": level},
+        "root": {"handlers": ["lines"], "level": level},
         "loggers": {
             name: {"level": "WARNING"} for name in ("urllib3", "asyncio", "botocore", "pymongo")
         },

@@ -10,7 +10,6 @@ from typing import Final
 from kernel.complaints import Complaint
 from kernel.cue import CueError, evaluate
 from kernel.reading.tree import Tree
-from sync_stack.configuration.cue_binary import export
 from sync_stack.core.bundle.findings import listed
 from sync_stack.core.bundle.validation import BundleReading, read_bundle
 from sync_stack.core.shaping.errors import ShapingError
@@ -66,13 +65,7 @@ def _tree(text: BundleText, cue_binary: str) -> Tree:
     """By the suffix: `.json` and `.yaml` are data, everything else is CUE."""
     if name := _DATA_FORMATS.get(text.path.suffix.lower()):
         return formats[name].parse(text.data, file=str(text.path))
-    try:
-        return evaluate(_decoded(text), file=str(text.path))
-    except CueError as error:
-        beyond = any(entry.code == "unsupported_cue" for entry in error.complaints)
-        if not cue_binary or not beyond:
-            raise
-    return export(cue_binary, text.path)
+    return evaluate(_decoded(text), file=str(text.path), binary=cue_binary)
 
 
 def _decoded(text: BundleText) -> str:

@@ -46,7 +46,7 @@ _BITBUCKET: Final = PlatformKind(
     push=("repo:push",),
     pull_request=("pullrequest:*",),
 )
-_BITBUCKET_DATACENTER: Final = PlatformKind(
+BITBUCKET_DATACENTER: Final = PlatformKind(
     endpoint="",
     event=("X-Event-Key",),
     signature=("X-Hub-Signature",),
@@ -208,7 +208,7 @@ def _kind_facts(kind: str, given: Given, findings: Findings) -> PlatformKind:
     if kind != "gitlab" and given.has("signing_secret"):
         findings.warn(given.at("signing_secret"), "no_effect", f"{kind} has no signing secret")
     if kind == "bitbucket" and given.get("flavor") is Flavor.DATACENTER:
-        return _BITBUCKET_DATACENTER
+        return BITBUCKET_DATACENTER
     return KINDS[kind]
 
 

@@ -1,0 +1,34 @@
+"""The reference of the bundle is what the bundle's reader knows."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from sync_stack.core.bundle.datasource_fields import COMMON_TABLE, TABLES
+from sync_stack.core.bundle.managers import VAULT
+from sync_stack.core.bundle.rule_fields import PRUNE, RULE
+from sync_stack.core.bundle.top_fields import TOP
+from tests.support import bundle_reference
+
+
+def test_the_reference_is_up_to_date():
+    text = bundle_reference.DOCUMENT.read_text()
+
+    assert bundle_reference.document(text) == text, "run: python -m tests.support.bundle_reference"
+
+
+@pytest.mark.parametrize("table", [TOP, RULE, PRUNE, VAULT, COMMON_TABLE, *TABLES.values()])
+def test_no_name_of_a_table_stands_for_two_fields(table):
+    names = [name for entry in table.fields for name in entry.names]
+
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("table", [RULE, PRUNE, *TABLES.values()])
+def test_every_field_of_the_model_can_be_written(table):
+    written = {entry.attribute for entry in table.fields}
+    decided = {"segment", "place", "hosts"}
+
+    assert {known.name for known in fields(table.model)} - decided <= written
