@@ -30,7 +30,7 @@ SECRET_KEY_FALLBACKS = [
     part.strip() for part in env.secret("SECRET_KEY_FALLBACKS").split(",") if part.strip()
 ]
 if len(SECRET_KEY.encode()) < MIN_SECRET_BYTES:
-    if SYNC_APP_ENV == "production":
+    if SYNC_APP_ENV == "production" and sys.argv[1:2] != ["sync_bundle_check"]:  # it signs nothing
         raise ImproperlyConfigured(f"SECRET_KEY must be set to at least {MIN_SECRET_BYTES} bytes")
     SECRET_KEY = SECRET_KEY or "for-development-only-" + "0" * MIN_SECRET_BYTES
 

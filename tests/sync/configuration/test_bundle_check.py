@@ -90,13 +90,13 @@ def test_a_wrong_setting_is_one_line_on_stderr(check, capsys, monkeypatch, tmp_p
     assert capsys.readouterr().err == "BUNDLE_STRICT='perhaps': expected true or false\n"
 
 
-def test_the_command_needs_no_secret_of_the_control_plane(tmp_path):
+def test_the_command_needs_no_secret_of_any_process(tmp_path):
     path = tmp_path / "bundle.json"
     path.write_text(json.dumps({"bundle": SMALL}))
     clean = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
     done = subprocess.run(
         [sys.executable, "manage.py", "sync_bundle_check", str(path)],
-        env=clean | {"DB_DRIVER": "sqlite", "DATA_DIR": str(tmp_path)},
+        env=clean | {"DB_DRIVER": "sqlite", "DATA_DIR": str(tmp_path), "APP_ENV": "production"},
         capture_output=True,
         text=True,
         timeout=60,
