@@ -11,6 +11,8 @@ SYNC_COMMANDS = ("run_orchestrator", "run_watcher", "sync_")
 
 def settings_module(command: str) -> str:
     """Commands of the sync stack need no account, no page and no JWT_SECRET."""
+    if command == "run_gateway":
+        return "platform_site.settings.gateway"
     if command.startswith(SYNC_COMMANDS):
         return "platform_site.settings.sync"
     return "platform_site.settings.local"
@@ -26,7 +28,7 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         sys.stderr.write(f"error: {error}\n")
-        sys.exit(78 if module.endswith(".sync") else 2)
+        sys.exit(2 if module.endswith(".local") else 78)
 
 
 if __name__ == "__main__":

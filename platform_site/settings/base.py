@@ -169,6 +169,7 @@ INSTALLED_APPS = [
     "apps.workers",
     "apps.console",
     "sync_stack.orchestrator",
+    "sync_stack.gateway",  # for `manage.py help`: it has no rows
 ]
 MIDDLEWARE = [  # outermost first; the order is the specification's
     "apps.system.pipeline.barrier.FaultBarrier",

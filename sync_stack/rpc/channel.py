@@ -10,12 +10,14 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookResponse
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import OrchestratorStub
 from sync_stack.rpc.tls import TlsFiles, TlsPair, TlsUnreadable, client_credentials
 
 logger = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES: Final = 101 * 2**20
+PROCESS_WEBHOOK: Final = "/partita.sync.v1.Orchestrator/ProcessWebhook"
 RELOAD_INTERVAL_S: Final = 10.0
 _CLOSE_GRACE_S: Final = 20.0
 _KEEPALIVE_MS: Final = 20_000
@@ -73,9 +75,16 @@ class OrchestratorChannel:
         self.address = address
         self._files = files
         self._pair = files.read() if files else None
-        self._channel = open_channel(address, self._pair)
         self._replaced: set[asyncio.Task[None]] = set()
-        self.stub: Any = OrchestratorStub(self._channel)  # type: ignore[no-untyped-call]
+        self._use(open_channel(address, self._pair))
+
+    def _use(self, channel: Any) -> None:
+        self._channel = channel
+        self.stub: Any = OrchestratorStub(channel)  # type: ignore[no-untyped-call]
+        # Takes the request as bytes, so that a large one is not held twice.
+        self.process_webhook: Any = channel.unary_unary(
+            PROCESS_WEBHOOK, response_deserializer=ProcessWebhookResponse.FromString
+        )
 
     async def watch_files(
         self, interval_s: float = RELOAD_INTERVAL_S, on_change: Callable[[], None] | None = None
@@ -109,5 +118,4 @@ class OrchestratorChannel:
         task = asyncio.create_task(self._channel.close(_CLOSE_GRACE_S))
         self._replaced.add(task)
         task.add_done_callback(self._replaced.discard)
-        self._channel = open_channel(self.address, self._pair)
-        self.stub = OrchestratorStub(self._channel)  # type: ignore[no-untyped-call]
+        self._use(open_channel(self.address, self._pair))

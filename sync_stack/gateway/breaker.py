@@ -1,0 +1,106 @@
+"""The circuit breaker in front of the orchestrator (contract 2.6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+
+class State(IntEnum):
+    CLOSED = 0
+    OPEN = 1
+    HALF_OPEN = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerLimits:
+    failures: int = 5
+    open_s: float = 30.0
+    probes: int = 1
+    successes: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """One admitted call; `epoch` tells results of an earlier state apart."""
+
+    epoch: int
+
+
+class Breaker:
+    """closed → open after consecutive failures → half-open at the first request after the pause.
+
+    Every permit must be given back by `succeeded`, `failed` or `abandoned`, once.
+    """
+
+    def __init__(
+        self,
+        limits: BreakerLimits,
+        clock: Callable[[], float],
+        on_change: Callable[[State, State], None] = lambda _before, _after: None,
+    ) -> None:
+        self.limits = limits
+        self.state: State = State.CLOSED
+        self._clock = clock
+        self._on_change = on_change
+        self._count = 0  # consecutive failures when closed, successes when half-open
+        self._running = 0  # probes under way
+        self._opened_at = 0.0
+        self._epoch = 0
+
+    def admit(self) -> Permit | int:
+        """A permit, or the whole seconds until one may be had."""
+        if self.state is State.OPEN:
+            left = self._opened_at + self.limits.open_s - self._clock()
+            if left > 0:
+                return max(1, math.ceil(left))
+            self._enter(State.HALF_OPEN)
+        if self.state is State.HALF_OPEN:
+            if self._running >= self.limits.probes:
+                return 1
+            self._running += 1
+        return Permit(self._epoch)
+
+    def succeeded(self, permit: Permit) -> None:
+        if not self._is_current(permit):
+            return
+        if self.state is State.CLOSED:
+            self._count = 0
+            return
+        self._count += 1
+        if self._count >= self.limits.successes:
+            self._enter(State.CLOSED)
+
+    def failed(self, permit: Permit) -> None:
+        if not self._is_current(permit):
+            return
+        if self.state is State.HALF_OPEN:
+            self._enter(State.OPEN)
+            return
+        self._count += 1
+        if self._count >= self.limits.failures:
+            self._enter(State.OPEN)
+
+    def abandoned(self, permit: Permit) -> None:
+        """The call ended without saying anything about the orchestrator."""
+        self._is_current(permit)
+
+    def _is_current(self, permit: Permit) -> bool:
+        if permit.epoch != self._epoch:
+            return False
+        self._running = max(0, self._running - 1)
+        return True
+
+    def _enter(self, state: State) -> None:
+        before, self.state = self.state, state
+        self._count = self._running = 0
+        self._epoch += 1
+        if state is State.OPEN:
+            self._opened_at = self._clock()
+        self._on_change(before, state)
+
+
+LABELS: Final = {State.CLOSED: "closed", State.OPEN: "open", State.HALF_OPEN: "half-open"}

@@ -1,0 +1,234 @@
+"""Settings of the gateway: environment over bundle over default (contract 2.8, 2.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from kernel.addresses import Network
+from sync_stack.configuration.conf import BundleSettings, bundle_settings
+from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.startup import StartRefused
+from sync_stack.core.bundle.model import Bundle, Rate
+from sync_stack.gateway.breaker import BreakerLimits
+from sync_stack.gateway.rates import Rates
+from sync_stack.gateway.senders import read_networks
+from sync_stack.rpc.tls import AUTO_CLIENT, AUTO_INBOUND, TlsFiles, auto_files
+
+MAX_BODY_BYTES: Final = 100 * 2**20
+MAX_FORWARD_TIMEOUT_S: Final = 20.0
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a listener binds; an empty host means every interface."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """Limits that the environment sets; None leaves them to the bundle."""
+
+    max_body_bytes: int | None = None
+    rate_global: Rate | str | None = None  # "off": no limit
+    rate_per_ip: Rate | str | None = None
+    rate_per_key: Rate | str | None = None
+    breaker_failures: int | None = None
+    breaker_open_s: float | None = None
+    breaker_probes: int | None = None
+    breaker_successes: int | None = None
+    replay_window_s: float | None = None
+    forward_timeout_s: float | None = None
+    trusted_proxies: tuple[Network, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    listen: Address
+    admin: Address
+    orchestrator: str
+    app_env: str
+    log_level: str
+    bundle: BundleSettings
+    grpc_tls: TlsFiles | None = None
+    inbound_tls: TlsFiles | None = None
+    token: str = ""
+    inbox: Path | None = None
+    overrides: Overrides = Overrides()
+    version: str = "dev"
+    commit: str = "unknown"
+
+    @property
+    def production(self) -> bool:
+        return self.app_env == "production"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is in force with one bundle."""
+
+    max_body_bytes: int
+    rates: Rates
+    breaker: BreakerLimits
+    replay_window_s: float
+    forward_timeout_s: float
+    trusted_proxies: tuple[Network, ...]
+
+
+def read_settings(variables: Mapping[str, str]) -> GatewaySettings:
+    """Raises StartRefused with a line for everything that is wrong."""
+    environment = Environment(variables)
+    app_env = environment.app_env("test")
+    auto = environment.text("TLS_AUTO_DIR")
+    inbound = _pair(environment, "GATEWAY_TLS_CERT", "GATEWAY_TLS_KEY", ca="")
+    if inbound is None and auto and app_env == "production":
+        inbound = auto_files(Path(auto), AUTO_INBOUND, ca=False)
+    grpc = _pair(environment, "GRPC_TLS_CERT", "GRPC_TLS_KEY", ca="GRPC_TLS_CA")
+    if grpc is None and auto:
+        grpc = auto_files(Path(auto), AUTO_CLIENT)
+    inbox = environment.text("GATEWAY_INBOX")
+    settings = GatewaySettings(
+        listen=_address(environment, "GATEWAY_ADDR", ":5657"),
+        admin=_address(environment, "ADMIN_ADDR", ":9090"),
+        orchestrator=environment.text("ORCHESTRATOR_ADDR", "localhost:50051"),
+        app_env=app_env,
+        log_level=environment.log_level(),
+        bundle=bundle_settings(environment, app_env=app_env),
+        grpc_tls=grpc,
+        inbound_tls=inbound,
+        token=environment.text("GRPC_SHARED_TOKEN"),
+        inbox=Path(inbox) if inbox else None,
+        overrides=_overrides(environment),
+        version=environment.text("PARTITA_VERSION", "dev"),
+        commit=environment.text("PARTITA_COMMIT", "unknown"),
+    )
+    problems = [*environment.problems, *_missing_in_production(settings)]
+    if problems:
+        raise StartRefused(problems)
+    return settings
+
+
+def limits_of(overrides: Overrides, bundle: Bundle) -> Limits:
+    given = bundle.gateway
+
+    def rate(override: Rate | str | None, default: Rate) -> Rate | None:
+        return _over(override, default) if not isinstance(override, str) else None
+
+    trusted = overrides.trusted_proxies
+    return Limits(
+        max_body_bytes=_over(overrides.max_body_bytes, bundle.max_webhook_body_bytes),
+        rates=Rates(
+            total=rate(overrides.rate_global, given.rate_global),
+            per_ip=rate(overrides.rate_per_ip, given.rate_per_ip),
+            per_key=rate(overrides.rate_per_key, given.rate_per_key),
+        ),
+        breaker=BreakerLimits(
+            failures=_over(overrides.breaker_failures, given.breaker_failures),
+            open_s=_over(overrides.breaker_open_s, given.breaker_open_s),
+            probes=_over(overrides.breaker_probes, given.breaker_probes),
+            successes=_over(overrides.breaker_successes, given.breaker_successes),
+        ),
+        replay_window_s=_over(overrides.replay_window_s, given.replay_window_s),
+        forward_timeout_s=_over(overrides.forward_timeout_s, given.forward_timeout_s),
+        trusted_proxies=(trusted if trusted is not None else read_networks(given.trusted_proxies)),
+    )
+
+
+def _over(value: Value | None, default: Value) -> Value:
+    return default if value is None else value
+
+
+def _overrides(environment: Environment) -> Overrides:
+    def whole(name: str, high: int) -> int | None:
+        return environment.integer(name, 0, high=high) or None
+
+    def seconds(name: str, high: float) -> float | None:
+        if not environment.is_set(name):
+            return None
+        return environment.duration_s(name, "1s", low=0.1, high=high)
+
+    return Overrides(
+        max_body_bytes=whole("GATEWAY_MAX_BODY_BYTES", MAX_BODY_BYTES),
+        rate_global=_rate(environment, "GATEWAY_RATE_GLOBAL"),
+        rate_per_ip=_rate(environment, "GATEWAY_RATE_PER_IP"),
+        rate_per_key=_rate(environment, "GATEWAY_RATE_PER_KEY"),
+        breaker_failures=whole("GATEWAY_BREAKER_FAILURES", 10**6),
+        breaker_open_s=seconds("GATEWAY_BREAKER_OPEN", 86_400),
+        breaker_probes=whole("GATEWAY_BREAKER_PROBES", 1000),
+        breaker_successes=whole("GATEWAY_BREAKER_SUCCESSES", 10**6),
+        replay_window_s=seconds("GATEWAY_REPLAY_WINDOW", 30 * 86_400),
+        forward_timeout_s=seconds("GATEWAY_FORWARD_TIMEOUT", MAX_FORWARD_TIMEOUT_S),
+        trusted_proxies=_networks(environment, "GATEWAY_TRUSTED_PROXIES"),
+    )
+
+
+def _rate(environment: Environment, name: str) -> Rate | str | None:
+    raw = environment.text(name).strip().lower()
+    if not raw or raw == "off":
+        return raw or None
+    rate, _, burst = raw.partition("/")
+    try:
+        made = Rate(rate=float(rate), burst=int(burst))
+    except ValueError:
+        made = Rate(rate=0, burst=0)
+    if not 0 < made.rate < 10**9 or not 0 < made.burst < 10**9:
+        environment.wrong(name, "expected rate/burst such as 20/40, or off")
+        return None
+    return made
+
+
+def _networks(environment: Environment, name: str) -> tuple[Network, ...] | None:
+    if not environment.is_set(name):
+        return None
+    try:
+        return read_networks(environment.words(name))
+    except ValueError as error:
+        environment.wrong(name, f"expected CIDRs: {error}")
+        return None
+
+
+def _address(environment: Environment, name: str, default: str) -> Address:
+    raw = environment.text(name, default).strip()
+    host, _, port = raw.rpartition(":")
+    valid = port.isascii() and port.isdigit() and len(port) <= len("65535")
+    if not valid or int(port) > 2**16 - 1 or (":" not in raw):
+        environment.wrong(name, "expected host:port or :port")
+        return Address(host="", port=0)
+    return Address(host=host.strip("[]"), port=int(port))
+
+
+def _pair(environment: Environment, cert: str, key: str, *, ca: str) -> TlsFiles | None:
+    """The files of a pair: both or neither."""
+    given = {name: environment.text(name) for name in (cert, key)}
+    root = environment.text(ca) if ca else ""
+    if all(given.values()):
+        return TlsFiles(
+            cert=Path(given[cert]), key=Path(given[key]), ca=Path(root) if root else None
+        )
+    if any(given.values()) or root:
+        missing = " and ".join(name for name, value in given.items() if not value)
+        present = ", ".join(name for name in (cert, key, ca) if name and environment.is_set(name))
+        environment.problems.append(f"{missing}: required, because {present} is set")
+    return None
+
+
+def _missing_in_production(settings: GatewaySettings) -> list[str]:
+    if not settings.production:
+        return []
+    lines = []
+    if settings.inbound_tls is None:
+        lines.append(
+            "GATEWAY_TLS_CERT and GATEWAY_TLS_KEY: required with APP_ENV=production: "
+            "set them to the PEM files of the certificate that webhooks are received with"
+        )
+    if settings.grpc_tls is None:
+        lines.append(
+            "GRPC_TLS_CERT and GRPC_TLS_KEY: required with APP_ENV=production: set them to the "
+            "PEM files of the gateway's client certificate, and GRPC_TLS_CA to its trust root"
+        )
+    return lines

@@ -1,0 +1,302 @@
+"""The checks of a delivery, in the order of contract 2.2, and what becomes of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kernel.clock import now
+from sync_stack.core.bundle.model import Platform, SchemaRegistry
+from sync_stack.core.events import BadPayload, EventKind
+from sync_stack.core.replay import Delivery
+from sync_stack.core.signatures import Verdict
+from sync_stack.gateway.answers import Answer, Code, Refusal, accepted, ignored
+from sync_stack.gateway.forwarding import Circumstances, Forwarder, Outbound, outbound
+from sync_stack.gateway.inbox import Inbox
+from sync_stack.gateway.keys import KeyUnavailable, PlatformKeys
+from sync_stack.gateway.payloads import NotJson, read_payload
+from sync_stack.gateway.rates import HeldBytes
+from sync_stack.gateway.requests import Request, too_large
+from sync_stack.gateway.reservations import Reservation, Reservations
+from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, Generation, Route
+from sync_stack.platforms import EventClass, Proof, git_platform
+
+log: Final = logging.getLogger("partita.sync.gateway")
+
+MAX_DELIVERY_ID: Final = 200
+_SECRET_RETRY_S: Final = 5
+_IDENTITY: Final = {"", "identity"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """The answer; `reservation` is settled after it went out, `stored` says how."""
+
+    answer: Answer
+    reservation: Reservation | None = None
+    stored: bool = False
+    window_s: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Labels:
+    """What metrics say of a delivery; as far as its checks came."""
+
+    datasource: str = OTHER
+    platform: str = OTHER
+    event_type: str = OTHER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """A delivery whose sender is proven."""
+
+    platform: Platform
+    event: str
+    event_class: EventClass
+    body: bytes
+    verified: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Gate:
+    """What deliveries pass through; one a process."""
+
+    keys: PlatformKeys
+    held: HeldBytes
+    reservations: Reservations
+    forwarder: Forwarder
+    production: bool
+    inbox: Inbox | None = None
+    warned: set[str] = field(default_factory=set)  # platforms without a secret, named once
+
+    async def handle(
+        self, request: Request, generation: Generation, segment: str, labels: Labels
+    ) -> Outcome:
+        """Raises Refusal; a reservation made by then is released before."""
+        limits = generation.limits
+        _check_head(request, limits.max_body_bytes)
+        route = _route(generation, segment)
+        labels.datasource = route.segment
+        candidates = route.candidates(request.headers)
+        if not candidates:
+            raise Refusal(
+                Code.PLATFORM_MISMATCH, "no event header of a platform of this datasource"
+            )
+        body = await request.read_body(limits.max_body_bytes, self.held)
+        platform, verified = await self._sender(request, candidates, body, generation)
+        labels.platform = platform.name
+        event = request.headers.get(request.headers.first_present(platform.event_type_header) or "")
+        event_class = git_platform(platform).event_class(platform, event)
+        if event_class is None or (route.registry and event_class is not EventClass.PUSH):
+            return Outcome(answer=ignored())
+        labels.event_type = event_class.value
+        sent = _Sent(
+            platform=platform, event=event, event_class=event_class, body=body, verified=verified
+        )
+        return await self._take(request, generation, route, sent)
+
+    async def settle(self, outcome: Outcome, *, delivered: bool) -> None:
+        """After the answer: the records stay for the window, or go when it did not arrive."""
+        if outcome.reservation is None:
+            return
+        if outcome.stored and delivered:
+            await self.reservations.accept(outcome.reservation, outcome.window_s)
+        else:
+            await self.reservations.release(outcome.reservation)
+
+    async def _sender(
+        self,
+        request: Request,
+        candidates: tuple[Platform, ...],
+        body: bytes,
+        generation: Generation,
+    ) -> tuple[Platform, bool]:
+        """The first platform whose key verifies; those without a key are tried last."""
+        unavailable, stale, open_to_all = "", False, None
+        for platform in candidates:
+            try:
+                keys = await self.keys.of(platform)
+            except KeyUnavailable as error:
+                unavailable = str(error)
+                continue
+            if not keys:
+                open_to_all = open_to_all or platform
+                continue
+            proof = Proof(
+                headers=request.headers,
+                body=body,
+                keys=keys,
+                now_s=time.time(),
+                window_s=generation.limits.replay_window_s,
+            )
+            verdict = git_platform(platform).verdict(platform, proof)
+            if verdict is Verdict.VALID:
+                return platform, True
+            stale = stale or verdict is Verdict.STALE
+        if open_to_all is not None and not self.production:
+            self._warn_of(open_to_all)
+            return open_to_all, False
+        raise _unproven(unavailable, stale=stale)
+
+    async def _take(
+        self, request: Request, generation: Generation, route: Route, sent: _Sent
+    ) -> Outcome:
+        git = git_platform(sent.platform)
+        header, delivery_id = _delivery_id(request, sent.platform)
+        if not delivery_id and self.production and git.needs_delivery_id:
+            names = " or ".join(sent.platform.delivery_header)
+            raise Refusal(Code.MISSING_DELIVERY_ID, f"the header {names} is required")
+        payload = await _payload(sent, generation.limits.max_body_bytes)
+        _check_members(git.required_members(sent.platform, sent.event_class), payload)
+        if route.registry is not None:
+            _check_registry(sent, route.registry, payload)
+        delivery = Delivery(
+            platform=sent.platform.name,
+            segment=route.segment,
+            event=sent.event,
+            delivery_id=delivery_id,
+            body=sent.body,
+        )
+        event_header = request.headers.first_present(sent.platform.event_type_header)
+        message = outbound(
+            delivery,
+            Circumstances(
+                headers=request.headers,
+                header_names=tuple(name for name in (event_header, header) if name),
+                received_at=now(),
+                correlation_id=request.correlation_id,
+                traceparent=str(request.span),
+                signature_verified=sent.verified,
+            ),
+        )
+        reservation = await self.reservations.reserve(
+            delivery.replay_keys(id_is_signed=git.id_is_signed),
+            request.request_id,
+            forward_timeout_s=generation.limits.forward_timeout_s,
+        )
+        return await self._hand_on(generation, sent, payload, message, reservation)
+
+    async def _hand_on(
+        self,
+        generation: Generation,
+        sent: _Sent,
+        payload: Mapping[str, Any],
+        message: Outbound,
+        reservation: Reservation,
+    ) -> Outcome:
+        window = generation.limits.replay_window_s
+        try:
+            if self.inbox is not None and await self.inbox.put(
+                _repository(sent.platform, payload), message
+            ):
+                answer = accepted("", "queued")
+            else:
+                timeout = generation.limits.forward_timeout_s
+                answer = accepted(await self.forwarder.forward(message, timeout_s=timeout))
+        except Refusal as refusal:
+            return Outcome(answer=refusal.answer, reservation=reservation)
+        except BaseException:
+            await self.reservations.release(reservation)
+            raise
+        return Outcome(answer=answer, reservation=reservation, stored=True, window_s=window)
+
+    def _warn_of(self, platform: Platform) -> None:
+        if platform.name not in self.warned:
+            self.warned.add(platform.name)
+            log.warning(
+                "%s has no secret: its deliveries are not verified",
+                platform.name,
+                extra={"event": "unverified_platform", "platform": platform.name},
+            )
+
+
+def _check_head(request: Request, limit: int) -> None:
+    types = request.headers.all("content-type")
+    if not types or not types[0]:
+        raise Refusal(
+            Code.INVALID_CONTENT_TYPE, "Content-Type: application/json is required", status=400
+        )
+    media = types[0].partition(";")[0].strip().lower()
+    if len(types) > 1 or media != "application/json":
+        raise Refusal(Code.INVALID_CONTENT_TYPE, "Content-Type must be application/json")
+    encodings = {value.lower() for value in request.headers.all("content-encoding")}
+    if not encodings <= _IDENTITY:
+        raise Refusal(Code.INVALID_CONTENT_TYPE, "a Content-Encoding is not accepted")
+    if (request.declared_length or 0) > limit:
+        raise too_large(limit)
+
+
+def _route(generation: Generation, segment: str) -> Route:
+    route = generation.routes.get(segment)
+    if route is not None:
+        return route
+    if segment == SCHEMA_REGISTRY:
+        raise Refusal(
+            Code.SCHEMA_REGISTRY_NOT_CONFIGURED, "the bundle configures no schema registry"
+        )
+    raise Refusal(Code.DATASOURCE_NOT_FOUND, "no rule names this datasource")
+
+
+def _unproven(unavailable: str, *, stale: bool) -> Refusal:
+    if stale:
+        return Refusal(Code.REPLAY_DETECTED, "the delivery was signed too long ago")
+    if unavailable:
+        log.warning("%s", unavailable, extra={"event": "secret_unavailable"})
+        return Refusal(
+            Code.SECRET_UNAVAILABLE,
+            "the key of the platform cannot be fetched now",
+            retry_after_s=_SECRET_RETRY_S,
+        )
+    return Refusal(Code.SIGNATURE_INVALID, "the signature is missing or wrong")
+
+
+def _delivery_id(request: Request, platform: Platform) -> tuple[str, str]:
+    """The header and its value; empty when none of the platform's headers is filled."""
+    for name in platform.delivery_header:
+        if value := request.headers.get(name):
+            if len(value) > MAX_DELIVERY_ID:
+                message = f"{name} has more than {MAX_DELIVERY_ID} characters"
+                raise Refusal(Code.MISSING_DELIVERY_ID, message)
+            return name, value
+    return "", ""
+
+
+async def _payload(sent: _Sent, limit: int) -> Mapping[str, Any]:
+    try:
+        return await read_payload(sent.body, limit=limit)
+    except NotJson as error:
+        raise Refusal(Code.INVALID_JSON, str(error)) from None
+
+
+def _check_members(required: tuple[str, ...], payload: Mapping[str, Any]) -> None:
+    missing = [name for name in required if payload.get(name) is None]
+    if missing:
+        raise Refusal(Code.PAYLOAD_VALIDATION, f"the payload must hold {', '.join(missing)}")
+
+
+def _check_registry(sent: _Sent, registry: SchemaRegistry, payload: Mapping[str, Any]) -> None:
+    """Every change is one of the configured branch of the configured repository."""
+    git = git_platform(sent.platform)
+    try:
+        events = git.normalize(sent.platform, sent.event, payload)
+    except BadPayload as error:
+        raise Refusal(Code.PAYLOAD_VALIDATION, str(error)) from None
+    for event in events:
+        if event.repo.lower() != registry.repo.lower():
+            raise Refusal(Code.PAYLOAD_VALIDATION, "not the repository of the schema registry")
+    if not any(
+        event.kind is EventKind.PUSH and event.branch == registry.branch for event in events
+    ):
+        raise Refusal(Code.PAYLOAD_VALIDATION, "not the branch of the schema registry")
+
+
+def _repository(platform: Platform, payload: Mapping[str, Any]) -> str:
+    """What deliveries are kept in order for."""
+    try:
+        return f"{platform.name}:{git_platform(platform).repository(platform, payload).lower()}"
+    except BadPayload:
+        return f"{platform.name}:"

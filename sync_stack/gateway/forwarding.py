@@ -1,0 +1,158 @@
+"""The call of the orchestrator behind the breaker (contract 2.2, steps 14 and 15)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from sync_stack.core.headers import Headers
+from sync_stack.core.replay import Delivery
+from sync_stack.gateway.answers import Code, Refusal
+from sync_stack.gateway.breaker import Breaker, Permit
+from sync_stack.gateway.metrics import Metrics
+from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
+from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
+
+PASSED_ON: Final = (
+    "x-gitlab-instance",
+    "x-github-hook-id",
+    "x-hook-uuid",
+    "x-attempt-number",
+    "user-agent",
+)
+_METHOD: Final = "ProcessWebhook"
+_BUSY_RETRY_S: Final = 5
+_MAX_DETAIL: Final = 300
+_COUNTED: Final = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outbound:
+    """A delivery as it is handed on: the serialized ProcessWebhookRequest, and whose it is."""
+
+    message: bytes
+    correlation_id: str
+    traceparent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What is known of a delivery beside what it says."""
+
+    headers: Headers
+    header_names: tuple[str, ...]  # of event and delivery id
+    received_at: datetime
+    correlation_id: str
+    traceparent: str
+    signature_verified: bool
+
+
+def outbound(delivery: Delivery, about: Circumstances) -> Outbound:
+    digest = hashlib.sha256(delivery.body).hexdigest()
+    names = (*about.header_names, *PASSED_ON)
+    request = ProcessWebhookRequest(
+        platform=delivery.platform,
+        datasource=delivery.segment,
+        raw_payload=delivery.body,
+        headers={name.lower(): about.headers.get(name) for name in names if name in about.headers},
+        event=delivery.event,
+        delivery_id=delivery.delivery_id,
+        idempotency_key=delivery.idempotency_key(digest),
+        correlation_id=about.correlation_id,
+        payload_sha256=digest,
+        signature_verified=about.signature_verified,
+    )
+    request.received_at.FromDatetime(about.received_at)
+    return Outbound(
+        message=request.SerializeToString(),
+        correlation_id=about.correlation_id,
+        traceparent=about.traceparent,
+    )
+
+
+class Forwarder:
+    def __init__(
+        self, channel: OrchestratorChannel, breaker: Breaker, metrics: Metrics, *, token: str = ""
+    ) -> None:
+        self.breaker = breaker
+        self._channel = channel
+        self._metrics = metrics
+        self._token = token
+
+    async def forward(self, sent: Outbound, *, timeout_s: float) -> str:
+        """The id of the task, which is stored by then. Raises Refusal."""
+        permit = self.breaker.admit()
+        if not isinstance(permit, Permit):
+            raise Refusal(
+                Code.ORCHESTRATOR_UNAVAILABLE,
+                "the orchestrator does not answer; try again later",
+                retry_after_s=permit,
+            )
+        try:
+            answer = await self._call(sent, timeout_s)
+        except grpc.aio.AioRpcError as error:
+            self._judge(permit, error.code())
+            raise refusal_of(error.code(), error.details() or "") from None
+        except asyncio.CancelledError:
+            self.breaker.abandoned(permit)
+            raise
+        self.breaker.succeeded(permit)
+        return str(answer.task_id)
+
+    async def _call(self, sent: Outbound, timeout_s: float) -> Any:
+        metadata = call_metadata(
+            correlation_id=sent.correlation_id, traceparent=sent.traceparent, token=self._token
+        )
+        started = time.monotonic()
+        status = "CANCELLED"
+        try:
+            answer = await self._channel.process_webhook(
+                sent.message, timeout=timeout_s, metadata=metadata
+            )
+            status = "OK"
+        except grpc.aio.AioRpcError as error:
+            status = error.code().name
+            raise
+        finally:
+            self._metrics.calls.labels(_METHOD, status).inc()
+            self._metrics.call_durations.labels(_METHOD).observe(time.monotonic() - started)
+        return answer
+
+    def _judge(self, permit: Permit, code: grpc.StatusCode) -> None:
+        """Every answer of the orchestrator proves it alive, unless it says that it is not."""
+        if code in _COUNTED:
+            self.breaker.failed(permit)
+        elif code is grpc.StatusCode.CANCELLED:  # by this side, with a replaced channel
+            self.breaker.abandoned(permit)
+        else:
+            self.breaker.succeeded(permit)
+
+
+def refusal_of(code: grpc.StatusCode, details: str) -> Refusal:
+    """What the sender is told of a failed call (contract 2.4)."""
+    said = details[:_MAX_DETAIL]
+    if code is grpc.StatusCode.NOT_FOUND:
+        return Refusal(Code.DATASOURCE_NOT_FOUND, said or "no rule for this datasource")
+    if code is grpc.StatusCode.INVALID_ARGUMENT:
+        return Refusal(Code.PAYLOAD_VALIDATION, said or "the payload cannot be read as an event")
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return Refusal(
+            Code.ORCHESTRATOR_ERROR,
+            "the orchestrator has too many tasks waiting",
+            retry_after_s=_BUSY_RETRY_S,
+        )
+    return Refusal(Code.ORCHESTRATOR_ERROR, f"the orchestrator did not take it: {code.name}")

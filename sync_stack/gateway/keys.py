@@ -1,0 +1,90 @@
+"""The webhook keys of platforms, resolved off the event loop and kept for a few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from sync_stack.configuration.secrets import SecretError
+from sync_stack.core.bundle.model import Platform, SecretRef
+from sync_stack.core.signatures import BadSigningSecret, Keys, webhook_keys
+
+KEPT_S: Final = 5.0  # files that changed and rotated secrets are seen after this
+
+
+class KeyUnavailable(Exception):
+    """A platform's key cannot be had now; the message names the platform, never the key."""
+
+
+class Resolver(Protocol):
+    def resolve(self, ref: SecretRef) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    platform: Platform
+    keys: Keys
+    until: float
+
+
+class PlatformKeys:
+    """One resolution of a platform at a time; failures are not kept."""
+
+    def __init__(self, resolver: Resolver, clock: Callable[[], float]) -> None:
+        self._resolver = resolver
+        self._clock = clock
+        self._kept: dict[str, _Kept] = {}
+        self._under_way: dict[int, asyncio.Future[Keys]] = {}
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="keys")
+        self.failing: dict[str, str] = {}  # platforms whose last resolution failed, and why
+
+    async def of(self, platform: Platform) -> Keys:
+        """Empty for a platform without a secret. Raises KeyUnavailable."""
+        kept = self._kept.get(platform.name)
+        if kept is not None and kept.platform is platform and kept.until > self._clock():
+            return kept.keys
+        fetch = self._under_way.get(id(platform))
+        if fetch is None:
+            loop = asyncio.get_running_loop()
+            fetch = loop.run_in_executor(self._threads, self._resolve, platform)
+            self._under_way[id(platform)] = fetch
+            fetch.add_done_callback(lambda done: self._finish(platform, done))
+        return await asyncio.shield(fetch)
+
+    def forget(self) -> None:
+        """After a reload: platforms may be gone."""
+        self._kept.clear()
+        self.failing.clear()
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _finish(self, platform: Platform, fetch: asyncio.Future[Keys]) -> None:
+        self._under_way.pop(id(platform), None)
+        if fetch.cancelled():
+            return
+        error = fetch.exception()
+        if error is not None:
+            self.failing[platform.name] = str(error)
+            return
+        self.failing.pop(platform.name, None)
+        kept = _Kept(platform, fetch.result(), self._clock() + KEPT_S)
+        self._kept[platform.name] = kept
+
+    def _resolve(self, platform: Platform) -> Keys:
+        try:
+            secrets, signing = (
+                [self._resolver.resolve(ref) for ref in refs if ref is not None]
+                for refs in (
+                    (platform.secret, platform.secret_previous),
+                    (platform.signing_secret,),
+                )
+            )
+            if platform.kind != "gitlab":  # only GitLab has signing secrets
+                return Keys(secrets=tuple(secret.encode() for secret in secrets))
+            return webhook_keys(secrets, signing)
+        except (SecretError, BadSigningSecret) as error:
+            raise KeyUnavailable(f"the key of {platform.name} cannot be had: {error}") from None

@@ -1,0 +1,218 @@
+"""A listening socket: plain, or TLS that tells plain HTTP so; stops in steps."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from email.utils import formatdate
+from typing import Any, Final
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from sync_stack.configuration.startup import StartRefused, unavailable
+from sync_stack.gateway.conf import Address
+from sync_stack.gateway.protocol import GatewayProtocol, broken_request
+from sync_stack.rpc.tls import TlsFiles, TlsPair, TlsUnreadable
+
+log: Final = logging.getLogger("partita.sync.gateway")
+
+IDLE_S: Final = 60
+HANDSHAKE_S: Final = 10.0
+TLS_RELOAD_S: Final = 10.0
+_BACKLOG: Final = 2048
+_TLS_HANDSHAKE: Final = 0x16
+_ACCEPT_PAUSE_S: Final = 0.1
+_PLAIN_ON_TLS: Final = "this port speaks HTTPS: use https:// in the payload URL"
+
+
+class InboundTls:
+    """The context of the listener; new handshakes see files that changed. Raises StartRefused."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._files = files
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            self._pair: TlsPair = files.read()
+            self.context.load_cert_chain(files.cert, files.key)
+        except (TlsUnreadable, ssl.SSLError, OSError) as error:
+            raise StartRefused([f"GATEWAY_TLS_CERT, GATEWAY_TLS_KEY: {error}"]) from None
+
+    async def watch(self, interval_s: float = TLS_RELOAD_S) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            await asyncio.to_thread(self.reload)
+
+    def reload(self) -> None:
+        """Take changed files; those that cannot be used leave the last ones in force."""
+        try:
+            pair = self._files.read()
+            if pair != self._pair:
+                self.context.load_cert_chain(self._files.cert, self._files.key)
+                self._pair = pair
+                log.info("new TLS certificate", extra={"event": "tls_reloaded"})
+        except (TlsUnreadable, ssl.SSLError, OSError) as error:
+            log.warning("TLS files are not usable: %s", error, extra={"event": "tls_failed"})
+
+
+class Listener:
+    def __init__(self, app: Any, address: Address, tls: InboundTls | None = None) -> None:
+        self._address = address
+        self._tls = tls
+        self._state = ServerState()
+        self._config = Config(
+            app,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            timeout_keep_alive=IDLE_S,
+        )
+        self._config.load()
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # bad requests are no warnings
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._socket: socket.socket | None = None
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self._socket.getsockname()[1]) if self._socket else 0
+
+    async def start(self) -> None:
+        """Raises StartRefused when the address cannot be had."""
+        self._socket = _bound(self._address)
+        self._spawn(self._tick())
+        if self._tls is None:
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_server(
+                self._protocol, sock=self._socket, backlog=_BACKLOG
+            )
+        else:
+            self._socket.listen(_BACKLOG)
+            self._socket.setblocking(False)  # noqa: FBT003 - the socket module's own signature
+            self._accepting = self._keep(self._accept(self._socket, self._tls.context))
+
+    async def stop_listening(self) -> None:
+        """New connections are refused from now on; idle ones are closed."""
+        if self._server is not None:
+            self._server.close()
+        elif self._socket is not None:
+            self._accepting.cancel()
+            self._socket.close()
+        for connection in tuple(self._state.connections):
+            connection.shutdown()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait for requests under way; what is left then is cancelled, and cleans up after it."""
+        for connection in tuple(self._state.connections):
+            connection.shutdown()
+        running = set(self._state.tasks)
+        if running:
+            _done, late = await asyncio.wait(running, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _protocol(self) -> GatewayProtocol:
+        return GatewayProtocol(config=self._config, server_state=self._state, app_state={})
+
+    async def _tick(self) -> None:
+        while True:
+            date = formatdate(usegmt=True).encode()
+            self._state.default_headers = [(b"date", date)]
+            await asyncio.sleep(1)
+
+    async def _accept(self, listening: socket.socket, context: ssl.SSLContext) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _peer = await loop.sock_accept(listening)
+            except OSError as error:  # no descriptor left: others will end
+                log.warning("cannot accept: %s", error, extra={"event": "accept_failed"})
+                await asyncio.sleep(_ACCEPT_PAUSE_S)
+                continue
+            connection.setblocking(False)  # noqa: FBT003 - the socket module's own signature
+            self._spawn(self._greet(connection, context))
+
+    async def _greet(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+        """TLS by its first byte; whoever speaks plain HTTP is told."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                first = await _first_byte(connection)
+                if first == _TLS_HANDSHAKE:
+                    await loop.connect_accepted_socket(
+                        self._protocol,
+                        connection,
+                        ssl=context,
+                        ssl_handshake_timeout=HANDSHAKE_S,
+                    )
+                    return
+                if first is not None:
+                    await loop.sock_recv(connection, 2**16)
+                    await loop.sock_sendall(connection, broken_request(_PLAIN_ON_TLS))
+        except (OSError, TimeoutError) as error:  # SSLError is an OSError
+            log.debug("no TLS: %s", error, extra={"event": "tls_handshake_failed"})
+        connection.close()
+
+    def _spawn(self, work: Any) -> None:
+        _ = self._keep(work)
+
+    def _keep(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def _first_byte(connection: socket.socket) -> int | None:
+    """Without taking it; None when the peer has gone."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(connection, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(connection)
+    with contextlib.suppress(BlockingIOError):
+        peeked = connection.recv(1, socket.MSG_PEEK)
+        return peeked[0] if peeked else None
+    return None
+
+
+def _bound(address: Address) -> socket.socket:
+    host = address.host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if not host:
+        return _everywhere(address.port)
+    try:
+        info = socket.getaddrinfo(host, address.port, family, socket.SOCK_STREAM)[0]
+        made = socket.socket(info[0], socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(info[4])
+    except OSError as error:
+        raise _taken(host, address.port, error) from None
+    return made
+
+
+def _everywhere(port: int) -> socket.socket:
+    """All interfaces, of both families where the machine has both."""
+    try:
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        return socket.create_server(("", port))
+    except OSError as error:
+        raise _taken("", port, error) from None
+
+
+def _taken(host: str, port: int, error: OSError) -> StartRefused:
+    return unavailable(f"cannot listen on {host}:{port}: {error.strerror}")

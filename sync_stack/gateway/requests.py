@@ -1,0 +1,116 @@
+"""One HTTP request as the checks see it: ids, headers, and a body that is counted as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import uuid
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from kernel.trace_context import TraceContext, new_span, parse_traceparent
+from sync_stack.core.headers import Headers
+from sync_stack.gateway.answers import Code, Refusal
+from sync_stack.gateway.rates import HeldBytes
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+SENDER: Final = "partita.sender"  # our extension of ASGI: whether the peer has gone
+BODY_TIMEOUT_S: Final = 30.0
+MAX_CORRELATION_ID: Final = 128
+_CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]+")
+
+
+def _never() -> bool:
+    return False
+
+
+class Request:
+    """The body may be read once; what it holds in memory is given back by `release`."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers = Headers(scope["headers"])
+        self.peer: str = (scope.get("client") or ("",))[0]
+        self.receive = receive
+        self.request_id = secrets.token_hex(16)
+        self.correlation_id = _correlation_id(self.headers)
+        parent = parse_traceparent(self.headers.get("traceparent"))
+        self.span: TraceContext = new_span(below=parent)
+        self.parent_span_id = parent.span_id if parent else ""
+        sender = (scope.get("extensions") or {}).get(SENDER) or {}
+        self.is_gone: Callable[[], bool] = sender.get("is_gone", _never)
+        self.sender = ""  # the address that limits apply to
+        self.body_complete = False
+        self._held: tuple[HeldBytes, int] | None = None
+
+    @property
+    def declared_length(self) -> int | None:
+        """Content-Length, which the parser has checked; None when absent."""
+        text = self.headers.get("content-length")
+        return int(text) if text.isascii() and text.isdigit() else None
+
+    @property
+    def has_body(self) -> bool:
+        return bool(self.declared_length) or "transfer-encoding" in self.headers
+
+    async def read_body(self, limit: int, held: HeldBytes) -> bytes:
+        """Raises Refusal as soon as it is too large, too much at once, too slow or cut off."""
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                return await self._read(limit, held)
+        except TimeoutError:
+            message = f"the body did not arrive within {BODY_TIMEOUT_S:g} s"
+            raise Refusal(Code.BODY_READ_FAILED, message) from None
+
+    def release(self) -> None:
+        """The body is no longer in memory."""
+        if self._held is not None:
+            held, size = self._held
+            held.release(self.sender, size)
+            self._held = None
+
+    async def _read(self, limit: int, held: HeldBytes) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        while not self.body_complete:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise Refusal(Code.BODY_READ_FAILED, "the body ended too early")
+            self.body_complete = not message.get("more_body", False)
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > limit:
+                raise too_large(limit)
+            self._hold(held, size, len(chunk), limit)
+            chunks.append(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _hold(self, held: HeldBytes, size: int, more: int, limit: int) -> None:
+        refused_by = held.take(self.sender, more, one_body=limit)
+        if refused_by:
+            raise rate_limited(refused_by, 1, "too many bytes of bodies are held at once")
+        self._held = (held, size)
+
+
+def too_large(limit: int) -> Refusal:
+    return Refusal(Code.BODY_TOO_LARGE, f"the body is larger than {limit} bytes")
+
+
+def rate_limited(scope: str, retry_after_s: int, message: str) -> Refusal:
+    return Refusal(
+        Code.RATE_LIMITED,
+        message,
+        retry_after_s=retry_after_s,
+        headers=((b"x-ratelimit-scope", scope.encode()),),
+    )
+
+
+def _correlation_id(headers: Headers) -> str:
+    given = headers.get("x-correlation-id")
+    if given and _CORRELATION_ID.fullmatch(given):
+        return given[:MAX_CORRELATION_ID]
+    return str(uuid.uuid4())

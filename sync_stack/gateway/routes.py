@@ -1,0 +1,78 @@
+"""The routes of one bundle, compiled: what a segment leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sync_stack.core.bundle.model import Bundle, Platform, SchemaRegistry
+from sync_stack.core.headers import Headers
+from sync_stack.gateway.conf import Limits, Overrides, limits_of
+from sync_stack.gateway.senders import Senders
+from sync_stack.platforms import git_platforms
+
+SCHEMA_REGISTRY: Final = "schema-registry"
+OTHER: Final = "other"
+# Gitea sends the headers of its ancestors too: the first of these kinds that is there counts.
+KINDS_BY_PRECEDENCE: Final = ("gitea", "gitlab", "bitbucket", "github")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """`platforms` by precedence of their kind, and then in the bundle's order."""
+
+    segment: str
+    platforms: tuple[Platform, ...]
+    registry: SchemaRegistry | None = None
+
+    def candidates(self, headers: Headers) -> tuple[Platform, ...]:
+        """The platforms of one kind whose event header is there; empty: none fits."""
+        for kind in KINDS_BY_PRECEDENCE:
+            found = tuple(
+                platform
+                for platform in self.platforms
+                if platform.kind == kind
+                and headers.first_present(platform.event_type_header) is not None
+            )
+            if found:
+                return found
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """A bundle and what follows from it; a request sees one generation from start to end."""
+
+    bundle: Bundle
+    limits: Limits
+    senders: Senders
+    routes: Mapping[str, Route]
+
+    @property
+    def has_schema_registry(self) -> bool:
+        return SCHEMA_REGISTRY in self.routes
+
+
+def compile_bundle(bundle: Bundle, overrides: Overrides) -> Generation:
+    limits = limits_of(overrides, bundle)
+    named: dict[str, dict[str, Platform]] = {}
+    for rule in bundle.rules:
+        named.setdefault(rule.segment, {})[rule.platform] = bundle.platform(rule.platform)
+    named.pop(SCHEMA_REGISTRY, None)  # a reserved name
+    routes = {
+        segment: Route(segment=segment, platforms=_known(platforms))
+        for segment, platforms in named.items()
+    }
+    if registry := bundle.schema_registry:
+        platform = bundle.platform(registry.platform)
+        routes[SCHEMA_REGISTRY] = Route(
+            segment=SCHEMA_REGISTRY, platforms=(platform,), registry=registry
+        )
+    return Generation(
+        bundle=bundle, limits=limits, senders=Senders(limits.trusted_proxies), routes=routes
+    )
+
+
+def _known(platforms: Mapping[str, Platform]) -> tuple[Platform, ...]:
+    return tuple(platform for platform in platforms.values() if platform.kind in git_platforms)
