@@ -10,7 +10,9 @@ from sync_stack.core.sink import Destination, Live, LiveRecord, Owner, UnitMark
 
 
 class PlanRefused(Exception):
-    """Nothing may be written: `prune_guard`, `ownership_conflict` or `unowned_destination`.
+    """Nothing may be written.
+
+    `code`: `prune_guard`, `ownership_conflict`, `unowned_destination` or `key_conflict`.
 
     `keys` are the candidates of the guard, or the records in conflict; sorted.
     """

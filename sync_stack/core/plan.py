@@ -99,6 +99,7 @@ def _refuse(request: PlanRequest) -> None:
     if not records:
         return
     refuse_taken(records, request.taken, live, request.owner)
+    _refuse_shared(request)
     if live.unowned and not request.adopt:
         raise PlanRefused("unowned_destination", "it exists and was not written by Partita")
     if request.capabilities.refuses_foreign and live.foreign:
@@ -106,6 +107,17 @@ def _refuse(request: PlanRequest) -> None:
     unmarked = [name for name in records if _is_unowned(request, live.records.get(name), name)]
     if unmarked and not request.adopt:
         raise PlanRefused("unowned_destination", "exists without our marker", unmarked)
+
+
+def _refuse_shared(request: PlanRequest) -> None:
+    if not request.capabilities.file_records:
+        return
+    files: dict[str, str] = {}
+    for entry in request.desired.values():
+        other = files.setdefault(entry.record, entry.file)
+        if other != entry.file:
+            detail = f"{other} and {entry.file} would both be {entry.record!r}"
+            raise PlanRefused("key_conflict", detail, [entry.record])
 
 
 def _is_unowned(request: PlanRequest, record: LiveRecord | None, name: str) -> bool:

@@ -209,6 +209,7 @@ class Capabilities:
     expires            records vanish by themselves, so that an absent one is no drift (Redis ttl)
     replans            how often a SinkConflict leads to a new plan
     key_formats        those it takes, the default first
+    file_records       a record for each source file: two files never share one
     max_bytes          of the destination; 0: no limit of its own
     batch              records that one write or delete takes within the time of an operation;
                        the caller splits (`batches`) and checks its lease in between. 0: all
@@ -226,6 +227,7 @@ class Capabilities:
     expires: bool = False
     replans: int = 0
     batch: int = 0
+    file_records: bool = False
     key_formats: tuple[KeyFormat, ...] = (KeyFormat.DOT,)
     key_case: KeyCase = KeyCase.KEEP
     max_bytes: int = 0

@@ -67,6 +67,7 @@ class FileSink:
         self._store = FileStore(Path(options.root), file_mode=options.file_mode)
         self.capabilities = Capabilities(
             whole_records=self._layout is not UpdateStrategy.KEY_VALUE,
+            file_records=self._layout is UpdateStrategy.FILE,
             marks_records=True,
             adopts_unmarked=False,
             atomic=self._layout is UpdateStrategy.DOCUMENT,

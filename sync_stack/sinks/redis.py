@@ -90,6 +90,7 @@ class RedisSink:
         formats = (KeyFormat.DOT, KeyFormat.FLAT)
         self.capabilities = Capabilities(
             whole_records=self._whole,
+            file_records=self._strategy is UpdateStrategy.FILE,
             marks_records=self._whole,
             adopts_unmarked=not self._whole,
             atomic=True,

@@ -57,6 +57,7 @@ class S3Sink:
         self._objects = Objects(options, self._timeouts, resolve)
         self.capabilities = Capabilities(
             whole_records=self._layout is not UpdateStrategy.KEY_VALUE,
+            file_records=self._layout is UpdateStrategy.FILE,
             marks_records=True,
             adopts_unmarked=False,
             atomic=self._layout is UpdateStrategy.DOCUMENT,

@@ -26,6 +26,7 @@ def endpoint() -> str:
     return f"http://{host}:{port}"
 
 
+@cache
 def client() -> Any:
     """Somebody else's."""
     return boto3.session.Session().client(

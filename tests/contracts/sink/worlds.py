@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
+from pymongo import MongoClient
 from redis import Redis
 
 from sync_stack.core.bundle.datasources import (
     ConditionalWrites,
+    ConfigMapOptions,
     Datasource,
     DatasourceOptions,
     FileOptions,
+    MongoOptions,
+    OutputShape,
     RedisOptions,
     RedisStructure,
     S3Options,
@@ -26,7 +31,7 @@ from sync_stack.core.bundle.secret_refs import SecretRef
 from sync_stack.core.sink import Sink
 from sync_stack.sinks.documents import Style, document, writable_format
 from sync_stack.sinks.registry import open_sink
-from tests.support import parts, s3_server
+from tests.support import kubernetes_api, parts, s3_server
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.syncing import PLACE, Unit
 
@@ -223,7 +228,6 @@ def _s3(strategy: UpdateStrategy, **options: Any) -> Worlds:
             else (),
             bad_destinations=("../x", "/a", "a//b", "a/../b", "a\nb"),
         )
-        client.close()
 
     return build
 
@@ -233,3 +237,73 @@ WORLDS["s3-yaml"] = _s3(UpdateStrategy.DOCUMENT, file_pattern="app.yaml")
 WORLDS["s3-key_value"] = _s3(UpdateStrategy.KEY_VALUE)
 WORLDS["s3-file"] = _s3(UpdateStrategy.FILE)
 WORLDS["s3-unconditional"] = _s3(UpdateStrategy.DOCUMENT, conditional_writes=ConditionalWrites.OFF)
+
+
+def _mongo(strategy: UpdateStrategy, **fields: Any) -> Worlds:
+    @contextmanager
+    def build(_folder: Path) -> Iterator[World]:
+        if not (uri := parts.address("MONGODB_URI")):
+            pytest.skip("needs a MongoDB server: MONGODB_URI is not set")
+        client: MongoClient[dict[str, Any]] = MongoClient(uri)
+        name = f"c{uuid4().hex}"
+        documents = client["partita_sink_tests"][name]
+        options = MongoOptions(endpoint=uri, database="partita_sink_tests", collection=name)
+        sink = opened("mongo", options, update_strategy=strategy, **fields)
+
+        def by_hand(record: str, values: Mapping[str, str]) -> None:
+            if strategy is UpdateStrategy.KEY_VALUE:
+                ((key, value),) = values.items()
+                documents.replace_one({"_id": record}, {"key": key, "value": value}, upsert=True)
+            else:
+                documents.replace_one({"_id": record}, {"data": dict(values)}, upsert=True)
+
+        yield World(
+            sink=sink,
+            by_hand=by_hand,
+            dump=lambda: list(documents.find(sort=[("_id", 1)])),
+            bad_keys=("$where",),
+            bad_destinations=("system.users", "partita_tasks", "x" * 121, "a\r\nb"),
+        )
+        documents.drop()
+        client.close()
+
+    return build
+
+
+WORLDS["mongo-key_value"] = _mongo(UpdateStrategy.KEY_VALUE)
+WORLDS["mongo-document"] = _mongo(UpdateStrategy.DOCUMENT)
+WORLDS["mongo-nested"] = _mongo(UpdateStrategy.DOCUMENT, output_shape=OutputShape.NESTED)
+WORLDS["mongo-file"] = _mongo(UpdateStrategy.FILE)
+
+
+def _configmap(strategy: UpdateStrategy, **options: Any) -> Worlds:
+    @contextmanager
+    def build(_folder: Path) -> Iterator[World]:
+        with kubernetes_api.serving() as api:
+            made = ConfigMapOptions(
+                namespace="apps", configmap_name="shop", api_server=api.server, **options
+            )
+            path = "/api/v1/namespaces/apps/configmaps/shop-production"
+
+            def by_hand(record: str, values: Mapping[str, str]) -> None:
+                whole = strategy is not UpdateStrategy.KEY_VALUE
+                known = writable_format(record) or "json"
+                text = document(values, known, Style()).decode() if whole else values[record]
+                api.by_hand(path, {record: text})
+
+            yield World(
+                sink=opened("configmap", made, update_strategy=strategy),
+                by_hand=by_hand,
+                dump=lambda: (api.objects.get(path) or {}).get("data"),
+                bad_keys=("a/b", "..", "a b", "x" * 254)
+                if strategy is UpdateStrategy.KEY_VALUE
+                else (),
+                bad_destinations=("../x", "Upper", "a_b", "a/b", "x" * 254, "-a"),
+            )
+
+    return build
+
+
+WORLDS["configmap-key_value"] = _configmap(UpdateStrategy.KEY_VALUE)
+WORLDS["configmap-document"] = _configmap(UpdateStrategy.DOCUMENT)
+WORLDS["configmap-file"] = _configmap(UpdateStrategy.FILE)

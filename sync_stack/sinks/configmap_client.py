@@ -1,0 +1,213 @@
+"""The few calls of the Kubernetes API that a ConfigMap needs, over plain HTTPS."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import yaml
+
+from sync_stack.core.bundle.datasources import ConfigMapOptions
+from sync_stack.core.sink import SinkConflict, SinkError
+from sync_stack.sinks.limits import Timeouts
+from sync_stack.sinks.registry import Resolve
+
+Object = dict[str, Any]
+_IN_CLUSTER: Final = "https://kubernetes.default.svc"
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Where the API is and how to be let in; `token` is asked anew for each request."""
+
+    server: str
+    trust: ssl.SSLContext
+    token: Callable[[], str]
+
+
+def access(options: ConfigMapOptions, resolve: Resolve) -> Access:
+    """From the options, a kubeconfig, or the pod that this runs in. Raises SinkError."""
+    try:
+        if options.api_server:
+            return _given(options, resolve)
+        if options.kubeconfig_path:
+            return _from_kubeconfig(options)
+        return Access(
+            server=_IN_CLUSTER,
+            trust=ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt")),
+            token=lambda: (_ACCOUNT / "token").read_text().strip(),  # it is renewed
+        )
+    except (OSError, ssl.SSLError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
+        raise SinkError(
+            "sink_auth", f"no access to the Kubernetes API: {type(error).__name__}"
+        ) from None
+
+
+def _given(options: ConfigMapOptions, resolve: Resolve) -> Access:
+    trust = _trust(options.ca_cert, insecure=options.insecure_skip_verify)
+    if options.client_cert and options.client_key:
+        _present(trust, options.client_cert, resolve(options.client_key))
+    token = resolve(options.token) if options.token else ""
+    return Access(server=options.api_server.rstrip("/"), trust=trust, token=lambda: token)
+
+
+def _trust(ca_cert: str, *, insecure: bool) -> ssl.SSLContext:
+    """`ca_cert`: a path or PEM; the system's roots without one."""
+    pem = ca_cert if "-----BEGIN" in ca_cert else None
+    path = ca_cert if ca_cert and not pem else None
+    trust = ssl.create_default_context(cafile=path, cadata=pem)
+    if insecure:
+        trust.check_hostname = False
+        trust.verify_mode = ssl.CERT_NONE
+    return trust
+
+
+def _present(trust: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Load a client pair of paths or PEM texts; texts touch the disk only while they are read."""
+    with tempfile.TemporaryDirectory(prefix="partita-") as folder:
+        paths = [Path(folder) / name for name in ("cert.pem", "key.pem")]
+        for path, text in zip(paths, (certificate, key), strict=True):
+            path.touch(mode=0o600)
+            path.write_text(text if "-----BEGIN" in text else Path(text).read_text())
+        trust.load_cert_chain(*map(str, paths))
+
+
+def _from_kubeconfig(options: ConfigMapOptions) -> Access:
+    path = Path(options.kubeconfig_path)
+    config = yaml.safe_load(path.read_bytes())
+    context = _named(config["contexts"], options.context or config["current-context"])["context"]
+    cluster = _named(config["clusters"], context["cluster"])["cluster"]
+    user = _named(config["users"], context["user"])["user"]
+    insecure = options.insecure_skip_verify or cluster.get("insecure-skip-tls-verify") is True
+    trust = _trust(_text_of(cluster, "certificate-authority", path), insecure=insecure)
+    certificate = _text_of(user, "client-certificate", path)
+    if certificate:
+        _present(trust, certificate, _text_of(user, "client-key", path))
+    elif not (user.get("token") or user.get("tokenFile")):
+        raise LookupError("the kubeconfig's user has neither certificate nor token")
+    return Access(
+        server=str(cluster["server"]).rstrip("/"), trust=trust, token=lambda: _token(user, path)
+    )
+
+
+def _named(entries: list[Object], name: str) -> Object:
+    for entry in entries:
+        if entry["name"] == name:
+            return entry
+    raise LookupError(f"the kubeconfig has no {name!r}")
+
+
+def _text_of(entry: Object, name: str, config: Path) -> str:
+    """`<name>-data` in base64, or the content of the file that `<name>` names."""
+    if encoded := entry.get(f"{name}-data"):
+        return base64.b64decode(encoded).decode()
+    return Path(config.parent, entry[name]).read_text() if entry.get(name) else ""
+
+
+def _token(user: Object, config: Path) -> str:
+    if user.get("tokenFile"):
+        return Path(config.parent, user["tokenFile"]).read_text().strip()
+    return str(user.get("token", ""))
+
+
+class Cluster:
+    """ConfigMaps and namespaces of one API server; may be used by several threads."""
+
+    def __init__(self, options: ConfigMapOptions, timeouts: Timeouts, resolve: Resolve) -> None:
+        self._access = access(options, resolve)
+        limits = httpx.Timeout(timeouts.answer_s, connect=timeouts.connect_s)
+        self._client = httpx.Client(
+            base_url=self._access.server,
+            verify=self._access.trust,
+            timeout=limits,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        answer = self._send("GET", f"{_path(namespace)}/{name}", namespace)
+        return None if answer.status_code == httpx.codes.NOT_FOUND else _object(answer)
+
+    def replace(self, namespace: str, name: str, changed: Mapping[str, Any]) -> None:
+        """Raises SinkConflict when it is gone, or stored at another resourceVersion."""
+        answer = self._send("PUT", f"{_path(namespace)}/{name}", namespace, changed)
+        if answer.status_code in (httpx.codes.CONFLICT, httpx.codes.NOT_FOUND):
+            raise SinkConflict(f"ConfigMap {namespace}/{name} is not as it was read")
+
+    def create(self, namespace: str, made: Mapping[str, Any]) -> bool:
+        """False when the namespace does not exist. Raises SinkConflict."""
+        answer = self._send("POST", _path(namespace), namespace, made)
+        if answer.status_code == httpx.codes.CONFLICT:
+            raise SinkConflict("the ConfigMap has been created meanwhile")
+        return answer.status_code != httpx.codes.NOT_FOUND
+
+    def create_namespace(self, namespace: str) -> None:
+        """What exists already is no error."""
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        self._send("POST", "/api/v1/namespaces", namespace, body)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _send(
+        self, method: str, path: str, namespace: str, body: Mapping[str, Any] | None = None
+    ) -> httpx.Response:
+        """200, 201, 404 and 409 come back; everything else is raised."""
+        with _translated():
+            token = self._access.token()
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            answer = self._client.request(method, path, json=body, headers=headers)
+        resource = "namespaces" if path == "/api/v1/namespaces" else "configmaps"
+        _refuse(answer, f"{_VERBS[method]} {resource} in namespace {namespace!r}")
+        return answer
+
+
+def _path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def _object(answer: httpx.Response) -> Object:
+    try:
+        found = answer.json()
+    except ValueError:
+        raise SinkError("sink_unavailable", "the Kubernetes API sent no JSON") from None
+    if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict):
+        raise SinkError("sink_unavailable", "the Kubernetes API sent no object")
+    return found
+
+
+def _refuse(answer: httpx.Response, act: str) -> None:
+    status = answer.status_code
+    if status in (200, 201, 404, 409):
+        return
+    if status in (401, 403):
+        raise SinkError("sink_auth", f"Kubernetes: may not {act} ({status})")
+    if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+        raise SinkError("destination_too_large", f"Kubernetes: {act} ({status})")
+    if status in (400, 422):
+        raise SinkError("destination_invalid", f"Kubernetes refused to {act} ({status})")
+    after = answer.headers.get("retry-after", "")
+    raise SinkError(
+        "sink_unavailable",
+        f"Kubernetes: {act} ({status})",
+        retry_after_s=float(after) if after.isdecimal() else None,
+    )
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except httpx.TimeoutException:
+        raise SinkError("sink_timeout", "the Kubernetes API did not answer in time") from None
+    except (httpx.HTTPError, OSError) as error:
+        raise SinkError("sink_unavailable", f"Kubernetes API: {type(error).__name__}") from None

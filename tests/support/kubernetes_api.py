@@ -1,0 +1,112 @@
+"""A scripted Kubernetes API for ConfigMaps: resource versions, and faults in a given order."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Object = dict[str, Any]
+
+
+@dataclass
+class Api:
+    """`faults`: answers given instead of the next requests of a method: (method, status)."""
+
+    server: str = ""
+    namespaces: set[str] = field(default_factory=lambda: {"apps"})
+    objects: dict[str, Object] = field(default_factory=dict)
+    faults: list[tuple[str, int]] = field(default_factory=list)
+    requests: list[tuple[str, str, str]] = field(default_factory=list)  # method, path, credential
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    versions: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def fault(self, method: str) -> int:
+        for index, (wanted, status) in enumerate(self.faults):
+            if wanted == method:
+                del self.faults[index]
+                return status
+        return 0
+
+    def store(self, path: str, made: Object) -> Object:
+        made = copy.deepcopy(made)
+        made["metadata"]["resourceVersion"] = str(next(self.versions))
+        self.objects[path] = made
+        return made
+
+    def by_hand(self, path: str, data: dict[str, str], **fields: Any) -> None:
+        """Somebody else's kubectl patch; it creates what is missing, without a label."""
+        with self.lock:
+            found = self.objects.get(path) or {"metadata": {"name": path.rsplit("/", 1)[-1]}}
+            self.store(path, {**found, **fields, "data": {**found.get("data", {}), **data}})
+
+    def answer(self, method: str, path: str, body: Object) -> tuple[int, Object]:
+        with self.lock:
+            if status := self.fault(method):
+                return status, {"kind": "Status", "code": status}
+            if method == "POST":
+                return self._create(path, body)
+            if path not in self.objects:
+                return 404, {"kind": "Status", "code": 404}
+            return (200, self.objects[path]) if method == "GET" else self._replace(path, body)
+
+    def _create(self, path: str, body: Object) -> tuple[int, Object]:
+        name = body["metadata"]["name"]
+        if path == "/api/v1/namespaces":
+            self.namespaces.add(name)
+            return 201, body
+        if path.split("/")[4] not in self.namespaces:
+            return 404, {"kind": "Status", "code": 404}
+        if f"{path}/{name}" in self.objects:
+            return 409, {"kind": "Status", "code": 409}
+        return 201, self.store(f"{path}/{name}", body)
+
+    def _replace(self, path: str, body: Object) -> tuple[int, Object]:
+        found = self.objects[path]
+        if body["metadata"].get("resourceVersion") != found["metadata"]["resourceVersion"]:
+            return 409, {"kind": "Status", "code": 409}
+        if found.get("immutable") and body.get("data") != found.get("data"):
+            return 422, {"kind": "Status", "code": 422}
+        return 200, self.store(path, body)
+
+
+@contextmanager
+def serving() -> Iterator[Api]:
+    api = Api()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            api.requests.append((self.command, self.path, self.headers.get("Authorization", "")))
+            status, made = api.answer(self.command, self.path, json.loads(raw) if raw else {})
+            text = json.dumps(made).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_POST = do_PUT = do_GET  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    api.server = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield api
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
