@@ -28,7 +28,7 @@ from sync_stack.formats import shaped_tree
 from sync_stack.sinks.documents import Style, only_value
 from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
 from sync_stack.sinks.mongo_client import address, collection, connect, translated
-from sync_stack.sinks.mongo_records import METADATA, Document, admits, metadata, record_of
+from sync_stack.sinks.mongo_records import METADATA, Document, admits, metadata, native, record_of
 from sync_stack.sinks.registry import Resolve, sinks
 
 _REPLACED: Final = re.compile(r'[/\\.$" \0]')
@@ -135,10 +135,10 @@ class MongoSink:
         size = sum(len(key.encode()) + len(text.encode()) + 16 for key, text in put.values.items())
         if size > MAX_BYTES:
             raise SinkError("destination_too_large", f"{put.record!r} is larger than {MAX_BYTES}")
-        if not self._style.nested:
-            return dict(sorted(put.values.items()))
-        tree = shaped_tree(put.values, nested=True)
-        return dict(tree.plain())
+        made: Document = dict(sorted(put.values.items()))
+        if self._style.nested:
+            made = dict(shaped_tree(put.values, nested=True).plain())
+        return {key: native(value) for key, value in made.items()} if self._style.native else made
 
     def delete(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int

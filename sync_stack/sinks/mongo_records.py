@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from sync_stack.core.sink import LiveRecord, Put, UnitMark
 from sync_stack.sinks.marks import mark_fields, mark_from
 
 METADATA: Final = "_partita"
+_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")  # what BSON surely holds
 Document = dict[str, Any]
 UNMARKED: Final = "unmarked"  # the version of a record that bears no marker
 
@@ -33,6 +35,26 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def native(value: Any) -> Any:
+    """Texts as numbers and booleans, only where `flat` gives the same spelling back."""
+    if isinstance(value, Mapping):
+        return {name: native(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [native(child) for child in value]
+    for made in _candidates(str(value)):
+        if _text(made) == value:
+            return made
+    return value
+
+
+def _candidates(text: str) -> list[Any]:
+    if text in ("true", "false"):
+        return [text == "true"]
+    if not _NUMBER.fullmatch(text):
+        return []
+    return [float(text)] if "." in text else [int(text)]
 
 
 def record_of(document: Mapping[str, Any]) -> tuple[str, LiveRecord]:

@@ -37,7 +37,7 @@ def is_protected(key: str) -> bool:
 
 
 @several
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(foreign=SETTINGS, first=SETTINGS, second=SETTINGS, drift=SETTINGS, mode=MODES)
 def test_a_sync_gives_desired_and_what_is_foreign_or_protected(
     layout, foreign, first, second, drift, mode
@@ -63,7 +63,7 @@ def test_a_sync_gives_desired_and_what_is_foreign_or_protected(
 
 
 @several
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(foreign=SETTINGS, first=SETTINGS, second=SETTINGS, mode=MODES)
 def test_without_prune_nothing_is_ever_deleted(layout, foreign, first, second, mode):
     """Sync invariant 13."""
@@ -79,7 +79,7 @@ def test_without_prune_nothing_is_ever_deleted(layout, foreign, first, second, m
 
 
 @whole
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(first=SETTINGS, second=SETTINGS.filter(bool), drift=SETTINGS, mode=MODES, on=st.booleans())
 def test_a_whole_record_holds_what_is_desired_and_what_is_protected(
     layout, first, second, drift, mode, on
@@ -97,7 +97,7 @@ def test_a_whole_record_holds_what_is_desired_and_what_is_protected(
 
 
 @pytest.mark.parametrize("layout", list(Layout))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(
     first=SETTINGS,
     second=SETTINGS,
@@ -139,7 +139,7 @@ def _by_hand(unit: Unit[FakeSink], changed: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("layout", list(Layout))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(first=SETTINGS.filter(bool), second=SETTINGS, broken_after=st.integers(0, 6), mode=MODES)
 def test_after_a_crash_between_operations_the_next_attempt_reaches_desired(
     layout, first, second, broken_after, mode
@@ -159,7 +159,7 @@ def test_after_a_crash_between_operations_the_next_attempt_reaches_desired(
 
 
 @pytest.mark.parametrize("layout", list(Layout))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(first=SETTINGS, second=SETTINGS, drift=SETTINGS, mode=MODES)
 def test_a_heal_repairs_what_differs_and_never_prunes(layout, first, second, drift, mode):
     """Sync invariant 41."""
@@ -182,7 +182,7 @@ def test_a_heal_repairs_what_differs_and_never_prunes(layout, first, second, dri
 
 
 @pytest.mark.parametrize("layout", list(Layout))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(first=SETTINGS, second=SETTINGS, mode=MODES)
 def test_a_prune_dry_run_deletes_nothing_and_reports_what_would_go(layout, first, second, mode):
     """Sync invariant 22."""
