@@ -18,7 +18,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     404: "not_found suite_not_found profile_not_found package_not_found execution_not_found "
     "artifact_not_found sandbox_not_found agent_not_found job_not_found registry_not_found "
     "subsystem_not_found surface_not_found operation_not_found mock_no_match space_not_active "
-    "oidc_disabled",
+    "oidc_disabled task_not_found",
     405: "method_not_allowed",
     409: "email_taken suite_exists profile_duplicate profile_in_use profile_not_launchable "
     "execution_active execution_finished nothing_to_rerun sync_in_progress reap_in_progress "

@@ -12,6 +12,10 @@ def secret_keys() -> tuple[str, ...]:
     return tuple(str(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
 
 
+def app_env() -> str:
+    return str(settings.SYNC_APP_ENV)
+
+
 def is_production() -> bool:
     return bool(settings.SYNC_APP_ENV == "production")
 

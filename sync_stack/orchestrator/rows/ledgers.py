@@ -168,3 +168,14 @@ def abandoned(key: UnitKey, known_rules: frozenset[str]) -> Ledger | None:
     ledger = ledger_of(row)
     former = ledger.former_rules | {ledger.rule_id}
     return replace(ledger, rule_id=key.rule, former_rules=former)
+
+
+def named_tasks() -> set[str]:
+    rows = LedgerUnit.objects.values_list("last_task_id", "intent_task_id")
+    return {name for pair in rows for name in pair if name}
+
+
+def intents_of_ref(rule: str, repo: str, ref: str) -> dict[str, str]:
+    """Unit → the task of its intent, of the units that were last applied from a ref."""
+    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo, ref=ref)
+    return dict(rows.values_list("id", "intent_task_id"))

@@ -80,6 +80,11 @@ def every() -> list[Record]:
     return [_record(row) for row in RefRecord.objects.order_by("id")]
 
 
+def named_tasks() -> set[str]:
+    seen = RefRecord.objects.values_list("seen", flat=True)
+    return {entry["task_id"] for entry in seen if entry}
+
+
 def _record(row: RefRecord) -> Record:
     return Record(
         name=RefName(rule=row.rule_id, repo=row.repo, ref=row.ref),
@@ -105,4 +110,4 @@ def _columns(record: Record) -> dict[str, Any]:
     }
 
 
-__all__ = ["GONE", "Record", "RefName", "Seen", "every", "find", "update"]
+__all__ = ["GONE", "Record", "RefName", "Seen", "every", "find", "named_tasks", "update"]

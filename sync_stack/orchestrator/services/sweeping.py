@@ -1,0 +1,94 @@
+"""Sweeps: what hints, workers or webhooks have lost is found again (contract 4.1)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from kernel import clock
+from sync_stack.core.tasks import Change, TaskError
+from sync_stack.orchestrator import conf, counters
+from sync_stack.orchestrator.rows import journals, ledgers, refs, tasks
+
+Publish = Callable[[Sequence[str]], None]
+WAKE_LIMIT: Final = 1000
+FRESH_S: Final = 2.0
+AGAIN_S: Final = 15.0
+SILENCE_S: Final = 25.0
+
+
+def wake(publish: Publish) -> int:
+    """Publish what waits and was not published lately; how many."""
+    now = clock.now()
+    due = tasks.to_publish(
+        now,
+        fresh=now - timedelta(seconds=FRESH_S),
+        again=now - timedelta(seconds=AGAIN_S),
+        limit=WAKE_LIMIT,
+    )
+    publish(due)
+    return len(due)
+
+
+@dataclass(slots=True)
+class Recovery:
+    """Tells lost workers by beats that stand still on this process's own clock."""
+
+    clock: Callable[[], float] = time.monotonic
+    _seen: dict[tuple[str, int], tuple[int, float]] = field(default_factory=dict)
+
+    def sweep(self, publish: Publish) -> int:
+        """How many tasks were taken from lost workers."""
+        now, running, lost = self.clock(), tasks.running(), []
+        for task_id, attempt, beat in running:
+            known = self._seen.get((task_id, attempt))
+            if known is None or known[0] != beat:
+                self._seen[task_id, attempt] = (beat, now)
+            elif now - known[1] >= SILENCE_S and _lose(task_id, attempt, beat):
+                lost.append(task_id)
+        alive = {(task_id, attempt) for task_id, attempt, _beat in running}
+        self._seen = {key: seen for key, seen in self._seen.items() if key in alive}
+        publish(lost)
+        return len(lost)
+
+
+def _lose(task_id: str, attempt: int, beat: int) -> bool:
+    task = tasks.get(task_id)
+    if task is None:
+        return False
+    error = TaskError("worker_lost", "the worker was lost")
+    fields: dict[str, Any] = {"error": error.as_dict(), "message": "retrying"}
+    dead = task.attempt >= task.max_attempts
+    if dead:
+        fields |= {"message": error.code, "next_attempt_at": None}
+    else:
+        fields |= {"next_attempt_at": clock.now(), "published_at": None}
+    change = Change.EXHAUSTED if dead else Change.FAILED_FOR_NOW
+    taken = tasks.lose(task_id, attempt, beat, change, **fields)
+    if taken and dead:
+        counters.failed(error.code)
+    elif taken:
+        counters.retried(error.code)
+    return taken
+
+
+def retain(limit: int = 1000) -> int:
+    """Delete terminal tasks whose time is over, unless ledgers or ref records name them."""
+    before = clock.now() - timedelta(seconds=conf.task_retention_s())
+    named = ledgers.named_tasks() | refs.named_tasks()
+    old = [name for name in tasks.terminal_ids(before, limit) if name not in named]
+    tasks.delete(old)
+    _drop_journals(limit)
+    return len(old)
+
+
+def _drop_journals(limit: int) -> None:
+    """Those that no intent names, of tasks that are over: a running one is about to name its."""
+    owners = journals.tasks_of(journals.unnamed(limit))
+    for journal, task_id in owners.items():
+        task = tasks.get(task_id)
+        if task is None or task.finished_at is not None:
+            journals.delete(journal)

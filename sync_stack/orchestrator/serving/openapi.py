@@ -1,0 +1,146 @@
+"""The description of the HTTP API, and the page that shows it."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, Final
+
+_PROBLEM: Final = {
+    "description": "What is wrong, as problem+json.",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+_PAGING: Final = (
+    ("limit", "1 to 200, 50 unless given", "integer"),
+    ("cursor", "`nextCursor` of the page before", "string"),
+)
+
+
+def _operation(summary: str, schema: str, filters: str = "", *, key: bool = True) -> dict[str, Any]:
+    names = filters.split()
+    parameters = [_parameter(name, "", "string") for name in names]
+    parameters += [_parameter(*entry) for entry in _PAGING] if names else []
+    answers: dict[str, Any] = {
+        "200": {
+            "description": summary,
+            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
+        }
+    }
+    if key:
+        answers |= {"401": _PROBLEM, "503": _PROBLEM}
+    if names:
+        answers["400"] = _PROBLEM
+    made: dict[str, Any] = {"summary": summary, "parameters": parameters, "responses": answers}
+    return made | ({"security": [{"taskApiKey": []}]} if key else {})
+
+
+def _parameter(name: str, description: str, kind: str) -> dict[str, Any]:
+    many = {"type": "array", "items": {"type": "string"}}
+    schema = many if name == "state" else {"type": kind}
+    made: dict[str, Any] = {"name": name, "in": "query", "schema": schema}
+    return made | ({"description": description} if description else {})
+
+
+def _record(**members: str) -> dict[str, Any]:
+    properties = {name: {"type": kind} for name, kind in members.items()}
+    return {"type": "object", "properties": properties}
+
+
+def _page(name: str, item: str) -> dict[str, Any]:
+    items = {"type": "array", "items": {"$ref": f"#/components/schemas/{item}"}}
+    properties = {name: items, "nextCursor": {"type": "string"}}
+    return {"type": "object", "required": [name], "properties": properties}
+
+
+_TASK_PATH = _operation("One task.", "Task")
+_TASK_PATH["parameters"] = [
+    {"name": "task_id", "in": "path", "required": True, "schema": {"type": "string"}}
+]
+_TASK_PATH["responses"] |= {"304": {"description": "Not changed."}, "404": _PROBLEM}
+
+OPENAPI: Final[dict[str, Any]] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Partita Orchestrator", "version": "1"},
+    "paths": {
+        "/v1/tasks/{task_id}": {"get": _TASK_PATH},
+        "/v1/tasks": {
+            "get": _operation(
+                "Tasks, newest first.",
+                "Tasks",
+                "state kind platform datasource rule repo ref env commit delivery_id created_after "
+                "created_before",
+            )
+        },
+        "/v1/targets": {
+            "get": _operation(
+                "Units and how they stand.", "Targets", "rule datasource repo env status"
+            )
+        },
+        "/v1/drift": {
+            "get": _operation("Episodes of drift.", "Drifts", "rule datasource env state since")
+        },
+        "/v1/health/liveness": {"get": _operation("Alive.", "Health", key=False)},
+        "/v1/health/readiness": {"get": _operation("Ready.", "Health", key=False)},
+    },
+    "components": {
+        "securitySchemes": {"taskApiKey": {"type": "http", "scheme": "bearer"}},
+        "schemas": {
+            "Problem": _record(
+                type="string", title="string", status="integer", detail="string", code="string"
+            ),
+            "Health": _record(status="string", checks="object"),
+            "Task": _record(
+                task_id="string",
+                kind="string",
+                state="string",
+                message="string",
+                attempt="integer",
+                max_attempts="integer",
+                event="object",
+                progress="object",
+                result="object",
+                error="object",
+                created_at="string",
+                started_at="string",
+                finished_at="string",
+                duration_ms="integer",
+            ),
+            "Target": _record(
+                unit_id="string",
+                rule_id="string",
+                repo="string",
+                env="string",
+                datasource="string",
+                destination="string",
+                commit="string",
+                ref="string",
+                generation="integer",
+                keys="integer",
+                applied_at="string",
+                last_task_id="string",
+                status="string",
+                stale="boolean",
+                stale_since="string",
+            ),
+            "Drift": _record(drift_id="string", rule_id="string", state="string", polls="integer"),
+            "Tasks": _page("tasks", "Task"),
+            "Targets": _page("targets", "Target"),
+            "Drifts": _page("drift", "Drift"),
+        },
+    },
+}
+
+
+def _row(path: str, operation: dict[str, Any]) -> str:
+    names = ", ".join(entry["name"] for entry in operation["parameters"])
+    cells = (f"GET {path}", operation["summary"], names)
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+DOCS_PAGE: Final = (
+    "<!doctype html><html lang=en><meta charset=utf-8><title>Partita Orchestrator</title>"
+    "<style>body{font:16px sans-serif;margin:2rem}td,th{padding:.4rem 1rem;text-align:left}</style>"
+    "<h1>Partita Orchestrator</h1><p>OpenAPI 3.1: <a href=/openapi.json>/openapi.json</a></p>"
+    "<table><tr><th>Request<th>Answer<th>Parameters"
+    + "".join(_row(path, entry["get"]) for path, entry in OPENAPI["paths"].items())
+    + "</table></html>"
+).encode()

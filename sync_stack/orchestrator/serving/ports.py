@@ -1,0 +1,65 @@
+"""The outside world of attempts in this process: bundle, secrets, Git cache, sinks."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+
+from sync_stack.configuration.conf import BundleSettings, bundle_settings, process_environment
+from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.opened import Configuration, open_configuration
+from sync_stack.configuration.secrets import SecretResolver
+from sync_stack.configuration.startup import StartRefused
+from sync_stack.core.bundle.model import Datasource
+from sync_stack.core.bundle.secret_use import Process
+from sync_stack.core.sink import Sink
+from sync_stack.orchestrator import conf
+from sync_stack.orchestrator.execution.attempt import Ports
+from sync_stack.repositories import Repositories
+from sync_stack.sinks.registry import open_sink
+
+
+class Sinks:
+    """One open sink a datasource; a datasource that changed gets another one."""
+
+    def __init__(self, secrets: SecretResolver) -> None:
+        self._secrets = secrets
+        self._open: dict[str, tuple[Datasource, Sink]] = {}
+        self._opening = threading.Lock()
+
+    def __call__(self, datasource: Datasource) -> Sink:
+        with self._opening:
+            known = self._open.get(datasource.name)
+            if known is None or known[0] != datasource:
+                known = (datasource, open_sink(datasource, self._secrets.resolve))
+                self._open[datasource.name] = known
+            return known[1]
+
+
+def settings_of_bundle() -> BundleSettings:
+    """Raises StartRefused."""
+    environment = Environment(process_environment())
+    settings = bundle_settings(environment, app_env=conf.app_env())
+    if environment.problems:
+        raise StartRefused(environment.problems)
+    return settings
+
+
+def open_bundle() -> Configuration:
+    """Raises StartRefused."""
+    return open_configuration(settings_of_bundle(), Process.ORCHESTRATOR)
+
+
+def ports_of(configuration: Configuration, publish: Callable[[Sequence[str]], None]) -> Ports:
+    folder = conf.git_cache_dir()
+    return Ports(
+        bundle=lambda: configuration.bundle,
+        resolve=configuration.secrets.resolve,
+        repositories=Repositories(
+            folder, max_entries=conf.git_cache_max_entries(), allow_file=not conf.is_production()
+        ),
+        open_sink=Sinks(configuration.secrets),
+        publish=publish,
+        jitter=lambda: random.uniform(0.5, 1),  # noqa: S311 - spreads retries
+    )
