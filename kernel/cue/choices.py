@@ -26,8 +26,8 @@ def expand(evaluator: Completer, vertex: Vertex) -> None:
         candidate = _candidate(vertex, first, alternative, others)
         vertex.current = candidate
         evaluator.complete(candidate)
-        if candidate.failed:
-            faults.extend(first_faults(candidate))
+        if candidate.failed or candidate.is_missing:
+            faults.extend(first_faults(candidate) or candidate.reasons)
             continue
         for leaf, nested in candidate.choices or [(candidate, Preference.MAYBE)]:
             _add(found, leaf, _preference(has_default=has_default, marked=marked).combined(nested))

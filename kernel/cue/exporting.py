@@ -57,12 +57,13 @@ class Exporter:
         return replace(made, line=settled.line, column=settled.column, attributes=vertex.attributes)
 
     def _value(self, settled: Vertex, vertex: Vertex) -> Tree:
+        for reason in settled.reasons[:1]:
+            self.faults.append(_placed(reason, vertex))
+            return _NOTHING
         if settled.facts.scalar is not None:
             scalar = self._scalar(settled.facts.scalar, vertex)
             kind = _KINDS.get(settled.facts.scalar.type, Kind.NUMBER)
             return Tree(kind=kind, text=scalar)
-        for reason in settled.reasons[:1]:
-            self.faults.append(_placed(reason, vertex))
         if settled.facts.types is Type.STRUCT:
             return Tree(kind=Kind.MAP, pairs=self._pairs(settled))
         if settled.facts.types is Type.LIST and settled.lists:

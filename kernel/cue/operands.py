@@ -51,8 +51,7 @@ class Operands:
             return self._let(declared, found)
         member = found.vertex.view().arcs.get(declared)
         if member is None:
-            message = f"the optional field {expr.name} is absent"
-            vertex.faults.append(Fault(expr.line, expr.column, "missing_field", message))
+            _miss(expr, f"the optional field {expr.name} is absent", vertex)
         return member
 
     def _let(self, declared: syntax.Let, env: Env) -> Vertex:
@@ -78,11 +77,11 @@ class Operands:
         member = view.arcs.get(key)
         if member is None and not view.facts.types & wanted and not view.faults:
             message = f"a member is taken of {view.facts.types.words()}"
-            vertex.faults.append(Fault(expr.line, expr.column, "wrong_type", message))
+            _miss(expr, message, vertex, is_final=not holder.choices)
         elif member is None:
             name = key if isinstance(key, int) else key.name
-            unknown = _reason(expr, f"there is no field {name}")
-            (vertex.faults if _is_closed(view) else vertex.reasons).append(unknown)
+            is_final = view.state is not State.COLLECTING and _is_closed(view)
+            _miss(expr, f"there is no field {name}", vertex, is_final=is_final)
         return member
 
     def _key(self, index: Node, env: Env | None, vertex: Vertex) -> Key | None:
@@ -199,6 +198,12 @@ class Operands:
 
 def _reason(node: Node, message: str) -> Fault:
     return Fault(node.line, node.column, "not_concrete", message)
+
+
+def _miss(expr: Node, message: str, vertex: Vertex, *, is_final: bool = False) -> None:
+    """Unless final an error only where the value is needed, but it drops an alternative."""
+    (vertex.faults if is_final else vertex.reasons).append(_reason(expr, message))
+    vertex.is_missing = True
 
 
 def _is_closed(vertex: Vertex) -> bool:

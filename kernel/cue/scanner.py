@@ -94,6 +94,7 @@ class _Scan:
         self.line = 1
         self.line_start = 0
         self.last = ""
+        self.is_importing = False  # between the parentheses of `import (…)`
         self.line_ended = (0, 0)  # where a line end may stand for a comma
         self.open: list[tuple[str, str | None]] = []  # closing bracket, delimiter of its string
 
@@ -113,7 +114,7 @@ class _Scan:
         self.line_ended = (0, 0)
         if match[0] in (",", ")", "]"):
             return
-        if self.open and self.open[-1][0] != "RBRACE":
+        if self.open and self.open[-1][0] != "RBRACE" and not self.is_importing:
             raise broken(line, column, "a comma is missing at the end of the line")
         yield Token("COMMA", "", line=line, column=column)
 
@@ -159,6 +160,8 @@ class _Scan:
 
     def _symbol(self, text: str) -> Iterator[Token]:
         name = SYMBOLS[text]
+        if name in ("LPAR", "RPAR"):
+            self.is_importing = name == "LPAR" and self.last == "IMPORT"
         if name in _BRACKETS:
             self._open(_BRACKETS[name], None)
         if name in _BRACKETS.values():

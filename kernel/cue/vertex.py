@@ -117,6 +117,7 @@ class Vertex:
     current: Vertex | None = None  # the possibility that is being tried
     has_cycle: bool = False
     is_solid: bool = False  # has something that is no cycle
+    is_missing: bool = False  # refers to something that is not there
     failed: bool = False
 
     def view(self) -> Vertex:

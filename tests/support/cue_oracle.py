@@ -68,6 +68,7 @@ class Oracle:
         line = process.stdout.readline()
         if not line:
             self.stop()
+            self.silent += 1
             raise NoAnswer(text)
         answer = json.loads(line)
         return Answer(answer["ok"], answer["out"])
@@ -89,6 +90,7 @@ class Oracle:
                 ["node", str(SCRIPT), str(FOLDER)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,  # 0.4 overflows its stack on some cycles
                 text=True,
             )
         return self.process
