@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.support import packages, servers
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/architecture"]
+SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/sync", "tests/architecture"]
 # a browser drops its requests when an interface comes or goes, as they do with every container
 BROWSER_ALONE = "browser and not docker"
 REAL_TESTS = ["tests/contracts", "tests/integration", "tests/faults"]
