@@ -51,7 +51,7 @@ def _use_broker(conf: Any = None, options: Any = None, **_facts: Any) -> None:
         configuration.close()
         if not url:
             raise StartRefused(["no broker: set task_broker_datasource or CELERY_BROKER_URL"])
-    conf.broker_url = url
+    conf.update(broker_url=url)
 
 
 @worker_shutting_down.connect

@@ -83,7 +83,8 @@ class World:
         return Ports(**known | other)
 
     def open_sink(self, datasource: Datasource) -> Sink:
-        return self.sink[datasource.name] if isinstance(self.sink, dict) else self.sink
+        found: Sink = self.sink[datasource.name] if isinstance(self.sink, dict) else self.sink
+        return found
 
     def push(self, commit: str, branch: str = "main", **payload: Any) -> Task:
         """What GitHub sends for a push, accepted."""

@@ -48,8 +48,9 @@ class Part:
 class Attempt:
     """`done`: what earlier attempts, and this one so far, have brought to an end, by part.
 
-    `failing`: parts of this attempt that may pass the next time. `coalescing`: the waiting tasks
-    of the same ref, as they were before the first look at it.
+    `failing`: parts of this attempt that may pass the next time. `heads`: what each part's
+    ref was when it was looked at. `coalescing`: the waiting tasks of the same ref, as they were
+    before the first look.
     """
 
     task: Task
@@ -59,6 +60,7 @@ class Attempt:
     ports: Ports
     done: dict[str, dict[str, Any]] = field(default_factory=dict)
     failing: dict[str, dict[str, Any]] = field(default_factory=dict)
+    heads: dict[str, str] = field(default_factory=dict)
     lags: int = 0
     coalescing: list[str] = field(default_factory=list)
 

@@ -63,8 +63,6 @@ def run_part(attempt: Attempt, part: Part) -> dict[str, Any]:
     for _ in range(_TRIES):
         noted = ledgers.versions(part.rule.name, part.event.repo)
         work = _prepare(attempt, part)
-        if isinstance(work, str):
-            return _finished(attempt, part, results.outcome(work))
         if work.word:
             return _finished(attempt, part, results.outcome(work.word, work.reading))
         with held(attempt, work.units):

@@ -43,7 +43,7 @@ def read_ref(attempt: Attempt, part: Part) -> Reading:
     platform = attempt.bundle.platform(part.rule.platform)
     source = git_source(platform, part.rule, part.event.repo, attempt.ports.resolve)
     remote = attempt.ports.repositories.ls_remote(source)
-    head = remote.refs.get(part.event.ref, GONE)
+    head = attempt.heads[part.key] = remote.refs.get(part.event.ref, GONE)
     closed = _closes(attempt, part)
     if head != GONE and not closed:
         _refuse_lag(attempt, part, head)

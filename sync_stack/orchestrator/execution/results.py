@@ -20,7 +20,13 @@ MAX_WARNINGS: Final = 20
 
 def outcome(message: str, reading: Reading | None = None, **fields: Any) -> dict[str, Any]:
     """What a part leaves in the task's memory."""
-    made = {"message": message, "targets": [], "files": [], "error": None, "commit": ""}
+    made: dict[str, Any] = {
+        "message": message,
+        "targets": [],
+        "files": [],
+        "error": None,
+        "commit": "",
+    }
     if reading is not None:
         made |= {"commit": reading.head, "rule_digest": reading.rule_digest}
     return made | fields

@@ -32,7 +32,7 @@ from sync_stack.orchestrator.execution.intents import commit_intent, has_committ
 from sync_stack.orchestrator.execution.parts import parts_of, run_part
 from sync_stack.orchestrator.execution.seen import record_refs
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.rows import ledgers, tasks
+from sync_stack.orchestrator.rows import leases, ledgers, tasks
 from sync_stack.orchestrator.rows.tasks import Claim
 
 log: Final = logging.getLogger(__name__)
@@ -112,6 +112,8 @@ def _finish_committed(attempt: Attempt) -> None:
     for ledger in ledgers.with_intent_of(attempt.task.id):
         if has_committed(memory, ledger):
             commit_intent(ledger)
+    freed = leases.release_earlier(attempt.mine)
+    attempt.ports.publish(tasks.make_due(freed, clock.now()))
 
 
 def _run(attempt: Attempt, part: Part) -> TaskError | None:
@@ -132,7 +134,8 @@ def _failed(
         attempt.lags += 1
     if not targets:
         targets = [results.bare_target(part, error)]
-    outcome = results.outcome(error.code, targets=targets, error=error.as_dict())
+    head = attempt.heads.get(part.key, "")
+    outcome = results.outcome(error.code, targets=targets, error=error.as_dict(), commit=head)
     if not error.retryable:
         attempt.finish_part(part, outcome)
     else:

@@ -180,7 +180,8 @@ def place_unit(attempt: Attempt, part: Part, files: UnitFiles, event: Event) -> 
 def known_rules(attempt: Attempt) -> frozenset[str]:
     """Rules that exist, also those that this build cannot serve."""
     bundle = attempt.bundle
-    return frozenset(rule.name for rule in (*bundle.rules, *bundle.disabled_rules))
+    disabled = {rule.name for rule in bundle.disabled_rules}
+    return frozenset({rule.name for rule in bundle.rules} | disabled)
 
 
 def template_names(rule: Rule, event: Event, env: str) -> dict[str, str]:

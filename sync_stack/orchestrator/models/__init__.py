@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sync_stack.orchestrator.models.drift import Drift, Leader
+from sync_stack.orchestrator.models.drift import Drift, Leader, WatchState
 from sync_stack.orchestrator.models.task import Counter, Task
 from sync_stack.orchestrator.models.unit import JournalChunk, Lease, LedgerUnit, RefRecord
 
@@ -15,4 +15,5 @@ __all__ = [
     "LedgerUnit",
     "RefRecord",
     "Task",
+    "WatchState",
 ]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from django.db import models
 
+from kernel.ids import new_uuid7
 from sync_stack.orchestrator.models.task import ID
 
 
 class Drift(models.Model):
-    """One episode. `heal`, `counts` and `changes` as contract 6.4 lists them."""
+    """One episode. `heal`, `counts` and `changes` as contract 6.4 lists them.
+
+    `slot` is the unit while the episode is open and its own id afterwards: a unit never has two.
+    """
 
     id = models.CharField(primary_key=True, max_length=ID)
     version = models.BigIntegerField(default=1)
+    slot = models.CharField(max_length=ID, unique=True, default=new_uuid7)
     unit_id = models.CharField(max_length=ID, db_index=True)
     rule_id = models.CharField(max_length=128)
     platform = models.CharField(max_length=64)
@@ -55,3 +60,16 @@ class Leader(models.Model):
 
     def __str__(self) -> str:
         return f"{self.id}: {self.holder}"
+
+
+class WatchState(models.Model):
+    """What the watcher remembers of a unit; `id` is the unit's. A copy: losing it costs time."""
+
+    id = models.CharField(primary_key=True, max_length=ID)
+    content = models.JSONField(default=dict)
+
+    class Meta:
+        app_label = "sync"
+
+    def __str__(self) -> str:
+        return self.id

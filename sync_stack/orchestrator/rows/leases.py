@@ -71,8 +71,13 @@ def release(destination_id: str, mine: Claim) -> bool:
     return changed(Lease, where, holder_task="", holder_attempt=0)
 
 
-def held_by(task_id: str) -> list[str]:
-    return list(Lease.objects.filter(holder_task=task_id).values_list("id", flat=True))
+def release_earlier(mine: Claim) -> list[str]:
+    """Give back what earlier attempts of the task held when they were lost; the destinations."""
+    rows = Lease.objects.filter(holder_task=mine.task_id).exclude(holder_attempt=mine.attempt)
+    earlier = list(rows.values_list("id", "holder_attempt"))
+    for destination_id, attempt in earlier:
+        release(destination_id, Claim(mine.task_id, attempt))
+    return [destination_id for destination_id, _attempt in earlier]
 
 
 def holder(destination_id: str) -> Claim | None:

@@ -40,7 +40,7 @@ def broker_url(bundle: Bundle, resolve: Resolve) -> str:
     user = quote(resolve(options.username, None), safe="") if options.username else ""
     login = f"{user}:{password}@" if password else ""
     scheme = "rediss" if options.enable_tls else "redis"
-    return f"{scheme}://{login}{options.host}:{options.port}/{options.db}"
+    return f"{scheme}://{login}{options.hosts[0]}/{options.db}"
 
 
 class Publisher:

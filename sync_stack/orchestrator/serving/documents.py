@@ -89,7 +89,7 @@ def drift_document(drift: Drift) -> dict[str, Any]:
     fields = {
         field.name: getattr(drift, field.name)
         for field in drift._meta.fields  # noqa: SLF001 - Django's public name
-        if field.name not in ("id", "version", "unit_id")
+        if field.name not in ("id", "version", "unit_id", "slot")
     }
     shown = {
         name: clock.rfc3339(value) if isinstance(value, datetime) else value

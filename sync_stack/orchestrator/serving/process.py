@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -61,7 +62,7 @@ class OrchestratorProcess:
         url = broker_url(configuration.bundle, configuration.secrets.resolve)
         self.workers: LocalWorkers | None = None
         if url:
-            current_app.conf.broker_url = url
+            current_app.conf.update(broker_url=url)
             self.publish: Any = Publisher(send_to_broker)
         else:
             self.workers = LocalWorkers(self._execute, conf.worker_concurrency())
@@ -72,6 +73,7 @@ class OrchestratorProcess:
         self._reconcile_soon = threading.Event()
         configuration.file.on_change(lambda _bundle: self._reconcile_soon.set())
         self.grpc_port = self.http_port = 0
+        self.serving = asyncio.Event()
 
     async def run(self, ended: asyncio.Event) -> None:
         """Serve until `ended`. Raises StartRefused when an address is in use."""
@@ -79,6 +81,7 @@ class OrchestratorProcess:
         http = self._serve_http()
         self.publish.start()
         self._start_sweeps()
+        self.serving.set()
         log.info("the orchestrator serves", extra={"event": "started"})
         await ended.wait()
         self._stopping.set()
@@ -153,7 +156,7 @@ class OrchestratorProcess:
             ("retention", RETAIN_S, sweeping.retain),
         ]
         for name, period, act in sweeps:
-            self._sweep(name, lambda period=period: self._stopping.wait(period), act)
+            self._sweep(name, partial(self._stopping.wait, period), act)
         if interval:
             self._sweep("reconcile", lambda: self._wait_reconcile(interval), self._reconcile)
 

@@ -65,8 +65,7 @@ async def test_a_delivery_over_grpc_becomes_a_file_and_a_task_to_look_at(orchest
     commit = await asyncio.to_thread(repository.commit, {"app.yaml": "db:\n  port: 0123\n"})
     ended = asyncio.Event()
     running = asyncio.create_task(process.run(ended))
-    while not (process.grpc_port and process.http_port):
-        await asyncio.sleep(0.02)
+    await asyncio.wait_for(process.serving.wait(), timeout=20)
     payload = {"ref": "refs/heads/main", "after": commit, "repository": {"full_name": "acme/shop"}}
     request = pb.ProcessWebhookRequest(
         platform="github",

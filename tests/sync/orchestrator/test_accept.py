@@ -1,0 +1,129 @@
+"""Deliveries and triggers: what becomes a task, what is refused."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.db import OperationalError
+
+from sync_stack.core.sink import Destination
+from sync_stack.orchestrator.models import LedgerUnit, Task
+from sync_stack.orchestrator.rows import tasks
+from sync_stack.orchestrator.services.accept import Delivery, Refused, accept_delivery
+from sync_stack.orchestrator.services.create import TooManyTasks
+from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
+
+pytestmark = pytest.mark.store
+PLACE = Destination(kind="fake", name="production-shop", address="fake://memory/production-shop")
+BODY = (
+    b'{"ref":"refs/heads/main","after":"' + b"a" * 40 + b'","repository":{"full_name":"acme/shop"}}'
+)
+
+
+def delivery(**fields) -> Delivery:
+    known = {
+        "platform": "github",
+        "datasource": "sink",
+        "raw_payload": BODY,
+        "event": "push",
+        "idempotency_key": uuid.uuid4().hex,
+        "signature_verified": True,
+    }
+    return Delivery(**known | fields)
+
+
+def refused(world, **fields) -> str:
+    with pytest.raises(Refused) as caught:
+        accept_delivery(delivery(**fields), world.bundle, world.published.extend)
+    assert not Task.objects.exists()
+    return caught.value.status
+
+
+def test_what_no_rule_wants_is_not_found(world):
+    assert refused(world, datasource="none") == "NOT_FOUND"
+    assert refused(world, platform="gitlab") == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b"{}", BODY.replace(b"acme/shop", b"../x")])
+def test_a_payload_that_cannot_be_read_is_an_invalid_argument(world, raw):
+    """Sync invariants 28, 29."""
+    assert refused(world, raw_payload=raw) == "INVALID_ARGUMENT"
+
+
+def test_a_key_is_required(world):
+    assert refused(world, idempotency_key="") == "INVALID_ARGUMENT"
+
+
+def test_production_takes_verified_deliveries_only(world, settings):
+    """Sync invariant 27."""
+    settings.SYNC_APP_ENV = "production"
+    assert refused(world, signature_verified=False) == "PERMISSION_DENIED"
+
+
+def test_no_more_tasks_wait_than_the_limit(world, settings):
+    settings.SYNC_MAX_PENDING = 1
+    accept_delivery(delivery(), world.bundle, world.published.extend)
+    with pytest.raises(TooManyTasks):
+        accept_delivery(delivery(), world.bundle, world.published.extend)
+
+
+def test_nothing_is_told_of_a_task_that_is_not_stored(world, monkeypatch):
+    """Sync invariant 2."""
+
+    def fails(_row):
+        raise OperationalError("the store is away")
+
+    monkeypatch.setattr(tasks, "add", fails)
+    with pytest.raises(OperationalError):
+        accept_delivery(delivery(), world.bundle, world.published.extend)
+    assert not world.published
+
+
+def test_a_heal_brings_back_the_ledgers_commit_and_no_newer_one(world):
+    """Sync invariant 41."""
+    world.with_rules(self_heal=True)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
+    world.repository.commit({"app.yaml": "a: 2\n"})
+    unit = LedgerUnit.objects.get()
+    world.sink.put_by_hand(PLACE, "a", {"a": "tampered"})
+    task = world.finish(trigger(world, unit, unit.generation))
+    assert (task.state, task.message, task.result["written"]) == ("SUCCEEDED", "completed", 1)
+    assert world.values() == {"a": "1", "b": "2"}
+
+
+def test_a_heal_for_an_older_generation_is_superseded(world):
+    """Sync invariant 41."""
+    world.with_rules(self_heal=True)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    unit = LedgerUnit.objects.get()
+    world.finish(world.commit_and_push({"app.yaml": "a: 2\n"}))
+    task = world.finish(trigger(world, unit, unit.generation))
+    assert (task.state, task.message) == ("SUCCEEDED", "superseded")
+    assert world.values() == {"a": "2"}
+
+
+def test_a_heal_without_self_heal_or_unit_fails_its_precondition(world):
+    """Sync invariant 40."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    unit = LedgerUnit.objects.get()
+    with pytest.raises(Refused) as caught:
+        trigger(world, unit, 0)
+    assert caught.value.status == "FAILED_PRECONDITION"
+    world.with_rules(self_heal=True)
+    unit.env = "elsewhere"
+    with pytest.raises(Refused) as caught:
+        trigger(world, unit, 0)
+    assert caught.value.status == "FAILED_PRECONDITION"
+
+
+def trigger(world, unit: LedgerUnit, generation: int) -> Task:
+    heal = Heal(
+        rule=unit.rule_id,
+        repo=unit.repo,
+        env=unit.env,
+        destination_id=unit.destination_id,
+        idempotency_key=uuid.uuid4().hex,
+        generation=generation,
+    )
+    return trigger_heal(heal, world.bundle, world.published.extend).task

@@ -1,0 +1,179 @@
+"""Killed between any two operations: the next attempt ends in what Git says."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kernel import clock
+from sync_stack.core.bundle.model import Prune
+from sync_stack.core.sink import SinkError
+from sync_stack.orchestrator.execution import applying
+from sync_stack.orchestrator.execution.attempt import Attempt
+from sync_stack.orchestrator.models import JournalChunk, Lease, LedgerUnit, Task
+from sync_stack.orchestrator.services.sweeping import Recovery
+from tests.support.fake_sink import FakeSink, Layout
+from tests.support.sync_world import World, rule
+
+pytestmark = pytest.mark.store
+BEFORE = "a: 1\nb: 2\nc: 3\n"
+AFTER = "a: 1\nb: 20\nd: 4\n"
+OPERATIONS = 14  # more than an attempt has
+
+
+class Killed(BaseException):
+    """The process ends here: nothing is tidied up."""
+
+
+class Deadly:
+    """A sink that kills its process before or after the n-th call."""
+
+    def __init__(self, sink: FakeSink, calls: int, *, after: bool) -> None:
+        self._sink, self._left, self._after = sink, calls, after
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._sink, name)
+        if name not in ("read", "write", "delete", "fence"):
+            return found
+
+        def call(*arguments: Any) -> Any:
+            self._left -= 1
+            if self._left == 0 and not self._after:
+                raise Killed
+            answer = found(*arguments)
+            if self._left == 0:
+                raise Killed
+            return answer
+
+        return call
+
+
+def recover(task: Task, world: World) -> None:
+    """What the sweep does once the beat has stood still for 25 s of its own clock."""
+    now = [0.0]
+    sweep = Recovery(clock=lambda: now[0])
+    assert sweep.sweep(world.published.extend) == 0
+    now[0] = 26.0
+    assert sweep.sweep(world.published.extend) == 1
+    assert world.again(task).error["code"] == "worker_lost"
+
+
+@pytest.fixture(params=[Layout.HASH, Layout.DOCUMENT])
+def prepared(request, tmp_path) -> World:
+    one = rule(prune=Prune(enabled=True, max_delete_ratio=1.0))
+    world = World(tmp_path, rules=(one,), sink=FakeSink(request.param))
+    world.finish(world.commit_and_push({"app.yaml": BEFORE}))
+    return world
+
+
+def assert_settled(world: World) -> None:
+    assert world.values() == {"a": "1", "b": "20", "d": "4"}
+    assert not LedgerUnit.objects.exclude(intent_task_id="").exists()
+    assert not JournalChunk.objects.exists()
+    assert not Lease.objects.exclude(holder_task="").exists()
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_at_any_operation_is_made_good_by_the_next_attempt(prepared, after):
+    """Sync invariants 1, 17."""
+    for calls in range(1, OPERATIONS):
+        prepared.finish(prepared.commit_and_push({"app.yaml": BEFORE}))
+        task = prepared.commit_and_push({"app.yaml": AFTER})
+        deadly = Deadly(prepared.sink, calls, after=after)
+        try:
+            prepared.run(task, open_sink=lambda _datasource, sink=deadly: sink)
+        except Killed:
+            recover(task, prepared)
+            task = prepared.finish(task)
+        assert task.finished_at or prepared.again(task).state == "SUCCEEDED"
+        assert_settled(prepared)
+
+
+@pytest.mark.parametrize("step", ["store_intent", "finish_part", "commit_intent"])
+def test_a_kill_between_two_writes_of_the_store_is_made_good(prepared, step, monkeypatch):
+    """Sync invariants 1, 16, 17."""
+
+    def killed(*_arguments: Any) -> None:
+        raise Killed
+
+    task = prepared.commit_and_push({"app.yaml": AFTER})
+    with monkeypatch.context() as patch:
+        owner = Attempt if step == "finish_part" else applying
+        patch.setattr(owner, step, killed)
+        with pytest.raises(Killed):
+            prepared.run(task)
+    recover(task, prepared)
+    assert prepared.finish(task).state == "SUCCEEDED"
+    assert_settled(prepared)
+
+
+def test_after_a_kill_another_commit_restores_first_and_then_applies(prepared):
+    """Sync invariants 7, 16."""
+    task = prepared.commit_and_push({"app.yaml": AFTER})
+    deadly = Deadly(prepared.sink, 2, after=True)
+    with pytest.raises(Killed):
+        prepared.run(task, open_sink=lambda _datasource: deadly)
+    prepared.repository.commit({"app.yaml": "a: 7\n"})
+    recover(task, prepared)
+    assert prepared.finish(task).state == "SUCCEEDED"
+    assert prepared.values() == {"a": "7"}
+
+
+@pytest.mark.parametrize("operations", range(4))
+def test_a_sink_that_fails_half_way_gets_every_value_back(tmp_path, operations):
+    """Sync invariant 16."""
+    world = World(tmp_path, sink=FakeSink(Layout.HASH))
+    world.finish(world.commit_and_push({"app.yaml": BEFORE}))
+    real = world.sink.write
+    left = [operations]
+
+    def fails(destination, puts, mark):
+        if left[0] is not None and len(puts) > 1:
+            real(destination, puts[: left[0]], mark)
+            left[0] = None
+            raise SinkError("sink_unavailable", "half way")
+        real(destination, puts, mark)
+
+    world.sink.write = fails
+    task = world.run(world.commit_and_push({"app.yaml": "a: 9\nb: 9\nc: 9\n"}))
+    assert (task.state, task.error["code"]) == ("RETRYING", "sink_unavailable")
+    assert world.values() == {"a": "1", "b": "2", "c": "3"}
+    assert world.finish(task).state == "SUCCEEDED"
+    assert world.values() == {"a": "9", "b": "9", "c": "9"}
+
+
+def test_a_worker_that_lost_its_task_does_not_touch_the_sink(world):
+    """Sync invariant 10."""
+    world.run(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.commit_and_push({"app.yaml": "a: 2\n"})
+
+    class Stolen(FakeSink):
+        def read(self, *arguments: Any) -> Any:
+            Task.objects.filter(id=task.id).update(state="RETRYING", next_attempt_at=clock.now())
+            return world.sink.read(*arguments)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.sink, name)
+
+    before = dict(world.values())
+    world.run(task, open_sink=lambda _datasource: Stolen(Layout.HASH))
+    assert world.values() == before
+    Task.objects.filter(id=task.id).update(next_attempt_at=clock.now() - timedelta(seconds=1))
+    assert world.finish(task).state == "SUCCEEDED"
+    assert world.values() == {"a": "2"}
+
+
+def test_attempts_end_in_dead_and_stay_there(world):
+    """Sync invariants 35, 36."""
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+
+    class Away(FakeSink):
+        def read(self, *_arguments: Any) -> Any:
+            raise SinkError("sink_unavailable", "away")
+
+    task = world.finish(task, open_sink=lambda _datasource: Away(Layout.HASH))
+    assert (task.state, task.attempt, task.message) == ("DEAD", 6, "sink_unavailable")
+    assert world.finish(task).state == "DEAD"
+    assert world.values() == {}

@@ -1,0 +1,268 @@
+"""The sink ends as the ref's head, whatever comes in which order."""
+
+from __future__ import annotations
+
+import random
+import threading
+import uuid
+
+import pytest
+from django.db import connection
+
+from sync_stack.core.bundle.model import Cleanup, CleanupAction
+from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.models import LedgerUnit, RefRecord, Task
+from sync_stack.orchestrator.rows import leases, tasks
+from sync_stack.orchestrator.rows.tasks import Claim
+from sync_stack.orchestrator.services.reconcile import reconcile
+from sync_stack.orchestrator.services.sweeping import retain, wake
+from tests.support.fake_sink import FakeSink, Layout
+from tests.support.sync_world import World, rule
+
+pytestmark = pytest.mark.store
+
+
+def test_an_older_delivery_that_comes_late_does_not_bring_the_older_commit(world):
+    """Sync invariant 7."""
+    first = world.repository.commit({"app.yaml": "a: 1\n"})
+    second = world.repository.commit({"app.yaml": "a: 2\n"})
+    world.finish(world.push(second, before=first))
+    late = world.finish(world.push(first))
+    assert late.state == "SUCCEEDED"
+    assert world.values() == {"a": "2"}
+
+
+def test_a_force_push_to_an_older_commit_rewinds(world):
+    """Sync invariant 7."""
+    first = world.repository.commit({"app.yaml": "a: 1\n"})
+    world.finish(world.push(first))
+    second = world.repository.commit({"app.yaml": "a: 2\n"})
+    world.finish(world.push(second, before=first))
+    world.repository.git("reset", "-q", "--hard", first)
+    world.repository.push("main")
+    task = world.finish(world.push(first, before=second, forced=True))
+    assert task.state == "SUCCEEDED"
+    assert world.values() == {"a": "1"}
+    assert LedgerUnit.objects.get().commit == first
+
+
+def test_a_host_that_lags_behind_is_waited_for_uncounted_and_not_for_ever(world):
+    first = world.repository.commit({"app.yaml": "a: 1\n"})
+    world.finish(world.push(first))
+    task = world.push("f" * 40, before=first)
+    for _ in range(3):
+        Task.objects.filter(id=task.id).update(next_attempt_at=None)
+        assert world.run(task).error["code"] == "ref_lagging"
+    Task.objects.filter(id=task.id).update(next_attempt_at=None)
+    task = world.run(task)
+    assert (task.state, task.max_attempts) == ("SUCCEEDED", 9)
+
+
+def test_waiting_tasks_of_the_ref_are_superseded_by_the_one_that_read_its_head(world):
+    first = world.push(world.repository.commit({"app.yaml": "a: 1\n"}))
+    second = world.push(world.repository.commit({"app.yaml": "a: 2\n"}))
+    done = world.run(first)
+    other = world.again(second)
+    assert (other.state, other.message, other.superseded_by) == ("SUCCEEDED", "superseded", done.id)
+    assert world.values() == {"a": "2"}
+
+
+def test_a_task_that_came_after_the_look_at_the_ref_is_not_superseded(world):
+    first = world.push(world.repository.commit({"app.yaml": "a: 1\n"}))
+    later: list[Task] = []
+    ports = world.ports()
+    real = ports.repositories.ls_remote
+
+    def looks(source):
+        found = real(source)
+        if not later:
+            later.append(world.push(world.repository.commit({"app.yaml": "a: 2\n"})))
+        return found
+
+    ports.repositories.ls_remote = looks
+    execute(first.id, ports)
+    assert world.again(later[0]).state == "PENDING"
+    world.finish(later[0])
+    assert world.values() == {"a": "2"}
+
+
+def test_ten_copies_of_one_delivery_are_one_task(world):
+    """Sync invariant 4."""
+    commit = world.repository.commit({"app.yaml": "a: 1\n"})
+    body = {"ref": "refs/heads/main", "after": commit, "repository": {"full_name": "acme/shop"}}
+    found: list[str] = []
+
+    def deliver() -> None:
+        found.append(world.deliver("push", body, key="the-same").id)
+        connection.close()
+
+    threads = [threading.Thread(target=deliver) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 10
+    assert len(set(found)) == Task.objects.count() == 1
+
+
+def test_two_workers_never_run_one_task(world):
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+    results: list[bool] = []
+
+    def work() -> None:
+        results.append(execute(task.id, world.ports()))
+        connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [False, False, False, True]
+    assert world.again(task).attempt == 1
+
+
+def test_a_destination_has_one_holder_and_who_waits_goes_on_after_it(world):
+    """Sync invariant 11."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    place = LedgerUnit.objects.get().destination_id
+    holder = world.push(world.repository.commit({"x": "1"}))
+    running = tasks.claim(holder.id, holder.created_at)
+    assert running is not None
+    mine = Claim(running.id, running.attempt)
+    assert leases.take(place, mine).generation == 2
+    task = world.run(world.commit_and_push({"app.yaml": "a: 2\n"}))
+    assert (task.state, task.error["code"], task.max_attempts) == (
+        "RETRYING",
+        "destination_busy",
+        7,
+    )
+    assert leases.take(place, Claim("somebody", 1)).held_by == holder.id
+    Task.objects.filter(id=holder.id).update(state="FAILED")
+    assert world.finish(task).state == "SUCCEEDED"
+    assert LedgerUnit.objects.get().generation == 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_order_of_pushes_rewinds_and_crowds_ends_at_the_head(tmp_path, seed):
+    """Sync invariant 7: generations strictly increase."""
+    world = World(tmp_path, sink=FakeSink(Layout.HASH))
+    chance = random.Random(seed)
+    commits: list[str] = []
+    waiting: list[Task] = []
+    generation = 0
+    for number in range(8):
+        if commits and chance.random() < 0.3:
+            world.repository.git("reset", "-q", "--hard", chance.choice(commits))
+            world.repository.push("main")
+        else:
+            commits.append(world.repository.commit({"app.yaml": f"n: {number}\n"}))
+        waiting.append(world.push(world.repository.head()))
+        if chance.random() < 0.5:
+            world.finish(waiting.pop(chance.randrange(len(waiting))))
+            if unit := LedgerUnit.objects.first():
+                assert unit.generation >= generation
+                generation = unit.generation
+    chance.shuffle(waiting)
+    for task in waiting:
+        assert world.finish(task).state == "SUCCEEDED"
+    head = (world.repository.work / "app.yaml").read_text().split(": ")[1].strip()
+    assert world.values() == {"n": head}
+    assert LedgerUnit.objects.get().commit == world.repository.head()
+
+
+def test_a_lost_webhook_is_found_by_the_next_reconcile(world):
+    """Sync invariant 12."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.repository.commit({"app.yaml": "a: 2\n"})
+    assert reconcile(world.ports()) == 1
+    assert reconcile(world.ports()) == 0
+    task = Task.objects.get(kind="reconcile")
+    assert world.finish(task).message == "completed"
+    assert world.values() == {"a": "2"}
+    assert reconcile(world.ports()) == 0
+
+
+def test_a_literal_repository_is_found_before_its_first_webhook(tmp_path):
+    """Sync invariant 12."""
+    world = World(tmp_path, rules=(rule(repositories=("acme/shop",)),))
+    world.repository.commit({"app.yaml": "a: 1\n"})
+    assert reconcile(world.ports()) == 1
+    world.finish(Task.objects.get())
+    assert world.values() == {"a": "1"}
+
+
+def test_a_changed_rule_is_rendered_again(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
+    world.with_rules(root_key="")
+    assert reconcile(world.ports()) == 1
+    assert world.finish(Task.objects.get(kind="reconcile")).state == "SUCCEEDED"
+    assert reconcile(world.ports()) == 0
+
+
+def test_a_failed_task_is_not_repeated_by_reconciles(world):
+    """Sync invariant 36."""
+    world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+    assert reconcile(world.ports()) <= 1
+    for task in Task.objects.filter(state="PENDING"):
+        world.finish(task)
+    assert reconcile(world.ports()) == 0
+
+
+def test_the_environment_of_a_deleted_branch_goes_when_the_rule_says_so(tmp_path):
+    cleanup = Cleanup(on_branch_delete=CleanupAction.PRUNE)
+    one = rule(branch_map={}, env_as_branch=True, cleanup=cleanup)
+    world = World(tmp_path, rules=(one,))
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}, branch="main"))
+    world.finish(world.commit_and_push({"app.yaml": "a: 2\n"}, branch="feature"))
+    assert world.values("feature-shop") == {"a": "2"}
+    world.repository.git("push", "-q", "origin", "--delete", "feature")
+    task = world.finish(world.push("0" * 40, "feature", deleted=True))
+    assert (task.state, task.message) == ("SUCCEEDED", "cleaned_up")
+    assert (world.values("feature-shop"), world.values("main-shop")) == ({}, {"a": "1"})
+
+
+def test_a_deleted_branch_changes_nothing_otherwise(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.commit_and_push({"x": "1"}, branch="develop")
+    world.repository.git("push", "-q", "origin", "--delete", "develop")
+    task = world.finish(world.push("0" * 40, "develop", deleted=True))
+    assert (task.message, world.values()) == ("ref_deleted", {"a": "1"})
+
+
+def test_two_branches_of_one_environment_name_collide(tmp_path):
+    world = World(tmp_path, rules=(rule(branch_map={}, env_as_branch=True),))
+    world.commit_and_push({"app.yaml": "a: 1\n"}, branch="feature/x")
+    task = world.finish(world.commit_and_push({"app.yaml": "a: 2\n"}, branch="feature-x"))
+    assert (task.state, task.message) == ("FAILED", "env_collision")
+
+
+def test_lost_hints_cost_time_and_no_task(world):
+    """Sync invariant 1."""
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+    world.published.clear()
+    assert wake(world.published.extend) == 0
+    Task.objects.update(created_at=task.created_at.replace(year=2020))
+    assert wake(world.published.extend) == 1
+    assert list(world.published) == [task.id]
+
+
+def test_tasks_that_ledgers_name_outlive_the_retention(world):
+    kept = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    gone = world.finish(world.commit_and_push({"x": "1"}, branch="unmapped"))
+    RefRecord.objects.filter(ref="refs/heads/unmapped").delete()
+    Task.objects.update(finished_at=kept.finished_at.replace(year=2020))
+    assert retain() == 1
+    assert not Task.objects.filter(id=gone.id).exists()
+
+
+def test_keys_of_tasks_are_unique_per_try(world):
+    """Sync invariant 4: a repeat after a failure is a new try of the same delivery."""
+    key = uuid.uuid4().hex
+    commit = world.repository.commit({"app.yaml": "a: [\n"})
+    body = {"ref": "refs/heads/main", "after": commit, "repository": {"full_name": "acme/shop"}}
+    first = world.finish(world.deliver("push", body, key=key))
+    assert first.state == "FAILED"
+    second = world.deliver("push", body, key=key)
+    assert (second.try_number, second.retry_of) == (2, first.id)
+    assert world.deliver("push", body, key=key).id == second.id
