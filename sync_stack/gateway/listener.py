@@ -78,15 +78,13 @@ class Listener:
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # bad requests are no warnings
         self._tasks: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
+        self.port = address.port  # when it is 0, the one that was chosen, after `start`
         self._server: asyncio.Server | None = None
-
-    @property
-    def port(self) -> int:
-        return int(self._socket.getsockname()[1]) if self._socket else 0
 
     async def start(self) -> None:
         """Raises StartRefused when the address cannot be had."""
         self._socket = _bound(self._address)
+        self.port = int(self._socket.getsockname()[1])
         self._spawn(self._tick())
         if self._tls is None:
             loop = asyncio.get_running_loop()
@@ -145,24 +143,25 @@ class Listener:
 
     async def _greet(self, connection: socket.socket, context: ssl.SSLContext) -> None:
         """TLS by its first byte; whoever speaks plain HTTP is told."""
-        loop = asyncio.get_running_loop()
+        served = False
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 first = await _first_byte(connection)
                 if first == _TLS_HANDSHAKE:
-                    await loop.connect_accepted_socket(
-                        self._protocol,
-                        connection,
-                        ssl=context,
-                        ssl_handshake_timeout=HANDSHAKE_S,
-                    )
-                    return
-                if first is not None:
-                    await loop.sock_recv(connection, 2**16)
-                    await loop.sock_sendall(connection, broken_request(_PLAIN_ON_TLS))
+                    await self._serve_tls(connection, context)
+                    served = True
+                elif first is not None:
+                    await _tell(connection, _PLAIN_ON_TLS)
         except (OSError, TimeoutError) as error:  # SSLError is an OSError
             log.debug("no TLS: %s", error, extra={"event": "tls_handshake_failed"})
-        connection.close()
+        finally:
+            if not served:
+                connection.close()
+
+    async def _serve_tls(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+        await asyncio.get_running_loop().connect_accepted_socket(
+            self._protocol, connection, ssl=context, ssl_handshake_timeout=HANDSHAKE_S
+        )
 
     def _spawn(self, work: Any) -> None:
         _ = self._keep(work)
@@ -172,6 +171,12 @@ class Listener:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def _tell(connection: socket.socket, message: str) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.sock_recv(connection, 2**16)
+    await loop.sock_sendall(connection, broken_request(message))
 
 
 async def _first_byte(connection: socket.socket) -> int | None:

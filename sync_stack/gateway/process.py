@@ -104,10 +104,10 @@ class Gateway:
         self.breaker.limits = self.generation.limits.breaker
         self.keys.forget()
 
-    async def stop(self) -> None:
+    async def stop(self, *, listening_on_s: float = LISTENING_ON_S) -> None:
         """Not ready at once, closed after 2 s, and done within 25 s."""
         self.health.terminating = True
-        await asyncio.sleep(LISTENING_ON_S)
+        await asyncio.sleep(listening_on_s)
         await self.webhooks.stop_listening()
         await self.webhooks.drain(DRAIN_S)
         if self._inbox_forwarder is not None:

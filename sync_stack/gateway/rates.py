@@ -74,6 +74,7 @@ class RateLimiter:
     def admit(self, ip: str, key: str) -> Admission | Limited:
         """`key` is the route's segment, or one word for all unknown ones."""
         now = self._clock()
+        self._forget(now)
         asked = (
             ("global", self.rates.total, self._total),
             ("ip", self.rates.per_ip, self._bucket(ip, self.rates.per_ip, now)),
@@ -85,7 +86,6 @@ class RateLimiter:
         for _scope, rate, bucket in asked:
             if rate is not None:
                 bucket.tokens -= 1
-        self._forget(now)
         if self.rates.per_ip is None:
             return Admission()
         return Admission(limit=self.rates.per_ip.burst, remaining=int(asked[1][2].tokens))

@@ -1,0 +1,178 @@
+"""Whatever comes, memory stays bounded (contract 2.7, 2.8)."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.reading import Unreadable
+from kernel.reading.json import read_json
+from sync_stack.core.bundle.model import Rate
+from sync_stack.gateway.payloads import NotJson, _scanned, parse_payload
+from sync_stack.gateway.rates import MAX_ENTRIES, Admission, HeldBytes, Limited, RateLimiter, Rates
+from sync_stack.gateway.replay_memory import Found, MemoryReplay
+from sync_stack.gateway.senders import Senders
+
+LIMIT = 10 * 2**20
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_hundred_thousand_senders_leave_no_more_entries_than_allowed():
+    """Sync invariant 32."""
+    clock = Clock()
+    rate = Rate(rate=1, burst=2)
+    limiter = RateLimiter(Rates(total=None, per_ip=rate, per_key=rate), clock)
+    for number in range(100_000):
+        limiter.admit(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "mongo")
+    assert len(limiter) <= MAX_ENTRIES
+
+    clock.now = 601.0
+    for number in range(60_000):
+        limiter.admit("192.0.2.1", str(number % 3))
+    assert len(limiter) <= 4
+
+
+def test_a_refused_sender_drains_no_shared_bucket():
+    clock = Clock()
+    one = Rate(rate=1, burst=1)
+    limiter = RateLimiter(Rates(total=Rate(rate=1, burst=5), per_ip=one, per_key=None), clock)
+    assert isinstance(limiter.admit("a", "x"), Admission)
+    for _ in range(50):
+        assert limiter.admit("a", "x") == Limited(scope="ip", retry_after_s=1)
+    for name in "bcde":
+        assert isinstance(limiter.admit(name, "x"), Admission)
+    assert limiter.admit("f", "x") == Limited(scope="global", retry_after_s=1)
+
+
+def test_a_hundred_thousand_deliveries_keep_no_more_records_than_allowed():
+    """Sync invariant 32."""
+    clock = Clock()
+    memory = MemoryReplay(clock, max_records=10_000)
+    for number in range(100_000):
+        keys = (f"id:{number}", f"body:{number}")
+        assert memory.claim(keys, "o", 30) is Found.NONE
+        memory.accept(keys, "o", 300)
+    assert len(memory) == 10_000
+    assert len(memory._expiries) <= 30_000
+    clock.now = 301
+    assert memory.claim(("new",), "o", 30) is Found.NONE
+    assert len(memory) == 1
+
+
+def test_an_address_holds_64_mib_or_one_body():
+    """Sync invariant 31."""
+    held = HeldBytes(total=100, per_ip=40)
+    assert held.take("a", 40, one_body=10) == ""
+    assert held.take("a", 1, one_body=10) == "ip"
+    assert held.take("b", 60, one_body=60) == ""
+    assert held.take("c", 1, one_body=10) == "global"
+    held.release("a", 40)
+    held.release("b", 60)
+    assert (held.total, held._by_ip) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "expected"),
+    [
+        ("203.0.113.9", ("1.2.3.4",), "203.0.113.9"),
+        ("10.0.0.1", ("1.2.3.4, 10.0.0.2",), "1.2.3.4"),
+        ("10.0.0.1", ("1.2.3.4", "5.6.7.8:99"), "5.6.7.8"),
+        ("10.0.0.1", ("nonsense",), "10.0.0.1"),
+        ("10.0.0.1", (), "10.0.0.1"),
+        ("2001:db8:1:2:3::4", (), "2001:db8:1:2::/64"),
+        ("::ffff:192.0.2.1", (), "192.0.2.1"),
+        ("", (), "unknown"),
+    ],
+)
+def test_senders(peer, forwarded, expected):
+    from ipaddress import ip_network
+
+    assert Senders((ip_network("10.0.0.0/8"),)).key(peer, forwarded) == expected
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=4), VALUES), st.randoms())
+def test_both_ways_of_reading_agree_with_a_strict_reader(value, rng: random.Random):
+    """Also after characters were taken out or put twice: duplicates, cut texts, stray signs."""
+    text = json.dumps(value, ensure_ascii=rng.random() < 0.5)
+    for _ in range(rng.randrange(3)):
+        at = rng.randrange(len(text) + 1)
+        text = text[:at] + text[at + rng.randrange(2) :] + text[at : at + rng.randrange(8)]
+    body = text.encode("utf-8", "surrogatepass")
+
+    verdicts = {_is_object(body, parse_payload), _is_object(body, _fully_scanned)}
+    assert verdicts <= {_strictly(body)} or b"\\u0000" in body or b"\x00" in body
+
+
+def _fully_scanned(body: bytes, *, limit: int):
+    return _scanned(body, limit)
+
+
+def _is_object(body: bytes, read) -> bool:
+    try:
+        read(body, limit=LIMIT)
+    except NotJson:
+        return False
+    return True
+
+
+def _strictly(body: bytes) -> bool:
+    try:
+        return isinstance(read_json(body), dict)
+    except Unreadable:
+        return False
+
+
+@pytest.mark.parametrize(
+    "filler", ["{}", "[]", "0", '{"a":0}', '"x"'], ids=["objects", "lists", "numbers", "pairs", "s"]
+)
+def test_many_small_values_cost_no_more_than_the_limit_allows(filler):
+    """Sync invariant 31: not decoded into Python values, which would be twenty times as large."""
+    import tracemalloc
+
+    limit = 2**20
+    body = b'{"ref":"x","repository":{},"pad":[' + b",".join(
+        [filler.encode()] * (limit // (len(filler) + 1) - 40)
+    )
+    body += b"]}"
+    assert len(body) <= limit
+    tracemalloc.start()
+    value = parse_payload(body, limit=limit)
+    _now, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert value["ref"] == "x"
+    assert peak <= 4 * limit
+
+
+def test_a_million_keys_in_one_object_are_compared_in_bounded_memory():
+    """Sync invariant 31."""
+    import tracemalloc
+
+    pairs = ",".join(f'"{number}":0' for number in range(100_000))
+    body = f'{{"ref":"x",{pairs}}}'.encode()
+    double = body[:-1] + b',"77":1}'
+    tracemalloc.start()
+    assert parse_payload(body, limit=len(body) + 1)["ref"] == "x"
+    with pytest.raises(NotJson, match="twice"):
+        parse_payload(double, limit=len(double))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak <= 4 * len(body)
