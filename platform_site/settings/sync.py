@@ -13,7 +13,7 @@ from platform_site.settings import env
 from platform_site.settings.keys import MIN_SECRET_BYTES, derived_key
 from platform_site.settings.store import databases
 from platform_site.settings.sync_values import *
-from platform_site.settings.sync_values import SYNC_APP_ENV, SYNC_BROKER_URL
+from platform_site.settings.sync_values import SYNC_APP_ENV, SYNC_BROKER_OPTIONS, SYNC_BROKER_URL
 from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.logs import logging_settings
 
@@ -46,14 +46,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
-    {"polling_interval": 0.01}
-    if CELERY_BROKER_URL.startswith("memory:")
-    else {
-        "socket_timeout": 5,
-        "socket_connect_timeout": 2,
-        "visibility_timeout": 1500,
-        "global_keyprefix": "partita:broker:",
-    }
+    dict(SYNC_BROKER_OPTIONS) if SYNC_BROKER_URL else {"polling_interval": 0.01}
 )
 
 DEBUG = False

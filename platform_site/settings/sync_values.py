@@ -29,6 +29,12 @@ SYNC_GRPC_TLS_CA = _environment.text("GRPC_TLS_CA")
 SYNC_TLS_AUTO_DIR = _environment.text("TLS_AUTO_DIR")
 SYNC_CORS_ORIGINS = _environment.words("CORS_ORIGINS")
 SYNC_BROKER_URL = _environment.text("CELERY_BROKER_URL")
+SYNC_BROKER_OPTIONS = {  # of a redis broker, wherever its address comes from
+    "socket_timeout": 5,
+    "socket_connect_timeout": 2,
+    "visibility_timeout": 1500,
+    "global_keyprefix": "partita:broker:",
+}
 
 
 def _task_api_keys() -> tuple[str, ...]:

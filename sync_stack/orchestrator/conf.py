@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
@@ -79,6 +80,10 @@ def task_api_keys() -> tuple[str, ...]:
 
 def cors_origins() -> tuple[str, ...]:
     return tuple(settings.SYNC_CORS_ORIGINS)
+
+
+def broker_options() -> dict[str, Any]:
+    return dict(settings.SYNC_BROKER_OPTIONS)
 
 
 def broker_url() -> str:

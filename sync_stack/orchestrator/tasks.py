@@ -18,6 +18,7 @@ from sync_stack.orchestrator.serving.broker import (
     Publisher,
     broker_url,
     send_to_broker,
+    use_broker,
 )
 from sync_stack.orchestrator.serving.ports import open_bundle, ports_of
 
@@ -51,7 +52,7 @@ def _use_broker(conf: Any = None, options: Any = None, **_facts: Any) -> None:
         configuration.close()
         if not url:
             raise StartRefused(["no broker: set task_broker_datasource or CELERY_BROKER_URL"])
-    conf.update(broker_url=url)
+    use_broker(conf, url)
 
 
 @worker_shutting_down.connect

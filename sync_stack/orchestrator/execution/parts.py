@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sync_stack.core.bundle.model import Bundle, CleanupAction, Rule
@@ -40,7 +40,8 @@ def parts_of(bundle: Bundle, request: Mapping[str, Any], segment: str) -> list[P
         for rule in bundle.rules_of_segment(segment):
             named = not wanted or rule.name in wanted
             if named and rule.platform == event.platform and is_for(rule, event.repo):
-                found.append(Part(rule=rule, event=event, number=number))
+                wished = replace(rule, dry_run=rule.dry_run or bool(request.get("dry_run")))
+                found.append(Part(rule=wished, event=event, number=number))
     return found
 
 

@@ -209,3 +209,13 @@ def result_of(done: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     sums: dict[str, Any] = {name: sum(target.get(name, 0) for target in targets) for name in totals}
     files = [entry for outcome in done.values() for entry in outcome["files"]]
     return sums | {"files": files, "targets": targets}
+
+
+def facets_of(facets: str, result: Mapping[str, Any]) -> str:
+    """The task's facets with what its targets add: rules and environments."""
+    lines = dict.fromkeys(filter(None, facets.split("\n")))
+    for target in result.get("targets", ()):
+        lines[f"rule:{target['rule_id']}"] = None
+        if env := target.get("env"):
+            lines[f"env:{env}"] = None
+    return "\n" + "\n".join(lines) + "\n"

@@ -162,13 +162,18 @@ def _end_done(attempt: Attempt, parts: list[Part]) -> None:
     message = most_significant(outcome["message"] for outcome in attempt.done.values())
     if task.kind == Kind.SCHEMA_REFRESH:
         message = "schema_refreshed"
-    if task.kind != Kind.HEAL and message != "superseded":
+    if _leaves_records(task) and message != "superseded":
         record_refs(attempt, parts, State.SUCCEEDED)
     fields = {"message": message, "result": results.result_of(attempt.done), "error": {}}
     _end(attempt, Change.DONE, fields)
     for name in attempt.coalescing if _coalesces(parts) else ():
         if tasks.coalesce(name, by=task.id):
             counters.superseded()
+
+
+def _leaves_records(task: Task) -> bool:
+    """Heals look at no ref, and the plans of operators bring nothing."""
+    return task.kind != Kind.HEAL and not task.request.get("dry_run")
 
 
 def _coalesces(parts: list[Part]) -> bool:
@@ -188,7 +193,7 @@ def _end_failed(attempt: Attempt, parts: list[Part], errors: list[TaskError]) ->
     if state is State.RETRYING:
         fields |= _waiting(error, verdict.delay_s)
     else:
-        if attempt.task.kind != Kind.HEAL:
+        if _leaves_records(attempt.task):
             record_refs(attempt, parts, state)
         done = attempt.done | attempt.failing
         fields |= {"message": error.code, "result": results.result_of(done)}
@@ -212,6 +217,7 @@ def _weightiest(errors: list[TaskError]) -> TaskError:
 
 def _end(attempt: Attempt, change: Change, fields: dict[str, Any]) -> None:
     memory = {"done": attempt.done, "lags": attempt.lags}
+    fields["facets"] = results.facets_of(attempt.task.facets, fields.get("result", {}))
     if not tasks.end(attempt.mine, change, memory=memory, **fields):
         raise attempt.beat.refused()
     counters.ended(attempt.task.kind, advance(State.RUNNING, change))

@@ -155,16 +155,7 @@ def place_unit(attempt: Attempt, part: Part, files: UnitFiles, event: Event) -> 
     """Where it lives, and its ledger if it has one. Raises SinkError(destination_invalid)."""
     rule = part.rule
     sink = attempt.ports.open_sink(attempt.bundle.datasource(rule.datasource))
-    names = template_names(rule, event, files.env)
-    place = UnitPlace(
-        rule=rule.name,
-        tenant=rule.tenant,
-        datasource=rule.datasource,
-        env=files.env,
-        repo=event.repo,
-        rendered=render(rule.destination_template, names) if rule.destination_template else "",
-        overrides=_sink_overrides(rule),
-    )
+    place = place_of(rule, event, files.env)
     destination = sink.destination(place)
     key = UnitKey(rule=rule.name, repo=event.repo, env=files.env, destination_id=destination.id)
     return Unit(
@@ -173,7 +164,21 @@ def place_unit(attempt: Attempt, part: Part, files: UnitFiles, event: Event) -> 
         destination=destination,
         sink=GuardedSink(sink, attempt.beat),
         ledger=ledgers.find(key) or ledgers.abandoned(key, known_rules(attempt)),
-        names=names,
+        names=template_names(rule, event, files.env),
+    )
+
+
+def place_of(rule: Rule, event: Event, env: str) -> UnitPlace:
+    """What the rule's sink needs to name the unit's destination."""
+    names = template_names(rule, event, env)
+    return UnitPlace(
+        rule=rule.name,
+        tenant=rule.tenant,
+        datasource=rule.datasource,
+        env=env,
+        repo=event.repo,
+        rendered=render(rule.destination_template, names) if rule.destination_template else "",
+        overrides=_sink_overrides(rule),
     )
 
 

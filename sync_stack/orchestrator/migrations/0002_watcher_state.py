@@ -1,5 +1,6 @@
-import kernel.ids
 from django.db import migrations, models
+
+import kernel.ids
 
 
 class Migration(migrations.Migration):

@@ -179,3 +179,9 @@ def intents_of_ref(rule: str, repo: str, ref: str) -> dict[str, str]:
     """Unit → the task of its intent, of the units that were last applied from a ref."""
     rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo, ref=ref)
     return dict(rows.values_list("id", "intent_task_id"))
+
+
+def forget(unit_id: str, version: int) -> bool:
+    """Delete a ledger that nobody is at work on; False when it has moved."""
+    rows = LedgerUnit.objects.filter(id=unit_id, version=version, intent_task_id="")
+    return bool(rows.delete()[0])

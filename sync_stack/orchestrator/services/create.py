@@ -92,7 +92,7 @@ def _row(new: NewTask, before: Task | None) -> Task:
 
 def coalesce_key(new: NewTask) -> str:
     """Equal for tasks that bring one branch or tag up to date by the same rules; else empty."""
-    if new.kind == Kind.HEAL or len(new.events) != 1:
+    if new.kind == Kind.HEAL or len(new.events) != 1 or new.request.get("dry_run"):
         return ""
     event = new.events[0]
     if event.kind is EventKind.PULL_REQUEST:

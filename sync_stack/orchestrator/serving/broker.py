@@ -43,6 +43,13 @@ def broker_url(bundle: Bundle, resolve: Resolve) -> str:
     return f"{scheme}://{login}{options.hosts[0]}/{options.db}"
 
 
+def use_broker(celery: Any, url: str) -> None:
+    """Settings of a Celery application that was configured without this broker."""
+    celery.update(broker_url=url)
+    if url.startswith("redis"):
+        celery.update(broker_transport_options=conf.broker_options())
+
+
 class Publisher:
     """Hands task ids to `send` from a thread of its own, so that a slow broker delays nobody."""
 

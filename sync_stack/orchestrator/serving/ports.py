@@ -51,14 +51,20 @@ def open_bundle() -> Configuration:
     return open_configuration(settings_of_bundle(), Process.ORCHESTRATOR)
 
 
+def repositories_of_process() -> Repositories:
+    """`file://` is read outside production only."""
+    return Repositories(
+        conf.git_cache_dir(),
+        max_entries=conf.git_cache_max_entries(),
+        allow_file=not conf.is_production(),
+    )
+
+
 def ports_of(configuration: Configuration, publish: Callable[[Sequence[str]], None]) -> Ports:
-    folder = conf.git_cache_dir()
     return Ports(
         bundle=lambda: configuration.bundle,
         resolve=configuration.secrets.resolve,
-        repositories=Repositories(
-            folder, max_entries=conf.git_cache_max_entries(), allow_file=not conf.is_production()
-        ),
+        repositories=repositories_of_process(),
         open_sink=Sinks(configuration.secrets),
         publish=publish,
         jitter=lambda: random.uniform(0.5, 1),  # noqa: S311 - spreads retries

@@ -31,6 +31,7 @@ from sync_stack.orchestrator.serving.broker import (
     Publisher,
     broker_url,
     send_to_broker,
+    use_broker,
 )
 from sync_stack.orchestrator.serving.grpc_service import Orchestrator, ServiceSettings
 from sync_stack.orchestrator.serving.http_app import HttpApi
@@ -62,7 +63,7 @@ class OrchestratorProcess:
         url = broker_url(configuration.bundle, configuration.secrets.resolve)
         self.workers: LocalWorkers | None = None
         if url:
-            current_app.conf.update(broker_url=url)
+            use_broker(current_app.conf, url)
             self.publish: Any = Publisher(send_to_broker)
         else:
             self.workers = LocalWorkers(self._execute, conf.worker_concurrency())

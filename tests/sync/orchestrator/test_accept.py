@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 from django.db import OperationalError
@@ -22,7 +23,7 @@ BODY = (
 
 
 def delivery(**fields) -> Delivery:
-    known = {
+    known: dict[str, Any] = {
         "platform": "github",
         "datasource": "sink",
         "raw_payload": BODY,

@@ -98,7 +98,9 @@ async def looks_right(client: httpx.AsyncClient, task_id: str) -> None:
     assert found.json()["result"]["written"] == 1
     tag = {"If-None-Match": found.headers["etag"]}
     assert (await client.get(f"/v1/tasks/{task_id}", headers=key | tag)).status_code == 304
-    listed = await client.get("/v1/tasks?repo=acme/shop&state=succeeded", headers=key)
+    listed = await client.get(
+        "/v1/tasks?repo=acme/shop&state=succeeded&env=production&rule=shop", headers=key
+    )
     assert [task["task_id"] for task in listed.json()["tasks"]] == [task_id]
     targets = (await client.get("/v1/targets/", headers=key)).json()["targets"]
     assert [target["env"] for target in targets] == ["production"]

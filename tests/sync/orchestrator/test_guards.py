@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sync_stack.core.bundle.model import Prune
+from sync_stack.core.bundle.model import Prune, Rule
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.models import LedgerUnit
 from tests.support.fake_sink import FakeSink, Layout
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.store
 PLACE = Destination(kind="fake", name="production-shop", address="fake://memory/production-shop")
 
 
-def pruning(**fields) -> World:
+def pruning(**fields) -> Rule:
     return rule(prune=Prune(enabled=True, **fields))
 
 

@@ -1,0 +1,33 @@
+"""`manage.py sync_approve_prune TASK_ID`: let a stopped prune happen, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from sync_stack.orchestrator.management.base import SyncCommand
+from sync_stack.orchestrator.services.create import TooManyTasks
+from sync_stack.orchestrator.services.manual import NothingToSync, approve_prune
+
+
+class Command(SyncCommand):
+    help = (
+        "Repeat a task that ended prune_guard, with the guard waived for exactly the keys that it "
+        "listed. Example: manage.py sync_approve_prune 0198f0c2-7d1e-7c41-9a57-2f5d0c1e8b11"
+    )
+
+    def add_more(self, parser: CommandParser) -> None:
+        parser.add_argument("task_id")
+
+    def handle(self, **options: Any) -> None:
+        configuration = self.bundle()
+        try:
+            task = approve_prune(configuration.bundle, options["task_id"])
+        except (NothingToSync, TooManyTasks) as error:
+            raise CommandError(str(error) or type(error).__name__) from error
+        finally:
+            configuration.close()
+        keys = task.request["approved"]
+        document = {"task_id": task.id, "keys": keys}
+        self.show(options, document, ("TASK", "KEY"), [(task.id, key) for key in keys])

@@ -1,0 +1,116 @@
+"""What operators ask for: syncs now, approved prunes, orphans."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from sync_stack.core.bundle.model import Bundle, Rule
+from sync_stack.core.events import Event
+from sync_stack.core.globs import is_literal
+from sync_stack.core.tasks import Kind, State
+from sync_stack.orchestrator.execution.attempt import Ports
+from sync_stack.orchestrator.execution.parts import is_for
+from sync_stack.orchestrator.execution.sources import git_source
+from sync_stack.orchestrator.models import LedgerUnit, Task
+from sync_stack.orchestrator.rows import ledgers, overview, tasks
+from sync_stack.orchestrator.services.create import NewTask, create_task
+from sync_stack.orchestrator.services.trigger import trigger_ref
+from sync_stack.repositories import Remote
+
+AskRemote = Callable[[Rule, str], Remote]
+
+
+class NothingToSync(Exception):
+    """No such rule, no unit and no literal repository, or no such task; the message says which."""
+
+
+def trigger_manual(
+    bundle: Bundle, name: str, ask: AskRemote, *, repo: str = "", env: str = "", **extra: Any
+) -> list[Task]:
+    """A task for each ref; the wake sweep publishes them. Raises NothingToSync, GitError."""
+    rule = next((rule for rule in bundle.rules if rule.name == name), None)
+    if rule is None:
+        known = ", ".join(sorted(rule.name for rule in bundle.rules))
+        raise NothingToSync(f"no rule {name!r} (known: {known})")
+    refs = dict.fromkeys(_refs(rule, ask, repo, env))
+    if not refs:
+        raise NothingToSync(f"rule {name!r} has no unit there yet: name a repository with --repo")
+    return [trigger_ref(Kind.MANUAL, bundle, rule, *pair, _nobody, **extra).task for pair in refs]
+
+
+def remotes(ports: Ports) -> AskRemote:
+    """Questions to the repositories of rules. They raise GitError and SecretError."""
+    bundle = ports.bundle()
+
+    def ask(rule: Rule, repo: str) -> Remote:
+        source = git_source(bundle.platform(rule.platform), rule, repo, ports.resolve)
+        return ports.repositories.ls_remote(source)
+
+    return ask
+
+
+def _nobody(_task_ids: Sequence[str]) -> None:
+    """The orchestrator's sweep finds the task within seconds."""
+
+
+def _refs(rule: Rule, ask: AskRemote, repo: str, env: str) -> Iterator[tuple[str, str]]:
+    units = overview.list_units({"rule_id": rule.name}, after="", limit=10_000)
+    for unit in units:
+        if (not repo or unit.repo == repo) and (not env or unit.env == env) and unit.ref:
+            yield unit.repo, unit.ref
+    literal = [each for each in rule.repositories if is_literal(each)]
+    for name in [repo] if repo else literal:
+        if is_for(rule, name):
+            yield from ((name, ref) for ref in _heads(rule, ask(rule, name), env))
+
+
+def _heads(rule: Rule, remote: Remote, env: str) -> list[str]:
+    """Mapped branches, or the default branch where the rule maps none."""
+    mapped = [name for name, mapped_env in rule.branch_map.items() if env in ("", mapped_env)]
+    names = mapped if rule.branch_map else [remote.head_branch]
+    return [f"refs/heads/{name}" for name in names if f"refs/heads/{name}" in remote.refs]
+
+
+def approve_prune(bundle: Bundle, task_id: str) -> Task:
+    """Repeat a task once with the guard waived for exactly the keys it listed."""
+    task = tasks.get(task_id)
+    if task is None or task.state != State.FAILED:
+        raise NothingToSync(f"task {task_id!r} is unknown or did not fail")
+    targets = task.result.get("targets", [])
+    stopped = [t for t in targets if (t.get("error") or {}).get("code") == "prune_guard"]
+    keys = sorted({key for target in stopped for key in target.get("would_prune", ())})
+    if not keys:
+        raise NothingToSync(f"no prune guard has stopped task {task_id!r}")
+    new = NewTask(
+        kind=Kind.MANUAL,
+        idempotency_key=f"approve:{task.id}:{uuid.uuid4()}",
+        platform=task.platform,
+        segment=task.datasource,
+        events=[Event.from_dict(event) for event in task.request["events"]],
+        rules=sorted({target["rule_id"] for target in stopped}),
+        tenant=task.tenant,
+        bundle_digest=bundle.digest,
+        approved_by=task.id,
+        request={"approved": keys},
+    )
+    return create_task(new, _nobody).task
+
+
+def orphans(bundle: Bundle) -> list[LedgerUnit]:
+    """Units that no rule yields any more: the rule is gone, or no longer matches."""
+    rules = {rule.name: rule for rule in bundle.rules}
+    disabled = {rule.name for rule in bundle.disabled_rules}
+    units = overview.list_units({}, after="", limit=100_000)
+    return [
+        unit
+        for unit in units
+        if unit.rule_id not in disabled
+        and (unit.rule_id not in rules or not is_for(rules[unit.rule_id], unit.repo))
+    ]
+
+
+def release_orphan(unit: LedgerUnit) -> bool:
+    """Forget a unit; what it wrote stays where it is."""
+    return ledgers.forget(unit.id, unit.version)
