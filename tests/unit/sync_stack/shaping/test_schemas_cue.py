@@ -7,7 +7,6 @@ import pytest
 from sync_stack.core.shaping import Schema, SecretRules, Shaped, ShapingError
 from tests.unit.sync_stack.shaping.shaping import shaped
 
-pytestmark = pytest.mark.skip(reason="runs once kernel.cue.vet is complete")
 VAULT = SecretRules(manager="vault", prefix="apps/shop")
 
 
