@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("step_overhead", "docker_steps", "sse", "logs")
+NAMES = ("step_overhead", "docker_steps", "sse", "logs", "sync_accept")
 
 
 def main() -> int:

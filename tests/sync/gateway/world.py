@@ -58,7 +58,7 @@ class Resolver:
 
 
 @dataclass
-class Orchestrator(OrchestratorServicer):  # type: ignore[misc]
+class Orchestrator(OrchestratorServicer):
     """`failing`: the status of every call; `gate`, when set, is waited for."""
 
     failing: grpc.StatusCode | None = None

@@ -22,7 +22,7 @@ def resolved(rules: EnvironmentRules, sent: Event):
 
 def named(rules: EnvironmentRules, branch: str) -> str:
     made = resolved(rules, event(branch=branch))
-    return made.environment or made.word
+    return str(made.environment or made.word)
 
 
 FILES = (FileEnvironment(path="a.yaml", env="production"),)
