@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 from functools import lru_cache
 from typing import Any, Final
@@ -22,7 +23,8 @@ from sync_stack.orchestrator.serving.broker import (
 )
 from sync_stack.orchestrator.serving.ports import open_bundle, ports_of
 
-_stopping: Final = threading.Event()
+_FINISH_S: Final = 20.0
+_stopping: Final = multiprocessing.Event()  # made before the fork: all children see it
 
 
 @shared_task(name=TASK, ignore_result=True, acks_late=True)
@@ -57,4 +59,7 @@ def _use_broker(conf: Any = None, options: Any = None, **_facts: Any) -> None:
 
 @worker_shutting_down.connect
 def _stop(**_facts: Any) -> None:
-    _stopping.set()
+    """No new claims from now on; what has not ended in 20 s is given back."""
+    timer = threading.Timer(_FINISH_S, _stopping.set)
+    timer.daemon = True
+    timer.start()

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Collection, Sequence
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol
 
 from django.db import Error as StoreError
 from django.db import close_old_connections, connection
@@ -34,6 +34,12 @@ LIMIT_S: Final = 300.0
 LAST_BEAT_S: Final = 320.0
 
 
+class Stopping(Protocol):
+    """An event of threads or of processes."""
+
+    def is_set(self) -> bool: ...
+
+
 class LostTask(Exception):
     """The task is no longer ours: nothing more may be done for it, not even undone."""
 
@@ -45,7 +51,7 @@ class Beat:
     beyond the loss of the task.
     """
 
-    def __init__(self, mine: Claim, *, stopping: threading.Event | None = None) -> None:
+    def __init__(self, mine: Claim, *, stopping: Stopping | None = None) -> None:
         self._mine = mine
         self._stopping = stopping
         self._started = self._last = time.monotonic()

@@ -9,6 +9,7 @@ from sync_stack.orchestrator.execution import results
 from sync_stack.orchestrator.execution.applying import apply_units
 from sync_stack.orchestrator.execution.attempt import Attempt, Part
 from sync_stack.orchestrator.execution.holding import held
+from sync_stack.orchestrator.execution.overriding import overrides_at
 from sync_stack.orchestrator.execution.reading import Reading
 from sync_stack.orchestrator.execution.sources import git_source, rule_digest
 from sync_stack.orchestrator.execution.units import UnitFiles, place_unit
@@ -56,12 +57,14 @@ def _wanted(attempt: Attempt, part: Part) -> Ledger | None:
 def _reading(attempt: Attempt, part: Part, ledger: Ledger) -> Reading:
     assert ledger.applied is not None
     platform = attempt.bundle.platform(part.rule.platform)
+    source = git_source(platform, part.rule, part.event.repo, attempt.ports.resolve)
+    own = overrides_at(attempt, source, part.rule, ledger.applied.override_commit)
     return Reading(
-        source=git_source(platform, part.rule, part.event.repo, attempt.ports.resolve),
+        source=source,
         remote=Remote(head_branch=""),
         head=ledger.applied.commit,
         event=part.event,
-        rule=part.rule,
+        rule=own.rule,
         rule_digest=ledger.applied.rule_digest,
         override_commit=ledger.applied.override_commit,
     )

@@ -9,6 +9,7 @@ from sync_stack.core.bundle.model import Rule
 from sync_stack.core.events import Effect, Event, EventKind
 from sync_stack.core.tasks import MAX_LAGS, TaskError
 from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.overriding import overrides_at
 from sync_stack.orchestrator.execution.sources import git_source, rule_digest
 from sync_stack.orchestrator.rows import refs
 from sync_stack.orchestrator.rows.refs import GONE, RefName
@@ -47,13 +48,17 @@ def read_ref(attempt: Attempt, part: Part) -> Reading:
     closed = _closes(attempt, part)
     if head != GONE and not closed:
         _refuse_lag(attempt, part, head)
+    default = remote.refs.get(f"refs/heads/{remote.head_branch}", "")
+    own = overrides_at(attempt, source, part.rule, default)
     return Reading(
         source=source,
         remote=remote,
         head=head,
         event=replace(part.event, default_branch=remote.head_branch),
-        rule=part.rule,
+        rule=own.rule,
         rule_digest=rule_digest(attempt.bundle, part.rule),
+        override_commit=own.commit,
+        warnings=own.warnings,
         closed=closed,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from datetime import timedelta
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.execution import results
 from sync_stack.orchestrator.execution.applying import PartFailed
 from sync_stack.orchestrator.execution.attempt import Attempt, Part, Ports
-from sync_stack.orchestrator.execution.beat import Beat, LostTask
+from sync_stack.orchestrator.execution.beat import Beat, LostTask, Stopping
 from sync_stack.orchestrator.execution.failures import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.execution.holding import Busy
 from sync_stack.orchestrator.execution.intents import commit_intent, has_committed
@@ -38,7 +37,7 @@ from sync_stack.orchestrator.rows.tasks import Claim
 log: Final = logging.getLogger(__name__)
 
 
-def execute(task_id: str, ports: Ports, *, stopping: threading.Event | None = None) -> bool:
+def execute(task_id: str, ports: Ports, *, stopping: Stopping | None = None) -> bool:
     """One attempt, from claim to end; False when the task was not to be had."""
     task = tasks.claim(task_id, clock.now())
     if task is None:

@@ -50,6 +50,7 @@ VERSION: Final = "0.1.0"
 WAKE_S: Final = 5.0
 RETAIN_S: Final = 3600.0
 GRACE_S: Final = 20.0
+FINISH_S: Final = 15.0
 _SERVICE: Final = "partita.sync.v1.Orchestrator"
 
 
@@ -59,6 +60,7 @@ class OrchestratorProcess:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._stopping = threading.Event()
+        self._abandon = threading.Event()  # attempts under way are given back
         self._grpc_up = False
         url = broker_url(configuration.bundle, configuration.secrets.resolve)
         self.workers: LocalWorkers | None = None
@@ -90,6 +92,7 @@ class OrchestratorProcess:
         http.should_exit = True
         await server.stop(GRACE_S)
         if self.workers is not None:
+            asyncio.get_running_loop().call_later(FINISH_S, self._abandon.set)
             await asyncio.to_thread(self.workers.stop, GRACE_S)
 
     async def _serve_grpc(self) -> Any:
@@ -182,7 +185,7 @@ class OrchestratorProcess:
         reconcile(self._ports)
 
     def _execute(self, task_id: str) -> None:
-        execute(task_id, self._ports, stopping=self._stopping)
+        execute(task_id, self._ports, stopping=self._abandon)
 
     def _ready(self) -> tuple[bool, str]:
         disabled = [

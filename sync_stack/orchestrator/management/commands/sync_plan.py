@@ -51,7 +51,7 @@ class Command(SyncCommand):
         )
         for task in made:
             execute(task.id, ports)
-        return [task for each in made if (task := tasks.get(each.id))]
+        return [done for task in made if (done := tasks.get(task.id))]
 
 
 def _row(target: dict[str, Any]) -> tuple[Any, ...]:
