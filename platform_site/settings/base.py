@@ -170,6 +170,7 @@ INSTALLED_APPS = [
     "apps.console",
     "sync_stack.orchestrator",
     "sync_stack.gateway",  # for `manage.py help`: it has no rows
+    "sync_stack.watcher",  # likewise
 ]
 MIDDLEWARE = [  # outermost first; the order is the specification's
     "apps.system.pipeline.barrier.FaultBarrier",

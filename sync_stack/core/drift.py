@@ -1,0 +1,251 @@
+"""Drift: what differs from the baseline, and when it may be healed (contract 6.2, 6.5).
+
+The baseline is the ledger's `applied`, as digests: no value is known here but the live one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from sync_stack.core.ledger import Ledger, State, digest
+from sync_stack.core.sink import Capabilities, Live, Owner
+
+FIRST_PAUSE_S: Final = 5.0
+LONGEST_PAUSE_S: Final = 300.0
+CLEAN_TO_RESET: Final = 3
+FAILURES_TO_GIVE_NOTICE: Final = 5
+FLAPPING_EPISODES: Final = 5
+FLAPPING_WITHIN: Final = timedelta(minutes=30)
+FLAPPING_INTERVALS: Final = 10
+CLEAN_TO_CALM: Final = 10
+
+
+class Difference(StrEnum):
+    REMOVED = "removed"
+    CHANGED = "changed"
+    ADDED = "added"
+
+
+class Episode(StrEnum):
+    """The state of a drift record."""
+
+    OPEN = "open"
+    HEALING = "healing"
+    HEALED = "healed"
+    RESOLVED = "resolved"
+    UNHEALED = "unhealed"
+    SUPERSEDED = "superseded"
+
+
+class UnitStatus(StrEnum):
+    UNKNOWN = "unknown"
+    SYNCING = "syncing"
+    IN_SYNC = "in_sync"
+    DRIFTED = "drifted"
+    HEALING = "healing"
+    FLAPPING = "flapping"
+    INCONSISTENT = "inconsistent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One key that differs. A digest is empty where there is no value."""
+
+    key: str
+    kind: Difference
+    secret: bool = False
+    expected_digest: str = ""
+    actual_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`changes` by key; true when there is drift. `foreign` is counted, never drift."""
+
+    changes: tuple[Change, ...] = ()
+    foreign: tuple[str, ...] = ()
+    foreign_count: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def keys(self, kind: Difference) -> tuple[str, ...]:
+        return tuple(change.key for change in self.changes if change.kind is kind)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        found = {kind.value: len(self.keys(kind)) for kind in Difference}
+        return found | {"foreign": self.foreign_count}
+
+
+def compare(
+    ledger: Ledger, live: Live, sink: Capabilities, owner: Owner, digest_key: bytes
+) -> Comparison:
+    """The live state against `applied`; a unit that was never applied differs in nothing."""
+    applied = ledger.applied
+    if applied is None:
+        return Comparison()
+    changes = list(_of_baseline(applied, live, sink, digest_key))
+    if sink.whole_records:
+        changes += _added(ledger, applied, live, digest_key)
+    foreign = set(live.foreign) | _of_next_sync(ledger, live, owner)
+    return Comparison(
+        changes=tuple(sorted(changes, key=lambda change: change.key)),
+        foreign=tuple(sorted(foreign)),
+        foreign_count=len(foreign) + live.foreign_count,
+    )
+
+
+def _of_baseline(
+    applied: State, live: Live, sink: Capabilities, digest_key: bytes
+) -> Iterator[Change]:
+    for key, entry in applied.keys.items():
+        record = live.records.get(entry.record)
+        value = record.values.get(key) if record else None
+        if value is None:
+            if not sink.expires:
+                yield Change(
+                    key=key,
+                    kind=Difference.REMOVED,
+                    secret=entry.secret,
+                    expected_digest=entry.digest,
+                )
+        elif (actual := digest(digest_key, value)) != entry.digest:
+            yield Change(
+                key=key,
+                kind=Difference.CHANGED,
+                secret=entry.secret,
+                expected_digest=entry.digest,
+                actual_digest=actual,
+            )
+
+
+def _added(ledger: Ledger, applied: State, live: Live, digest_key: bytes) -> Iterator[Change]:
+    """Keys inside our whole records that nobody declared; carried-over ones are known."""
+    for name in {entry.record for entry in applied.keys.values()}:
+        record = live.records.get(name)
+        for key, value in record.values.items() if record else ():
+            if key not in applied.keys and key not in ledger.retained:
+                yield Change(
+                    key=key, kind=Difference.ADDED, actual_digest=digest(digest_key, value)
+                )
+
+
+def _of_next_sync(ledger: Ledger, live: Live, owner: Owner) -> set[str]:
+    """Records with the unit's marker that its ledger does not know: the next sync owns them."""
+    known = ledger.records()
+    return {
+        name
+        for name, record in live.records.items()
+        if name not in known and owner.owns(record.mark)
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What is remembered of a unit between polls.
+
+    `heals` are the attempts since the last reset of the backoff, `failures` those in a row that
+    failed, `episodes` when drift began of late.
+    """
+
+    heals: int = 0
+    failures: int = 0
+    clean_polls: int = 0
+    next_heal_at: datetime | None = None
+    episodes: tuple[datetime, ...] = ()
+    flapping: bool = False
+    last_poll_at: datetime | None = None
+
+
+def after_drift(memory: Memory, now: datetime, *, opened: bool) -> Memory:
+    """A poll found drift; `opened`: with it an episode began."""
+    begun = memory.episodes + ((now,) if opened else ())
+    recent = tuple(at for at in begun if at > now - FLAPPING_WITHIN)[-FLAPPING_EPISODES:]
+    return replace(
+        memory,
+        clean_polls=0,
+        last_poll_at=now,
+        episodes=recent,
+        flapping=memory.flapping or len(recent) >= FLAPPING_EPISODES,
+    )
+
+
+def after_clean(memory: Memory, now: datetime) -> Memory:
+    """A poll found none: after 3 in a row the backoff starts anew, after 10 flapping is over."""
+    clean = memory.clean_polls + 1
+    rested = replace(memory, clean_polls=clean, last_poll_at=now, failures=0)
+    if clean >= CLEAN_TO_RESET:
+        rested = replace(rested, heals=0, next_heal_at=None)
+    if clean >= CLEAN_TO_CALM and rested.flapping:
+        rested = replace(rested, flapping=False, episodes=())
+    return rested
+
+
+def heal_begun(memory: Memory, now: datetime, poll_interval_s: float) -> Memory:
+    """Stored before the call, so that a watcher that dies meanwhile does not forget it."""
+    counted = replace(memory, heals=memory.heals + 1)
+    return replace(counted, next_heal_at=now + _pause(counted, poll_interval_s))
+
+
+def heal_ended(memory: Memory, now: datetime, poll_interval_s: float, *, healed: bool) -> Memory:
+    """The pause begins when the attempt ends, however it went."""
+    ended = replace(memory, failures=0 if healed else memory.failures + 1)
+    return replace(ended, next_heal_at=now + _pause(ended, poll_interval_s))
+
+
+def is_unhealed(memory: Memory) -> bool:
+    return memory.failures >= FAILURES_TO_GIVE_NOTICE
+
+
+def may_heal(memory: Memory, now: datetime) -> bool:
+    return memory.next_heal_at is None or memory.next_heal_at <= now
+
+
+def as_sane(memory: Memory, now: datetime, poll_interval_s: float) -> Memory:
+    """Of another machine, whose clock may be wrong: no pause is longer than the longest."""
+    latest = now + timedelta(seconds=max(LONGEST_PAUSE_S, _calm_s(poll_interval_s)))
+    if memory.next_heal_at is None or memory.next_heal_at <= latest:
+        return memory
+    return replace(memory, next_heal_at=latest)
+
+
+def _pause(memory: Memory, poll_interval_s: float) -> timedelta:
+    doublings = min(max(0, memory.heals - 1), 10)
+    seconds = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**doublings)
+    if is_unhealed(memory):
+        seconds = LONGEST_PAUSE_S
+    if memory.flapping:
+        seconds = max(seconds, _calm_s(poll_interval_s))
+    return timedelta(seconds=seconds)
+
+
+def _calm_s(poll_interval_s: float) -> float:
+    return max(LONGEST_PAUSE_S, FLAPPING_INTERVALS * poll_interval_s)
+
+
+def drift_status(memory: Memory, *, healing: bool, inconsistent: bool) -> UnitStatus:
+    """What a unit with drift shows; the worst word wins."""
+    if inconsistent:
+        return UnitStatus.INCONSISTENT
+    if memory.flapping:
+        return UnitStatus.FLAPPING
+    return UnitStatus.HEALING if healing else UnitStatus.DRIFTED
+
+
+def changes_listed(comparison: Comparison, limit: int) -> list[Mapping[str, object]]:
+    """As a drift record holds them."""
+    return [
+        {
+            "key": change.key,
+            "kind": change.kind.value,
+            "secret": change.secret,
+            "expected_digest": change.expected_digest,
+            "actual_digest": change.actual_digest,
+        }
+        for change in comparison.changes[:limit]
+    ]

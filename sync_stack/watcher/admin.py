@@ -1,0 +1,96 @@
+"""The admin listener: liveness, readiness, metrics; plain HTTP on a thread of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+import uvicorn
+
+from sync_stack.configuration.startup import unavailable
+from sync_stack.watcher.metrics import CONTENT_TYPE
+
+_JSON: Final = "application/json"
+Facts = Callable[[], tuple[bool, str, bool, int]]  # ready, detail, leader, targets
+Answer = tuple[int, str, bytes]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class AdminApp:
+    """An ASGI application of three routes."""
+
+    def __init__(self, facts: Facts, metrics: Callable[[], bytes]) -> None:
+        self._facts = facts
+        self._metrics = metrics
+
+    async def __call__(self, scope: Any, _receive: Any, send: Send) -> None:
+        status, kind, body = self._answer(scope["method"], scope["path"])
+        headers = [
+            (b"content-type", kind.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        if status == 405:  # noqa: PLR2004
+            headers.append((b"allow", b"GET, HEAD"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        shown = b"" if scope["method"] == "HEAD" else body
+        await send({"type": "http.response.body", "body": shown})
+
+    def _answer(self, method: str, path: str) -> Answer:
+        routes: dict[str, Callable[[], Answer]] = {
+            "/health/liveness": lambda: _document(200, {"status": "ok"}),
+            "/health/readiness": self._readiness,
+            "/metrics": lambda: (200, CONTENT_TYPE, self._metrics()),
+        }
+        if path not in routes:
+            return _document(404, {"status": "NOT_FOUND"})
+        if method not in ("GET", "HEAD"):
+            return _document(405, {"status": "METHOD_NOT_ALLOWED"})
+        return routes[path]()
+
+    def _readiness(self) -> Answer:
+        ready, detail, leader, targets = self._facts()
+        if not ready:
+            return _document(503, {"status": "NOT_READY", "detail": detail})
+        document: dict[str, Any] = {"status": "READY", "leader": leader, "targets": targets}
+        return _document(200, document | ({"detail": detail} if detail else {}))
+
+
+def _document(status: int, content: dict[str, Any]) -> Answer:
+    return status, _JSON, json.dumps(content).encode()
+
+
+class AdminListener:
+    """Raises StartRefused when the address cannot be had."""
+
+    def __init__(self, app: AdminApp, address: tuple[str, int]) -> None:
+        host, port = address
+        try:
+            self._socket = _bound(host, port)
+        except OSError as error:
+            raise unavailable(f"ADMIN_ADDR {host}:{port}: {error.strerror}") from None
+        self.port: int = self._socket.getsockname()[1]
+        options: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False}
+        self._server = uvicorn.Server(uvicorn.Config(app, ws="none", **options))
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="admin", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=2)
+        self._socket.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)

@@ -1,0 +1,71 @@
+"""Settings of the watcher, from its environment (contract 6.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sync_stack.configuration.conf import BundleSettings, bundle_settings
+from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.startup import StartRefused
+from sync_stack.rpc.settings import client_files
+from sync_stack.rpc.tls import TlsFiles
+
+_DAY_S: Final = 86_400.0
+_MAX_PORT: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatcherSettings:
+    """`admin` is host (empty: every interface) and port."""
+
+    admin: tuple[str, int]
+    orchestrator: str
+    app_env: str
+    bundle: BundleSettings
+    poll_interval_s: float = 60.0
+    heal_timeout_s: float = 30.0
+    heal_task_timeout_s: float = 300.0
+    concurrency: int = 4
+    log_values: bool = False
+    grpc_tls: TlsFiles | None = None
+    token: str = ""
+    version: str = "dev"
+
+
+def read_settings(variables: Mapping[str, str]) -> WatcherSettings:
+    """Raises StartRefused with a line for everything that is wrong."""
+    environment = Environment(variables)
+    app_env = environment.app_env()
+    settings = WatcherSettings(
+        admin=_address(environment, "ADMIN_ADDR", ":9091"),
+        orchestrator=environment.text("ORCHESTRATOR_ADDR", "localhost:50051"),
+        app_env=app_env,
+        bundle=bundle_settings(environment, app_env=app_env),
+        poll_interval_s=environment.duration_s("POLL_INTERVAL", "60s", low=1, high=_DAY_S),
+        heal_timeout_s=environment.duration_s("HEAL_TIMEOUT", "30s", low=0.1, high=600),
+        heal_task_timeout_s=environment.duration_s("HEAL_TASK_TIMEOUT", "5m", low=1, high=_DAY_S),
+        concurrency=environment.integer("WATCHER_CONCURRENCY", 4, low=1, high=64),
+        log_values=environment.flag("DRIFT_LOG_VALUES", default=False),
+        grpc_tls=client_files(environment),
+        token=environment.text("GRPC_SHARED_TOKEN"),
+        version=environment.text("PARTITA_VERSION", "dev"),
+    )
+    problems = list(environment.problems)
+    if app_env == "production" and settings.grpc_tls is None:
+        problems.append(
+            "GRPC_TLS_CERT and GRPC_TLS_KEY: required with APP_ENV=production: set them to the "
+            "PEM files of the watcher's client certificate, and GRPC_TLS_CA to its trust root"
+        )
+    if problems:
+        raise StartRefused(problems)
+    return settings
+
+
+def _address(environment: Environment, name: str, default: str) -> tuple[str, int]:
+    host, separator, port = environment.text(name, default).strip().rpartition(":")
+    if not separator or not (port.isascii() and port.isdigit()) or int(port[:6]) > _MAX_PORT:
+        environment.wrong(name, "expected host:port or :port")
+        return "", 0
+    return host.strip("[]"), int(port)

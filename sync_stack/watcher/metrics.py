@@ -1,0 +1,104 @@
+"""The watcher's metrics, in a registry of their own; labels are the bundle's names or `other`."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.drift import UnitStatus
+
+OTHER: Final = "other"
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_SHARED: Final = ("sync_bundle_reloads_total",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitFacts:
+    """What gauges say of one unit."""
+
+    datasource: str
+    rule: str
+    env: str
+    status: UnitStatus
+    drift_keys: int = 0
+    foreign_keys: int = 0
+    flapping: bool = False
+    unhealed: bool = False
+
+
+class Metrics:
+    def __init__(self, *, version: str) -> None:
+        self.registry = CollectorRegistry()
+        self.drift = self._counter("drift", "Polls that found drift.", "datasource")
+        self.heals = self._counter("heal", "Calls of TriggerSync.", "datasource")
+        self.verified = self._counter(
+            "heal_verified", "Heals after which the live state was equal.", "datasource"
+        )
+        self.failed = self._counter("heal_failed", "Heals that failed.", "datasource", "reason")
+        self.polls = self._counter("poll", "Reads of units.", "datasource", "outcome")
+        self.poll_seconds = Histogram(
+            "svc_watcher_poll_duration_seconds",
+            "One cycle over the units of a datasource.",
+            ("datasource",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.targets = self._gauge("targets", "Units by status.", "status")
+        self.drift_keys = self._gauge("drift_keys", "Keys.", "datasource", "rule", "env")
+        self.flapping = self._gauge("flapping", "Units that flap.", "rule", "env")
+        self.unhealed = self._gauge("unhealed", "Units that 5 heals left so.", "rule", "env")
+        self.foreign = self._gauge("foreign_keys", "Keys of nobody.", "datasource")
+        self.last_poll = self._gauge("last_poll_timestamp_seconds", "Last cycle.", "datasource")
+        self.leader = self._gauge("leader", "1 while this process polls.")
+        self._gauge("build_info", "Always 1.", "version").labels(version).set(1)
+
+    def show(self, units: Mapping[str, UnitFacts]) -> None:
+        """Set what is shown of units anew: those that are gone leave no series."""
+        for gauge in (self.drift_keys, self.flapping, self.unhealed, self.foreign):
+            gauge.clear()
+        shown = tuple(units.values())
+        statuses = Tally(unit.status for unit in shown)
+        for status in UnitStatus:
+            self.targets.labels(status.value).set(statuses[status])
+        for unit in shown:
+            where = (unit.rule, unit.env)
+            self.drift_keys.labels(unit.datasource, *where).inc(unit.drift_keys)
+            self.flapping.labels(*where).inc(unit.flapping)
+            self.unhealed.labels(*where).inc(unit.unhealed)
+            self.foreign.labels(unit.datasource).inc(unit.foreign_keys)
+
+    def text(self) -> bytes:
+        shared = REGISTRY.restricted_registry(_SHARED)
+        return generate_latest(self.registry) + generate_latest(shared)
+
+    def _counter(self, name: str, words: str, *labels: str) -> Counter:
+        return Counter(f"svc_watcher_{name}", words, labels, registry=self.registry)
+
+    def _gauge(self, name: str, words: str, *labels: str) -> Gauge:
+        return Gauge(f"svc_watcher_{name}", words, labels, registry=self.registry)
+
+
+def env_label(bundle: Bundle, env: str) -> str:
+    """Environments that come from names of branches, tags and numbers share one label."""
+    return env if env in _environments(bundle) else OTHER
+
+
+def _environments(bundle: Bundle) -> set[str]:
+    names = {"default"}
+    for rule in bundle.rules:
+        names |= {*rule.branch_map.values(), *rule.environments, rule.default_env}
+        names |= {entry.env for entry in rule.file_path_map}
+    return names - {""}

@@ -1,0 +1,258 @@
+"""The loops of the leader: a cycle a datasource, heals beside them (contract 6.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+from django.db import Error as StoreError
+
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.watcher import store
+from sync_stack.watcher.healing import Ended, Healer
+from sync_stack.watcher.looking import Look, Looker, Outcome
+
+log: Final = logging.getLogger("partita.sync.watcher")
+READ_S: Final = 30.0
+JITTER_S: Final = 5.0
+RETAIN_S: Final = 3600.0
+_LOOK_EVERY_S: Final = 1.0
+_STORE_AWAY_S: Final = 5.0
+T = TypeVar("T")
+
+
+class Threads:
+    """Threads for what blocks: more of them than reads, so that a slow sink stops no heal."""
+
+    def __init__(self, looker: Looker, concurrency: int) -> None:
+        self._looker = looker
+        self._pool = ThreadPoolExecutor(2 * concurrency + 4, thread_name_prefix="watcher")
+        self._reads = asyncio.Semaphore(concurrency)
+        self._units: dict[str, asyncio.Lock] = {}
+
+    async def run(self, act: Callable[..., T], *args: Any) -> T:
+        def call() -> T:
+            with store.store_thread():
+                return act(*args)
+
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    @asynccontextmanager
+    async def reading(self, unit_id: str) -> AsyncIterator[None]:
+        """One of the few that read at once, and the only one at this unit."""
+        async with self._reads, self._units.setdefault(unit_id, asyncio.Lock()):
+            yield
+
+    async def look(self, unit_id: str) -> Look:
+        """What takes longer than a read may counts as failed; the store's errors too."""
+        try:
+            async with asyncio.timeout(READ_S):
+                return await self.run(self._looker.look, unit_id)
+        except TimeoutError:
+            log.warning("a read takes too long", extra={"event": "poll_failed", "unit_id": unit_id})
+        except StoreError as error:
+            log.warning(
+                "the store failed: %s", type(error).__name__, extra={"event": "store_failed"}
+            )
+        return Look(outcome=Outcome.FAILED)
+
+    async def close(self, grace_s: float) -> bool:
+        """Whether all of them have ended in time."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        ending = asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
+        done, _late = await asyncio.wait({ending}, timeout=grace_s)
+        return bool(done)
+
+
+class Poller:
+    """Works while this watcher leads; `run` is cancelled when it no longer does."""
+
+    def __init__(
+        self,
+        looker: Looker,
+        healer: Healer,
+        threads: Threads,
+        *,
+        bundle: Callable[[], Bundle],
+        interval_s: float,
+    ) -> None:
+        self._looker = looker
+        self._healer = healer
+        self._threads = threads
+        self._bundle = bundle
+        self._interval_s = interval_s
+        self._heals: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Until cancelled: loops for the datasources of the bundle in use, and old heals."""
+        loops: dict[str, asyncio.Task[None]] = {}
+        self._looker.memories.forget()
+        retention = asyncio.create_task(self._retain())
+        try:
+            await self._resume()
+            while True:
+                self._keep_loops(loops)
+                await asyncio.sleep(_LOOK_EVERY_S)
+        finally:
+            every = [retention, *loops.values(), *self._heals.values()]
+            for task in every:
+                task.cancel()
+            await asyncio.gather(*every, return_exceptions=True)
+            self._heals.clear()
+            self._looker.facts.clear()
+
+    def _keep_loops(self, loops: dict[str, asyncio.Task[None]]) -> None:
+        wanted = {rule.datasource for rule in self._bundle().rules}
+        for name in wanted - loops.keys():
+            loops[name] = asyncio.create_task(self._loop(name))
+        for name in loops.keys() - wanted:
+            loops.pop(name).cancel()
+        for task in [each for each in loops.values() if each.done()]:
+            task.result()  # raises what ended it
+
+    async def _loop(self, datasource: str) -> None:
+        clock = asyncio.get_running_loop().time
+        jitter = min(JITTER_S, self._interval_s / 2)
+        await asyncio.sleep(random.uniform(0, jitter))  # noqa: S311 - spreads load
+        due = clock()
+        while True:
+            await self.cycle(datasource)
+            due += self._interval_s
+            late = max(0, int((clock() - due) // self._interval_s) + 1) if clock() > due else 0
+            if late:
+                self._looker.metrics.polls.labels(datasource, "late").inc(late)
+                due += late * self._interval_s
+            await asyncio.sleep(max(0.0, due - clock()))
+
+    async def cycle(self, datasource: str) -> None:
+        """Every unit once; those that were being synchronized once more at the end."""
+        metrics = self._looker.metrics
+        try:
+            with metrics.poll_seconds.labels(datasource).time():
+                names = await self._threads.run(_unit_ids, datasource)
+                await self._threads.run(self._looker.memories.learn, names, self._looker.now())
+                self._drop_gone(datasource, names)
+                busy = await self._poll_all(datasource, names)
+                await self._poll_all(datasource, busy)
+        except StoreError as error:
+            metrics.polls.labels(datasource, "error").inc()
+            log.warning(
+                "no cycle of %s: the store failed: %s",
+                datasource,
+                type(error).__name__,
+                extra={"event": "store_failed"},
+            )
+            return
+        metrics.last_poll.labels(datasource).set_to_current_time()
+
+    def _drop_gone(self, datasource: str, names: Sequence[str]) -> None:
+        known = set(names)
+        facts = self._looker.facts
+        for unit_id in [name for name, fact in facts.items() if fact.datasource == datasource]:
+            if unit_id not in known:
+                facts.pop(unit_id, None)
+
+    async def _poll_all(self, datasource: str, names: Sequence[str]) -> list[str]:
+        """Those that are busy."""
+        polls = [self.poll_unit(datasource, name) for name in names]
+        outcomes = await asyncio.gather(*polls, return_exceptions=True)
+        busy = []
+        for name, outcome in zip(names, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                self._tell_fault(datasource, name, outcome)
+            elif outcome is Outcome.BUSY:
+                busy.append(name)
+        return busy
+
+    def _tell_fault(self, datasource: str, unit_id: str, fault: BaseException) -> None:
+        """A mistake of ours at one unit does not keep the others from being looked at."""
+        if not isinstance(fault, Exception):
+            raise fault
+        self._looker.metrics.polls.labels(datasource, "error").inc()
+        fields = {"event": "poll_failed", "unit_id": unit_id, "code": "internal_error"}
+        log.error("a poll failed", exc_info=fault, extra=fields)
+
+    async def poll_unit(self, datasource: str, unit_id: str) -> Outcome:
+        async with self._threads.reading(unit_id):
+            look = await self._threads.look(unit_id)
+            failed = look.outcome is Outcome.FAILED
+            self._looker.metrics.polls.labels(datasource, "error" if failed else "ok").inc()
+            if not self._healer.leads():
+                return look.outcome
+            drift_id = await self._record(look)
+        if drift_id:
+            self._start_heal(datasource, unit_id, drift_id)
+        return look.outcome
+
+    async def _record(self, look: Look) -> str:
+        try:
+            return await self._threads.run(self._looker.record, look)
+        except StoreError as error:
+            log.warning("not written down: the store failed: %s", type(error).__name__)
+            return ""
+
+    def _start_heal(self, datasource: str, unit_id: str, drift_id: str) -> None:
+        if unit_id not in self._heals:
+            work = self._heal(datasource, unit_id, drift_id)
+            self._heals[unit_id] = asyncio.create_task(work)
+
+    async def _heal(self, datasource: str, unit_id: str, drift_id: str) -> None:
+        """One attempt; after one that failed the unit is looked at when the next may begin."""
+        try:
+            ended = await self._healed(drift_id)
+        finally:
+            self._heals.pop(unit_id, None)
+        if ended is not None and self._looker.memories.of(unit_id).failures:
+            again = asyncio.create_task(self._look_again(datasource, unit_id))
+            self._heals[f"again {unit_id}"] = again
+
+    async def _healed(self, drift_id: str) -> Ended | None:
+        while True:
+            try:
+                return await self._healer.heal(drift_id)
+            except StoreError as error:
+                log.warning("a heal waits: the store failed: %s", type(error).__name__)
+                await asyncio.sleep(_STORE_AWAY_S)
+
+    async def _look_again(self, datasource: str, unit_id: str) -> None:
+        due = self._looker.memories.of(unit_id).next_heal_at or self._looker.now()
+        try:
+            await self._healer.sleep(max(0.0, (due - self._looker.now()).total_seconds()))
+        finally:
+            self._heals.pop(f"again {unit_id}", None)
+        await self.poll_unit(datasource, unit_id)
+
+    async def resume_stored(self) -> None:
+        """Attempts that are under way, of whatever watcher: wait for them."""
+        rows = await self._threads.run(store.healing)
+        units = [row.unit_id for row in rows]
+        await self._threads.run(self._looker.memories.learn, units, self._looker.now())
+        for row in rows:
+            self._start_heal(row.datasource, row.unit_id, row.id)
+
+    async def _resume(self) -> None:
+        while True:
+            try:
+                await self.resume_stored()
+            except StoreError as error:
+                log.warning("heals wait: the store failed: %s", type(error).__name__)
+                await asyncio.sleep(_LOOK_EVERY_S)
+            else:
+                return
+
+    async def _retain(self) -> None:
+        while True:
+            try:
+                await self._threads.run(store.forget_old, self._looker.now())
+            except StoreError as error:
+                log.warning("no retention: the store failed: %s", type(error).__name__)
+            await asyncio.sleep(RETAIN_S)
+
+
+def _unit_ids(datasource: str) -> list[str]:
+    return [row.id for row in store.units(datasource)]

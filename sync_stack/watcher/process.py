@@ -1,0 +1,209 @@
+"""`run_watcher`: puts the watcher together, follows the lead, and stops within 10 s."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import socket
+import time
+from typing import Final
+
+from django.db import Error as StoreError
+from prometheus_client import disable_created_metrics
+
+from kernel import clock
+from sync_stack.configuration.conf import process_environment
+from sync_stack.configuration.opened import Configuration, open_configuration
+from sync_stack.configuration.startup import StartRefused, refusing
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.secret_use import Process
+from sync_stack.rpc.channel import OrchestratorChannel
+from sync_stack.rpc.tls import TlsUnreadable
+from sync_stack.watcher.admin import AdminApp, AdminListener
+from sync_stack.watcher.conf import WatcherSettings, read_settings
+from sync_stack.watcher.healing import Healer, HealSettings
+from sync_stack.watcher.health import Health, ping
+from sync_stack.watcher.leading import BEAT_S, Leadership
+from sync_stack.watcher.looking import Looker, Sinks
+from sync_stack.watcher.metrics import Metrics
+from sync_stack.watcher.polling import Poller, Threads
+from sync_stack.watcher.states import Memories, open_copies
+
+log: Final = logging.getLogger("partita.sync.watcher")
+GRACE_S: Final = 5.0
+_LOOK_FOR_LEAD_S: Final = 1.0
+
+
+class Watcher:
+    """All parts of one watcher. Made and used on one event loop."""
+
+    def __init__(self, settings: WatcherSettings, configuration: Configuration) -> None:
+        self._settings = settings
+        self._configuration = configuration
+        resolve = configuration.secrets.resolve
+        self.metrics = Metrics(version=settings.version)
+        self.memories = Memories(
+            lambda: open_copies(configuration.bundle, resolve), settings.poll_interval_s
+        )
+        self.looker = Looker(
+            bundle=lambda: configuration.bundle,
+            open_sink=Sinks(resolve),
+            memories=self.memories,
+            metrics=self.metrics,
+            now=clock.now,
+            log_values=settings.log_values,
+        )
+        self.leadership = Leadership(_name(), time.monotonic)
+        self.channel = _channel(settings)
+        self.threads = Threads(self.looker, settings.concurrency)
+        self.healer = self._healer(settings)
+        self.poller = Poller(
+            self.looker,
+            self.healer,
+            self.threads,
+            bundle=lambda: configuration.bundle,
+            interval_s=settings.poll_interval_s,
+        )
+        self.health = Health(self._notes, time.monotonic)
+        self.admin = AdminListener(AdminApp(self._facts, self._metrics_text), settings.admin)
+        self._work: asyncio.Task[None] | None = None
+        self._store_failing = False
+        configuration.file.on_change(self._bundle_changed)
+
+    def _healer(self, settings: WatcherSettings) -> Healer:
+        return Healer(
+            looker=self.looker,
+            channel=self.channel,
+            threads=self.threads,
+            settings=HealSettings(
+                call_timeout_s=settings.heal_timeout_s,
+                task_timeout_s=settings.heal_task_timeout_s,
+                poll_interval_s=settings.poll_interval_s,
+                token=settings.token,
+            ),
+            leads=lambda: self.leadership.is_mine,
+            monotonic=time.monotonic,
+        )
+
+    async def run(self, ended: asyncio.Event) -> bool:
+        """Until `ended`; whether all threads have ended too."""
+        self.admin.start()
+        pinging = asyncio.create_task(ping(self.channel, self.health, self._settings.token))
+        files = asyncio.create_task(self.channel.watch_files())
+        leading = asyncio.create_task(self._follow_lead())
+        log.info("the watcher runs", extra={"event": "started", "port": self.admin.port})
+        waiting = asyncio.create_task(ended.wait())
+        done, _ = await asyncio.wait({waiting, leading}, return_when=asyncio.FIRST_COMPLETED)
+        self.health.terminating = True
+        for task in (waiting, leading, pinging, files):
+            task.cancel()
+        results = await asyncio.gather(leading, pinging, files, return_exceptions=True)
+        await self._stop_work()
+        await self._release()
+        await self.channel.close(1.0)
+        clean = await self.threads.close(GRACE_S)
+        await asyncio.to_thread(self.admin.stop)
+        if leading in done and isinstance(results[0], Exception):
+            raise results[0]  # a fault of ours: the process ends, another one is started
+        return clean
+
+    async def _follow_lead(self) -> None:
+        """Beat or look; the work runs while the lead is ours."""
+        while True:
+            await self._step()
+            if self.leadership.is_mine and self._work is None:
+                log.info("this watcher leads", extra={"event": "leading"})
+                self._work = asyncio.create_task(self.poller.run())
+            elif not self.leadership.is_mine and self._work is not None:
+                log.warning("another watcher may lead", extra={"event": "lead_lost"})
+                await self._stop_work()
+            self._raise_fault()
+            pause = BEAT_S if self.leadership.is_mine else _LOOK_FOR_LEAD_S
+            await asyncio.sleep(pause * random.uniform(0.8, 1))  # noqa: S311 - spreads load
+
+    async def _step(self) -> None:
+        try:
+            async with asyncio.timeout(BEAT_S):
+                await self.threads.run(self.leadership.step)
+            self._store_failing = False
+        except (StoreError, TimeoutError) as error:
+            if not self._store_failing:
+                log.warning(
+                    "the store failed: %s", type(error).__name__, extra={"event": "store_failed"}
+                )
+            self._store_failing = True
+
+    def _raise_fault(self) -> None:
+        if self._work is not None and self._work.done() and not self._work.cancelled():
+            self._work.result()
+
+    async def _stop_work(self) -> None:
+        work, self._work = self._work, None
+        if work is not None:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    async def _release(self) -> None:
+        try:
+            async with asyncio.timeout(2):
+                await self.threads.run(self.leadership.release)
+        except (StoreError, TimeoutError):
+            log.warning("the lead could not be given back", extra={"event": "store_failed"})
+
+    def _bundle_changed(self, _bundle: Bundle) -> None:
+        self.memories.reopen()
+
+    def _notes(self) -> list[str]:
+        disabled = self._configuration.bundle.disabled_rules
+        notes = [f"rule {rule.name} is disabled: {rule.reason}" for rule in disabled]
+        return [*notes, "the store cannot be used"] if self._store_failing else notes
+
+    def _facts(self) -> tuple[bool, str, bool, int]:
+        ready, detail = self.health.state()
+        return ready, detail, self.leadership.is_mine, len(self.looker.facts)
+
+    def _metrics_text(self) -> bytes:
+        self.metrics.leader.set(self.leadership.is_mine)
+        self.metrics.show(dict(self.looker.facts))
+        return self.metrics.text()
+
+
+def run() -> None:
+    """The command: watches until SIGTERM or SIGINT; exits 78 or 69 when it cannot start."""
+    with refusing():
+        settings = read_settings(process_environment())
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        clean = asyncio.run(_serve(settings))
+    if not clean:
+        logging.shutdown()
+        os._exit(0)  # a sink that hangs must not hold up the end
+
+
+async def _serve(settings: WatcherSettings) -> bool:
+    configuration = open_configuration(settings.bundle, Process.WATCHER)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    loop.add_signal_handler(signal.SIGHUP, configuration.file.wake)
+    watcher = Watcher(settings, configuration)
+    configuration.file.watch()
+    try:
+        return await watcher.run(ended)
+    finally:
+        configuration.close()
+
+
+def _channel(settings: WatcherSettings) -> OrchestratorChannel:
+    try:
+        return OrchestratorChannel(settings.orchestrator, settings.grpc_tls)
+    except TlsUnreadable as error:
+        raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
+
+
+def _name() -> str:
+    """Of this process, for people; another process never has it."""
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{time.time_ns() % 10**9}"

@@ -1,0 +1,192 @@
+"""What the watcher remembers between polls: in memory while it leads, with a copy for the next."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from django.db import Error as StoreError
+
+from kernel import clock
+from sync_stack.configuration.secrets import SecretError
+from sync_stack.core.bundle.model import Bundle, MongoOptions, RedisOptions
+from sync_stack.core.drift import Memory, as_sane
+from sync_stack.core.sink import SinkError
+from sync_stack.sinks import mongo_client, redis_client
+from sync_stack.sinks.limits import Timeouts
+from sync_stack.sinks.registry import Resolve
+from sync_stack.watcher import store
+
+log: Final = logging.getLogger("partita.sync.watcher")
+REDIS_KEY: Final = "partita:watcher:state"
+COLLECTION: Final = "partita_watcher"
+
+
+class Copies(Protocol):
+    """One JSON object a unit. Raises StoreError or SinkError."""
+
+    def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]: ...
+
+    def save(self, unit_id: str, content: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class StoreCopies:
+    def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        return store.remembered(unit_ids)
+
+    def save(self, unit_id: str, content: Mapping[str, Any]) -> None:
+        store.remember(unit_id, content)
+
+    def close(self) -> None:
+        """Nothing of its own."""
+
+
+class RedisCopies:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        with redis_client.translated():
+            texts = self._client.hmget(REDIS_KEY, list(unit_ids)) if unit_ids else []
+        found = zip(unit_ids, texts, strict=True)
+        return {name: read for name, raw in found if (read := _object(raw)) is not None}
+
+    def save(self, unit_id: str, content: Mapping[str, Any]) -> None:
+        with redis_client.translated():
+            self._client.hset(REDIS_KEY, unit_id, json.dumps(content))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class MongoCopies:
+    def __init__(self, client: Any, database: str) -> None:
+        self._client = client
+        self._rows = client[database][COLLECTION]
+
+    def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        with mongo_client.translated():
+            rows = list(self._rows.find({"_id": {"$in": list(unit_ids)}}))
+        found = {str(row["_id"]): _object(row.get("state")) for row in rows}
+        return {name: content for name, content in found.items() if content is not None}
+
+    def save(self, unit_id: str, content: Mapping[str, Any]) -> None:
+        with mongo_client.translated():
+            self._rows.replace_one(
+                {"_id": unit_id}, {"_id": unit_id, "state": json.dumps(content)}, upsert=True
+            )
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def open_copies(bundle: Bundle, resolve: Resolve) -> Copies:
+    """Where the bundle says. Raises SinkError, SecretError."""
+    name = bundle.watcher_state_datasource
+    if not name:
+        return StoreCopies()
+    datasource = bundle.datasource(name)
+    timeouts = Timeouts.of(datasource)
+    match datasource.options:
+        case RedisOptions() as options:
+            return RedisCopies(redis_client.connect(options, timeouts, resolve))
+        case MongoOptions() as options:
+            return MongoCopies(mongo_client.connect(options, timeouts, resolve), options.database)
+        case _:
+            return StoreCopies()
+
+
+def _object(raw: Any) -> Mapping[str, Any] | None:
+    try:
+        content = json.loads(raw) if raw is not None else None
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
+
+
+class Memories:
+    """`of` a unit, always at hand; a copy that fails is said once and costs no poll."""
+
+    def __init__(self, open_copies: Callable[[], Copies], poll_interval_s: float) -> None:
+        self._open = open_copies
+        self._poll_interval_s = poll_interval_s
+        self._known: dict[str, Memory] = {}
+        self._copies: Copies | None = None
+        self._failing = False
+
+    def of(self, unit_id: str) -> Memory:
+        return self._known.get(unit_id, Memory())
+
+    def learn(self, unit_ids: Sequence[str], now: datetime) -> None:
+        """Read what another leader left of units that are new here."""
+        new = [name for name in unit_ids if name not in self._known]
+        if not new:
+            return
+        contents = self._tried(lambda copies: copies.load(new), {})
+        for name in new:
+            memory = memory_of(contents.get(name, {}))
+            self._known[name] = as_sane(memory, now, self._poll_interval_s)
+
+    def put(self, unit_id: str, memory: Memory) -> None:
+        self._known[unit_id] = memory
+        self._tried(lambda copies: copies.save(unit_id, content_of(memory)), None)
+
+    def forget(self) -> None:
+        """Another watcher leads: what it does is not seen here."""
+        self._known.clear()
+
+    def reopen(self) -> None:
+        """The bundle is another one."""
+        copies, self._copies = self._copies, None
+        if copies is not None:
+            copies.close()
+
+    def _tried(self, act: Callable[[Copies], Any], otherwise: Any) -> Any:
+        try:
+            self._copies = self._copies or self._open()
+            result = act(self._copies)
+        except (StoreError, SinkError, SecretError) as error:
+            if not self._failing:
+                log.warning(
+                    "the watcher's state cannot be kept: %s",
+                    type(error).__name__,
+                    extra={"event": "watcher_state_failed"},
+                )
+            self._failing = True
+            return otherwise
+        self._failing = False
+        return result
+
+
+def content_of(memory: Memory) -> dict[str, Any]:
+    times = {"next_heal_at": memory.next_heal_at, "last_poll_at": memory.last_poll_at}
+    return {
+        "heals": memory.heals,
+        "failures": memory.failures,
+        "clean_polls": memory.clean_polls,
+        "flapping": memory.flapping,
+        "episodes": [clock.rfc3339(at) for at in memory.episodes],
+        **{name: clock.rfc3339(at) for name, at in times.items() if at is not None},
+    }
+
+
+def memory_of(content: Mapping[str, Any]) -> Memory:
+    """What cannot be understood counts as nothing remembered."""
+    try:
+        times = {
+            name: clock.parse_rfc3339(content[name])
+            for name in ("next_heal_at", "last_poll_at")
+            if name in content
+        }
+        numbers = {name: int(content.get(name, 0)) for name in ("heals", "failures", "clean_polls")}
+        episodes = tuple(clock.parse_rfc3339(text) for text in content.get("episodes", ()))
+    except (ValueError, TypeError):
+        return Memory()
+    flapping = content.get("flapping") is True
+    return replace(Memory(flapping=flapping, episodes=episodes), **numbers, **times)  # type: ignore[arg-type]
