@@ -237,13 +237,17 @@ class SecretResolver:
 
 
 def _whole_path(manager: SecretManager, ref: SecretRef, names: Mapping[str, str]) -> str:
-    """Below the manager's prefix. Raises SecretUnavailable for what would be no plain path."""
+    """Below the manager's prefix. Raises SecretUnavailable for what would be no plain path.
+
+    Paths in files of repositories, the ones that come with `names`, already begin with it.
+    """
     try:
         prefix = render(manager.path_prefix, names)
     except KeyError as missing:
         message = f"{ref}: the path_prefix of {manager.name} has {missing}, which is not known here"
         raise SecretUnavailable(message) from None
-    path = f"{prefix}/{ref.path}" if prefix else ref.path
+    is_below = bool(names) and f"{ref.path}/".startswith(f"{prefix}/")
+    path = f"{prefix}/{ref.path}" if prefix and not is_below else ref.path
     if not is_safe_path(path):
         raise SecretUnavailable(f"{manager.name}: {path!r} is no path of a secret")
     return path

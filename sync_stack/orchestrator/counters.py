@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from django.db import Error as StoreError
 from django.db.models import F
@@ -28,6 +29,18 @@ def failed(code: str) -> None:
 
 def superseded() -> None:
     add("orch_superseded_total")
+
+
+def written(targets: Iterable[Mapping[str, Any]]) -> None:
+    """Keys of a task that succeeded, by datasource."""
+    for target in targets:
+        for name in ("written", "pruned"):
+            if count := target.get(name):
+                add(f"orch_keys_{name}_total", float(count), datasource=target["datasource"])
+
+
+def restored(outcome: str) -> None:
+    add("orch_restores_total", outcome=outcome)
 
 
 def add(name: str, amount: float = 1.0, **labels: str) -> None:

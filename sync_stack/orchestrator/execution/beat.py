@@ -51,10 +51,10 @@ class Beat:
     beyond the loss of the task.
     """
 
-    def __init__(self, mine: Claim, *, stopping: Stopping | None = None) -> None:
+    def __init__(self, mine: Claim, *, begun: float, stopping: Stopping | None = None) -> None:
         self._mine = mine
         self._stopping = stopping
-        self._started = self._last = time.monotonic()
+        self._started = self._last = begun
         self._refused = False
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"beat-{mine.task_id}", daemon=True)

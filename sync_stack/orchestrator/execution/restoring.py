@@ -8,6 +8,7 @@ from sync_stack.core.journal import Restore, plan_restore
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import SinkConflict, SinkError, UnitMark, batches
 from sync_stack.core.tasks import TaskError
+from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.execution.units import Unit
 from sync_stack.orchestrator.rows import journals, ledgers
 
@@ -23,12 +24,14 @@ def restore(unit: Unit, ledger: Ledger, mark: UnitMark) -> tuple[Ledger, int]:
     try:
         given = _give_back(unit, intent.journal, mark) if intent.journal else 0
     except SinkError as error:
+        counters.restored("error")
         raise TaskError("restore_failed", f"{error.code}: {error.detail}") from error
     saved = ledgers.save(replace(ledger, intent=None))
     if saved is None:
         raise TaskError("restore_failed", "the ledger has moved meanwhile")
     if intent.journal:
         journals.delete(intent.journal)
+    counters.restored("ok")
     return saved, given
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from datetime import timedelta
 from typing import Any, Final
 
@@ -39,11 +40,12 @@ log: Final = logging.getLogger(__name__)
 
 def execute(task_id: str, ports: Ports, *, stopping: Stopping | None = None) -> bool:
     """One attempt, from claim to end; False when the task was not to be had."""
+    begun = time.monotonic()  # the claim is the first beat
     task = tasks.claim(task_id, clock.now())
     if task is None:
         return False
     mine = Claim(task.id, task.attempt)
-    with Beat(mine, stopping=stopping) as beat:
+    with Beat(mine, begun=begun, stopping=stopping) as beat:
         attempt = Attempt(
             task=task,
             mine=mine,
@@ -83,7 +85,8 @@ def _attempt(attempt: Attempt) -> None:
 def _parts(attempt: Attempt) -> list[Part]:
     """What the task asks for. Raises TaskError(rule_removed) for a rule that is no more."""
     task = attempt.task
-    attempt.coalescing = tasks.coalescing(task.coalesce_key, than=task.id)
+    if not attempt.done:  # a part that is done looked at the ref before they came
+        attempt.coalescing = tasks.coalescing(task.coalesce_key, than=task.id)
     parts = parts_of(attempt.bundle, task.request, task.datasource)
     missing = set(task.request.get("rules", ())) - {part.rule.name for part in parts}
     if missing:
@@ -165,6 +168,7 @@ def _end_done(attempt: Attempt, parts: list[Part]) -> None:
         record_refs(attempt, parts, State.SUCCEEDED)
     fields = {"message": message, "result": results.result_of(attempt.done), "error": {}}
     _end(attempt, Change.DONE, fields)
+    counters.written(fields["result"]["targets"])
     for name in attempt.coalescing if _coalesces(parts) else ():
         if tasks.coalesce(name, by=task.id):
             counters.superseded()

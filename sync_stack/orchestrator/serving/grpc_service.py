@@ -71,6 +71,8 @@ class Orchestrator(OrchestratorServicer):
             context,
             lambda: accept_delivery(delivery, self.bundle(), self.publish),
         )
+        outcome = "duplicate" if created.duplicate else "ok"
+        self.metrics.webhooks.labels(request.datasource, request.platform, outcome).inc()
         return _response(pb.ProcessWebhookResponse, created)
 
     async def TriggerSync(self, request: Any, context: Any) -> Any:  # noqa: N802

@@ -38,6 +38,12 @@ class Metrics:
             ["rpc_method"],
             registry=self.registry,
         )
+        self.webhooks = Counter(
+            "orch_webhooks",
+            "Deliveries.",
+            ["datasource", "platform", "outcome"],
+            registry=self.registry,
+        )
         self.http = Counter(
             "orch_http_requests",
             "HTTP requests.",

@@ -167,6 +167,14 @@ def test_a_prefix_may_hold_names_of_the_unit(vault, open_resolver):
         resolver.resolve(REF, {"env": ".."})
 
 
+def test_a_path_of_a_file_that_names_the_prefix_itself_is_taken_as_it_is(vault, open_resolver):
+    vault.behaviour.secrets["secret/data/prod/apps/shop"] = {"password": "of-prod"}
+    resolver = open_resolver(path_prefix="{env}")
+    ref = SecretRef(path="prod/apps/shop", key="password", manager="vault")
+
+    assert resolver.resolve(ref, {"env": "prod"}) == "of-prod"
+
+
 def test_ways_to_sign_in(vault, open_resolver, tmp_path):
     (tmp_path / "jwt").write_text("the-jwt\n")
     vault.behaviour.logins = {

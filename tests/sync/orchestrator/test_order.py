@@ -86,6 +86,24 @@ def test_a_task_that_came_after_the_look_at_the_ref_is_not_superseded(world):
     assert world.values() == {"a": "2"}
 
 
+def test_a_task_whose_first_rule_was_done_before_supersedes_nobody(tmp_path):
+    """Sync invariant 7: the rule that is done has not seen the newer head."""
+    first, second = FakeSink(Layout.HASH), FakeSink(Layout.HASH)
+    rules = (
+        rule(name="one", datasource="one"),
+        rule(name="two", datasource="two", destination_template="two"),
+    )
+    world = World(tmp_path, rules=rules, sink={"one": first, "two": second})
+    second.break_after = 0
+    task = world.run(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    newer = world.commit_and_push({"app.yaml": "a: 2\n"})
+    second.break_after = None
+    world.finish(task)
+    world.finish(newer)
+    world.sink = first
+    assert world.values() == {"a": "2"}
+
+
 def test_ten_copies_of_one_delivery_are_one_task(world):
     """Sync invariant 4."""
     commit = world.repository.commit({"app.yaml": "a: 1\n"})

@@ -1,0 +1,83 @@
+"""What a worker may do depends on its last beat."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from sync_stack.core.tasks import TaskError
+from sync_stack.orchestrator.execution import beat as beats
+from sync_stack.orchestrator.execution.beat import Beat, LostTask
+from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.models import Task
+from sync_stack.orchestrator.rows import tasks
+from sync_stack.orchestrator.rows.tasks import Claim
+
+pytestmark = pytest.mark.store
+
+
+@pytest.fixture
+def mine(world) -> Claim:
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+    claimed = tasks.claim(task.id, task.created_at)
+    assert claimed is not None
+    return Claim(claimed.id, claimed.attempt)
+
+
+def test_no_operation_begins_15_seconds_after_the_last_beat(mine):
+    """Sync invariant 10: as after SIGSTOP and SIGCONT."""
+    now = time.monotonic()
+    Beat(mine, begun=now - 14.0).check()
+    with pytest.raises(LostTask):
+        Beat(mine, begun=now - 15.5).check()
+
+
+def test_a_refused_beat_ends_everything_also_a_restore(mine, monkeypatch):
+    """Sync invariant 10."""
+    monkeypatch.setattr(beats, "PERIOD_S", 0.01)
+    with Beat(mine, begun=time.monotonic()) as beat:
+        beat.restoring = True
+        Task.objects.update(state="RETRYING")
+        with pytest.raises(LostTask):
+            check_for_5_s(beat)
+
+
+def check_for_5_s(beat: Beat) -> None:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        beat.check()
+        time.sleep(0.01)
+
+
+def test_beats_raise_the_rows_counter(mine, monkeypatch):
+    monkeypatch.setattr(beats, "PERIOD_S", 0.01)
+    before = Task.objects.get().beat
+    with Beat(mine, begun=time.monotonic()):
+        deadline = time.monotonic() + 5
+        while Task.objects.get().beat < before + 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert Task.objects.get().beat >= before + 3
+
+
+def test_a_worker_that_shuts_down_may_still_restore(mine):
+    stopping = threading.Event()
+    stopping.set()
+    beat = Beat(mine, begun=time.monotonic(), stopping=stopping)
+    with pytest.raises(TaskError) as caught:
+        beat.check()
+    assert (caught.value.code, caught.value.uncounted) == ("worker_lost", True)
+    beat.restoring = True
+    beat.check()
+
+
+def test_a_shutdown_gives_the_task_back_uncounted_and_restored(world):
+    stopping = threading.Event()
+    stopping.set()
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.commit_and_push({"app.yaml": "a: 2\n"})
+    execute(task.id, world.ports(), stopping=stopping)
+    task = world.again(task)
+    assert (task.state, task.error["code"], task.max_attempts) == ("RETRYING", "worker_lost", 7)
+    assert world.values() == {"a": "1"}
