@@ -166,9 +166,9 @@ def _end_done(attempt: Attempt, parts: list[Part]) -> None:
         message = "schema_refreshed"
     if _leaves_records(task) and message != "superseded":
         record_refs(attempt, parts, State.SUCCEEDED)
-    fields = {"message": message, "result": results.result_of(attempt.done), "error": {}}
-    _end(attempt, Change.DONE, fields)
-    counters.written(fields["result"]["targets"])
+    result = results.result_of(attempt.done)
+    _end(attempt, Change.DONE, {"message": message, "result": result, "error": {}})
+    counters.written(result["targets"])
     for name in attempt.coalescing if _coalesces(parts) else ():
         if tasks.coalesce(name, by=task.id):
             counters.superseded()

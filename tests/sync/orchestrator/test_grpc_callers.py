@@ -46,7 +46,7 @@ class Calls:
 async def status_of(call) -> str:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
-    return caught.value.code().name
+    return str(caught.value.code().name)
 
 
 async def test_a_token_is_required_when_there_is_one(world):
