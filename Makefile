@@ -40,7 +40,7 @@ test: $(VENV)/.development  ## run all tests against real servers on private por
 	@$(PY) -m tests.support.run
 
 test-fast: $(VENV)/.development  ## pure and service tests only: no server, under a minute
-	@$(BIN)/pytest -q -n 2 tests/unit tests/apps tests/sync -m "not docker and not postgres and not redis and not browser and not oracle"
+	@$(BIN)/pytest -q -n 2 tests/unit tests/apps -m "not docker and not postgres and not redis and not browser and not slow"
 
 faults: $(VENV)/.development  ## 20 random crashes a victim with real leases; the table goes to bench/RESULTS.md
 	@$(PY) -m tests.support.run --faults

@@ -18,6 +18,8 @@ from apps.suites import api
 from apps.suites.evaluator import process
 from apps.suites.lifespan import SERVER_PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 GOOD = 'task.run("t", image="busybox:1.36")\n'
 
 

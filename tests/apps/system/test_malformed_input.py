@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from apps.system.asgi import ControlPlaneHandler
 
+pytestmark = pytest.mark.slow
+
 HEADERS = st.sampled_from(
     [
         b"accept", b"authorization", b"content-length", b"content-type", b"cookie", b"host",

@@ -13,6 +13,8 @@ from apps.system.services.telemetry import exported_telemetry, start_telemetry, 
 from kernel import telemetry
 from tests.support.otlp import Collector, attributes, collecting
 
+pytestmark = pytest.mark.slow
+
 STEP = {"kind": "task", "status": "healthy", "reason": ""}
 
 

@@ -20,6 +20,8 @@ import pytest
 from tests.support.processes import until
 from tests.support.servers import free_port
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 START_S = 30
 

@@ -29,6 +29,8 @@ from tests.apps.executions.runs import Run, booted_run, deadline_is_over, node
 from tests.apps.workers_rest.conftest import ONE_BACKEND, SECRET, RemoteWorker
 from tests.support.worker_doors import Door, RecordingWorker, served
 
+pytestmark = pytest.mark.slow
+
 CREDENTIAL = f"Bearer {derived_token(SECRET, 'edge-1')}"
 JOB = api.EndingJob(agent_id="edge-1", job_id="job_" + "x" * 22)
 

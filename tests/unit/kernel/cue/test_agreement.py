@@ -19,7 +19,7 @@ from kernel.cue import CueError, evaluate
 from tests.support.cue_oracle import NoAnswer, Oracle, decimal_json, numbered, oracle, together
 from tests.support.cue_programs import Programs
 
-pytestmark = pytest.mark.oracle
+pytestmark = pytest.mark.slow
 CASES = Path(__file__).with_name("cases")
 BATCH = 40
 ALLOWED_SHARE = 0.02  # cycles and defaults of defaults, where 0.4 itself depends on order

@@ -13,6 +13,8 @@ from sync_stack.core.shaping import ShapingError, flat_values, flatten
 from sync_stack.formats import formats
 from sync_stack.formats.source import MAX_BYTES
 
+pytestmark = pytest.mark.slow
+
 BIG = 16 * 2**20 - 64
 DEEP = 100_000
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
