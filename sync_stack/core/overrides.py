@@ -1,4 +1,7 @@
-"""`partita.json`: what a repository may say about its own rule (contract 4.9); pure."""
+"""`partita.json`: what a repository may say about its rule (contract 4.9).
+
+It reads the same whoever pushes: the file is taken at the head of the default branch by the caller.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kernel.reading.tree import Kind, Tree
+from kernel.reading import Unreadable
+from kernel.reading.json import read_json
 from sync_stack.core.bundle.model import (
     FileEnvironment,
     Prune,
@@ -15,182 +19,162 @@ from sync_stack.core.bundle.model import (
     Variable,
     VariableForm,
 )
+from sync_stack.core.override_values import (
+    WrongType,
+    boolean,
+    environments,
+    path,
+    prune_fields,
+    text,
+    variables,
+)
 
 FILE_NAME: Final = "partita.json"
-MAX_BYTES: Final = 65_536
-_ENVIRONMENT_LENGTH: Final = 63
-
-
-class BadOverrides(ValueError):
-    """The file says something that no rule can take; then the central rule counts as it is."""
+MAX_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overridden:
-    """The rule with what it allows; `ignored` names what it does not."""
+    """The rule that counts. `ignored`: fields without effect; `warning`: for the task."""
 
     rule: Rule
     ignored: tuple[str, ...] = ()
+    warning: str = ""
 
 
-def apply_overrides(rule: Rule, document: Tree) -> Overridden:
-    """Raises BadOverrides. Validation and prune guards only ever become stricter."""
-    if document.kind is not Kind.MAP:
-        raise BadOverrides("expected an object")
-    fields: dict[str, Any] = {}
-    ignored = []
-    for name, value in document.pairs.items():
-        reader = _READERS.get(name)
-        if reader is None or not _allows(rule, name):
-            ignored.append(name)
-            continue
-        fields |= _read(reader, rule, name, value)
-    if "file_name" in fields and "file_path_map" in fields:
-        raise BadOverrides("file_name and file_path_map exclude each other")
-    return Overridden(rule=replace(rule, **fields), ignored=tuple(sorted(ignored)))
+def apply_overrides(rule: Rule, content: bytes | None) -> Overridden:
+    """The rule with the repository's file, None when there is none.
 
-
-def _allows(rule: Rule, name: str) -> bool:
-    allowed = rule.allow_overrides
-    return allowed if isinstance(allowed, bool) else name in allowed
-
-
-def _read(reader: Reader, rule: Rule, name: str, value: Tree) -> dict[str, Any]:
+    Whatever is wrong with the file, the central rule holds, and the warning says why. Validation
+    and the guards of prune only ever become stricter.
+    """
+    if content is None:
+        return Overridden(rule=rule)
     try:
-        return reader(rule, value)
-    except BadOverrides as error:
-        raise BadOverrides(f"{name}: {error}") from None
+        given = _read(content)
+        allowed = {name: value for name, value in given.items() if _is_allowed(rule, name)}
+        merged, ignored = _merged(rule, allowed)
+    except (Unreadable, WrongType) as error:
+        return Overridden(rule=rule, warning=f"{FILE_NAME} is not used: {error}")
+    return Overridden(rule=merged, ignored=tuple(sorted({*ignored, *(given.keys() - allowed)})))
 
 
-def _text(value: Tree) -> str:
-    if value.kind is not Kind.STRING:
-        raise BadOverrides("expected text")
-    return value.text
+def _read(content: bytes) -> dict[str, Any]:
+    given = read_json(content.removeprefix(b"\xef\xbb\xbf"), max_bytes=MAX_BYTES)
+    if not isinstance(given, dict):
+        raise WrongType("it is no JSON object")
+    return given
 
 
-def _flag(value: Tree) -> bool:
-    if value.kind is not Kind.BOOL:
-        raise BadOverrides("expected true or false")
-    return value.text == "true"
+def _is_allowed(rule: Rule, name: str) -> bool:
+    if name not in _FIELDS:
+        return False
+    if isinstance(rule.allow_overrides, bool):
+        return rule.allow_overrides
+    return name in rule.allow_overrides
 
 
-def _path(value: Tree) -> str:
-    text = _text(value)
-    parts = text.split("/")
-    if "\\" in text or not text.isprintable() or any(part in ("", ".", "..") for part in parts):
-        raise BadOverrides("expected a path inside the repository")
-    return text
+def _merged(rule: Rule, given: Mapping[str, Any]) -> tuple[Rule, list[str]]:
+    if "file_name" in given and "file_path_map" in given:
+        raise WrongType("file_name and file_path_map exclude each other")
+    ignored: list[str] = []
+    for name in _FIELDS:  # prune last: turned off, it also ends LIVE_STATE
+        if name in given:
+            rule, dropped = _FIELDS[name](rule, given[name])
+            ignored.extend(dropped)
+    return rule, ignored
 
 
-def _environment(value: Tree) -> str:
-    text = _text(value)
-    safe = text.replace(".", "").replace("_", "").replace("-", "")
-    fits = safe.isascii() and safe.isalnum() and text[:1].isalnum() and ".." not in text
-    if not fits or len(text) > _ENVIRONMENT_LENGTH:
-        raise BadOverrides(f"{text[:60]!r} is no environment")
-    return text
+_Merge = Callable[[Rule, Any], tuple[Rule, list[str]]]
 
 
-def _members(value: Tree) -> Mapping[str, Tree]:
-    if value.kind is not Kind.MAP:
-        raise BadOverrides("expected an object")
-    return value.pairs
+def _set(name: str, read: Callable[[str, Any], Any]) -> _Merge:
+    def merge(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+        return replace(rule, **{name: read(name, value)}), []
+
+    return merge
 
 
-def _branch_map(_rule: Rule, value: Tree) -> dict[str, Any]:
-    return {"branch_map": {name: _environment(env) for name, env in _members(value).items()}}
+def _only_true(name: str) -> _Merge:
+    """A switch that may be turned on, never off."""
+
+    def merge(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+        wanted = boolean(name, value)
+        weaker = bool(getattr(rule, name)) and not wanted
+        change: dict[str, Any] = {name: getattr(rule, name) or wanted}
+        return replace(rule, **change), [name] if weaker else []
+
+    return merge
 
 
-def _file_name(_rule: Rule, value: Tree) -> dict[str, Any]:
-    return {"file_name": _path(value), "file_path_map": ()}
+def _file_name(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    return replace(rule, file_name=path("file_name", value), file_path_map=()), []
 
 
-def _file_path_map(_rule: Rule, value: Tree) -> dict[str, Any]:
-    """Path → environment."""
-    made = []
-    for path, env in _members(value).items():
-        _path(replace(value, kind=Kind.STRING, text=path, pairs={}))
-        made.append(FileEnvironment(path=path, env=_environment(env)))
-    return {"file_path_map": tuple(made), "file_name": ""}
+def _file_path_map(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    pairs = environments("file_path_map", value).items()
+    entries = tuple(
+        FileEnvironment(path=path("file_path_map", name), env=env) for name, env in pairs
+    )
+    return replace(rule, file_path_map=entries, file_name=""), []
 
 
-def _variables_map(_rule: Rule, value: Tree) -> dict[str, Any]:
-    return {"variables_map": {name: _variable(each) for name, each in _members(value).items()}}
+def _variables_map(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    made = {
+        name: Variable(text=content, form=VariableForm(form))
+        for name, (form, content) in variables("variables_map", value).items()
+    }
+    return replace(rule, variables_map=made), []
 
 
-def _variable(value: Tree) -> Variable:
-    if value.kind is Kind.STRING:
-        return Variable(text=value.text)
-    pairs = _members(value)
-    if len(pairs) != 1 or next(iter(pairs)) not in ("from", "literal"):
-        raise BadOverrides("expected text, {from} or {literal}")
-    form, text = next(iter(pairs.items()))
-    return Variable(text=_text(text), form=VariableForm(form))
+def _sync_mode(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    """LIVE_STATE implies prune: only for a rule that prunes already."""
+    wanted = text("sync_mode", value).upper().removeprefix("SYNC_MODE_")
+    if wanted not in SyncMode.__members__:
+        raise WrongType(f"sync_mode is one of {', '.join(SyncMode)}")
+    mode = SyncMode[wanted]
+    prunes = rule.prune.enabled or rule.sync_mode is SyncMode.LIVE_STATE
+    if mode is SyncMode.LIVE_STATE and not prunes:
+        return rule, ["sync_mode"]
+    return replace(rule, sync_mode=mode), []
 
 
-def _sync_mode(_rule: Rule, value: Tree) -> dict[str, Any]:
-    name = _text(value).upper().removeprefix("SYNC_MODE_")
-    known = {"FULL": SyncMode.GIT_UPSERT_ALL} | {mode.value: mode for mode in SyncMode}
-    if name not in known:
-        raise BadOverrides(f"expected one of {', '.join(SyncMode)}")
-    return {"sync_mode": known[name]}
+def _prune(rule: Rule, value: Any) -> tuple[Rule, list[str]]:
+    given = prune_fields("prune", value)
+    own = rule.prune
+    ratio = given.get("max_delete_ratio", own.max_delete_ratio)
+    prunes = own.enabled or rule.sync_mode is SyncMode.LIVE_STATE
+    stricter = Prune(
+        enabled=own.enabled and given.get("enabled", True),
+        dry_run=own.dry_run,
+        protection=tuple(dict.fromkeys((*own.protection, *given.get("protection", ())))),
+        max_delete_ratio=min(ratio, own.max_delete_ratio),
+        max_delete_floor=own.max_delete_floor,
+        allow_empty=own.allow_empty,
+    )
+    ignored = [f"prune.{name}" for name in given if name not in _STRICTER]
+    if given.get("enabled") and not prunes:
+        ignored.append("prune.enabled")
+    if ratio > own.max_delete_ratio:
+        ignored.append("prune.max_delete_ratio")
+    mode = rule.sync_mode
+    if given.get("enabled") is False and mode is SyncMode.LIVE_STATE:
+        mode = SyncMode.GIT_SMART_REPAIR  # the same without prune
+    return replace(rule, prune=stricter, sync_mode=mode), ignored
 
 
-def _prune(rule: Rule, value: Tree) -> dict[str, Any]:
-    """Off, more protection, a lower ratio; what would be laxer stays as it is."""
-    if value.kind is Kind.BOOL:
-        return {"prune": replace(rule.prune, enabled=rule.prune.enabled and _flag(value))}
-    pairs = _members(value)
-    known = {"enabled", "protection", "max_delete_ratio"}
-    if unknown := pairs.keys() - known:
-        raise BadOverrides(f"{min(unknown)} is not for repositories")
-    return {"prune": _stricter(rule.prune, pairs)}
-
-
-def _stricter(prune: Prune, pairs: Mapping[str, Tree]) -> Prune:
-    enabled = prune.enabled and ("enabled" not in pairs or _flag(pairs["enabled"]))
-    protection = prune.protection
-    if "protection" in pairs:
-        if pairs["protection"].kind is not Kind.LIST:
-            raise BadOverrides("protection: expected a list")
-        protection += tuple(_text(item) for item in pairs["protection"].items)
-    ratio = prune.max_delete_ratio
-    if "max_delete_ratio" in pairs:
-        ratio = min(ratio, _ratio(pairs["max_delete_ratio"]))
-    return replace(prune, enabled=enabled, protection=protection, max_delete_ratio=ratio)
-
-
-def _ratio(value: Tree) -> float:
-    try:
-        ratio = float(value.text)
-    except ValueError:
-        ratio = -1.0
-    if value.kind is not Kind.NUMBER or not 0 <= ratio <= 1:
-        raise BadOverrides("max_delete_ratio: expected 0 to 1")
-    return ratio
-
-
-def _stays(name: str) -> Reader:
-    """A flag that a repository may set and never clear."""
-    return lambda rule, value: {name: getattr(rule, name) or _flag(value)}
-
-
-def _chosen(name: str) -> Reader:
-    return lambda _rule, value: {name: _flag(value)}
-
-
-Reader = Callable[[Rule, Tree], dict[str, Any]]
-_READERS: Final[dict[str, Reader]] = {
-    "branch_map": _branch_map,
-    "env_as_branch": _chosen("env_as_branch"),
-    "env_as_pr": _chosen("env_as_pr"),
-    "env_as_tags": _chosen("env_as_tags"),
+_STRICTER: Final = ("enabled", "protection", "max_delete_ratio")
+_FIELDS: Final[Mapping[str, _Merge]] = {
+    "branch_map": _set("branch_map", environments),
+    "env_as_branch": _set("env_as_branch", boolean),
+    "env_as_pr": _set("env_as_pr", boolean),
+    "env_as_tags": _set("env_as_tags", boolean),
     "file_name": _file_name,
     "file_path_map": _file_path_map,
-    "root_key": lambda _rule, value: {"root_key": _text(value)},
-    "sync_mode": _sync_mode,
+    "root_key": _set("root_key", text),
     "variables_map": _variables_map,
-    "strict_validation": _stays("strict_validation"),
-    "dry_run": _stays("dry_run"),
+    "strict_validation": _only_true("strict_validation"),
+    "dry_run": _only_true("dry_run"),
+    "sync_mode": _sync_mode,
     "prune": _prune,
 }

@@ -6,11 +6,8 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from kernel.reading.tree import Tree
 from sync_stack.core.bundle.model import Rule
-from sync_stack.core.overrides import FILE_NAME, MAX_BYTES, BadOverrides, apply_overrides
-from sync_stack.core.shaping import ShapingError
-from sync_stack.formats import formats
+from sync_stack.core.overrides import FILE_NAME, MAX_BYTES, apply_overrides
 from sync_stack.orchestrator.execution.attempt import Attempt
 from sync_stack.repositories import GitError, Source
 
@@ -32,29 +29,21 @@ def overrides_at(attempt: Attempt, source: Source, rule: Rule, commit: str) -> O
     if rule.allow_overrides is False or not commit:
         return OwnRule(rule=rule)
     try:
-        document = _document(attempt, source, commit)
-        if document is None:
-            return OwnRule(rule=rule, commit=commit)
-        found = apply_overrides(rule, document)
-    except (BadOverrides, ShapingError) as error:
-        return _refused(rule, commit, str(error))
+        found = apply_overrides(rule, _content(attempt, source, commit))
     except GitError as error:
         if error.code not in _PERMANENT:
             raise
-        return _refused(rule, commit, error.detail)
+        return _with_warning(rule, commit, f"{FILE_NAME} is not used: {error.detail}")
     if found.ignored:
         log.info("%s of %s: ignored %s", FILE_NAME, source.url, ", ".join(found.ignored))
-    return OwnRule(rule=found.rule, commit=commit)
+    return _with_warning(found.rule, commit, found.warning)
 
 
-def _document(attempt: Attempt, source: Source, commit: str) -> Tree | None:
+def _content(attempt: Attempt, source: Source, commit: str) -> bytes | None:
     repositories = attempt.ports.repositories
     repositories.fetch(source, commit)
-    content = repositories.read(source, commit, FILE_NAME, max_bytes=MAX_BYTES)
-    return None if content is None else formats["json"].parse(content, file=FILE_NAME)
+    return repositories.read(source, commit, FILE_NAME, max_bytes=MAX_BYTES)
 
 
-def _refused(rule: Rule, commit: str, reason: str) -> OwnRule:
-    """The central rule counts, and the task says so."""
-    warning = f"{FILE_NAME} is not used: {reason}"
-    return OwnRule(rule=rule, commit=commit, warnings=(warning[:500],))
+def _with_warning(rule: Rule, commit: str, warning: str) -> OwnRule:
+    return OwnRule(rule=rule, commit=commit, warnings=(warning[:500],) if warning else ())
