@@ -157,22 +157,28 @@ class Memory:
     failures: int = 0
     clean_polls: int = 0
     next_heal_at: datetime | None = None
+    last_heal_at: datetime | None = None
     episodes: tuple[datetime, ...] = ()
     flapping: bool = False
     last_poll_at: datetime | None = None
 
 
-def after_drift(memory: Memory, now: datetime, *, opened: bool) -> Memory:
+def after_drift(memory: Memory, now: datetime, poll_interval_s: float, *, opened: bool) -> Memory:
     """A poll found drift; `opened`: with it an episode began."""
     begun = memory.episodes + ((now,) if opened else ())
     recent = tuple(at for at in begun if at > now - FLAPPING_WITHIN)[-FLAPPING_EPISODES:]
-    return replace(
-        memory,
-        clean_polls=0,
-        last_poll_at=now,
-        episodes=recent,
-        flapping=memory.flapping or len(recent) >= FLAPPING_EPISODES,
-    )
+    seen = replace(memory, clean_polls=0, last_poll_at=now, episodes=recent)
+    if memory.flapping or len(recent) < FLAPPING_EPISODES:
+        return seen
+    return _calmed(replace(seen, flapping=True), poll_interval_s)
+
+
+def _calmed(memory: Memory, poll_interval_s: float) -> Memory:
+    """The long pause counts from the last heal, also from one before flapping was noticed."""
+    if memory.last_heal_at is None:
+        return memory
+    calm = memory.last_heal_at + timedelta(seconds=_calm_s(poll_interval_s))
+    return replace(memory, next_heal_at=max(calm, memory.next_heal_at or calm))
 
 
 def after_clean(memory: Memory, now: datetime) -> Memory:
@@ -188,7 +194,7 @@ def after_clean(memory: Memory, now: datetime) -> Memory:
 
 def heal_begun(memory: Memory, now: datetime, poll_interval_s: float) -> Memory:
     """Stored before the call, so that a watcher that dies meanwhile does not forget it."""
-    counted = replace(memory, heals=memory.heals + 1)
+    counted = replace(memory, heals=memory.heals + 1, last_heal_at=now)
     return replace(counted, next_heal_at=now + _pause(counted, poll_interval_s))
 
 

@@ -175,13 +175,13 @@ class Healer:
                 },
             )
             return ""
-        await self.threads.run(self._note_task, attempt.drift_id, answer.task_id)
+        await self.threads.run(self._note_task, attempt.drift_id, attempt.number, answer.task_id)
         return str(answer.task_id)
 
-    def _note_task(self, drift_id: str, task_id: str) -> None:
+    def _note_task(self, drift_id: str, number: int, task_id: str) -> None:
         for _ in range(_TRIES):
             row = store.episode(drift_id)
-            if row is None or row.state != Episode.HEALING:
+            if row is None or not _is_under_way(row, number):
                 return
             if store.write(row, heal={**row.heal, "last_task_id": task_id}):
                 return
@@ -223,7 +223,7 @@ class Healer:
         memory = heal_ended(before, now, self.settings.poll_interval_s, healed=healed)
         for _ in range(_TRIES):
             row = store.episode(attempt.drift_id)
-            if row is None or row.state != Episode.HEALING:
+            if row is None or not _is_under_way(row, attempt.number):
                 return  # another watcher has ended it
             heal = {**row.heal, "last_outcome": ended.value}
             if memory.next_heal_at is not None:
@@ -247,6 +247,11 @@ class Healer:
             metrics.failed.labels(datasource, ended.value).inc()
         fields = {"event": "heal_ended", "outcome": ended.value, **_named(attempt, row)}
         log.info("a heal ended: %s", ended.value, extra=fields)
+
+
+def _is_under_way(row: Drift, number: int) -> bool:
+    """Whether it is still this attempt: another watcher may have ended it, and begun the next."""
+    return row.state == Episode.HEALING and row.heal.get("attempts", 0) == number
 
 
 def _stored(row: Drift, ended: Ended, heal: dict[str, Any], *, unhealed: bool) -> bool:

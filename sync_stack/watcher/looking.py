@@ -102,6 +102,7 @@ class Looker:
     memories: Memories
     metrics: Metrics
     now: Callable[[], datetime]
+    poll_interval_s: float = 60.0
     log_values: bool = False
     facts: dict[str, UnitFacts] = field(default_factory=dict)
 
@@ -197,7 +198,7 @@ class Looker:
     def _drifted(self, look: Look, row: Drift | None) -> str:
         ledger, now = look.ledger, self.now()
         before = self.memories.of(ledger.unit_id)
-        memory = after_drift(before, now, opened=row is None)
+        memory = after_drift(before, now, self.poll_interval_s, opened=row is None)
         flapping = memory.flapping
         if row is None:
             store.begin_episode(ledger, look.comparison, now, flapping=flapping)

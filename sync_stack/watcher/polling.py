@@ -27,20 +27,17 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Threads for what blocks: more of them than reads, so that a slow sink stops no heal."""
+    """Threads for what blocks; sinks have their own, so that a slow one holds up nothing else."""
 
     def __init__(self, looker: Looker, concurrency: int) -> None:
         self._looker = looker
-        self._pool = ThreadPoolExecutor(2 * concurrency + 4, thread_name_prefix="watcher")
+        self._pool = ThreadPoolExecutor(concurrency + 4, thread_name_prefix="store")
+        self._readers = ThreadPoolExecutor(2 * concurrency, thread_name_prefix="sinks")
         self._reads = asyncio.Semaphore(concurrency)
         self._units: dict[str, asyncio.Lock] = {}
 
     async def run(self, act: Callable[..., T], *args: Any) -> T:
-        def call() -> T:
-            with store.store_thread():
-                return act(*args)
-
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return await _in(self._pool, act, *args)
 
     @asynccontextmanager
     async def reading(self, unit_id: str) -> AsyncIterator[None]:
@@ -52,7 +49,7 @@ class Threads:
         """What takes longer than a read may counts as failed; the store's errors too."""
         try:
             async with asyncio.timeout(READ_S):
-                return await self.run(self._looker.look, unit_id)
+                return await _in(self._readers, self._looker.look, unit_id)
         except TimeoutError:
             log.warning("a read takes too long", extra={"event": "poll_failed", "unit_id": unit_id})
         except StoreError as error:
@@ -63,10 +60,21 @@ class Threads:
 
     async def close(self, grace_s: float) -> bool:
         """Whether all of them have ended in time."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        ending = asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
-        done, _late = await asyncio.wait({ending}, timeout=grace_s)
-        return bool(done)
+        pools = (self._pool, self._readers)
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+        loop = asyncio.get_running_loop()
+        ending = {loop.run_in_executor(None, pool.shutdown) for pool in pools}
+        _done, late = await asyncio.wait(ending, timeout=grace_s)
+        return not late
+
+
+async def _in(pool: ThreadPoolExecutor, act: Callable[..., T], *args: Any) -> T:
+    def call() -> T:
+        with store.store_thread():
+            return act(*args)
+
+    return await asyncio.get_running_loop().run_in_executor(pool, call)
 
 
 class Poller:
@@ -208,6 +216,9 @@ class Poller:
         finally:
             self._heals.pop(unit_id, None)
         if ended is not None and self._looker.memories.of(unit_id).failures:
+            before = self._heals.pop(f"again {unit_id}", None)
+            if before is not None:
+                before.cancel()
             again = asyncio.create_task(self._look_again(datasource, unit_id))
             self._heals[f"again {unit_id}"] = again
 
@@ -221,10 +232,8 @@ class Poller:
 
     async def _look_again(self, datasource: str, unit_id: str) -> None:
         due = self._looker.memories.of(unit_id).next_heal_at or self._looker.now()
-        try:
-            await self._healer.sleep(max(0.0, (due - self._looker.now()).total_seconds()))
-        finally:
-            self._heals.pop(f"again {unit_id}", None)
+        await asyncio.sleep(max(0.0, (due - self._looker.now()).total_seconds()))
+        self._heals.pop(f"again {unit_id}", None)
         await self.poll_unit(datasource, unit_id)
 
     async def resume_stored(self) -> None:

@@ -54,6 +54,7 @@ class Watcher:
             memories=self.memories,
             metrics=self.metrics,
             now=clock.now,
+            poll_interval_s=settings.poll_interval_s,
             log_values=settings.log_values,
         )
         self.leadership = Leadership(_name(), time.monotonic)

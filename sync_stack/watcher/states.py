@@ -24,6 +24,7 @@ from sync_stack.watcher import store
 log: Final = logging.getLogger("partita.sync.watcher")
 REDIS_KEY: Final = "partita:watcher:state"
 COLLECTION: Final = "partita_watcher"
+_TIMES: Final = ("next_heal_at", "last_heal_at", "last_poll_at")
 
 
 class Copies(Protocol):
@@ -165,7 +166,7 @@ class Memories:
 
 
 def content_of(memory: Memory) -> dict[str, Any]:
-    times = {"next_heal_at": memory.next_heal_at, "last_poll_at": memory.last_poll_at}
+    times = {name: getattr(memory, name) for name in _TIMES}
     return {
         "heals": memory.heals,
         "failures": memory.failures,
@@ -179,11 +180,7 @@ def content_of(memory: Memory) -> dict[str, Any]:
 def memory_of(content: Mapping[str, Any]) -> Memory:
     """What cannot be understood counts as nothing remembered."""
     try:
-        times = {
-            name: clock.parse_rfc3339(content[name])
-            for name in ("next_heal_at", "last_poll_at")
-            if name in content
-        }
+        times = {name: clock.parse_rfc3339(content[name]) for name in _TIMES if name in content}
         numbers = {name: int(content.get(name, 0)) for name in ("heals", "failures", "clean_polls")}
         episodes = tuple(clock.parse_rfc3339(text) for text in content.get("episodes", ()))
     except (ValueError, TypeError):
