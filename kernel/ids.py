@@ -9,6 +9,7 @@ import time
 import uuid
 
 IDENTIFIER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_ENV_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def new_uuid() -> uuid.UUID:
@@ -35,6 +36,11 @@ def new_job_id() -> str:
 
 def is_identifier(text: str) -> bool:
     return IDENTIFIER.match(text) is not None
+
+
+def is_env_name(text: str) -> bool:
+    """Whether an environment variable may be called that."""
+    return _ENV_NAME.match(text) is not None
 
 
 def slug(text: str) -> str:

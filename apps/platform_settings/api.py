@@ -10,7 +10,14 @@ from apps.platform_settings.domain.backends import (
     Mode,
 )
 from apps.platform_settings.domain.registries import Credentials
-from apps.platform_settings.selectors import backends, mode, pull_credentials, select_backend
+from apps.platform_settings.domain.secrets import Override
+from apps.platform_settings.selectors import (
+    backends,
+    global_overrides,
+    mode,
+    pull_credentials,
+    select_backend,
+)
 
 __all__ = [
     "Backend",
@@ -19,7 +26,9 @@ __all__ = [
     "Credentials",
     "Kind",
     "Mode",
+    "Override",
     "backends",
+    "global_overrides",
     "mode",
     "pull_credentials",
     "select_backend",

@@ -11,6 +11,7 @@ from apps.platform_settings import conf
 from apps.platform_settings.domain.backends import Backend, Mode, choose, not_isolated
 from apps.platform_settings.domain.document import Document, SettingsInvalid, read_document
 from apps.platform_settings.domain.registries import Credentials, credentials_for
+from apps.platform_settings.domain.secrets import Override
 from apps.system.api import ProbeResult
 from kernel.errors import FieldError
 
@@ -78,6 +79,11 @@ def select_backend(requested: str, available: Callable[[Backend], bool]) -> Back
 def pull_credentials(image: str) -> Credentials | None:
     """What the registry that an image comes from asks for; None: nothing is known."""
     return credentials_for(_file.state()[0].registries, image)
+
+
+def global_overrides() -> tuple[Override, ...]:
+    """Variables of every step, in the file's order."""
+    return _file.state()[0].overrides
 
 
 def probe() -> ProbeResult:

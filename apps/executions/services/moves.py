@@ -33,6 +33,7 @@ from apps.executions.domain.topics import WORK_NUDGE
 from apps.executions.services.board import Board
 from apps.executions.services.measuring import step_finished, step_took
 from apps.executions.services.output import keep_output
+from apps.executions.services.secrets import overriding
 from apps.executions.services.tracing import trace_attempt
 from apps.executions.services.usage import UNMEASURED
 
@@ -274,7 +275,8 @@ def _speak(board: Board, at: int) -> None:
     node = board.run.nodes[at]
     profile = board.run.profile
     masked = {ref["key"]: "***" for ref in profile["secretRefs"]}
-    env = layered_env(node, profile=profile, overrides={}, secrets=masked, built_ins={})
+    overrides = overriding(masked=True)
+    env = layered_env(node, profile=profile, overrides=overrides, secrets=masked, built_ins={})
     text = filled_in(
         node.get("message", ""),
         env=env,

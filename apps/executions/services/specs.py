@@ -12,7 +12,12 @@ from apps.executions.domain.step_env import BuiltIns, layered_env
 from apps.executions.selectors.plans import RunPlan
 from apps.executions.services.board import Board, open_board, write_boards
 from apps.executions.services.claims import Claimed
-from apps.executions.services.secrets import SecretUnresolved, resolve_secrets
+from apps.executions.services.secrets import (
+    SecretUnresolved,
+    overriding,
+    resolve_secrets,
+    secret_overrides,
+)
 from apps.executions.services.settling import fail_run
 from apps.executions.services.tracing import attempt_span
 from apps.streams.api import unit_of_work
@@ -55,6 +60,7 @@ def step_spec(board: Board, at: int, *, attempt: int) -> dict[str, Any]:
     node = board.run.nodes[at]
     run = board.run
     secrets = resolve_secrets(run.profile["secretRefs"])
+    env = _env(board, at, attempt, secrets)
     spec = {
         "jobId": board.keys.job_ids[at],
         "attempt": attempt,
@@ -65,10 +71,10 @@ def step_spec(board: Board, at: int, *, attempt: int) -> dict[str, Any]:
         "totalSteps": len(run.nodes),
         "leaseMs": int(conf.lease().total_seconds() * 1000),
         "timeoutMs": node["timeoutMs"],
-        "env": _env(board, at, attempt, secrets),
+        "env": env,
         "headers": node.get("runtimeHeaders", {}),
         "mockUrls": {},
-        "secretKeys": sorted(secrets),
+        "secretKeys": sorted(secrets.keys() | secret_overrides(env)),
         "evaluation": _evaluation(node),
         "onFailure": list(node.get("onFailure", ())),
         "artifactExports": list(node.get("artifactExports", ())),
@@ -129,7 +135,11 @@ def _env(board: Board, at: int, attempt: int, secrets: Mapping[str, str]) -> dic
         mock_base_url=conf.mock_base_url(),
     ).variables(conf.env_prefixes())
     return layered_env(
-        node, profile=board.run.profile, overrides={}, secrets=secrets, built_ins=built_ins
+        node,
+        profile=board.run.profile,
+        overrides=overriding(),
+        secrets=secrets,
+        built_ins=built_ins,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final, cast, get_args
 from apps.platform_settings.domain.backends import BUILT_IN, KIND_OF_TYPE, Backend, Mode
 from apps.platform_settings.domain.fields import Fields
 from apps.platform_settings.domain.registries import Registry, read_registries
+from apps.platform_settings.domain.secrets import Override, read_overrides
 from kernel.errors import FieldError
 from kernel.ids import is_identifier
 from kernel.reading import Unreadable
@@ -66,6 +67,7 @@ class Document:
     mode: Mode = "local"
     agents: tuple[Backend, ...] = ()
     registries: tuple[Registry, ...] = ()
+    overrides: tuple[Override, ...] = ()
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -105,7 +107,12 @@ def _document(fields: Fields, root: Node) -> Document:
     if listed := root.get("agents"):
         _check_together(fields, listed, agents)
     registries = tuple(read_registries(fields, root))
-    return Document(mode=_mode(fields, root), agents=agents, registries=registries)
+    return Document(
+        mode=_mode(fields, root),
+        agents=agents,
+        registries=registries,
+        overrides=read_overrides(fields, root),
+    )
 
 
 def _mode(fields: Fields, root: Node) -> Mode:

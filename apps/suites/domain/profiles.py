@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from apps.suites.domain.package import Package, Warned, stem
 from kernel.errors import FieldError, PlatformError
-from kernel.ids import humanized, slug
+from kernel.ids import humanized, is_env_name, slug
 from kernel.reading import Unreadable
 from kernel.reading.yaml import Node, read_yaml
 
@@ -21,7 +20,6 @@ _KEYS: Final = (
 )  # fmt: skip
 _RUNTIME_KEYS: Final = ("suite", "repository", "profileFile")
 _SECRET_KEYS: Final = ("key", "provider", "ref")
-_ENV_NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\Z")
 _SCOPES: Final = {
     "base": "Base",
     "local": "Local",
@@ -325,7 +323,7 @@ class _Reading:
         }
 
     def variable(self, name: Node) -> str:
-        if not _ENV_NAME.match(name.text or ""):
+        if not is_env_name(name.text or ""):
             raise name.unreadable(f'"{name.text}" is no name of an environment variable')
         return name.text or ""
 
@@ -353,6 +351,6 @@ class _Reading:
         for name, value in given.items():
             if not value:
                 raise item.unreadable(f"a secretRef needs {name}")
-        if not _ENV_NAME.match(given["key"]):
+        if not is_env_name(given["key"]):
             raise item.unreadable(f'"{given["key"]}" is no name of an environment variable')
         return SecretRef(**given)

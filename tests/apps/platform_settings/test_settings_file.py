@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from apps.platform_settings import selectors
-from apps.platform_settings.api import backends, mode, select_backend
+from apps.platform_settings.api import backends, global_overrides, mode, select_backend
 from apps.platform_settings.domain.document import SettingsInvalid, read_document
 from apps.system.api import probes
 
@@ -228,3 +228,35 @@ def test_many_threads_see_one_document(file):
         thread.join()
 
     assert seen == {("local", "edge")}
+
+
+def test_overrides_are_read_and_checked(file):
+    file.write_text(
+        GOOD.replace(
+            "secrets: {provider: none}",
+            "secrets: {provider: vault, globalOverrides: [{key: REGION, value: eu},"
+            " {key: TOKEN, value: '${PARTITA_CONFIG_NAME}', sensitive: true}]}",
+        )
+    )
+    assert [(each.key, each.value, each.sensitive) for each in global_overrides()] == [
+        ("REGION", "eu", False),
+        ("TOKEN", "From outside", True),
+    ]
+    assert "From outside" not in repr(global_overrides())
+
+
+@pytest.mark.parametrize(
+    ("secrets", "pointer"),
+    [
+        ("{provider: cupboard}", "/secrets/provider"),
+        ("{vaultAdress: x}", "/secrets/vaultAdress"),
+        ("{globalOverrides: [{value: eu}]}", "/secrets/globalOverrides/0/key"),
+        ("{globalOverrides: [{key: A-B, value: eu}]}", "/secrets/globalOverrides/0/key"),
+        ("{globalOverrides: [{key: A}, {key: A}]}", "/secrets/globalOverrides/1/key"),
+    ],
+)
+def test_a_fault_of_the_secrets_names_its_place(secrets, pointer):
+    text = GOOD.replace("secrets: {provider: none}", f"secrets: {secrets}")
+    with pytest.raises(SettingsInvalid) as refused:
+        read_document(text, file="configuration.yaml", variables={})
+    assert pointer in [fault.pointer for fault in refused.value.faults]

@@ -1,0 +1,65 @@
+"""The part of the platform settings that reaches the environment of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from apps.platform_settings.domain.fields import Fields
+from kernel.ids import is_env_name
+from kernel.reading.yaml import Node
+
+_PROVIDERS: Final = ("none", "vault", "aws-secrets-manager")
+_KEYS: Final = frozenset(
+    [
+        "provider",
+        "vaultAddress",
+        "vaultNamespace",
+        "vaultRole",
+        "awsRegion",
+        "secretPrefix",
+        "globalOverrides",
+    ]
+)
+_OVERRIDE_KEYS: Final = frozenset(["key", "value", "description", "sensitive"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """A variable of every step, above the profile's and below the node's; it may be a secret."""
+
+    key: str
+    value: str = field(repr=False)
+    sensitive: bool = False
+
+
+def read_overrides(fields: Fields, root: Node) -> tuple[Override, ...]:
+    """Those of `secrets.globalOverrides`; faults go to `fields`."""
+    section = root.get("secrets")
+    if section is None or section.is_null or not fields.known_keys(section, "/secrets", _KEYS):
+        return ()
+    if (provider := fields.text(section, "/secrets", "provider") or "none") not in _PROVIDERS:
+        place = section.get("provider") or section
+        detail = f"provider must be one of {', '.join(_PROVIDERS)}, not {provider}"
+        fields.refuse(place, "/secrets/provider", "invalid_value", detail)
+    return tuple(_overrides(fields, section))
+
+
+def _overrides(fields: Fields, section: Node) -> Iterator[Override]:
+    seen: set[str] = set()
+    for node, pointer in fields.entries(section, "/secrets", "globalOverrides"):
+        if not fields.known_keys(node, pointer, _OVERRIDE_KEYS):
+            continue
+        key = fields.required(node, pointer, "key")
+        if key and not is_env_name(key):
+            detail = "key must be the name of an environment variable"
+            fields.refuse(node, f"{pointer}/key", "invalid_value", detail)
+        if key in seen:
+            fields.refuse(node, f"{pointer}/key", "duplicate", "key is used twice")
+        seen.add(key)
+        yield Override(
+            key=key,
+            value=fields.text(node, pointer, "value"),
+            sensitive=fields.flag(node, pointer, "sensitive", default=False),
+        )
