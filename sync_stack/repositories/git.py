@@ -155,8 +155,9 @@ def _check_commit(commit: str) -> None:
 
 def _has(git: Git, commit: str) -> bool:
     """Whether the cache holds the commit; never asks the remote for it."""
-    output = git.run("cat-file", "--batch-check", stdin=f"{commit}\n".encode(), offline=True)
-    return output.split(b" ")[1:2] == [b"commit"]
+    # Not cat-file: it starts a fetch of what is missing, and SIGPIPE ends it when that fails first.
+    look = ("rev-list", "--missing=allow-any", "--ignore-missing", "--no-walk", commit)
+    return git.run(*look, offline=True).decode().strip() == commit
 
 
 def _remote(text: str) -> Remote:

@@ -126,6 +126,24 @@ def test_files_are_read_in_tests_only(repository, tmp_path):
         Repositories(tmp_path / "cache").ls_remote(source(repository))
 
 
+def test_a_look_for_a_commit_in_the_cache_starts_no_fetch(
+    repository, repositories, tmp_path, monkeypatch
+):
+    """A fetch that is refused at once ended the look itself now and then, by SIGPIPE."""
+    first = repository.commit({"app.yaml": "a: 1\n"})
+    repositories.fetch(source(repository), first)
+    missing = repository.commit({"app.yaml": "a: 2\n"})
+    trace, wrapper = tmp_path / "trace", tmp_path / "bin" / "git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\nGIT_TRACE={trace} exec {shutil.which("git")} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    assert not repositories.has(source(repository), missing)
+    assert repositories.has(source(repository), first)
+    assert missing in trace.read_text()
+    assert "fetch" not in trace.read_text()
+
+
 def test_a_corrupt_entry_of_the_cache_is_made_again(repository, repositories, tmp_path):
     commit = repository.commit({"app.yaml": "a: 1\n"})
     where = source(repository)
