@@ -4,10 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-CODE := apps kernel platform_site sync_stack tests bench manage.py
+CODE := apps kernel platform_site sync_stack tests bench examples/sync manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-fast faults bench proto format lint types imports migrations-check deploy-check check requirements clean
+.PHONY: help install up sync-demo test test-fast faults bench proto format lint types imports migrations-check deploy-check check requirements clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -36,6 +36,9 @@ install: $(VENV)/.runtime  ## install what Partita needs into .venv
 up: install  ## start Partita on embedded defaults and launch the first example suite
 	@exec $(PY) manage.py up
 
+sync-demo: install  ## the configuration sync in a minute: push, webhook, value, drift, heal
+	@exec $(PY) -m examples.sync
+
 test: $(VENV)/.development  ## run all tests against real servers on private ports
 	@$(PY) -m tests.support.run
 
@@ -62,7 +65,7 @@ lint: $(VENV)/.development
 	@$(BIN)/ruff check $(CODE) && $(BIN)/ruff format --check -q $(CODE)
 
 types: $(VENV)/.development
-	@$(BIN)/mypy apps kernel platform_site sync_stack tests
+	@$(BIN)/mypy apps kernel platform_site sync_stack tests examples/sync
 
 imports: $(VENV)/.development
 	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
