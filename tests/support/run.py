@@ -69,6 +69,8 @@ def _commands(options: argparse.Namespace, environment: dict[str, str]) -> list[
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
+    if "pytest" in command:  # its usual folder is closed to the user postgres by any other pytest
+        command = [*command, f"--basetemp={environment['PARTITA_TEST_FOLDER']}/pytest"]
     if "store" in command:
         environment = {
             **environment,
