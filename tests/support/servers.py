@@ -129,7 +129,10 @@ def docker(folder: Path) -> Iterator[dict[str, str]]:
     ]
     try:
         with _running(command, folder / "dockerd.log", ready=lambda: _docker_answers(host)):
-            yield {"DOCKER_HOST": host, "TEST_DOCKER_HOST": host}
+            try:
+                yield {"DOCKER_HOST": host, "TEST_DOCKER_HOST": host}
+            finally:
+                _leave_no_network(host)
     finally:
         shutil.rmtree(runtime, ignore_errors=True)
 
@@ -159,6 +162,15 @@ def registry(folder: Path) -> Iterator[dict[str, str]]:
     command = [binary, "serve", str(own / "config.yml")]
     with _running(command, folder / "registry.log", ready=lambda: listens(port)):
         yield {"TEST_REGISTRY": f"127.0.0.1:{port}"}
+
+
+def _leave_no_network(docker_host: str) -> None:
+    """A network's bridge outlives its engine; some thirty of them use up the address pools."""
+    docker = ["docker", "-H", docker_host]
+    listed = subprocess.run([*docker, "ps", "-aq"], capture_output=True, text=True, check=False)
+    if containers := listed.stdout.split():
+        subprocess.run([*docker, "rm", "-f", *containers], capture_output=True, check=False)
+    subprocess.run([*docker, "network", "prune", "-f"], capture_output=True, check=False)
 
 
 def build_images(docker_host: str, images: Path) -> None:
