@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from tests.support.packages import program
 
 START_S = 60
@@ -90,11 +92,21 @@ def postgres(folder: Path, *, durable: bool = False) -> Iterator[dict[str, str]]
     if (command := postgres_command(folder, port, durable=durable)) is None:
         yield {}
         return
+    dsn = f"postgresql://postgres@127.0.0.1:{port}/postgres"
     with _running(
-        command, folder / "postgres.log", ready=lambda: listens(port), stop=signal.SIGINT,
+        command, folder / "postgres.log", ready=lambda: _serves(dsn), stop=signal.SIGINT,
         **_as_owner(),
     ):  # fmt: skip
-        yield {"TEST_POSTGRES_DSN": f"postgresql://postgres@127.0.0.1:{port}/postgres"}
+        yield {"TEST_POSTGRES_DSN": dsn}
+
+
+def _serves(dsn: str) -> bool:
+    """It listens some time before it lets anybody in."""
+    try:
+        psycopg.connect(dsn, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def _as_owner() -> dict[str, Any]:
