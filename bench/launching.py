@@ -21,6 +21,7 @@ from apps.workers.api import RunnerThread
 from bench.stand import answer, questions
 
 STARTED_WITHIN_S = 30
+LOOK_S = 0.25  # whether it is over; when, the nudges tell: a look takes time from what is measured
 
 
 def serve() -> None:
@@ -79,7 +80,7 @@ class Watch:
     def until_over(self) -> float:
         """When the last transaction of the run was committed."""
         while self.status() not in ("Healthy", "Failed", "Canceled"):
-            time.sleep(0.05)
+            time.sleep(LOOK_S)
         self._unsubscribe()
         return self._nudged_at
 
