@@ -16,7 +16,7 @@ from sync_stack.orchestrator.execution.applying import apply_units, clean_up
 from sync_stack.orchestrator.execution.attempt import Attempt, Part
 from sync_stack.orchestrator.execution.heals import heal_part
 from sync_stack.orchestrator.execution.holding import held
-from sync_stack.orchestrator.execution.reading import Reading, read_ref
+from sync_stack.orchestrator.execution.reading import Reading, later_record, read_ref
 from sync_stack.orchestrator.execution.units import (
     Unit,
     UnitFiles,
@@ -24,7 +24,7 @@ from sync_stack.orchestrator.execution.units import (
     place_unit,
     unit_files,
 )
-from sync_stack.orchestrator.rows import ledgers, refs
+from sync_stack.orchestrator.rows import ledgers
 from sync_stack.platforms import git_platform
 from sync_stack.repositories import TreeEntry
 
@@ -114,7 +114,7 @@ def _prepare(attempt: Attempt, part: Part) -> Work:
 
 def _gone(attempt: Attempt, part: Part, reading: Reading, found: Resolution) -> Work:
     """The ref is gone or its pull request closed: derived environments may be cleaned up."""
-    if not _cleans(reading.rule, found) or _has_later(part):
+    if not _cleans(reading.rule, found) or later_record(part):
         return Work(reading=reading, word="ref_deleted")
     unit = place_unit(attempt, part, UnitFiles(env=found.environment), reading.event)
     known = unit.ledger is not None and unit.ledger.applied is not None
@@ -130,13 +130,6 @@ def _cleans(rule: Rule, found: Resolution) -> bool:
         Source.PULL_REQUEST: rule.cleanup.on_pr_close,
     }
     return actions.get(found.source) is CleanupAction.PRUNE
-
-
-def _has_later(part: Part) -> bool:
-    """A pull request's later event has been handled: this one is old news."""
-    record = refs.find(refs.RefName(rule=part.rule.name, repo=part.event.repo, ref=part.event.ref))
-    mine = part.event.as_dict().get("pr_time", "")
-    return bool(record and mine and record.pr_time > mine)
 
 
 def _still(attempt: Attempt, part: Part, noted: Mapping[str, int], work: Work) -> Work | None:

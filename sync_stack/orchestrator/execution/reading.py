@@ -12,7 +12,7 @@ from sync_stack.orchestrator.execution.attempt import Attempt, Part
 from sync_stack.orchestrator.execution.overriding import overrides_at
 from sync_stack.orchestrator.execution.sources import git_source, rule_digest
 from sync_stack.orchestrator.rows import refs
-from sync_stack.orchestrator.rows.refs import GONE, RefName
+from sync_stack.orchestrator.rows.refs import GONE, Record, RefName
 from sync_stack.platforms import git_platform
 from sync_stack.repositories import Remote, Source
 
@@ -68,10 +68,20 @@ def ref_name(part: Part) -> RefName:
 
 
 def _closes(attempt: Attempt, part: Part) -> bool:
+    """Whether the pull request is closed by this event, or was by a later one already handled."""
     if part.event.kind is not EventKind.PULL_REQUEST:
         return False
-    platform = attempt.bundle.platform(part.rule.platform)
-    return git_platform(platform).effect(part.event.action) is Effect.CLOSE
+    platform = git_platform(attempt.bundle.platform(part.rule.platform))
+    later = later_record(part)
+    action = later.seen.action if later and later.seen else part.event.action
+    return platform.effect(action) is Effect.CLOSE
+
+
+def later_record(part: Part) -> Record | None:
+    """The ref's record, if a later event of the pull request has been handled."""
+    record = refs.find(ref_name(part))
+    mine = part.event.as_dict().get("pr_time", "")
+    return record if record and mine and record.pr_time > mine else None
 
 
 def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:

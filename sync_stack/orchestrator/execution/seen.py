@@ -19,6 +19,8 @@ def record_refs(attempt: Attempt, parts: list[Part], state: State) -> None:
     """Written just before the task ends."""
     for part in parts:
         outcome = attempt.done.get(part.key) or attempt.failing.get(part.key) or {}
+        if outcome.get("message") == "pull_request_action_ignored":
+            continue  # nobody looked at the ref
         fresh = Record(
             name=ref_name(part),
             platform=part.rule.platform,
@@ -35,12 +37,16 @@ def _change(
 
     def change(record: Record) -> Record:
         dead = (record.seen.dead if record.seen else 0) + 1 if state is State.DEAD else 0
+        is_news = record.seen is None or pr_time >= record.pr_time
+        latest = part.event if is_news else record.seen
         seen = Seen(
             commit=outcome.get("commit", ""),
             rule_digest=digest,
             outcome=outcome.get("message", str(state)),
             task_id=attempt.task.id,
             dead=dead,
+            action=latest.action,
+            fork=latest.fork,
         )
         found = replace(record, seen=seen, pr_time=max(record.pr_time, pr_time))
         applied = outcome.get("message") in _APPLIED

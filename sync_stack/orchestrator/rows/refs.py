@@ -28,13 +28,18 @@ class RefName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """`dead`: how many tasks in a row ended DEAD with it."""
+    """`dead`: how many tasks in a row ended DEAD with it.
+
+    `action` and `fork`: of a pull request's latest event; the ref itself tells neither.
+    """
 
     commit: str
     rule_digest: str
     outcome: str
     task_id: str
     dead: int = 0
+    action: str = ""
+    fork: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,9 @@ from sync_stack.core.bundle.model import Bundle, Rule
 from sync_stack.core.events import Event, EventKind, ref_fields
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator.execution.sources import url_of
-from sync_stack.orchestrator.rows import ledgers
+from sync_stack.orchestrator.rows import ledgers, refs
 from sync_stack.orchestrator.rows.ledgers import UnitKey
+from sync_stack.orchestrator.rows.refs import RefName
 from sync_stack.orchestrator.services.accept import Refused
 from sync_stack.orchestrator.services.create import Created, NewTask, create_task
 
@@ -100,13 +101,24 @@ def event_for(bundle: Bundle, rule: Rule, repo: str, ref: str) -> Event:
     """An event without a commit: whatever the ref is now. Raises BadPayload."""
     platform = bundle.platform(rule.platform)
     url = rule.repo_url or url_of(platform, repo)
-    return Event(platform=platform.name, repo=repo, clone_url=url, **_fields(ref))
+    name = RefName(rule=rule.name, repo=repo, ref=ref)
+    return Event(platform=platform.name, repo=repo, clone_url=url, **_fields(name))
 
 
-def _fields(ref: str) -> dict[str, Any]:
-    if pull := pull_request_of(ref):
-        return {"kind": EventKind.PULL_REQUEST, "ref": ref, "pr": pull}
-    return ref_fields(ref)
+def _fields(name: RefName) -> dict[str, Any]:
+    """A pull request is what its last event said, closed or a fork's; unknown, it is a fork's."""
+    pull = pull_request_of(name.ref)
+    if not pull:
+        return ref_fields(name.ref)
+    record = refs.find(name)
+    seen = record.seen if record else None
+    return {
+        "kind": EventKind.PULL_REQUEST,
+        "ref": name.ref,
+        "pr": pull,
+        "action": seen.action if seen else "",
+        "fork": seen is None or seen.fork,
+    }
 
 
 def pull_request_of(ref: str) -> int:
