@@ -62,7 +62,9 @@ def _from_map(spot: Spot, members: list[tuple[str, Spot]], findings: Findings) -
         findings.error(spot, "ambiguous_file_map", message)
         return BAD
     made = [
-        _entry(*((name, member.text) if by_path else (member.text, name)), member, findings)
+        _entry(name, member.text, member, findings)
+        if by_path
+        else _entry(member.text, name, member, findings, by_env=True)
         for name, member in members
     ]
     return BAD if BAD in made else tuple(made)
@@ -88,9 +90,9 @@ def _from_item(item: Spot, findings: Findings) -> Any:
     return _entry(path.text, env.text, path, findings)
 
 
-def _entry(path: str, env: str, spot: Spot, findings: Findings) -> Any:
+def _entry(path: str, env: str, spot: Spot, findings: Findings, *, by_env: bool = False) -> Any:
     try:
-        return FileEnvironment(path=glob(relative_path(path)), env=env)
+        return FileEnvironment(path=glob(relative_path(path)), env=env, by_env=by_env)
     except ValueError as error:
         findings.error(spot, "bad_glob", str(error))
         return BAD

@@ -167,10 +167,15 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEnvironment:
-    """A path or glob of tracked files, and the environment that they are for."""
+    """A path or glob of tracked files, and the environment that they are for.
+
+    `by_env`: the map is from environments to files, so a file is for its environment only. From
+    paths to environments, a branch that names an environment takes every file.
+    """
 
     path: str
     env: str
+    by_env: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

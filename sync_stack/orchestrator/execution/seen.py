@@ -37,8 +37,7 @@ def _change(
 
     def change(record: Record) -> Record:
         dead = (record.seen.dead if record.seen else 0) + 1 if state is State.DEAD else 0
-        is_news = record.seen is None or pr_time >= record.pr_time
-        latest = part.event if is_news else record.seen
+        latest = record.seen if record.seen and pr_time < record.pr_time else part.event
         seen = Seen(
             commit=outcome.get("commit", ""),
             rule_digest=digest,

@@ -137,10 +137,11 @@ def _tracked(
 def _mapped(
     rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
 ) -> Iterable[tuple[str, str]]:
-    entries = rule.file_path_map
-    named = [entry for entry in entries if entry.env == found.environment]
-    for entry in named or entries if found.environment else entries:
+    """A named environment takes its own files of a map by environment, all of one by path."""
+    for entry in rule.file_path_map:
         env = found.environment or entry.env
+        if entry.by_env and entry.env != env:
+            continue
         if is_literal(entry.path):
             yield entry.path, env
         else:

@@ -199,7 +199,8 @@ def test_a_file_map_is_read_in_either_direction(written, meant):
         del bundle["rules"][0]["file_name"]
         bundle["rules"][0]["file_path_map"] = written
 
-    files = [FileEnvironment(path=path, env=env) for path, env in meant]
+    by_env = isinstance(written, dict) and written.keys() == {env for _path, env in meant}
+    files = [FileEnvironment(path=path, env=env, by_env=by_env) for path, env in meant]
     assert list(rule_of(read_changed(change)).file_path_map) == files
 
 
