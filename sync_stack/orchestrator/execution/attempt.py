@@ -64,9 +64,10 @@ class Attempt:
     lags: int = 0
     coalescing: list[str] = field(default_factory=list)
 
-    @property
-    def approved(self) -> frozenset[str]:
-        return frozenset(self.task.request.get("approved", ()))
+    def approved(self, destination_id: str, env: str) -> frozenset[str]:
+        """The keys of a unit that an operator has seen and let go."""
+        given = self.task.request.get("approved", {})
+        return frozenset(given.get(f"{destination_id}:{env}", ()))
 
     def now(self) -> str:
         return clock.rfc3339(clock.now())

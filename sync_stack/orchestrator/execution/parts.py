@@ -107,6 +107,7 @@ def _prepare(attempt: Attempt, part: Part) -> Work:
     repositories = attempt.ports.repositories
     repositories.fetch(reading.source, reading.head, ref=part.event.ref)
     tree = repositories.tree(reading.source, reading.head)
+    ledgers.unmark_stale(part.rule.name, part.event.repo)
     files = unit_files(reading.rule, found, tree)
     units = tuple(place_unit(attempt, part, entry, reading.event) for entry in files)
     return Work(reading=reading, units=units, tree=tree, word="" if units else "no_files")

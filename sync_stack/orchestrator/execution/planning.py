@@ -147,7 +147,7 @@ def _request(
         prune=rule.prune,
         missing_files=unit.files.missing,
         taken=_taken(unit),
-        approved=attempt.approved,
+        approved=attempt.approved(unit.destination.id, unit.place.env),
         adopt=rule.adopt,
         heal=attempt.task.kind == "heal",
     )

@@ -157,6 +157,12 @@ def mark_stale(unit_ids: Iterable[str], since: str) -> None:
     LedgerUnit.objects.filter(id__in=list(unit_ids), stale_since="").update(stale_since=since)
 
 
+def unmark_stale(rule: str, repo: str) -> None:
+    """Git could be read again."""
+    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo).exclude(stale_since="")
+    rows.update(stale_since="")
+
+
 def abandoned(key: UnitKey, known_rules: frozenset[str]) -> Ledger | None:
     """The unit of a rule that is no more, at the same place: it passes to the rule of `key`."""
     rows = LedgerUnit.objects.filter(

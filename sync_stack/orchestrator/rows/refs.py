@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sync_stack.orchestrator.models import RefRecord
+from sync_stack.orchestrator.models import LedgerUnit, RefRecord
 from sync_stack.orchestrator.rows.conditional import changed, found, inserted
 
 MAX_RECENT: Final = 20
@@ -85,6 +85,23 @@ def every() -> list[Record]:
     return [_record(row) for row in RefRecord.objects.order_by("id")]
 
 
+def without_unit() -> dict[str, str]:
+    """Record → the task it names, of refs that no unit was applied from."""
+    units = set(LedgerUnit.objects.values_list("rule_id", "repo", "ref"))
+    return {
+        row.id: row.seen.get("task_id", "")
+        for row in RefRecord.objects.order_by("id")
+        if (row.rule_id, row.repo, row.ref) not in units
+    }
+
+
+def delete(record_id: str, task_id: str) -> None:
+    """Unless another task has seen the ref meanwhile."""
+    for row in RefRecord.objects.filter(id=record_id):
+        if row.seen.get("task_id", "") == task_id:
+            RefRecord.objects.filter(id=record_id, version=row.version).delete()
+
+
 def named_tasks() -> set[str]:
     seen = RefRecord.objects.values_list("seen", flat=True)
     return {entry["task_id"] for entry in seen if entry}
@@ -113,6 +130,3 @@ def _columns(record: Record) -> dict[str, Any]:
         "recent": list(record.recent),
         "pr_time": record.pr_time,
     }
-
-
-__all__ = ["GONE", "Record", "RefName", "Seen", "every", "find", "named_tasks", "update"]

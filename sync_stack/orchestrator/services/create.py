@@ -37,6 +37,7 @@ class NewTask:
     delivery_id: str = ""
     correlation_id: str = ""
     bundle_digest: str = ""
+    traceparent: str = ""
     approved_by: str = ""
     request: dict[str, Any] = field(default_factory=dict)
 
@@ -81,6 +82,7 @@ def _row(new: NewTask, before: Task | None) -> Task:
         delivery_id=new.delivery_id,
         correlation_id=new.correlation_id,
         bundle_digest=new.bundle_digest,
+        traceparent=new.traceparent,
         approved_by=new.approved_by,
         coalesce_key=coalesce_key(new),
         facets=facets(new),
@@ -91,8 +93,11 @@ def _row(new: NewTask, before: Task | None) -> Task:
 
 
 def coalesce_key(new: NewTask) -> str:
-    """Equal for tasks that bring one branch or tag up to date by the same rules; else empty."""
-    if new.kind == Kind.HEAL or len(new.events) != 1 or new.request.get("dry_run"):
+    """Equal for tasks that bring one branch or tag up to date by the same rules; else empty.
+
+    Empty, too, for what another task's success does not stand for: a plan, an approved prune.
+    """
+    if new.kind == Kind.HEAL or len(new.events) != 1 or new.request:
         return ""
     event = new.events[0]
     if event.kind is EventKind.PULL_REQUEST:

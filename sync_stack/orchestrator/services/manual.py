@@ -80,8 +80,10 @@ def approve_prune(bundle: Bundle, task_id: str) -> Task:
         raise NothingToSync(f"task {task_id!r} is unknown or did not fail")
     targets = task.result.get("targets", [])
     stopped = [t for t in targets if (t.get("error") or {}).get("code") == "prune_guard"]
-    keys = sorted({key for target in stopped for key in target.get("would_prune", ())})
-    if not keys:
+    keys = {
+        f"{target['destination_id']}:{target['env']}": target["would_prune"] for target in stopped
+    }
+    if not any(keys.values()):
         raise NothingToSync(f"no prune guard has stopped task {task_id!r}")
     new = NewTask(
         kind=Kind.MANUAL,

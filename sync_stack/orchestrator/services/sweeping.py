@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from kernel import clock
@@ -80,6 +80,7 @@ def retain(limit: int = 1000) -> int:
     before = clock.now() - timedelta(seconds=conf.task_retention_s())
     named = ledgers.named_tasks() | refs.named_tasks()
     old = [name for name in tasks.terminal_ids(before, limit) if name not in named]
+    _drop_refs(before)
     tasks.delete(old)
     _drop_journals(limit)
     return len(old)
@@ -87,6 +88,14 @@ def retain(limit: int = 1000) -> int:
 
 def _drop_journals(limit: int) -> None:
     """Those that no intent names, of tasks that are over: a running one is about to name its."""
+def _drop_refs(before: datetime) -> None:
+    """Records without unit, of refs that nothing was told of for as long as tasks are kept."""
+    for record, task_id in refs.without_unit().items():
+        task = tasks.get(task_id)
+        if task is None or (task.finished_at is not None and task.finished_at < before):
+            refs.delete(record, task_id)
+
+
     owners = journals.tasks_of(journals.unnamed(limit))
     for journal, task_id in owners.items():
         task = tasks.get(task_id)

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from sync_stack.core.bundle.model import Prune
+from sync_stack.core.bundle.model import FileEnvironment, Prune
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.models import LedgerUnit, Task
 from tests.support.sync_world import World, rule
@@ -74,6 +74,25 @@ def test_an_approved_prune_happens_once_and_for_the_listed_keys_only(world):
     assert (task.state, task.approved_by, world.values()) == ("SUCCEEDED", stopped.id, {"a": "1"})
     with pytest.raises(CommandError, match="unknown or did not fail"):
         call_command("sync_approve_prune", task.id)
+
+
+def test_what_is_approved_for_one_environment_is_not_let_go_in_another(tmp_path, monkeypatch):
+    """Sync invariant 14: the same key of another unit is still guarded."""
+    files = ("p.yaml", "production"), ("s.yaml", "staging")
+    mapped = tuple(FileEnvironment(path=path, env=env) for path, env in files)
+    world = World(
+        tmp_path,
+        rules=(rule(file_name="", file_path_map=mapped, branch_map={}, prune=Prune(enabled=True)),),
+    )
+    monkeypatch.setattr(SyncCommand, "bundle", lambda _self: Opened(world))
+    whole, cut = "a: 1\nb: 2\nc: 3\n", "a: 1\n"
+    world.finish(world.commit_and_push({"p.yaml": whole, "s.yaml": whole}))
+    stopped = world.finish(world.commit_and_push({"p.yaml": cut}))
+    approved = told("sync_approve_prune", stopped.id)
+    world.repository.commit({"s.yaml": cut})
+    task = world.finish(Task.objects.get(id=approved["task_id"]))
+    assert task.message == "prune_guard"
+    assert world.values("staging-shop") == {"a": "1", "b": "2", "c": "3"}
 
 
 def test_orphans_are_listed_and_released_without_touching_the_sink(world):

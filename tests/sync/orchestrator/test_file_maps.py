@@ -8,7 +8,7 @@ from sync_stack.core.bundle.model import FileEnvironment
 from tests.support.sync_world import World, rule
 
 pytestmark = pytest.mark.store
-FILES = {"p.yaml": "p: 1\n", "s.yaml": "s: 1\n"}
+FILES: dict[str, str | None] = {"p.yaml": "p: 1\n", "s.yaml": "s: 1\n"}
 MAPPED = (("p.yaml", "production"), ("s.yaml", "staging"))
 
 

@@ -12,7 +12,7 @@ from django.db import connection
 from sync_stack.core.bundle.model import Cleanup, CleanupAction
 from sync_stack.orchestrator.execution.running import execute
 from sync_stack.orchestrator.models import LedgerUnit, RefRecord, Task
-from sync_stack.orchestrator.rows import leases, tasks
+from sync_stack.orchestrator.rows import leases, ledgers, tasks
 from sync_stack.orchestrator.rows.tasks import Claim
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.services.sweeping import retain, wake
@@ -268,10 +268,19 @@ def test_lost_hints_cost_time_and_no_task(world):
 def test_tasks_that_ledgers_name_outlive_the_retention(world):
     kept = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     gone = world.finish(world.commit_and_push({"x": "1"}, branch="unmapped"))
-    RefRecord.objects.filter(ref="refs/heads/unmapped").delete()
+    assert retain() == 0
     Task.objects.update(finished_at=kept.finished_at.replace(year=2020))
     assert retain() == 1
     assert not Task.objects.filter(id=gone.id).exists()
+    assert [record.ref for record in RefRecord.objects.all()] == ["refs/heads/main"]
+
+
+def test_git_that_is_back_ends_the_staleness_of_units_also_without_anything_to_write(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    ledgers.mark_stale([LedgerUnit.objects.get().id], "2026-01-01T00:00:00.000Z")
+    assert LedgerUnit.objects.get().stale_since
+    assert world.finish(world.commit_and_push({"app.yaml": None})).message == "no_files"
+    assert not LedgerUnit.objects.get().stale_since
 
 
 def test_keys_of_tasks_are_unique_per_try(world):

@@ -28,6 +28,6 @@ class Command(SyncCommand):
             raise CommandError(str(error) or type(error).__name__) from error
         finally:
             configuration.close()
-        keys = task.request["approved"]
+        keys = sorted({key for unit in task.request["approved"].values() for key in unit})
         document = {"task_id": task.id, "keys": keys}
         self.show(options, document, ("TASK", "KEY"), [(task.id, key) for key in keys])
