@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from kernel import clock
-from sync_stack.core.tasks import Change, TaskError
+from sync_stack.core.tasks import Change, State, TaskError
 from sync_stack.orchestrator import conf, counters
 from sync_stack.orchestrator.rows import journals, ledgers, refs, tasks
 
@@ -68,6 +68,8 @@ def _lose(task_id: str, attempt: int, beat: int) -> bool:
         fields |= {"next_attempt_at": clock.now(), "published_at": None}
     change = Change.EXHAUSTED if dead else Change.FAILED_FOR_NOW
     taken = tasks.lose(task_id, attempt, beat, change, **fields)
+    if taken:
+        counters.ended(task.kind, State.DEAD if dead else State.RETRYING)
     if taken and dead:
         counters.failed(error.code)
     elif taken:
@@ -78,16 +80,14 @@ def _lose(task_id: str, attempt: int, beat: int) -> bool:
 def retain(limit: int = 1000) -> int:
     """Delete terminal tasks whose time is over, unless ledgers or ref records name them."""
     before = clock.now() - timedelta(seconds=conf.task_retention_s())
+    _drop_refs(before)
     named = ledgers.named_tasks() | refs.named_tasks()
     old = [name for name in tasks.terminal_ids(before, limit) if name not in named]
-    _drop_refs(before)
     tasks.delete(old)
     _drop_journals(limit)
     return len(old)
 
 
-def _drop_journals(limit: int) -> None:
-    """Those that no intent names, of tasks that are over: a running one is about to name its."""
 def _drop_refs(before: datetime) -> None:
     """Records without unit, of refs that nothing was told of for as long as tasks are kept."""
     for record, task_id in refs.without_unit().items():
@@ -96,6 +96,8 @@ def _drop_refs(before: datetime) -> None:
             refs.delete(record, task_id)
 
 
+def _drop_journals(limit: int) -> None:
+    """Those that no intent names, of tasks that are over: a running one is about to name its."""
     owners = journals.tasks_of(journals.unnamed(limit))
     for journal, task_id in owners.items():
         task = tasks.get(task_id)
