@@ -15,10 +15,9 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Final
 
-from prometheus_client import Counter
-
 from kernel.complaints import Complaint
 from sync_stack.configuration.conf import BundleSettings
+from sync_stack.configuration.metrics import reloads
 from sync_stack.configuration.reading import BundleText, bundle_of, read_text
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.core.bundle.findings import listed
@@ -26,9 +25,6 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.validation import BundleReading
 
 log: Final = logging.getLogger("partita.sync.bundle")
-_reloads: Final = Counter(
-    "sync_bundle_reloads", "Changed bundles that were read again.", labelnames=["outcome"]
-)
 
 
 class Reload(StrEnum):
@@ -141,7 +137,7 @@ class BundleFile:
     def _take(self, bundle: Bundle, reading: BundleReading) -> None:
         self._needs.prepare(bundle)
         self.bundle, self.warnings, self._rejected = bundle, reading.warnings, ()
-        _reloads.labels(outcome="ok").inc()
+        reloads.labels(outcome="ok").inc()
         log.info(
             "the bundle was read again: %d rules",
             len(bundle.rules),
@@ -154,7 +150,7 @@ class BundleFile:
         """Said once for the same errors, however often the file is looked at."""
         if reading.errors != self._rejected:
             self._rejected = reading.errors
-            _reloads.labels(outcome="rejected").inc()
+            reloads.labels(outcome="rejected").inc()
             log.error(
                 "the changed bundle is refused, the one before stays: %s",
                 reading.errors[0],

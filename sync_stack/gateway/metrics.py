@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import Final
 
 from prometheus_client import (
-    REGISTRY,
     CollectorRegistry,
     Counter,
     Gauge,
@@ -14,13 +13,13 @@ from prometheus_client import (
     generate_latest,
 )
 
+from sync_stack.configuration.metrics import shared_text
 from sync_stack.gateway.breaker import LABELS, State
 
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 OTHER: Final = "other"
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
-_SHARED: Final = ("sync_bundle_reloads_total",)
 
 
 class Metrics:
@@ -74,8 +73,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """Prometheus text 0.0.4, with what the other parts of this process count."""
-        shared = REGISTRY.restricted_registry(_SHARED)
-        return generate_latest(self.registry) + generate_latest(shared)
+        return generate_latest(self.registry) + shared_text()
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(name, words, labels, registry=self.registry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,14 @@ from sync_stack.orchestrator.models import Counter
 from sync_stack.orchestrator.rows.conditional import changed, inserted
 
 log: Final = logging.getLogger(__name__)
+TASK_SECONDS: Final = "orch_task_duration_seconds"
+STAGE_SECONDS: Final = "orch_stage_duration_seconds"
+FETCH_SECONDS: Final = "orch_git_fetch_duration_seconds"
+BUCKETS: Final = (
+    *("0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0"),
+    *("10.0", "30.0", "60.0", "300.0", "+Inf"),
+)
+_BOUNDS: Final = tuple(map(float, BUCKETS))
 
 
 def ended(kind: str, state: str) -> None:
@@ -43,17 +52,31 @@ def restored(outcome: str) -> None:
     add("orch_restores_total", outcome=outcome)
 
 
+def fetched(seconds: float, *, ok: bool) -> None:
+    """A fetch of Git that asked the remote."""
+    observe(FETCH_SECONDS, seconds, outcome="ok" if ok else "error")
+
+
+def observe(name: str, seconds: float, **labels: str) -> None:
+    """One observation of a histogram: a row for each bucket, of what falls into it alone."""
+    bucket = BUCKETS[bisect_left(_BOUNDS, seconds)]
+    _raise(name, {**labels, "le": bucket}, value=1.0, seconds=max(0.0, seconds))
+
+
 def add(name: str, amount: float = 1.0, **labels: str) -> None:
     """Count; a store that fails costs the count and nothing else."""
+    _raise(name, labels, value=amount)
+
+
+def _raise(name: str, labels: Mapping[str, str], **amounts: float) -> None:
     key = "|".join([name, *(f"{label}={labels[label]}" for label in sorted(labels))])
+    more = {column: F(column) + amount for column, amount in amounts.items()}
     try:
-        if not changed(Counter, {"id": key}, value=F("value") + amount) and not inserted(
-            Counter(id=key, value=amount)
-        ):
-            changed(Counter, {"id": key}, value=F("value") + amount)
+        if not changed(Counter, {"id": key}, **more) and not inserted(Counter(id=key, **amounts)):
+            changed(Counter, {"id": key}, **more)
     except StoreError as error:
         log.warning("%s is not counted: %s", name, type(error).__name__)
 
 
-def every() -> dict[str, float]:
-    return dict(Counter.objects.order_by("id").values_list("id", "value"))
+def every() -> list[Counter]:
+    return list(Counter.objects.order_by("id"))

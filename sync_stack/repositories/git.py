@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,10 +33,19 @@ class Remote:
 class Repositories:
     """Reads from any number of repositories; shared by threads and, through the disk, processes.
 
-    `allow_file`: whether `file://` may be read, which production never does.
+    `allow_file`: whether `file://` may be read, which production never does. `on_fetch` is told
+    how many seconds a question to the remote for content took, and whether it was answered.
     """
 
-    def __init__(self, folder: Path, *, max_entries: int = 200, allow_file: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        max_entries: int = 200,
+        allow_file: bool = False,
+        on_fetch: Callable[[float, bool], None] = lambda _seconds, _ok: None,
+    ) -> None:
+        self._on_fetch = on_fetch
         self._cache = Cache(folder, max_entries=max_entries)
         self._schemes = {"https", "http", "ssh"} | ({"file"} if allow_file else set())
 
@@ -121,7 +131,12 @@ class Repositories:
     def _fetch_into(self, source: Source, path: Path, *arguments: str, stdin: bytes = b"") -> None:
         options = ("--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
         without_haves = ("-c", "fetch.negotiationAlgorithm=noop")
-        Git(source, path).run(*without_haves, "fetch", *options, *arguments, stdin=stdin)
+        begun, ok = time.perf_counter(), False
+        try:
+            Git(source, path).run(*without_haves, "fetch", *options, *arguments, stdin=stdin)
+            ok = True
+        finally:
+            self._on_fetch(time.perf_counter() - begun, ok)
 
     def _missing(self, source: Source, names: set[str]) -> list[str]:
         """Those whose content is not in the cache; asks nobody."""

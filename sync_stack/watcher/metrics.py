@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import (
-    REGISTRY,
     CollectorRegistry,
     Counter,
     Gauge,
@@ -16,13 +15,13 @@ from prometheus_client import (
     generate_latest,
 )
 
+from sync_stack.configuration.metrics import shared_text
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.drift import UnitStatus
 
 OTHER: Final = "other"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-_SHARED: Final = ("sync_bundle_reloads_total",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +80,7 @@ class Metrics:
             self.foreign.labels(unit.datasource).inc(unit.foreign_keys)
 
     def text(self) -> bytes:
-        shared = REGISTRY.restricted_registry(_SHARED)
-        return generate_latest(self.registry) + generate_latest(shared)
+        return generate_latest(self.registry) + shared_text()
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(f"svc_watcher_{name}", words, labels, registry=self.registry)

@@ -11,10 +11,12 @@ from sync_stack.core.bundle.model import Bundle, Datasource, Rule, SecretRef
 from sync_stack.core.events import Event
 from sync_stack.core.sink import Sink
 from sync_stack.orchestrator.execution.beat import Beat
+from sync_stack.orchestrator.execution.timing import Timing
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import tasks
 from sync_stack.orchestrator.rows.tasks import Claim
 from sync_stack.repositories import Repositories
+from sync_stack.repositories.schemas import Schemas
 
 Resolve = Callable[[SecretRef, Mapping[str, str] | None], str]
 
@@ -26,6 +28,7 @@ class Ports:
     bundle: Callable[[], Bundle]
     resolve: Resolve
     repositories: Repositories
+    schemas: Schemas
     open_sink: Callable[[Datasource], Sink]
     publish: Callable[[Sequence[str]], None]
     jitter: Callable[[], float]
@@ -63,6 +66,7 @@ class Attempt:
     heads: dict[str, str] = field(default_factory=dict)
     lags: int = 0
     coalescing: list[str] = field(default_factory=list)
+    timing: Timing = field(default_factory=Timing)
 
     def approved(self, destination_id: str, env: str) -> frozenset[str]:
         """The keys of a unit that an operator has seen and let go."""
@@ -74,6 +78,7 @@ class Attempt:
 
     def stage(self, name: str, ratio: float) -> None:
         """Show where we are. Raises LostTask."""
+        self.timing.enter(name)
         if not tasks.write(self.mine, progress={"stage": name, "ratio": ratio}):
             raise self.beat.refused()
 

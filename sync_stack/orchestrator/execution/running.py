@@ -30,6 +30,7 @@ from sync_stack.orchestrator.execution.failures import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.execution.holding import Busy
 from sync_stack.orchestrator.execution.intents import commit_intent, has_committed
 from sync_stack.orchestrator.execution.parts import parts_of, run_part
+from sync_stack.orchestrator.execution.schemas import refresh_schemas
 from sync_stack.orchestrator.execution.seen import record_refs
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import leases, ledgers, tasks
@@ -61,6 +62,7 @@ def execute(task_id: str, ports: Ports, *, stopping: Stopping | None = None) -> 
             log.warning("task %s was lost at attempt %d", task.id, task.attempt)
         except StoreError as error:
             log.warning("task %s: the store failed: %s", task.id, type(error).__name__)
+    attempt.timing.tell(task)
     return True
 
 
@@ -85,6 +87,9 @@ def _attempt(attempt: Attempt) -> None:
 def _parts(attempt: Attempt) -> list[Part]:
     """What the task asks for. Raises TaskError(rule_removed) for a rule that is no more."""
     task = attempt.task
+    if task.kind == Kind.SCHEMA_REFRESH:
+        refresh_schemas(attempt)
+        return []
     if not attempt.done:  # a part that is done looked at the ref before they came
         attempt.coalescing = tasks.coalescing(task.coalesce_key, than=task.id)
     parts = parts_of(attempt.bundle, task.request, task.datasource)
@@ -170,8 +175,9 @@ def _end_done(attempt: Attempt, parts: list[Part]) -> None:
     _end(attempt, Change.DONE, {"message": message, "result": result, "error": {}})
     counters.written(result["targets"])
     for name in attempt.coalescing if _coalesces(parts) else ():
-        if tasks.coalesce(name, by=task.id):
+        if kind := tasks.coalesce(name, by=task.id):
             counters.superseded()
+            counters.ended(kind, State.SUCCEEDED)
 
 
 def _leaves_records(task: Task) -> bool:
@@ -223,7 +229,9 @@ def _end(attempt: Attempt, change: Change, fields: dict[str, Any]) -> None:
     fields["facets"] = results.facets_of(attempt.task.facets, fields.get("result", {}))
     if not tasks.end(attempt.mine, change, memory=memory, **fields):
         raise attempt.beat.refused()
-    counters.ended(attempt.task.kind, advance(State.RUNNING, change))
+    attempt.timing.state = advance(State.RUNNING, change)
+    attempt.timing.error = fields.get("error", {}).get("code", "")
+    counters.ended(attempt.task.kind, attempt.timing.state)
 
 
 def _tell(task: Task, state: State, error: TaskError) -> None:

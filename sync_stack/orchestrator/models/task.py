@@ -30,6 +30,7 @@ class Task(models.Model):
     retry_of = models.CharField(max_length=ID, blank=True)
     superseded_by = models.CharField(max_length=ID, blank=True)
     approved_by = models.CharField(max_length=ID, blank=True)
+    traceparent = models.CharField(max_length=55, blank=True, default="", db_default="")
     coalesce_key = models.CharField(max_length=64, blank=True)
     waiting_for = models.CharField(max_length=64, blank=True)
     facets = models.TextField(blank=True)
@@ -67,10 +68,14 @@ class Task(models.Model):
 
 
 class Counter(models.Model):
-    """A number that only rises, for the metrics of all workers; `id` is its name and labels."""
+    """A number that only rises, for the metrics of all workers; `id` is its name and labels.
+
+    `seconds`: of a bucket of a histogram, the sum of what it holds.
+    """
 
     id = models.CharField(primary_key=True, max_length=255)
     value = models.FloatField(default=0)
+    seconds = models.FloatField(default=0, db_default=0)
 
     class Meta:
         app_label = "sync"

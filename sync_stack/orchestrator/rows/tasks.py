@@ -100,12 +100,12 @@ def _times(task: Task) -> dict[str, Any]:
     return {"finished_at": now, "duration_ms": max(0, span)}
 
 
-def coalesce(task_id: str, *, by: str) -> bool:
-    """End a waiting task whose work another one has done; False when it is not waiting."""
+def coalesce(task_id: str, *, by: str) -> str:
+    """End a waiting task whose work another one has done: its kind; empty when it does not wait."""
     task = get(task_id)
     if task is None or not _may_coalesce(task):
-        return False
-    return changed(
+        return ""
+    ended = changed(
         Task,
         {"id": task.id, "version": task.version, "state": task.state},
         version=task.version + 1,
@@ -116,6 +116,7 @@ def coalesce(task_id: str, *, by: str) -> bool:
         next_attempt_at=None,
         **_times(task),
     )
+    return task.kind if ended else ""
 
 
 def _may_coalesce(task: Task) -> bool:
@@ -131,6 +132,14 @@ def coalescing(coalesce_key: str, *, than: str) -> list[str]:
         coalesce_key=coalesce_key, state__in=[State.PENDING, State.RETRYING]
     ).exclude(id=than)
     return list(waiting.order_by("id").values_list("id", flat=True)[:1000])
+
+
+def is_overtaken(task: Task, commit: str) -> bool:
+    """Whether a later delivery of the same ref says that it was moved on from `commit`."""
+    if not task.coalesce_key:
+        return False
+    later = Task.objects.filter(coalesce_key=task.coalesce_key, id__gt=task.id)
+    return later.filter(facets__contains=f"\nbefore:{commit}\n").exists()
 
 
 def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:

@@ -38,6 +38,7 @@ class Delivery:
     delivery_id: str = ""
     correlation_id: str = ""
     signature_verified: bool = False
+    traceparent: str = ""
 
 
 def accept_delivery(
@@ -62,6 +63,7 @@ def accept_delivery(
             delivery_id=delivery.delivery_id[:256],
             correlation_id=delivery.correlation_id[:128],
             bundle_digest=bundle.digest,
+            traceparent=delivery.traceparent,
         ),
         publish,
     )

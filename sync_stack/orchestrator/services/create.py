@@ -108,10 +108,11 @@ def coalesce_key(new: NewTask) -> str:
 
 
 def facets(new: NewTask) -> str:
-    """What lists filter by, one line each; rules and environments join when the task ends."""
+    """What tasks are found by, one line each; rules and environments join when the task ends."""
     lines = [f"rule:{rule}" for rule in new.rules]
     for event in new.events:
         lines += [f"repo:{event.repo}", f"ref:{event.ref}", f"commit:{event.commit}"]
+        lines += [f"before:{event.before}"] if event.before else []
     return "\n" + "\n".join(dict.fromkeys(lines)) + "\n"
 
 

@@ -32,6 +32,7 @@ class Heal:
     generation: int = 0
     drift_id: str = ""
     correlation_id: str = ""
+    traceparent: str = ""
 
 
 def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
@@ -63,6 +64,7 @@ def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
             delivery_id=heal.drift_id,
             correlation_id=heal.correlation_id,
             bundle_digest=bundle.digest,
+            traceparent=heal.traceparent,
             request={"heal": asked},
         ),
         publish,

@@ -20,6 +20,7 @@ from sync_stack.orchestrator.rows import tasks
 from sync_stack.orchestrator.services.accept import Delivery, Refused, accept_delivery
 from sync_stack.orchestrator.services.create import Created, TooManyTasks
 from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
+from sync_stack.orchestrator.serving.grpc_trace import traced
 from sync_stack.orchestrator.serving.metrics import Metrics
 from sync_stack.orchestrator.serving.task_message import state_of, task_message
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
@@ -56,39 +57,26 @@ class Orchestrator(OrchestratorServicer):
     )
 
     async def ProcessWebhook(self, request: Any, context: Any) -> Any:  # noqa: N802
-        delivery = Delivery(
-            platform=request.platform,
-            datasource=request.datasource,
-            raw_payload=request.raw_payload,
-            event=request.event,
-            idempotency_key=request.idempotency_key,
-            delivery_id=request.delivery_id,
-            correlation_id=request.correlation_id,
-            signature_verified=request.signature_verified,
-        )
-        created = await self._call(
-            "ProcessWebhook",
-            context,
-            lambda: accept_delivery(delivery, self.bundle(), self.publish),
-        )
-        outcome = "duplicate" if created.duplicate else "ok"
-        self.metrics.webhooks.labels(request.datasource, request.platform, outcome).inc()
+        bundle, outcome = self.bundle(), "error"
+        try:
+            with traced("ProcessWebhook", context) as traceparent:
+                delivery = _delivery(request, traceparent)
+                created = await self._call(
+                    "ProcessWebhook",
+                    context,
+                    lambda: accept_delivery(delivery, bundle, self.publish),
+                )
+            outcome = "ok"
+        finally:
+            self.metrics.webhook(bundle, request.datasource, request.platform, outcome)
         return _response(pb.ProcessWebhookResponse, created)
 
     async def TriggerSync(self, request: Any, context: Any) -> Any:  # noqa: N802
-        heal = Heal(
-            rule=request.rule_id,
-            repo=request.repo,
-            env=request.env,
-            destination_id=request.destination_id,
-            idempotency_key=request.idempotency_key,
-            generation=request.generation,
-            drift_id=request.delivery_id,
-            correlation_id=request.correlation_id,
-        )
-        created = await self._call(
-            "TriggerSync", context, lambda: trigger_heal(heal, self.bundle(), self.publish)
-        )
+        with traced("TriggerSync", context) as traceparent:
+            heal = _heal(request, traceparent)
+            created = await self._call(
+                "TriggerSync", context, lambda: trigger_heal(heal, self.bundle(), self.publish)
+            )
         return _response(pb.TriggerSyncResponse, created)
 
     async def GetTask(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -123,6 +111,34 @@ class Orchestrator(OrchestratorServicer):
             await call.abort(context, "UNAUTHENTICATED", "a bearer token is required")
         if self.settings.identities and not _may_call(context, method):
             await call.abort(context, "PERMISSION_DENIED", f"this identity may not {method}")
+
+
+def _delivery(request: Any, traceparent: str) -> Delivery:
+    return Delivery(
+        platform=request.platform,
+        datasource=request.datasource,
+        raw_payload=request.raw_payload,
+        event=request.event,
+        idempotency_key=request.idempotency_key,
+        delivery_id=request.delivery_id,
+        correlation_id=request.correlation_id,
+        signature_verified=request.signature_verified,
+        traceparent=traceparent,
+    )
+
+
+def _heal(request: Any, traceparent: str) -> Heal:
+    return Heal(
+        rule=request.rule_id,
+        repo=request.repo,
+        env=request.env,
+        destination_id=request.destination_id,
+        idempotency_key=request.idempotency_key,
+        generation=request.generation,
+        drift_id=request.delivery_id,
+        correlation_id=request.correlation_id,
+        traceparent=traceparent,
+    )
 
 
 def _in_store(act: Callable[[], T]) -> T:

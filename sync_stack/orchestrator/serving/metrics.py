@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 import grpc
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
+from sync_stack.configuration.metrics import shared_text
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator import counters
+from sync_stack.orchestrator.counters import BUCKETS, FETCH_SECONDS, STAGE_SECONDS, TASK_SECONDS
 from sync_stack.orchestrator.rows import overview
+
+OTHER: Final = "other"
+_COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "orch_tasks_total": ("Attempts that ended, by what became of the task.", ("kind", "state")),
+    "orch_task_retries_total": ("Attempts that are tried again.", ("code",)),
+    "orch_task_failures_total": ("Tasks that ended FAILED or DEAD.", ("code",)),
+    "orch_keys_written_total": ("Keys written.", ("datasource",)),
+    "orch_keys_pruned_total": ("Keys pruned.", ("datasource",)),
+    "orch_restores_total": ("Units given back what they held.", ("outcome",)),
+    "orch_superseded_total": ("Tasks whose work another one has done.", ()),
+    "orch_worker_log_lines_dropped_total": ("Log lines of workers not shipped.", ("reason",)),
+}
+_HISTOGRAMS: Final[Mapping[str, tuple[str, str]]] = {
+    TASK_SECONDS: ("From a task's first claim to its end.", "kind"),
+    STAGE_SECONDS: ("Time of the stages of attempts.", "stage"),
+    FETCH_SECONDS: ("Time of fetches that asked the remote.", "outcome"),
+}
 
 
 class GrpcCall:
@@ -69,23 +103,33 @@ class Metrics:
             self._grpc.labels(method, call.status).inc()
             self._grpc_seconds.labels(method).observe(time.perf_counter() - begun)
 
+    def webhook(self, bundle: Bundle, datasource: str, platform: str, outcome: str) -> None:
+        segments = {rule.segment for rule in bundle.rules} | {"schema-registry"}
+        platforms = {each.name for each in bundle.platforms}
+        where = (_one_of(segments, datasource), _one_of(platforms, platform))
+        self.webhooks.labels(*where, outcome).inc()
+
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        return generate_latest(self.registry) + shared_text()
+
+
+def _one_of(known: Collection[str], label: str) -> str:
+    return label if label in known else OTHER
 
 
 class StoredMetrics:
     """Counters of all workers, and what the task store looks like now."""
 
     def collect(self) -> Iterator[Metric]:
-        families: dict[str, CounterMetricFamily] = {}
-        for key, value in counters.every().items():
-            name, *pairs = key.split("|")
+        stored: dict[str, list[_Stored]] = defaultdict(list)
+        for row in counters.every():
+            name, *pairs = row.id.split("|")
             labels = dict(pair.split("=", 1) for pair in pairs)
-            family = families.setdefault(
-                name, CounterMetricFamily(name, "Of all workers.", labels=sorted(labels))
-            )
-            family.add_metric([labels[label] for label in sorted(labels)], value)
-        yield from families.values()
+            stored[name].append(_Stored(labels, row.value, row.seconds))
+        for name, (words, names) in _COUNTERS.items():
+            yield _counter(name, words, names, stored[name])
+        for name, (words, label) in _HISTOGRAMS.items():
+            yield _histogram(name, words, label, stored[name])
         depth = GaugeMetricFamily("orch_task_queue_depth", "Tasks by state.", labels=["state"])
         for state, count in overview.waiting_by_state().items():
             depth.add_metric([state], count)
@@ -101,3 +145,33 @@ class StoredMetrics:
 
     def describe(self) -> Iterator[Metric]:
         yield from ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    labels: Mapping[str, str]
+    value: float
+    seconds: float
+
+
+def _counter(
+    name: str, words: str, labels: tuple[str, ...], rows: list[_Stored]
+) -> CounterMetricFamily:
+    """Also without a row yet, so that its name is there from the start."""
+    family = CounterMetricFamily(name, words, labels=labels)
+    for row in rows:
+        family.add_metric([row.labels[label] for label in labels], row.value)
+    if not rows and not labels:
+        family.add_metric([], 0)
+    return family
+
+
+def _histogram(name: str, words: str, label: str, rows: list[_Stored]) -> HistogramMetricFamily:
+    """Prometheus's buckets hold what is below them too; ours do not."""
+    family = HistogramMetricFamily(name, words, labels=[label])
+    for value in sorted({row.labels[label] for row in rows}):
+        mine = {row.labels["le"]: row for row in rows if row.labels[label] == value}
+        counts = [mine[bound].value if bound in mine else 0.0 for bound in BUCKETS]
+        buckets = list(zip(BUCKETS, accumulate(counts), strict=True))
+        family.add_metric([value], buckets, sum(row.seconds for row in mine.values()))
+    return family

@@ -14,9 +14,10 @@ from sync_stack.configuration.startup import StartRefused
 from sync_stack.core.bundle.model import Datasource
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.core.sink import Sink
-from sync_stack.orchestrator import conf
+from sync_stack.orchestrator import conf, counters
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.repositories import Repositories
+from sync_stack.repositories.schemas import Schemas
 from sync_stack.sinks.registry import open_sink
 
 
@@ -57,6 +58,13 @@ def repositories_of_process() -> Repositories:
         conf.git_cache_dir(),
         max_entries=conf.git_cache_max_entries(),
         allow_file=not conf.is_production(),
+        on_fetch=lambda seconds, ok: counters.fetched(seconds, ok=ok),
+    )
+
+
+def schemas_of_process() -> Schemas:
+    return Schemas(
+        conf.schema_cache_dir(), ttl_s=conf.schema_ttl_s(), allow_file=not conf.is_production()
     )
 
 
@@ -65,6 +73,7 @@ def ports_of(configuration: Configuration, publish: Callable[[Sequence[str]], No
         bundle=lambda: configuration.bundle,
         resolve=configuration.secrets.resolve,
         repositories=repositories_of_process(),
+        schemas=schemas_of_process(),
         open_sink=Sinks(configuration.secrets),
         publish=publish,
         jitter=lambda: random.uniform(0.5, 1),  # noqa: S311 - spreads retries

@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from prometheus_client import REGISTRY
 
 from kernel.redaction import SecretRegister
 from sync_stack.configuration import reading
 from sync_stack.configuration.bundle_file import BundleFile, Reload
 from sync_stack.configuration.conf import BundleSettings
+from sync_stack.configuration.metrics import registry
 from sync_stack.configuration.secrets import SecretResolver, needs_of
 from sync_stack.configuration.startup import StartRefused, refusing
 from sync_stack.core.bundle.secret_use import Process
@@ -41,7 +41,7 @@ def opened(path, **settings):
 
 
 def counted(outcome):
-    return REGISTRY.get_sample_value("sync_bundle_reloads_total", {"outcome": outcome}) or 0
+    return registry.get_sample_value("sync_bundle_reloads_total", {"outcome": outcome}) or 0
 
 
 def test_a_missing_file_stops_the_start(tmp_path, capsys):
