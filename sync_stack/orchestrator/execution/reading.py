@@ -11,7 +11,7 @@ from sync_stack.core.tasks import MAX_LAGS, TaskError
 from sync_stack.orchestrator.execution.attempt import Attempt, Part
 from sync_stack.orchestrator.execution.overriding import overrides_at
 from sync_stack.orchestrator.execution.sources import git_source, rule_digest
-from sync_stack.orchestrator.rows import refs
+from sync_stack.orchestrator.rows import refs, tasks
 from sync_stack.orchestrator.rows.refs import GONE, Record, RefName
 from sync_stack.platforms import git_platform
 from sync_stack.repositories import Remote, Source
@@ -85,7 +85,10 @@ def later_record(part: Part) -> Record | None:
 
 
 def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
-    """The event names a commit that the host does not show yet, and shows one that we know."""
+    """The event names a commit that the host does not show yet, and shows one that we know.
+
+    Where a later delivery brought what it shows, the commit is an older one that came late.
+    """
     commit = part.event.commit
     if not commit or is_same(head, commit) or attempt.lags >= MAX_LAGS:
         return
@@ -93,7 +96,8 @@ def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
     recent = record.recent if record else ()
     if any(is_same(known, commit) for known in recent):
         return
-    if head == part.event.before or head in recent:
+    known_head = head == part.event.before or head in recent
+    if known_head and not tasks.came_later(attempt.task, head):
         raise TaskError("ref_lagging", f"the host does not show {commit[:12]} yet")
 
 

@@ -174,8 +174,9 @@ def _end_done(attempt: Attempt, parts: list[Part]) -> None:
     result = results.result_of(attempt.done)
     _end(attempt, Change.DONE, {"message": message, "result": result, "error": {}})
     counters.written(result["targets"])
+    heads = set(attempt.heads.values())
     for name in attempt.coalescing if _coalesces(parts) else ():
-        if kind := tasks.coalesce(name, by=task.id):
+        if kind := tasks.coalesce(name, by=task.id, heads=heads):
             counters.superseded()
             counters.ended(kind, State.SUCCEEDED)
 

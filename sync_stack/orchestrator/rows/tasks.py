@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -100,10 +100,13 @@ def _times(task: Task) -> dict[str, Any]:
     return {"finished_at": now, "duration_ms": max(0, span)}
 
 
-def coalesce(task_id: str, *, by: str) -> str:
-    """End a waiting task whose work another one has done: its kind; empty when it does not wait."""
+def coalesce(task_id: str, *, by: str, heads: Collection[str] = ()) -> str:
+    """End a waiting task whose work another one has done by bringing `heads`: its kind.
+
+    Empty when it does not wait, or goes on from one of them: it is about what came after.
+    """
     task = get(task_id)
-    if task is None or not _may_coalesce(task):
+    if task is None or not _may_coalesce(task) or _goes_on_from(task, heads):
         return ""
     ended = changed(
         Task,
@@ -124,6 +127,13 @@ def _may_coalesce(task: Task) -> bool:
     return task.state == State.PENDING or busy
 
 
+def _goes_on_from(task: Task, heads: Collection[str]) -> bool:
+    events = task.request.get("events", ())
+    return any(
+        event.get("before") in heads and event.get("commit") not in heads for event in events
+    )
+
+
 def coalescing(coalesce_key: str, *, than: str) -> list[str]:
     """Waiting tasks of the same ref, other than `than`."""
     if not coalesce_key:
@@ -134,12 +144,12 @@ def coalescing(coalesce_key: str, *, than: str) -> list[str]:
     return list(waiting.order_by("id").values_list("id", flat=True)[:1000])
 
 
-def is_overtaken(task: Task, commit: str) -> bool:
-    """Whether a later delivery of the same ref says that it was moved on from `commit`."""
+def came_later(task: Task, commit: str) -> bool:
+    """Whether a later delivery of the same ref has brought `commit`."""
     if not task.coalesce_key:
         return False
     later = Task.objects.filter(coalesce_key=task.coalesce_key, id__gt=task.id)
-    return later.filter(facets__contains=f"\nbefore:{commit}\n").exists()
+    return later.filter(facets__contains=f"\ncommit:{commit}\n").exists()
 
 
 def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:

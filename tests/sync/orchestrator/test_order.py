@@ -58,6 +58,27 @@ def test_a_host_that_lags_behind_is_waited_for_uncounted_and_not_for_ever(world)
     assert (task.state, task.max_attempts) == ("SUCCEEDED", 9)
 
 
+def test_an_older_delivery_waits_for_no_host_that_shows_what_a_later_one_brought(world):
+    """Sync invariant 7."""
+    first, second, third = (world.repository.commit({"app.yaml": f"a: {n}\n"}) for n in "123")
+    world.finish(world.push(third, before=second))
+    late = world.run(world.push(second, before=first))
+    assert late.error["code"] == "ref_lagging"
+    world.finish(world.push(third, before=second))
+    assert world.finish(late, attempts=1).message == "no_changes"
+    assert world.values() == {"a": "3"}
+
+
+def test_a_task_that_goes_on_from_the_head_is_not_superseded_by_who_brought_that(world):
+    """Sync invariant 7: the host shows its commit a moment later."""
+    first = world.push(world.repository.commit({"app.yaml": "a: 1\n"}))
+    head = first.request["events"][0]["commit"]
+    next_one = world.push("f" * 40, before=head)
+    world.run(first)
+    assert world.again(next_one).state == "PENDING"
+    assert world.run(next_one).error["code"] == "ref_lagging"
+
+
 def test_waiting_tasks_of_the_ref_are_superseded_by_the_one_that_read_its_head(world):
     first = world.push(world.repository.commit({"app.yaml": "a: 1\n"}))
     second = world.push(world.repository.commit({"app.yaml": "a: 2\n"}))
