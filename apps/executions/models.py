@@ -52,7 +52,8 @@ class Execution(models.Model):
     keep_alive_until = models.DateTimeField(null=True)
     request_id = models.CharField(max_length=128, blank=True)
     traceparent = models.CharField(max_length=64, blank=True)  # of the run's own span
-    parent_span_id = models.CharField(max_length=16, blank=True)  # in whose request it was launched
+    # in whose request it was launched; the store knows a default for processes that are older
+    parent_span_id = models.CharField(max_length=16, blank=True, default="", db_default="")
 
     status = models.CharField(max_length=10, default=ExecutionStatus.QUEUED)
     failing = models.BooleanField(default=False)

@@ -20,6 +20,7 @@ from apps.streams.services.topics import (
 from apps.streams.services.unit_of_work import (
     DatastoreUnavailable,
     LostRace,
+    and_let_go,
     release_stale_connection,
     unit_of_work,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "LostRace",
     "TooManyStreams",
     "TopicNotOpen",
+    "and_let_go",
     "append",
     "close_topic",
     "delete_topics",

@@ -103,15 +103,7 @@ async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
 
 async def _at_the_door(work: Callable[[], T]) -> T:
     """`work` on the request's thread, which then lets go of its connection to the store."""
-    return await sync_to_async(partial(_and_let_go, work))()
-
-
-def _and_let_go(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    finally:
-        if not connection.in_atomic_block:
-            connection.close()
+    return await sync_to_async(partial(streams.and_let_go, work))()
 
 
 def _admitted(request: HttpRequest, run_id: str, known: Collection[str]) -> tuple[int, Principal]:

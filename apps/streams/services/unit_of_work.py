@@ -140,6 +140,15 @@ def release_stale_connection() -> None:
         connection.close_if_unusable_or_obsolete()
 
 
+def and_let_go(work: Callable[[], R]) -> R:
+    """`work`, after which this thread keeps no connection to the store: it may idle for long."""
+    try:
+        return work()
+    finally:
+        if not connection.in_atomic_block:
+            connection.close()
+
+
 def _atomic() -> AbstractContextManager[None]:
     if connection.vendor == "mongodb":
         from django_mongodb_backend.transaction import atomic  # the driver may not be installed

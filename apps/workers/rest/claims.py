@@ -13,13 +13,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from drf_spectacular.utils import extend_schema
 
 from apps.agents.api import Agent, get_agent
 from apps.executions import api as executions
-from apps.streams.api import listen
+from apps.streams.api import and_let_go, listen
 from apps.system.api import is_draining
 from apps.workers.rest import inputs, schemas
 from apps.workers.rest.base import UNCACHED, AgentView
@@ -133,12 +132,4 @@ async def _on_thread(work: Callable[[], T]) -> T:
 
 def _submitted(work: Callable[[], T]) -> Future[T]:
     """Runs with the facts of the request that are in this context."""
-    return _threads.submit(contextvars.copy_context().run, _and_let_go, work)
-
-
-def _and_let_go(work: Callable[[], T]) -> T:
-    """`work`, after which this thread keeps no connection to the store."""
-    try:
-        return work()
-    finally:
-        connection.close()
+    return _threads.submit(contextvars.copy_context().run, and_let_go, work)

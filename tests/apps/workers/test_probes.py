@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 
 from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
@@ -66,3 +67,24 @@ async def test_a_probe_that_cannot_be_made_never_makes_a_service_healthy(stage: 
 
     assert reason == "not_ready"
     assert error.endswith("the probe cannot be made: no image")
+
+
+async def test_a_port_that_nobody_listens_on_is_not_ready(stage: Stage) -> None:
+    """Invariant 1: the runtime names an address, and a connection to it is refused."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else gets the port
+        stage.runtime.ports = {1: taken.getsockname()[1]}
+        reason, error = await _reason_of_a_port(stage)
+
+    assert reason == "not_ready"
+    assert "Connect call failed" in error
+
+
+async def _reason_of_a_port(stage: Stage) -> tuple[str, str]:
+    service = {"kind": "service", "ready": {"tcp": 1, "timeoutMs": 300, "intervalMs": 50}}
+    async with stage.supervisor():
+        job = await stage.add("serve", node=service)
+        await stage.store.state(job, "running")
+        next(iter(stage.runtime.units.values())).listens.add(1)
+        outcome = await stage.store.outcome(job)
+    return outcome.reason, outcome.error

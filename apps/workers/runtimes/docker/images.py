@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from apps.workers.domain.runtime import ImageMissing, PullCredentials, no_credentials
@@ -12,6 +13,8 @@ from apps.workers.runtimes.docker.frames import Broken
 from apps.workers.runtimes.docker.pulling import pull
 
 _TRIES: Final = 3
+CREDENTIALS_S: Final = 10.0
+_READERS: Final = 2
 
 
 class Images:
@@ -26,7 +29,12 @@ class Images:
         self._engine = engine
         self._policy = policy
         self._credentials = credentials
+        # Their source may hang: then it takes these threads, and none that others need.
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pull-credentials")
         self._users: dict[str, str] = {}
+
+    def close(self) -> None:
+        self._readers.shutdown(wait=False, cancel_futures=True)
 
     async def ensure(self, image: str, *, pulling: Callable[[str], Awaitable[None]]) -> None:
         """Raises ImageMissing."""
@@ -56,7 +64,7 @@ class Images:
         return self._users.get(image, "").split(":")[0] in ("", "0", "root")
 
     async def _pull(self, image: str) -> None:
-        problem, credentials = "", await asyncio.to_thread(self._credentials, image)
+        problem, credentials = "", await self._credentials_of(image)
         for _ in range(_TRIES):
             try:
                 problem = await pull(self._engine.address, image, credentials)
@@ -66,6 +74,19 @@ class Images:
                 await self._engine.call(lambda client: client.ping())  # waits until it is back
         if problem:
             raise ImageMissing(f"image {image} is not present and cannot be pulled: {problem}")
+
+    async def _credentials_of(self, image: str) -> PullCredentials | None:
+        """Raises ImageMissing when they cannot be had in time."""
+        loop = asyncio.get_running_loop()
+        reading = loop.run_in_executor(self._readers, self._credentials, image)
+        try:
+            async with asyncio.timeout(CREDENTIALS_S):
+                return await reading
+        except TimeoutError:
+            raise ImageMissing(
+                f"image {image} is not present, and the credentials of its registry could not be "
+                f"read within {CREDENTIALS_S:g} s"
+            ) from None
 
 
 def _inspected(image: str) -> Callable[[Any], dict[str, Any]]:

@@ -99,6 +99,7 @@ class DockerRuntime:
         return True
 
     async def close(self) -> None:
+        self._images.close()
         await self._engine.close()
 
     def folders(self, *, name: str, workspace: str) -> Folders:

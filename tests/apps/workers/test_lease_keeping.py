@@ -1,0 +1,99 @@
+"""What a supervisor holds, and what it must let go (contract 15.2)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.apps.workers.conftest import Stage
+
+
+async def test_a_job_that_is_another_attempts_is_dropped_with_its_unit(stage: Stage) -> None:
+    """Invariant 7: a stale attempt has no effect, and its unit does not live on."""
+    async with stage.supervisor():
+        job = await stage.add("out:first", "sleep:0.2", "out:late", "serve")
+        await stage.store.until(lambda: job.texts == ["first"])
+
+        job.attempt = 2
+        await stage.until_removed()
+
+    assert job.texts == ["first"]
+    assert job.outcome is None
+
+
+async def test_a_lost_lease_drops_the_job(stage: Stage) -> None:
+    async with stage.supervisor():
+        job = await stage.add("serve")
+        await stage.store.state(job, "running")
+
+        job.attempt = 2
+        stage.last.wake()
+        await stage.until_removed()
+
+
+async def test_what_was_not_renewed_for_too_long_is_killed(stage: Stage) -> None:
+    """Invariant 6: after a lease and 2/3 of its grace another supervisor may soon have the job."""
+    async with stage.supervisor(lease_s=0.3):
+        job = await stage.add("serve", leaseMs=300)
+        await stage.store.state(job, "running")
+
+        stage.store.away = True
+        await stage.until_removed()
+        assert job.outcome is None
+
+        stage.store.away = False
+        assert (await stage.store.outcome(job)).status == "canceled"
+
+
+async def test_a_claim_that_may_be_older_than_its_lease_is_confirmed_first(stage: Stage) -> None:
+    """Invariant 6: a host that stood still finds the answer to an old claim when it wakes up."""
+    async with stage.supervisor(lease_s=0.2) as supervisor:
+        await asyncio.sleep(0.4)  # the claim waits, longer than a lease
+        await stage.add("serve", node_id="taken", current_attempt=2, leaseMs=200)
+        await asyncio.sleep(0.4)
+        ours = await stage.add("out:x", node_id="ours", leaseMs=200)
+
+        assert (await stage.store.outcome(ours)).status == "succeeded"
+        await supervisor.until_idle()
+
+    assert [name.rpartition("-")[0] for name in stage.runtime.started] == [
+        f"partita-{stage.run_id}-ours"
+    ]
+
+
+async def test_the_grace_that_the_control_plane_names_is_waited_for(stage: Stage) -> None:
+    stage.store.lease_grace_s = 60
+    async with stage.supervisor(lease_s=0.3):
+        job = await stage.add("sleep:0.9", leaseMs=300)
+        await stage.store.state(job, "running")
+
+        stage.store.away = True
+        await asyncio.sleep(0.8)  # longer than a lease and 2/3 of another
+        stage.store.away = False
+
+        assert (await stage.store.outcome(job)).status == "succeeded"
+
+
+async def test_leases_are_renewed_while_the_loop_is_busy(stage: Stage) -> None:
+    async with stage.supervisor(lease_s=0.3):
+        job = await stage.add("serve", leaseMs=300)
+        await stage.store.state(job, "running")
+        before = job.renewals
+
+        blocked = asyncio.get_running_loop().time() + 0.6
+        while asyncio.get_running_loop().time() < blocked:
+            pass  # a step that starves the loop
+
+        assert job.renewals - before >= 3
+
+
+async def test_lines_wait_for_a_control_plane_that_is_away(stage: Stage) -> None:
+    async with stage.supervisor():
+        job = await stage.add("out:before", "sleep:0.3", "out:after")
+        await stage.store.until(lambda: job.texts == ["before"])
+
+        stage.store.away = True
+        await asyncio.sleep(0.6)
+        stage.store.away = False
+        outcome = await stage.store.outcome(job)
+
+    assert (outcome.status, job.texts) == ("succeeded", ["before", "after"])
