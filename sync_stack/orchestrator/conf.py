@@ -49,6 +49,14 @@ def git_cache_max_entries() -> int:
     return int(settings.SYNC_GIT_CACHE_MAX_ENTRIES)
 
 
+def schema_cache_dir() -> Path:
+    return Path(settings.SYNC_SCHEMA_CACHE_DIR)
+
+
+def schema_ttl_s() -> float:
+    return float(settings.SYNC_SCHEMA_TTL_S)
+
+
 def config_path() -> Path:
     return Path(settings.SYNC_CONFIG_PATH)
 
@@ -72,6 +80,11 @@ def grpc_tls() -> tuple[str, str, str]:
 
 def tls_auto_dir() -> str:
     return str(settings.SYNC_TLS_AUTO_DIR)
+
+
+def first_start() -> tuple[str, ...]:
+    """What is to be logged of the files that this start made."""
+    return tuple(settings.SYNC_FIRST_START)
 
 
 def task_api_keys() -> tuple[str, ...]:

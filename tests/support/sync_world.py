@@ -10,7 +10,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sync_stack.core.bundle.model import Bundle, Datasource, FileOptions, Platform, Rule
+from sync_stack.core.bundle.model import (
+    Bundle,
+    Datasource,
+    FileOptions,
+    Platform,
+    Rule,
+    SchemaRegistry,
+    SecretManager,
+    SecretRef,
+)
 from sync_stack.core.sink import Sink
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.execution.running import execute
@@ -18,6 +27,7 @@ from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import tasks
 from sync_stack.orchestrator.services.accept import Delivery, accept_delivery
 from sync_stack.repositories import Repositories
+from sync_stack.repositories.schemas import Schemas
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.git_server import Repository
 
@@ -46,6 +56,10 @@ class World:
     folder: Path
     rules: Sequence[Rule] = ()
     sink: Any = None
+    endpoint: str = ""
+    token: SecretRef | None = None
+    schema_registry: SchemaRegistry | None = None
+    secret_managers: tuple[SecretManager, ...] = ()
     repository: Repository = field(init=False)
     published: deque[str] = field(default_factory=deque)
 
@@ -59,7 +73,8 @@ class World:
         platform = Platform(
             name="github",
             kind="github",
-            endpoint=f"file://{self.repository.folder}/bare",
+            endpoint=self.endpoint or f"file://{self.repository.folder}/bare",
+            token=self.token,
             event_type_header=("X-GitHub-Event",),
             push_event_name=("push",),
             pr_event_name=("pull_request",),
@@ -69,13 +84,20 @@ class World:
             Datasource(name=name, kind="file", options=FileOptions(root=str(self.folder)))
             for name in names
         )
-        return Bundle(platforms=(platform,), datasources=sources, rules=tuple(self.rules))
+        return Bundle(
+            platforms=(platform,),
+            datasources=sources,
+            rules=tuple(self.rules),
+            schema_registry=self.schema_registry,
+            secret_managers=self.secret_managers,
+        )
 
     def ports(self, **other: Any) -> Ports:
         known: dict[str, Any] = {
             "bundle": lambda: self.bundle,
             "resolve": lambda ref, _names: ref.value,
             "repositories": Repositories(self.folder / "cache", allow_file=True),
+            "schemas": Schemas(self.folder / "schemas", ttl_s=300, allow_file=True),
             "open_sink": self.open_sink,
             "publish": self.published.extend,
             "jitter": lambda: 1.0,

@@ -11,7 +11,7 @@ from sync_stack.core.shaping.model import (
     environments_of,
 )
 from sync_stack.core.shaping.pipeline import shape
-from sync_stack.core.shaping.schema import Schema, find_schema, schema_names
+from sync_stack.core.shaping.schema import Schema, Unfetched, find_schema, schema_names
 from sync_stack.core.shaping.secrets import HIDDEN, SecretRules
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "ShapingError",
     "ShapingRules",
     "SourceFile",
+    "Unfetched",
     "environments_of",
     "find_schema",
     "flat_values",

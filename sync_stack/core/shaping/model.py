@@ -11,17 +11,17 @@ from sync_stack.core.bundle.model import EnvSlice, KeyFormat, Rule, Variable
 from sync_stack.core.bundle.secret_refs import SecretRef
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.core.shaping.keys import value_problem
-from sync_stack.core.shaping.schema import Schema
+from sync_stack.core.shaping.schema import Schema, Unfetched
 from sync_stack.core.shaping.secrets import HIDDEN, SecretRules, unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One file of a unit, read by its format. `schema` is None where the registry has none."""
+    """One file of a unit, read by its format. `schema` is None where there is none."""
 
     file: str
     tree: Tree
-    schema: Schema | None = None
+    schema: Schema | Unfetched | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

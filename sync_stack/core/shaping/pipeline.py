@@ -57,7 +57,11 @@ def _prepared(source: SourceFile, rules: ShapingRules) -> _Prepared:
         shaped = ShapedFile(file=source.file, env_absent=True)
         return _Prepared(shaped=shaped, leaves=[], marks=Marks(), warnings=sliced.warnings)
     check = check_schema(
-        sliced.tree, source.schema, file=source.file, strict=rules.strict_validation
+        sliced.tree,
+        source.schema,
+        file=source.file,
+        strict=rules.strict_validation,
+        secrets=bool(rules.secrets.manager),
     )
     leaves = flatten(sliced.tree, file=source.file)
     return _Prepared(

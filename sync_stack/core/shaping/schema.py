@@ -34,6 +34,13 @@ class Checked:
     warnings: tuple[Complaint, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfetched:
+    """There may be a schema: the registry could not be read."""
+
+    reason: str
+
+
 def schema_names(file: str) -> tuple[str, ...]:
     """The names under which the registry may hold a file's schema, the first one wins.
 
@@ -56,15 +63,23 @@ def find_schema(file: str, available: Collection[str], *, central_file: str = ""
     return next((name for name in schema_names(central_file or file) if name in available), None)
 
 
-def check_schema(tree: Tree, schema: Schema | None, *, file: str, strict: bool) -> Checked:
-    """Raises ShapingError when strict: `schema_invalid`, or `schema_unavailable`."""
+def check_schema(
+    tree: Tree, schema: Schema | Unfetched | None, *, file: str, strict: bool, secrets: bool = False
+) -> Checked:
+    """Raises ShapingError when strict: `schema_invalid`, or `schema_unavailable`.
+
+    `secrets`: the rule has a secret manager, so a schema that was not fetched might mark secrets.
+    """
     if schema is None:
         return Checked()
+    if isinstance(schema, Unfetched):
+        return _unusable(file, schema.reason, strict=strict, secrets=secrets)
     check = check_cue if schema.file.endswith(".cue") else check_json
     try:
         complaints, marks = check(schema.text, tree, schema_file=schema.file, file=file)
     except SchemaUnusable as error:
-        return _unusable(schema, str(error), strict=strict)
+        marked = any(word in schema.text for word in SECRET_WORDS)
+        return _unusable(schema.file, str(error), strict=strict, secrets=marked)
     if not complaints:
         return Checked(validation="ok", marks=marks)
     complaints = sorted(complaints, key=Complaint.order)
@@ -73,15 +88,14 @@ def check_schema(tree: Tree, schema: Schema | None, *, file: str, strict: bool) 
     return Checked(validation="warn", marks=marks, warnings=tuple(complaints[:MAX_WARNINGS]))
 
 
-def _unusable(schema: Schema, reason: str, *, strict: bool) -> Checked:
+def _unusable(file: str, reason: str, *, strict: bool, secrets: bool) -> Checked:
+    """Better no sync than a placeholder in the place of a secret."""
     if strict:
-        raise ShapingError("schema_unavailable", reason, file=schema.file)
-    if any(word in schema.text for word in SECRET_WORDS):
+        raise ShapingError("schema_unavailable", reason, file=file)
+    if secrets:
         detail = f"which keys are secret cannot be told: {reason}"
-        raise ShapingError("secret_unavailable", detail, file=schema.file)
-    warning = Complaint(
-        file=schema.file, code="schema_unavailable", severity="warning", message=reason
-    )
+        raise ShapingError("secret_unavailable", detail, file=file)
+    warning = Complaint(file=file, code="schema_unavailable", severity="warning", message=reason)
     return Checked(warnings=(warning,))
 
 

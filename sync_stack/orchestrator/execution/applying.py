@@ -24,6 +24,7 @@ from sync_stack.orchestrator.execution.planning import (
     desired_keys,
     plan_unit,
     shape_unit,
+    told_keys,
 )
 from sync_stack.orchestrator.execution.reading import Reading
 from sync_stack.orchestrator.execution.restoring import restore
@@ -125,7 +126,7 @@ def _plan(
     older = () if reading.rule.dry_run else settle(attempt, reading, unit)
     if not unit.files.files:
         return "no_files"
-    shape = shape_unit(attempt, reading, unit, tree)
+    shape = shape_unit(attempt, part, reading, unit, tree)
     if shape.shaped.env_not_in_file:
         return "env_not_in_file"
     desired = desired_keys(attempt, reading, unit, shape.shaped)
@@ -138,6 +139,7 @@ def _plan(
         plan=plan,
         older=older,
         replans_left=unit.sink.capabilities.replans,
+        told=told_keys(unit, shape.shaped),
     )
 
 
@@ -244,10 +246,20 @@ def _failed(
 def _settle_all(attempt: Attempt, reading: Reading, planned: Sequence[Planned]) -> None:
     """After the commit nothing fails the part: what is left undone, any attempt finishes."""
     for each in planned:
+        _log_changes(each)
         ledger = each.unit.ledger
         if ledger is not None and ledger.intent is not None:
             each.unit.ledger = commit_intent(ledger)
             _keep(attempt, reading, ledger.unit_id)
+
+
+def _log_changes(planned: Planned) -> None:
+    """`key_changed` of every key that is written and wanted in the log; of secrets, no values."""
+    before = planned.request.live_values
+    for key in sorted(planned.told & planned.plan.written):
+        wanted = planned.request.desired[key]
+        values = {} if wanted.secret else {"from": before.get(key), "to": wanted.value}
+        log.info("%s changed", key, extra={"event": "key_changed", "key": key, **values})
 
 
 def _keep(attempt: Attempt, reading: Reading, unit_id: str) -> None:

@@ -19,6 +19,7 @@ from sync_stack.core.templates import render
 from sync_stack.formats import detect
 from sync_stack.orchestrator.execution.attempt import Attempt, Part
 from sync_stack.orchestrator.execution.reading import Reading
+from sync_stack.orchestrator.execution.schemas import schemas_for
 from sync_stack.orchestrator.execution.units import Unit
 from sync_stack.orchestrator.rows import ledgers
 from sync_stack.repositories import TreeEntry
@@ -27,7 +28,10 @@ from sync_stack.repositories.entry import readable
 
 @dataclass(slots=True, kw_only=True)
 class Planned:
-    """A unit with its plan. `older` is the journal of an attempt that is rolled forward."""
+    """A unit with its plan. `older` is the journal of an attempt that is rolled forward.
+
+    `told`: keys whose changes the schema wants in the log.
+    """
 
     unit: Unit
     shaped: Shaped
@@ -38,6 +42,7 @@ class Planned:
     journal: str = ""
     restored: int = 0
     replans_left: int = field(default=0)
+    told: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +54,20 @@ class Shape:
 
 
 def shape_unit(
-    attempt: Attempt, reading: Reading, unit: Unit, tree: Mapping[str, TreeEntry]
+    attempt: Attempt, part: Part, reading: Reading, unit: Unit, tree: Mapping[str, TreeEntry]
 ) -> Shape:
     """Read and shape the unit's files. Raises GitError, ShapingError."""
     repositories, rule = attempt.ports.repositories, reading.rule
     entries = [entry for path in unit.files.files if (entry := readable(dict(tree), path))]
     repositories.bring(reading.source, entries)
+    find_schema = schemas_for(attempt, part)
     sources, formats = [], {}
     for entry in entries:
         content = repositories.content(reading.source, entry, max_bytes=rule.max_file_bytes)
         chosen = detect(entry.path, file_format=rule.file_format)
         formats[entry.path] = chosen.name
-        sources.append(SourceFile(file=entry.path, tree=chosen.parse(content, file=entry.path)))
+        parsed = chosen.parse(content, file=entry.path)
+        sources.append(SourceFile(file=entry.path, tree=parsed, schema=find_schema(entry.path)))
     return Shape(shaped=shape(sources, _rules(attempt, reading, unit)), formats=formats)
 
 
@@ -102,6 +109,11 @@ def desired_keys(
         )
         for name, key, found in _cased(unit, shaped)
     }
+
+
+def told_keys(unit: Unit, shaped: Shaped) -> frozenset[str]:
+    """The keys that `@logger()` or `x-partita-log` names."""
+    return frozenset(name for name, _key, found in _cased(unit, shaped) if found.logged)
 
 
 def _cased(unit: Unit, shaped: Shaped) -> list[tuple[str, str, Any]]:
