@@ -14,7 +14,7 @@ from tests.support.git_server import HttpGit, Repository, served
 from tests.support.sync_world import World, rule
 
 pytestmark = pytest.mark.store
-TOKEN = "token-of-the-registry"  # noqa: S105 - of a test
+TOKEN = "token-of-the-registry"
 PORTS = {"properties": {"port": {"type": "integer", "x-partita-log": True}}}
 
 
