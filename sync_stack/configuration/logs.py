@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import logging.config
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -21,18 +20,27 @@ _MAX_TEXT: Final = 16_384
 _MAX_ITEMS: Final = 200
 _MAX_DEPTH: Final = 6
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_IDS: Final = ("correlation_id", "task_id", "request_id")
 _about: ContextVar[Mapping[str, str] | None] = ContextVar("about", default=None)
 
 
-@contextmanager
-def about(*, correlation_id: str = "", task_id: str = "", request_id: str = "") -> Iterator[None]:
+class about:  # noqa: N801 - reads as the function that it is used as
     """Every line logged inside carries these ids; what is empty stays as it is outside."""
-    given = {"correlation_id": correlation_id, "task_id": task_id, "request_id": request_id}
-    token = _about.set({**(_about.get() or {}), **{key: v for key, v in given.items() if v}})
-    try:
-        yield
-    finally:
-        _about.reset(token)
+
+    __slots__ = ("_given", "_token")
+
+    def __init__(
+        self, *, correlation_id: str = "", task_id: str = "", request_id: str = ""
+    ) -> None:
+        self._given = (correlation_id, task_id, request_id)
+
+    def __enter__(self) -> None:
+        fields = dict(_about.get() or {})
+        fields.update((name, text) for name, text in zip(_IDS, self._given, strict=True) if text)
+        self._token: Token[Mapping[str, str] | None] = _about.set(fields)
+
+    def __exit__(self, *_exception: object) -> None:
+        _about.reset(self._token)
 
 
 class JsonLines(logging.Formatter):
@@ -97,7 +105,8 @@ def logging_settings(level: str, *, stream: str = "stdout") -> dict[str, Any]:
         },
         "root": {"handlers": ["lines"], "level": level},
         "loggers": {
-            name: {"level": "WARNING"} for name in ("urllib3", "asyncio", "botocore", "pymongo")
+            name: {"level": "WARNING"}
+            for name in ("urllib3", "asyncio", "botocore", "pymongo", "httpx", "httpcore")
         },
     }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
 from kernel.addresses import Network
 from sync_stack.configuration.conf import BundleSettings, bundle_settings
 from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.observing import ObservingSettings, observing_settings
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.core.bundle.model import Bundle, Rate
 from sync_stack.gateway.breaker import BreakerLimits
@@ -60,6 +61,7 @@ class GatewaySettings:
     token: str = ""
     inbox: Path | None = None
     overrides: Overrides = Overrides()
+    observing: ObservingSettings = field(default_factory=ObservingSettings)
     version: str = "dev"
     commit: str = "unknown"
 
@@ -104,6 +106,7 @@ def read_settings(variables: Mapping[str, str]) -> GatewaySettings:
         token=environment.text("GRPC_SHARED_TOKEN"),
         inbox=Path(inbox) if inbox else None,
         overrides=_overrides(environment),
+        observing=observing_settings(environment, service="gateway"),
         version=environment.text("PARTITA_VERSION", "dev"),
         commit=environment.text("PARTITA_COMMIT", "unknown"),
     )

@@ -32,6 +32,7 @@ LIVENESS: Final = "/health/liveness"
 READINESS: Final = "/health/readiness"
 METRICS: Final = "/metrics"
 WEBHOOKS: Final = "/webhooks/"
+_OPERATIONAL: Final = frozenset({LIVENESS, READINESS, METRICS})  # asked for all the time
 _LINGER_S: Final = 2.0
 _LINGER_BYTES: Final = 64 * 2**20
 _DISCARDED: Final = 64 * 2**10  # an unread body up to this size does not cost the connection
@@ -176,7 +177,7 @@ class App:
                 labels.datasource, labels.platform, labels.event_type, answer.outcome
             ).inc()
         _log(exchange, answer, taken)
-        if telemetry.is_configured():
+        if telemetry.is_configured() and route not in _OPERATIONAL:
             _trace(exchange, answer, taken)
 
 

@@ -16,6 +16,7 @@ from prometheus_client import disable_created_metrics
 from sync_stack.configuration.bundle_file import BundleFile
 from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.logs import configure_logging
+from sync_stack.configuration.observing import Observing
 from sync_stack.configuration.secrets import SecretError, SecretResolver, needs_of
 from sync_stack.configuration.startup import StartRefused, refusing, unavailable
 from sync_stack.configuration.vault import VaultClient
@@ -46,6 +47,7 @@ log: Final = logging.getLogger("partita.sync.gateway")
 LISTENING_ON_S: Final = 2.0  # after SIGTERM: balancers see "not ready" first
 DRAIN_S: Final = 20.0
 _CHANNEL_GRACE_S: Final = 1.0
+_LAST_WORDS_S: Final = 1.0  # of the 25 s that a stop may take
 _DESCRIPTORS: Final = 20_000
 
 
@@ -178,6 +180,14 @@ def run() -> None:
 
 
 async def _serve(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
+    observing = Observing(settings.observing)
+    try:
+        await _run(settings, variables)
+    finally:
+        await asyncio.to_thread(observing.stop, _LAST_WORDS_S)
+
+
+async def _run(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
     resolver = SecretResolver(VaultClient, variables=variables)
     file = str(settings.bundle.path)
     bundles = BundleFile.opened(settings.bundle, needs_of(Process.GATEWAY, resolver, file=file))

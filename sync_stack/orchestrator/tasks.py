@@ -8,9 +8,17 @@ from functools import lru_cache
 from typing import Any, Final
 
 from celery import shared_task
-from celery.signals import celeryd_init, worker_shutting_down
+from celery.signals import (
+    celeryd_init,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_shutting_down,
+)
+from django.apps import apps
 
+from sync_stack.configuration.observing import Observing, observe_process
 from sync_stack.configuration.startup import StartRefused, refusing
+from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.execution.running import execute
 from sync_stack.orchestrator.serving.broker import (
@@ -24,12 +32,16 @@ from sync_stack.orchestrator.serving.broker import (
 from sync_stack.orchestrator.serving.ports import open_bundle, ports_of
 
 _FINISH_S: Final = 20.0
+_observing: Final[list[Observing]] = []  # at most one
+_dropped: Final[dict[str, int]] = {}  # lines by reason, not counted yet
+_dropping: Final = threading.Lock()
 _stopping: Final = multiprocessing.Event()  # made before the fork: all children see it
 
 
 @shared_task(name=TASK, ignore_result=True, acks_late=True)
 def execute_task(task_id: str) -> None:
     execute(task_id, _ports(), stopping=_stopping)
+    _count_dropped()
 
 
 @lru_cache(maxsize=1)
@@ -55,6 +67,39 @@ def _use_broker(conf: Any = None, options: Any = None, **_facts: Any) -> None:
         if not url:
             raise StartRefused(["no broker: set task_broker_datasource or CELERY_BROKER_URL"])
     use_broker(conf, url)
+
+
+@worker_process_init.connect
+def _observe(**_facts: Any) -> None:
+    """In the process that runs tasks, after its fork: exporters have threads."""
+    if _is_of_sync():
+        with refusing():
+            _observing.append(observe_process("worker", dropped=_drop))
+
+
+@worker_process_shutdown.connect
+def _stop_observing(**_facts: Any) -> None:
+    while _observing:
+        _observing.pop().stop()
+
+
+def _is_of_sync() -> bool:
+    """The control plane's workers export by its own settings."""
+    return not apps.is_installed("apps.system")
+
+
+def _count_dropped() -> None:
+    """A worker has no /metrics of its own; whoever logs does not wait for the store."""
+    with _dropping:
+        lost = dict(_dropped)
+        _dropped.clear()
+    for reason, lines in lost.items():
+        counters.add("orch_worker_log_lines_dropped_total", float(lines), reason=reason)
+
+
+def _drop(reason: str, lines: int) -> None:
+    with _dropping:
+        _dropped[reason] = _dropped.get(reason, 0) + lines
 
 
 @worker_shutting_down.connect

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from sync_stack.configuration.conf import BundleSettings, bundle_settings
 from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.observing import ObservingSettings, observing_settings
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.rpc.settings import client_files
 from sync_stack.rpc.tls import TlsFiles
@@ -31,6 +32,7 @@ class WatcherSettings:
     log_values: bool = False
     grpc_tls: TlsFiles | None = None
     token: str = ""
+    observing: ObservingSettings = field(default_factory=ObservingSettings)
     version: str = "dev"
 
 
@@ -50,6 +52,7 @@ def read_settings(variables: Mapping[str, str]) -> WatcherSettings:
         log_values=environment.flag("DRIFT_LOG_VALUES", default=False),
         grpc_tls=client_files(environment),
         token=environment.text("GRPC_SHARED_TOKEN"),
+        observing=observing_settings(environment, service="watcher"),
         version=environment.text("PARTITA_VERSION", "dev"),
     )
     problems = list(environment.problems)

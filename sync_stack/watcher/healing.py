@@ -12,14 +12,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
 import grpc
 import grpc.aio
 
-from kernel import clock
+from kernel import clock, telemetry
 from kernel.ids import new_uuid
+from kernel.telemetry import FinishedSpan
+from kernel.trace_context import TraceContext, new_span
 from sync_stack.core.drift import (
     Episode,
     UnitStatus,
@@ -101,7 +104,9 @@ class Healer:
         attempt = await self.threads.run(self._attempt, drift_id)
         if attempt is None:
             return None
-        ended = await self._outcome(attempt)
+        span, started_at = new_span(), clock.now()
+        ended = await self._outcome(attempt, str(span) if telemetry.is_configured() else "")
+        _trace(attempt, ended, span, started_at)
         await self.threads.run(self._end, attempt, ended)
         return ended
 
@@ -141,8 +146,8 @@ class Healer:
             task_id=row.heal.get("last_task_id", ""),
         )
 
-    async def _outcome(self, attempt: Attempt) -> Ended:
-        task_id = attempt.task_id or await self._call(attempt)
+    async def _outcome(self, attempt: Attempt, traceparent: str) -> Ended:
+        task_id = attempt.task_id or await self._call(attempt, traceparent)
         if not task_id:
             return Ended.CALL_ERROR
         until = self.monotonic() + self.settings.task_timeout_s
@@ -155,11 +160,13 @@ class Healer:
             return Ended.SUPERSEDED
         return await self._verify(attempt, until)
 
-    async def _call(self, attempt: Attempt) -> str:
+    async def _call(self, attempt: Attempt, traceparent: str = "") -> str:
         """The task's id; empty when the call failed."""
         self.looker.metrics.heals.labels(attempt.datasource).inc()
         correlation = attempt.request.correlation_id
-        metadata = call_metadata(correlation_id=correlation, token=self.settings.token)
+        metadata = call_metadata(
+            correlation_id=correlation, traceparent=traceparent, token=self.settings.token
+        )
         try:
             answer = await self.channel.stub.TriggerSync(
                 attempt.request, timeout=self.settings.call_timeout_s, metadata=metadata
@@ -247,6 +254,27 @@ class Healer:
             metrics.failed.labels(datasource, ended.value).inc()
         fields = {"event": "heal_ended", "outcome": ended.value, **_named(attempt, row)}
         log.info("a heal ended: %s", ended.value, extra=fields)
+
+
+def _trace(attempt: Attempt, ended: Ended, span: TraceContext, started_at: datetime) -> None:
+    """The root of the trace of a heal: the call, its task and the stages lie below it."""
+    failed = ended not in (Ended.HEALED, Ended.SUPERSEDED)
+    telemetry.record(
+        FinishedSpan(
+            name="sync.heal",
+            context=span,
+            parent_id="",
+            started_at=started_at,
+            ended_at=clock.now(),
+            attributes={
+                "sync.drift_id": attempt.drift_id,
+                "sync.datasource": attempt.datasource,
+                "sync.attempt": attempt.number,
+                "sync.outcome": ended.value,
+            },
+            error=ended.value if failed else "",
+        )
+    )
 
 
 def _is_under_way(row: Drift, number: int) -> bool:

@@ -16,6 +16,7 @@ from prometheus_client import disable_created_metrics
 
 from kernel import clock
 from sync_stack.configuration.conf import process_environment
+from sync_stack.configuration.observing import Observing
 from sync_stack.configuration.opened import Configuration, open_configuration
 from sync_stack.configuration.startup import StartRefused, refusing
 from sync_stack.core.bundle.model import Bundle
@@ -35,6 +36,7 @@ from sync_stack.watcher.states import Memories, open_copies
 log: Final = logging.getLogger("partita.sync.watcher")
 GRACE_S: Final = 5.0
 _LOOK_FOR_LEAD_S: Final = 1.0
+_LAST_WORDS_S: Final = 1.0
 
 
 class Watcher:
@@ -184,6 +186,14 @@ def run() -> None:
 
 
 async def _serve(settings: WatcherSettings) -> bool:
+    observing = Observing(settings.observing)
+    try:
+        return await _watch(settings)
+    finally:
+        await asyncio.to_thread(observing.stop, _LAST_WORDS_S)
+
+
+async def _watch(settings: WatcherSettings) -> bool:
     configuration = open_configuration(settings.bundle, Process.WATCHER)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,0 +1,132 @@
+"""What leaves a process beside its answers: spans over OTLP, and copies of its log lines."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from kernel import telemetry
+from kernel.redaction import known_secrets
+from kernel.telemetry import TelemetrySettings, parse_pairs
+from sync_stack.configuration.conf import process_environment
+from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.shipping import Dropped, Endpoint, Shipper, ShippingSettings
+from sync_stack.configuration.startup import StartRefused
+
+STOP_S: Final = 2.0
+_LOCAL: Final = {"grpc": "http://localhost:4317", "http/protobuf": "http://localhost:4318"}
+_INDEX: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,254}")
+_INDEX_WORDS: Final = "expected lower-case letters, digits, dots and dashes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservingSettings:
+    """Both off by default."""
+
+    telemetry: TelemetrySettings | None = None
+    shipping: ShippingSettings | None = None
+
+
+def observing_settings(environment: Environment, *, service: str) -> ObservingSettings:
+    """Of a process; what is wrong is in the environment's `problems`."""
+    return ObservingSettings(
+        telemetry=_telemetry(environment, service),
+        shipping=_shipping(environment, service),
+    )
+
+
+def observe_process(service: str, *, dropped: Dropped | None = None) -> Observing:
+    """By the environment of this process. Raises StartRefused."""
+    environment = Environment(process_environment())
+    settings = observing_settings(environment, service=service)
+    if environment.problems:
+        raise StartRefused(environment.problems)
+    return Observing(settings, dropped=dropped)
+
+
+def _telemetry(environment: Environment, service: str) -> TelemetrySettings | None:
+    """OTEL_ENABLED, and the variables of OpenTelemetry itself."""
+    if not environment.flag("OTEL_ENABLED", default=False):
+        return None
+    prefix = "OTEL_EXPORTER_OTLP"
+    protocol = environment.choice(f"{prefix}_PROTOCOL", "grpc", tuple(_LOCAL))
+    headers = parse_pairs(environment.text(f"{prefix}_HEADERS"))
+    known_secrets.add(*headers.values())
+    return TelemetrySettings(
+        endpoint=environment.text(f"{prefix}_ENDPOINT", _LOCAL[protocol]),
+        protocol=protocol,
+        service_name=environment.text("OTEL_SERVICE_NAME", f"partita-sync-{service}"),
+        insecure=_optional_flag(environment, f"{prefix}_INSECURE"),
+        headers=headers,
+        resource=parse_pairs(environment.text("OTEL_RESOURCE_ATTRIBUTES")),
+    )
+
+
+def _optional_flag(environment: Environment, name: str) -> bool | None:
+    return environment.flag(name, default=False) if environment.is_set(name) else None
+
+
+def _shipping(environment: Environment, service: str) -> ShippingSettings | None:
+    if not environment.flag("ELK_ENABLED", default=False):
+        return None
+    endpoints = [_endpoint(environment, url) for url in environment.words("ES_ENDPOINTS")]
+    if not endpoints:
+        environment.problems.append("ES_ENDPOINTS: required, because ELK_ENABLED is set")
+    index = environment.text("ES_INDEX", "partita-sync")
+    if not _INDEX.fullmatch(index):
+        environment.wrong("ES_INDEX", _INDEX_WORDS)
+    return ShippingSettings(endpoints=tuple(endpoints), index=index, service=service)
+
+
+def _endpoint(environment: Environment, url: str) -> Endpoint:
+    """The problem does not quote the URL: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), "", None
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        line = "ES_ENDPOINTS: expected URLs such as https://user:password@host:9200, by commas"
+        environment.problems.append(line)
+    password = unquote(parts.password or "")
+    known_secrets.add(password)
+    place = f"[{host}]" if ":" in host else host
+    where = f"{place}:{port}" if port else place
+    return Endpoint(
+        url=f"{parts.scheme}://{where}{parts.path.rstrip('/')}",
+        username=unquote(parts.username or ""),
+        password=password,
+    )
+
+
+class Observing:
+    """Begins when it is made, after the process's fork; `stop` sends what waits, for 2 s."""
+
+    def __init__(self, settings: ObservingSettings, *, dropped: Dropped | None = None) -> None:
+        self._traces = settings.telemetry is not None and telemetry.configure(settings.telemetry)
+        self._shipper = _shipper(settings.shipping, dropped)
+        if self._shipper is not None:
+            logging.getLogger().addHandler(self._shipper)
+
+    def stop(self, within_s: float = STOP_S) -> None:
+        """A collector that hangs holds nobody up for longer."""
+        sending = threading.Thread(target=self._end_traces, args=(within_s,), daemon=True)
+        sending.start()
+        if self._shipper is not None:
+            logging.getLogger().removeHandler(self._shipper)
+            self._shipper.stop(within_s)
+        sending.join(within_s)
+
+    def _end_traces(self, within_s: float) -> None:
+        if self._traces:
+            telemetry.shutdown(int(within_s * 1000))
+
+
+def _shipper(settings: ShippingSettings | None, dropped: Dropped | None) -> Shipper | None:
+    if settings is None:
+        return None
+    return Shipper(settings) if dropped is None else Shipper(settings, dropped=dropped)
