@@ -21,9 +21,16 @@ from sync_stack.repositories.schemas import Schemas
 Resolve = Callable[[SecretRef, Mapping[str, str] | None], str]
 
 
+def nobody(_task_ids: Sequence[str]) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """The outside world. `jitter` gives 0.5 to 1; `publish` says that tasks may be picked up."""
+    """The outside world. `jitter` gives 0.5 to 1; `publish` says that tasks may be picked up.
+
+    `copied` is told of tasks that have changed.
+    """
 
     bundle: Callable[[], Bundle]
     resolve: Resolve
@@ -32,6 +39,7 @@ class Ports:
     open_sink: Callable[[Datasource], Sink]
     publish: Callable[[Sequence[str]], None]
     jitter: Callable[[], float]
+    copied: Callable[[Sequence[str]], None] = nobody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

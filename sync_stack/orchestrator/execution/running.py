@@ -45,6 +45,7 @@ def execute(task_id: str, ports: Ports, *, stopping: Stopping | None = None) -> 
     task = tasks.claim(task_id, clock.now())
     if task is None:
         return False
+    ports.copied([task.id])
     mine = Claim(task.id, task.attempt)
     with Beat(mine, begun=begun, stopping=stopping) as beat:
         attempt = Attempt(
@@ -63,6 +64,7 @@ def execute(task_id: str, ports: Ports, *, stopping: Stopping | None = None) -> 
         except StoreError as error:
             log.warning("task %s: the store failed: %s", task.id, type(error).__name__)
     attempt.timing.tell(task)
+    ports.copied([task.id])
     return True
 
 
@@ -179,6 +181,7 @@ def _end_done(attempt: Attempt, parts: list[Part]) -> None:
         if kind := tasks.coalesce(name, by=task.id, heads=heads):
             counters.superseded()
             counters.ended(kind, State.SUCCEEDED)
+            attempt.ports.copied([name])
 
 
 def _leaves_records(task: Task) -> bool:

@@ -16,6 +16,7 @@ from sync_stack.core.bundle.secret_use import Process
 from sync_stack.core.sink import Sink
 from sync_stack.orchestrator import conf, counters
 from sync_stack.orchestrator.execution.attempt import Ports
+from sync_stack.orchestrator.serving.task_copies import TaskCopies
 from sync_stack.repositories import Repositories
 from sync_stack.repositories.schemas import Schemas
 from sync_stack.sinks.registry import open_sink
@@ -69,12 +70,14 @@ def schemas_of_process() -> Schemas:
 
 
 def ports_of(configuration: Configuration, publish: Callable[[Sequence[str]], None]) -> Ports:
+    copies = TaskCopies(lambda: configuration.bundle, configuration.secrets.resolve)
     return Ports(
         bundle=lambda: configuration.bundle,
         resolve=configuration.secrets.resolve,
         repositories=repositories_of_process(),
         schemas=schemas_of_process(),
         open_sink=Sinks(configuration.secrets),
-        publish=publish,
+        publish=copies.beside(publish),
+        copied=copies,
         jitter=lambda: random.uniform(0.5, 1),  # noqa: S311 - spreads retries
     )
