@@ -63,11 +63,13 @@ _DSN_KEYS = {
 
 
 def _mongo(_data_dir: Path) -> dict[str, Any]:
+    uri = env.text("MONGO_URI", "mongodb://localhost:27017")
+    named = "@" in uri.partition("://")[2].partition("/")[0]  # its own user and password win
     return {
         "ENGINE": "django_mongodb_backend",
-        "HOST": env.text("MONGO_URI", "mongodb://localhost:27017"),
+        "HOST": uri,
         "NAME": env.text("MONGO_DB", "partita"),
-        "USER": env.text("MONGO_USER"),
-        "PASSWORD": env.secret("MONGO_PASSWORD"),
+        "USER": "" if named else env.text("MONGO_USER"),
+        "PASSWORD": "" if named else env.secret("MONGO_PASSWORD"),
         "OPTIONS": {"serverSelectionTimeoutMS": 5000},
     }

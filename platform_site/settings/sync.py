@@ -9,30 +9,57 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from platform_site.settings import env
+from platform_site.settings import env, generated
 from platform_site.settings.keys import MIN_SECRET_BYTES, derived_key
 from platform_site.settings.store import databases
+from platform_site.settings.store_of_bundle import mongo_of_bundle
 from platform_site.settings.sync_values import *
-from platform_site.settings.sync_values import SYNC_APP_ENV, SYNC_BROKER_OPTIONS, SYNC_BROKER_URL
+from platform_site.settings.sync_values import (
+    SYNC_APP_ENV,
+    SYNC_BROKER_OPTIONS,
+    SYNC_BROKER_URL,
+    SYNC_TASK_API_KEYS,
+)
 from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.logs import logging_settings
+from sync_stack.configuration.state_folder import SECRET_KEY as SECRET_KEY_FILE
+from sync_stack.configuration.state_folder import TASK_API_KEY
+
+_COMMAND = sys.argv[1] if len(sys.argv) > 1 else ""
+_CHECKS_ONLY = _COMMAND == "sync_bundle_check"  # signs nothing, and needs no store
+# Files that this start made; before the bundle, which may name one of them.
+SYNC_FIRST_START = generated.prepare() if _COMMAND == "run_orchestrator" else ()
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
 DB_DRIVER = env.choice("DB_DRIVER", "mongo", ("mongo", "postgres", "sqlite"))
-DATABASES = databases(DB_DRIVER, DATA_DIR)
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DATABASES: dict[str, dict[str, Any]] = {} if _CHECKS_ONLY else databases(DB_DRIVER, DATA_DIR)
+if DB_DRIVER == "mongo" and env.text("MONGO_URI") == "bundle" and not _CHECKS_ONLY:
+    DATABASES["default"] |= mongo_of_bundle(SYNC_APP_ENV)
+DEFAULT_AUTO_FIELD = (
+    "django_mongodb_backend.fields.ObjectIdAutoField"
+    if DB_DRIVER == "mongo"
+    else "django.db.models.BigAutoField"
+)
 
-SECRET_KEY = env.secret("SECRET_KEY") or derived_key(
-    env.secret("JWT_SECRET"), "secret-key", size=48
+SECRET_KEY = (
+    env.secret("SECRET_KEY")
+    or derived_key(env.secret("JWT_SECRET"), "secret-key", size=48)
+    or generated.secret(SECRET_KEY_FILE)
 )
 SECRET_KEY_FALLBACKS = [
     part.strip() for part in env.secret("SECRET_KEY_FALLBACKS").split(",") if part.strip()
 ]
 if len(SECRET_KEY.encode()) < MIN_SECRET_BYTES:
-    if SYNC_APP_ENV == "production" and sys.argv[1:2] != ["sync_bundle_check"]:  # it signs nothing
-        raise ImproperlyConfigured(f"SECRET_KEY must be set to at least {MIN_SECRET_BYTES} bytes")
+    if SYNC_APP_ENV == "production" and not _CHECKS_ONLY:
+        raise ImproperlyConfigured(
+            f"SECRET_KEY: required with APP_ENV=production: set it to at least {MIN_SECRET_BYTES} "
+            "bytes, the same for all processes, or TLS_AUTO_DIR to the folder where "
+            "run_orchestrator makes one"
+        )
     SECRET_KEY = SECRET_KEY or "for-development-only-" + "0" * MIN_SECRET_BYTES
+if SYNC_APP_ENV == "production" and not SYNC_TASK_API_KEYS:
+    SYNC_TASK_API_KEYS = tuple(filter(None, [generated.secret(TASK_API_KEY)]))
 
 CELERY_BROKER_URL = SYNC_BROKER_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
@@ -63,5 +90,5 @@ if _environment.problems:
     raise ImproperlyConfigured("; ".join(_environment.problems))
 LOGGING = logging_settings(  # what `sync_…` commands print is theirs: log lines go beside it
     LOG_LEVEL,
-    stream="stderr" if sys.argv[1:2] and sys.argv[1].startswith("sync_") else "stdout",
+    stream="stderr" if _COMMAND.startswith("sync_") else "stdout",
 )

@@ -54,6 +54,12 @@ class TlsFiles:
             raise TlsUnreadable(f"{names}: not usable for TLS: {error}") from None
         return pair
 
+    def required_ca(self) -> Path:
+        """Of a listener: without it nobody could be asked for a certificate."""
+        if self.ca is None:
+            raise TlsUnreadable("GRPC_TLS_CA is required: it says whose client certificates count")
+        return self.ca
+
 
 def auto_files(folder: Path, names: tuple[str, str], *, ca: bool = True) -> TlsFiles | None:
     """The generated pair of that name below TLS_AUTO_DIR; None where there is none."""
@@ -76,8 +82,7 @@ def server_credentials(files: TlsFiles) -> Any:
     Files that cannot be read when they changed leave the last good ones in force. Raises
     TlsUnreadable for the first reading, and without `ca`: then nobody could be asked for one.
     """
-    if files.ca is None:
-        raise TlsUnreadable("GRPC_TLS_CA is required: it says whose client certificates count")
+    files.required_ca()
     first = files.read()
     return grpc.dynamic_ssl_server_credentials(
         _configuration(first), _reloading(files, first), require_client_authentication=True

@@ -28,13 +28,16 @@ def connect(options: MongoOptions, timeouts: Timeouts, resolve: Resolve) -> Mong
         "timeoutMS": int(timeouts.operation_s * 1000),
         "maxPoolSize": options.max_pool_size,
         "appname": "partita-sync",
-        **_credentials(options, resolve),
-        **_tls(options),
+        **server_settings(options, resolve),
     }
-    if options.replica_set:
-        settings["replicaSet"] = options.replica_set
     with translated():
         return MongoClient(options.endpoint or list(options.hosts), **settings)
+
+
+def server_settings(options: MongoOptions, resolve: Resolve) -> dict[str, Any]:
+    """Credentials, TLS and replica set, by pymongo's names."""
+    settings = {**_credentials(options, resolve), **_tls(options)}
+    return settings | ({"replicaSet": options.replica_set} if options.replica_set else {})
 
 
 def _credentials(options: MongoOptions, resolve: Resolve) -> dict[str, str]:

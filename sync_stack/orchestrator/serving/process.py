@@ -19,8 +19,9 @@ from django.db import Error as StoreError
 from django.db import close_old_connections
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from sync_stack.configuration.observing import observe_process
 from sync_stack.configuration.opened import Configuration
-from sync_stack.configuration.startup import StartRefused, unavailable
+from sync_stack.configuration.startup import unavailable
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.execution.running import execute
 from sync_stack.orchestrator.rows import overview
@@ -38,6 +39,7 @@ from sync_stack.orchestrator.serving.http_app import HttpApi
 from sync_stack.orchestrator.serving.listeners import address_of, grpc_files
 from sync_stack.orchestrator.serving.metrics import Metrics
 from sync_stack.orchestrator.serving.ports import ports_of
+from sync_stack.orchestrator.serving.starting import renew_certificates
 from sync_stack.rpc.channel import SERVER_OPTIONS
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
@@ -49,6 +51,7 @@ log: Final = logging.getLogger("partita.sync.orchestrator")
 VERSION: Final = "0.1.0"
 WAKE_S: Final = 5.0
 RETAIN_S: Final = 3600.0
+RENEW_S: Final = 3600.0
 GRACE_S: Final = 20.0
 FINISH_S: Final = 15.0
 _SERVICE: Final = "partita.sync.v1.Orchestrator"
@@ -104,7 +107,7 @@ class OrchestratorProcess:
         server = grpc.aio.server(options=SERVER_OPTIONS)
         service = Orchestrator(
             bundle=lambda: self._configuration.bundle,
-            publish=self.publish,
+            publish=self._ports.publish,
             ready=self._ready,
             settings=ServiceSettings(token=token, identities=files is not None, version=VERSION),
             metrics=self.metrics,
@@ -156,8 +159,9 @@ class OrchestratorProcess:
         interval = conf.reconcile_interval_s()
         sweeps: list[tuple[str, float, Callable[[], Any]]] = [
             ("wake", WAKE_S, lambda: sweeping.wake(self.publish)),
-            ("recover", WAKE_S, lambda: self.recovery.sweep(self.publish)),
+            ("recover", WAKE_S, lambda: self.recovery.sweep(self._ports.publish)),
             ("retention", RETAIN_S, sweeping.retain),
+            ("certificates", RENEW_S, renew_certificates),
         ]
         for name, period, act in sweeps:
             self._sweep(name, partial(self._stopping.wait, period), act)
@@ -229,19 +233,16 @@ def _bound(address: tuple[str, int]) -> socket.socket:
         raise unavailable(f"ORCHESTRATOR_HTTP_ADDR {host}:{port}: {error.strerror}") from None
 
 
-def refuse_unsafe() -> None:
-    """Production without TLS or without a task API key does not start. Raises StartRefused."""
-    lines = []
-    if conf.is_production() and grpc_files() is None:
-        lines.append("GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: required in production")
-    if conf.is_production() and not conf.task_api_keys():
-        lines.append("TASK_API_KEYS or TASK_API_KEY_FILE: required in production")
-    if lines:
-        raise StartRefused(lines)
-
-
 async def serve(configuration: Configuration) -> None:
-    """Until SIGTERM or SIGINT."""
+    """Until SIGTERM or SIGINT. Raises StartRefused."""
+    observing = observe_process("orchestrator")
+    try:
+        await _serve(configuration)
+    finally:
+        await asyncio.to_thread(observing.stop)
+
+
+async def _serve(configuration: Configuration) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

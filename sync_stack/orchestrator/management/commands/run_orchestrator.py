@@ -5,22 +5,34 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
 from sync_stack.configuration.startup import refusing
 from sync_stack.orchestrator.serving.ports import open_bundle
-from sync_stack.orchestrator.serving.process import refuse_unsafe, serve
+from sync_stack.orchestrator.serving.process import serve
+from sync_stack.orchestrator.serving.starting import migrate, refuse_unsafe, tell_first_start
 
 
 class Command(BaseCommand):
     help = (
         "Serve gRPC (ORCHESTRATOR_GRPC_ADDR, :50051) and HTTP (ORCHESTRATOR_HTTP_ADDR, :8000) and "
         "run the sweeps. Without a broker it executes tasks itself. "
-        "Example: CONFIG_PATH=config.cue DB_DRIVER=sqlite manage.py run_orchestrator"
+        "Example: CONFIG_PATH=config.cue DB_DRIVER=sqlite manage.py run_orchestrator --migrate"
     )
     requires_system_checks: Any = ()
 
-    def handle(self, *_args: Any, **_options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--migrate",
+            action="store_true",
+            help="first make the tables, once the store answers (it has 60 s)",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
         with refusing():
+            tell_first_start()
             refuse_unsafe()
-            asyncio.run(serve(open_bundle()))
+            configuration = open_bundle()
+            if options["migrate"]:
+                migrate()
+            asyncio.run(serve(configuration))
