@@ -96,9 +96,13 @@ class Process:
 
     def stop(self, within_s: float = 20) -> int:
         """SIGTERM and wait; returns the exit code, kills what does not end."""
-        assert self._process is not None
         if self.running:
             self.send(signal.SIGTERM)
+        return self.wait(within_s)
+
+    def wait(self, within_s: float = 20) -> int:
+        """Its exit code; kills what does not end."""
+        assert self._process is not None
         try:
             return self._process.wait(within_s)
         except subprocess.TimeoutExpired:
