@@ -194,6 +194,23 @@ async def test_who_is_behind_when_a_topic_is_deleted_gets_a_gap_and_the_end(hub,
     assert seen.of(b"end") == [{"status": "Canceled", "lastId": 2700}]
 
 
+async def test_who_is_behind_when_what_a_topic_tells_of_is_gone_gets_a_gap(hub, open_logs):
+    """Invariant 10: the records are still there, and nobody may read them any more."""
+    for _ in range(3):
+        await append(open_logs, *("x" * 100 for _ in range(900)))
+    await stored(streams.close_topic, open_logs, "Canceled")
+    answers: list[dict[str, object] | None] = [{"executionStatus": "Canceled"}]
+
+    async with aclosing(follow(open_logs, envelope=lambda _topic: answers[-1])) as frames:
+        seen = await read_until(frames, Seen(), lambda s: len(s.ids) > 0)
+        answers.append(None)
+        await read_until(frames, seen, lambda s: bool(s.of(b"end")))
+
+    had = seen.ids[-1]
+    assert seen.of(b"gap") == [{"from": had + 1, "to": 2700}]
+    assert seen.of(b"end") == [{"status": "Canceled", "lastId": 2700}]
+
+
 async def test_the_envelope_is_asked_once_for_all_followers_and_is_current(hub, open_logs):
     calls = []
 
