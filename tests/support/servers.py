@@ -104,12 +104,12 @@ def postgres(folder: Path, *, durable: bool = False) -> Iterator[dict[str, str]]
 def database(server: str, name: str) -> Iterator[str]:
     """The address of a new database on that PostgreSQL; it is gone at the end."""
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
+        connection.execute(f'CREATE DATABASE "{name}"')
     try:
         yield f"{server.rsplit('/', 1)[0]}/{name}"
     finally:
         with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')  # type: ignore[arg-type]
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
 def _serves(dsn: str) -> bool:
