@@ -35,11 +35,13 @@ def test_many_completions_at_once_end_the_run_once(worker: Worker):
     assert len(ids) == len(set(ids))
 
 
-def test_supervisors_that_claim_at_once_never_get_the_same_step():
-    """Invariant 6."""
+@pytest.mark.parametrize("names", [["r1", "r2", "r3", "r4"], ["r1"] * 4], ids=["four", "one"])
+def test_supervisors_that_claim_at_once_never_get_the_same_step(names: list[str]):
+    """Invariant 6; also of one that asks by four calls at once."""
     for _ in range(6):
         booted_run(node("a"), node("b"))
-    workers = [Worker(f"runner-{number}") for number in range(4)]
+    known = {name: Worker(name) for name in names}
+    workers = [known[name] for name in names]
     claimed: list[str] = []
 
     def claim(worker: Worker) -> None:
