@@ -17,6 +17,7 @@ PROGRAMS = {
     "docker-registry": "docker-registry",
     "node": "nodejs",
     "npm": "npm",
+    "prometheus": "prometheus",
 }
 
 
