@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from sync_stack.core.bundle.model import Bundle, Platform, SchemaRegistry
+from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
 from sync_stack.core.headers import Headers
 from sync_stack.gateway.conf import Limits, Overrides, limits_of
 from sync_stack.gateway.senders import Senders
 from sync_stack.platforms import git_platforms
 
-SCHEMA_REGISTRY: Final = "schema-registry"
+SCHEMA_REGISTRY: Final = RESERVED_SEGMENT
 OTHER: Final = "other"
 # Gitea sends the headers of its ancestors too: the first of these kinds that is there counts.
 KINDS_BY_PRECEDENCE: Final = ("gitea", "gitlab", "bitbucket", "github")
@@ -59,7 +60,6 @@ def compile_bundle(bundle: Bundle, overrides: Overrides) -> Generation:
     named: dict[str, dict[str, Platform]] = {}
     for rule in bundle.rules:
         named.setdefault(rule.segment, {})[rule.platform] = bundle.platform(rule.platform)
-    named.pop(SCHEMA_REGISTRY, None)  # a reserved name
     routes = {
         segment: Route(segment=segment, platforms=_known(platforms))
         for segment, platforms in named.items()

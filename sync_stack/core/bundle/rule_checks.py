@@ -49,6 +49,7 @@ _CLEANUP_NEEDS: Final = {
     "on_tag_delete": "env_as_tags",
     "on_pr_close": "env_as_pr",
 }
+RESERVED_SEGMENT: Final = "schema-registry"  # the path of the schema registry's own webhooks
 _HASH_TAG: Final = re.compile(r"\{[^{}]+\}")
 
 
@@ -57,6 +58,7 @@ def check_alone(given: Given, findings: Findings) -> None:
     if given.has("file_name") and given.has("file_path_map"):
         message = "file_name and file_path_map exclude each other"
         findings.error(given.at("file_path_map"), "mutually_exclusive", message)
+    _check_segment(given, findings)
     _check_branches(given, findings)
     _check_template(given, findings)
     _check_forks(given, findings)
@@ -66,6 +68,16 @@ def check_alone(given: Given, findings: Findings) -> None:
         if own in prune and given.has(other):
             message = f"prune.{own} and {other} are one field"
             findings.error(given.at(other), "mutually_exclusive", message)
+
+
+def _check_segment(given: Given, findings: Findings) -> None:
+    """The text in `datasource` is the last part of the path of the rule's webhooks."""
+    if given.get("datasource") == RESERVED_SEGMENT:
+        message = (
+            f'"{RESERVED_SEGMENT}" is taken: /webhooks/{RESERVED_SEGMENT} is for the pushes of the '
+            "schema registry; give the datasource another tag, or write its name"
+        )
+        findings.error(given.at("datasource"), "duplicate_name", message)
 
 
 def _check_branches(given: Given, findings: Findings) -> None:

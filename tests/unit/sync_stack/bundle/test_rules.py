@@ -55,6 +55,17 @@ def test_a_bare_tag_resolves_where_it_is_unique_and_stays_the_route_segment():
     assert valid(reading).rules_of_segment("live") == (rule,)
 
 
+def test_the_path_of_the_schema_registry_is_no_path_of_a_rule():
+    def tag(bundle):
+        bundle["datasources"].append({"redis": {"host": "r", "tag": "schema-registry"}})
+        bundle["rules"][0]["datasource"] = "schema-registry"
+
+    reading = read_changed(tag)
+
+    assert f"{RULE}.datasource duplicate_name" in codes(reading)
+    assert any("/webhooks/schema-registry is for" in str(each) for each in reading.complaints)
+
+
 def test_a_tag_of_two_datasources_resolves_to_none():
     def tag(bundle):
         for kind in ("redis", "mongo"):
