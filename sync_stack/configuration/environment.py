@@ -13,6 +13,7 @@ from kernel.durations import parse_period_s
 APP_ENVS: Final = ("production", "staging", "demo", "development", "test")
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 _RENAMED: Final = {"prod": "production", "dev": "development", "WARN": "WARNING"}
+_MAX_PORT: Final = 65_535
 _FLAGS: Final = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off"), False),
@@ -63,6 +64,15 @@ class Environment:
         if not low <= seconds <= high:
             self.wrong(name, f"expected {low:g}s to {high:g}s")
         return seconds
+
+    def address(self, name: str, default: str) -> tuple[str, int]:
+        """Host and port of `host:port` or `:port`; an empty host means every interface."""
+        host, separator, port = self.text(name, default).strip().rpartition(":")
+        fits = port.isascii() and port.isdigit() and len(port) <= len(str(_MAX_PORT))
+        if not separator or not fits or int(port) > _MAX_PORT:
+            self.wrong(name, "expected host:port or :port")
+            return "", 0
+        return host.strip("[]"), int(port)
 
     def choice(self, name: str, default: str, options: tuple[str, ...]) -> str:
         """In any case; `prod`, `dev` and `WARN` are understood."""

@@ -16,14 +16,24 @@ from sync_stack.core.bundle.model import Bundle, Rate
 from sync_stack.gateway.breaker import BreakerLimits
 from sync_stack.gateway.rates import Rates
 from sync_stack.gateway.senders import read_networks
-from sync_stack.rpc.tls import AUTO_CLIENT, AUTO_INBOUND, TlsFiles, auto_files
+from sync_stack.rpc.settings import (
+    CERT,
+    KEY,
+    client_files,
+    generated_pair,
+    required_pair,
+    tls_pair,
+)
+from sync_stack.rpc.tls import AUTO_INBOUND, TlsFiles
 
 MAX_BODY_BYTES: Final = 100 * 2**20
+_INBOUND_CERT: Final = "GATEWAY_TLS_CERT"
+_INBOUND_KEY: Final = "GATEWAY_TLS_KEY"
 MAX_FORWARD_TIMEOUT_S: Final = 20.0
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Address:
     """Where a listener binds; an empty host means every interface."""
 
@@ -86,22 +96,18 @@ def read_settings(variables: Mapping[str, str]) -> GatewaySettings:
     """Raises StartRefused with a line for everything that is wrong."""
     environment = Environment(variables)
     app_env = environment.app_env("test")
-    auto = environment.text("TLS_AUTO_DIR")
-    inbound = _pair(environment, "GATEWAY_TLS_CERT", "GATEWAY_TLS_KEY", ca="")
-    if inbound is None and auto and app_env == "production":
-        inbound = auto_files(Path(auto), AUTO_INBOUND, ca=False)
-    grpc = _pair(environment, "GRPC_TLS_CERT", "GRPC_TLS_KEY", ca="GRPC_TLS_CA")
-    if grpc is None and auto:
-        grpc = auto_files(Path(auto), AUTO_CLIENT)
+    inbound = tls_pair(environment, _INBOUND_CERT, _INBOUND_KEY)
+    if inbound is None and app_env == "production":
+        inbound = generated_pair(environment, AUTO_INBOUND, ca=False)
     inbox = environment.text("GATEWAY_INBOX")
     settings = GatewaySettings(
-        listen=_address(environment, "GATEWAY_ADDR", ":5657"),
-        admin=_address(environment, "ADMIN_ADDR", ":9090"),
+        listen=Address(*environment.address("GATEWAY_ADDR", ":5657")),
+        admin=Address(*environment.address("ADMIN_ADDR", ":9090")),
         orchestrator=environment.text("ORCHESTRATOR_ADDR", "localhost:50051"),
         app_env=app_env,
         log_level=environment.log_level(),
         bundle=bundle_settings(environment, app_env=app_env),
-        grpc_tls=grpc,
+        grpc_tls=client_files(environment),
         inbound_tls=inbound,
         token=environment.text("GRPC_SHARED_TOKEN"),
         inbox=Path(inbox) if inbox else None,
@@ -110,7 +116,7 @@ def read_settings(variables: Mapping[str, str]) -> GatewaySettings:
         version=environment.text("PARTITA_VERSION", "dev"),
         commit=environment.text("PARTITA_COMMIT", "unknown"),
     )
-    problems = [*environment.problems, *_missing_in_production(settings)]
+    problems = [*environment.problems, *_missing_in_production(settings, environment)]
     if problems:
         raise StartRefused(problems)
     return settings
@@ -195,43 +201,13 @@ def _networks(environment: Environment, name: str) -> tuple[Network, ...] | None
         return None
 
 
-def _address(environment: Environment, name: str, default: str) -> Address:
-    raw = environment.text(name, default).strip()
-    host, _, port = raw.rpartition(":")
-    valid = port.isascii() and port.isdigit() and len(port) <= len("65535")
-    if not valid or int(port) > 2**16 - 1 or (":" not in raw):
-        environment.wrong(name, "expected host:port or :port")
-        return Address(host="", port=0)
-    return Address(host=host.strip("[]"), port=int(port))
-
-
-def _pair(environment: Environment, cert: str, key: str, *, ca: str) -> TlsFiles | None:
-    """The files of a pair: both or neither."""
-    given = {name: environment.text(name) for name in (cert, key)}
-    root = environment.text(ca) if ca else ""
-    if all(given.values()):
-        return TlsFiles(
-            cert=Path(given[cert]), key=Path(given[key]), ca=Path(root) if root else None
-        )
-    if any(given.values()) or root:
-        missing = " and ".join(name for name, value in given.items() if not value)
-        present = ", ".join(name for name in (cert, key, ca) if name and environment.is_set(name))
-        environment.problems.append(f"{missing}: required, because {present} is set")
-    return None
-
-
-def _missing_in_production(settings: GatewaySettings) -> list[str]:
+def _missing_in_production(settings: GatewaySettings, environment: Environment) -> list[str]:
     if not settings.production:
         return []
     lines = []
     if settings.inbound_tls is None:
-        lines.append(
-            "GATEWAY_TLS_CERT and GATEWAY_TLS_KEY: required with APP_ENV=production: "
-            "set them to the PEM files of the certificate that webhooks are received with"
-        )
+        what = "the certificate that webhooks are received with"
+        lines.append(required_pair(environment, _INBOUND_CERT, _INBOUND_KEY, what=what))
     if settings.grpc_tls is None:
-        lines.append(
-            "GRPC_TLS_CERT and GRPC_TLS_KEY: required with APP_ENV=production: set them to the "
-            "PEM files of the gateway's client certificate, and GRPC_TLS_CA to its trust root"
-        )
+        lines.append(required_pair(environment, CERT, KEY, what="the gateway's client certificate"))
     return lines

@@ -20,11 +20,11 @@ from kernel.telemetry import FinishedSpan
 from sync_stack.configuration.logs import about
 from sync_stack.gateway.answers import Answer, Code, Refusal
 from sync_stack.gateway.deliveries import Gate, Labels, Outcome
-from sync_stack.gateway.health import Health
 from sync_stack.gateway.metrics import CONTENT_TYPE, METHODS, OTHER, Metrics, one_of
 from sync_stack.gateway.rates import Admission, Limited, RateLimiter
 from sync_stack.gateway.requests import Receive, Request, Scope, Send, rate_limited
 from sync_stack.gateway.routes import SCHEMA_REGISTRY, Generation
+from sync_stack.rpc.readiness import Health
 
 log: Final = logging.getLogger("partita.sync.gateway.access")
 

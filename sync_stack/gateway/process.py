@@ -26,7 +26,6 @@ from sync_stack.gateway.breaker import Breaker
 from sync_stack.gateway.conf import GatewaySettings, read_settings
 from sync_stack.gateway.deliveries import Gate
 from sync_stack.gateway.forwarding import Forwarder
-from sync_stack.gateway.health import Health, Pinger
 from sync_stack.gateway.http import App
 from sync_stack.gateway.inbox import Inbox, InboxUnusable
 from sync_stack.gateway.inbox_forwarder import InboxForwarder
@@ -40,6 +39,7 @@ from sync_stack.gateway.replay_redis import RedisReplay
 from sync_stack.gateway.reservations import Reservations
 from sync_stack.gateway.routes import Generation, compile_bundle
 from sync_stack.rpc.channel import OrchestratorChannel
+from sync_stack.rpc.readiness import Health, keep_asking
 from sync_stack.rpc.tls import TlsUnreadable
 
 log: Final = logging.getLogger("partita.sync.gateway")
@@ -86,8 +86,10 @@ class Gateway:
         """Raises StartRefused when an address is in use."""
         await self.admin.start()
         await self.webhooks.start()
-        pinger = Pinger(self.channel, self.health, self.metrics, self.settings.token)
-        self._run(pinger.run(), self.channel.watch_files())
+        asking = keep_asking(
+            self.channel, self.health, token=self.settings.token, observe=self._pinged
+        )
+        self._run(asking, self.channel.watch_files())
         if self.tls is not None:
             self._run(self.tls.watch())
         if self.inbox is not None:
@@ -134,6 +136,10 @@ class Gateway:
             metrics=self.metrics,
             admin=admin,
         )
+
+    def _pinged(self, status: str, seconds: float) -> None:
+        self.metrics.calls.labels("Ping", status).inc()
+        self.metrics.call_durations.labels("Ping").observe(seconds)
 
     def _run(self, *work: Awaitable[None]) -> None:
         loop = asyncio.get_running_loop()

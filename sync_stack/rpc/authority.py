@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from sync_stack.rpc.tls import TlsPair, TlsUnreadable
+from sync_stack.rpc.tls import TlsPair, TlsUnreadable, certificate
 
 LIFE: Final = timedelta(days=365)
 ORGANIZATION: Final = "Partita, made at a first start"
@@ -70,14 +70,6 @@ def self_signed(names: Sequence[str], now: datetime) -> TlsPair:
     built = _builder(name, name, key.public_key(), now, now + LIFE, usage=Usage.SERVER)
     built = built.add_extension(_alternatives(names), critical=False)
     return _as_pair(built.sign(key, hashes.SHA256()), key)
-
-
-def certificate(pem: bytes) -> x509.Certificate:
-    """The first one of the text. Raises TlsUnreadable."""
-    try:
-        return x509.load_pem_x509_certificate(pem)
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise TlsUnreadable(f"no certificate: {error}") from None
 
 
 def still_valid(pem: bytes, now: datetime) -> list[bytes]:

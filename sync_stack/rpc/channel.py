@@ -10,6 +10,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from kernel import clock
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookResponse
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import OrchestratorStub
 from sync_stack.rpc.tls import TlsFiles, TlsPair, TlsUnreadable, client_credentials
@@ -79,6 +80,8 @@ class OrchestratorChannel:
         self._use(open_channel(address, self._pair))
 
     def _use(self, channel: Any) -> None:
+        if expired := self.expired():
+            logger.error("calls will fail: %s", expired)
         self._channel = channel
         self.stub: Any = OrchestratorStub(channel)  # type: ignore[no-untyped-call]
         # Takes the request as bytes, so that a large one is not held twice.
@@ -96,6 +99,13 @@ class OrchestratorChannel:
                 self._replace()
                 if on_change is not None:
                     on_change()
+
+    def expired(self) -> str:
+        """Names our certificate when its time is over, which a caller sees as no answer at all."""
+        if self._files is None or self._pair is None:
+            return ""
+        end = self._pair.ends_at()
+        return "" if end > clock.now() else f"{self._files.cert} expired on {end:%Y-%m-%d}"
 
     async def close(self, grace_s: float = _CLOSE_GRACE_S) -> None:
         for task in tuple(self._replaced):

@@ -32,7 +32,6 @@ from sync_stack.configuration.state_folder import (
 from sync_stack.rpc.authority import (
     Authority,
     Usage,
-    certificate,
     is_ours,
     self_signed,
     still_valid,
@@ -45,6 +44,7 @@ from sync_stack.rpc.tls import (
     TlsFiles,
     TlsPair,
     TlsUnreadable,
+    certificate,
 )
 
 AUTHORITY: Final = ("authority.crt", "authority.key")

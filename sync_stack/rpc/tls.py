@@ -5,10 +5,13 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 
 MAX_PEM: Final = 2**20
 # What a first start in production writes below TLS_AUTO_DIR, each process into its own folder.
@@ -29,6 +32,10 @@ class TlsPair:
     cert: bytes
     key: bytes
     ca: bytes | None = None
+
+    def ends_at(self) -> datetime:
+        """When the certificate itself, the first of the file, expires. Raises TlsUnreadable."""
+        return certificate(self.cert).not_valid_after_utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +66,14 @@ class TlsFiles:
         if self.ca is None:
             raise TlsUnreadable("GRPC_TLS_CA is required: it says whose client certificates count")
         return self.ca
+
+
+def certificate(pem: bytes) -> x509.Certificate:
+    """The first one of the text. Raises TlsUnreadable."""
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise TlsUnreadable(f"no certificate: {error}") from None
 
 
 def auto_files(folder: Path, names: tuple[str, str], *, ca: bool = True) -> TlsFiles | None:

@@ -10,11 +10,10 @@ from sync_stack.configuration.conf import BundleSettings, bundle_settings
 from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.observing import ObservingSettings, observing_settings
 from sync_stack.configuration.startup import StartRefused
-from sync_stack.rpc.settings import client_files
+from sync_stack.rpc.settings import CERT, KEY, client_files, required_pair
 from sync_stack.rpc.tls import TlsFiles
 
 _DAY_S: Final = 86_400.0
-_MAX_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ def read_settings(variables: Mapping[str, str]) -> WatcherSettings:
     environment = Environment(variables)
     app_env = environment.app_env()
     settings = WatcherSettings(
-        admin=_address(environment, "ADMIN_ADDR", ":9091"),
+        admin=environment.address("ADMIN_ADDR", ":9091"),
         orchestrator=environment.text("ORCHESTRATOR_ADDR", "localhost:50051"),
         app_env=app_env,
         bundle=bundle_settings(environment, app_env=app_env),
@@ -58,17 +57,8 @@ def read_settings(variables: Mapping[str, str]) -> WatcherSettings:
     problems = list(environment.problems)
     if app_env == "production" and settings.grpc_tls is None:
         problems.append(
-            "GRPC_TLS_CERT and GRPC_TLS_KEY: required with APP_ENV=production: set them to the "
-            "PEM files of the watcher's client certificate, and GRPC_TLS_CA to its trust root"
+            required_pair(environment, CERT, KEY, what="the watcher's client certificate")
         )
     if problems:
         raise StartRefused(problems)
     return settings
-
-
-def _address(environment: Environment, name: str, default: str) -> tuple[str, int]:
-    host, separator, port = environment.text(name, default).strip().rpartition(":")
-    if not separator or not (port.isascii() and port.isdigit()) or int(port[:6]) > _MAX_PORT:
-        environment.wrong(name, "expected host:port or :port")
-        return "", 0
-    return host.strip("[]"), int(port)

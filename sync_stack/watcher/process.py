@@ -22,11 +22,11 @@ from sync_stack.configuration.startup import StartRefused, refusing
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.rpc.channel import OrchestratorChannel
+from sync_stack.rpc.readiness import Health, keep_asking
 from sync_stack.rpc.tls import TlsUnreadable
 from sync_stack.watcher.admin import AdminApp, AdminListener
 from sync_stack.watcher.conf import WatcherSettings, read_settings
 from sync_stack.watcher.healing import Healer, HealSettings
-from sync_stack.watcher.health import Health, ping
 from sync_stack.watcher.leading import BEAT_S, Leadership
 from sync_stack.watcher.looking import Looker, Sinks
 from sync_stack.watcher.metrics import Metrics
@@ -94,7 +94,8 @@ class Watcher:
     async def run(self, ended: asyncio.Event) -> bool:
         """Until `ended`; whether all threads have ended too."""
         self.admin.start()
-        pinging = asyncio.create_task(ping(self.channel, self.health, self._settings.token))
+        asking = keep_asking(self.channel, self.health, token=self._settings.token)
+        pinging = asyncio.create_task(asking)
         files = asyncio.create_task(self.channel.watch_files())
         leading = asyncio.create_task(self._follow_lead())
         log.info("the watcher runs", extra={"event": "started", "port": self.admin.port})

@@ -46,12 +46,15 @@ def refuse_unsafe() -> None:
 
 def _unusable_files() -> list[str]:
     files = grpc_files()
+    if files is None:
+        return []
     try:
-        if files is not None:
-            files.read()
-            files.required_ca()
+        files.required_ca()
+        end = files.read().ends_at()
     except TlsUnreadable as error:
         return [f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]
+    if end <= clock.now():
+        return [f"GRPC_TLS_CERT: {files.cert} expired on {end:%Y-%m-%d}: replace it and its key"]
     return []
 
 

@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from sync_stack.configuration.startup import StartRefused
+from sync_stack.rpc.readiness import Health
 from sync_stack.watcher.admin import AdminApp, AdminListener
 from sync_stack.watcher.conf import read_settings
-from sync_stack.watcher.health import Health
 
 
 def test_the_defaults_are_the_specifications():
