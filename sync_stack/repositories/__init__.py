@@ -1,7 +1,7 @@
 """Configuration files in Git: read with the git program at one commit, never checked out."""
 
 from sync_stack.repositories.entry import TreeEntry
-from sync_stack.repositories.git import Remote, Repositories
+from sync_stack.repositories.git import Remote, Repositories, Signature
 from sync_stack.repositories.program import GitError, Source
 
-__all__ = ["GitError", "Remote", "Repositories", "Source", "TreeEntry"]
+__all__ = ["GitError", "Remote", "Repositories", "Signature", "Source", "TreeEntry"]

@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from sync_stack.repositories.cache import Cache
-from sync_stack.repositories.entry import TreeEntry, entries, readable, refuse_pointer
+from sync_stack.repositories.entry import (
+    TreeEntry,
+    check_path,
+    entries,
+    readable,
+    refuse_pointer,
+)
 from sync_stack.repositories.program import Git, GitError, Source
 
 T = TypeVar("T")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_BLAMED: Final = 500
 _DEEPEN: Final = (50, 500, 5000, 100_000)
 _CORRUPT: Final = re.compile(
     r"corrupt|bad object|not a git repository|unable to read|loose object|invalid sha1 pointer"
@@ -28,6 +35,17 @@ class Remote:
 
     head_branch: str
     refs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who wrote a commit, when (RFC 3339), and its first line."""
+
+    commit: str
+    name: str
+    email: str
+    at: str
+    subject: str
 
 
 class Repositories:
@@ -99,6 +117,23 @@ class Repositories:
         if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name):
             raise ValueError(f"{name!r} is no name of a private ref")
         self._inside(source).run("update-ref", f"refs/partita/{name}", commit)
+
+    def signed(self, source: Source, commit: str) -> Signature:
+        """Who wrote a commit that has been fetched. Raises GitError."""
+        _check_commit(commit)
+        form = "--format=%H%x00%an%x00%ae%x00%aI%x00%s"
+        text = self._inside(source).run("log", "-1", form, commit, "--", offline=True)
+        return Signature(*text.decode(errors="replace").rstrip("\n").split("\0", 4))
+
+    def origin_of_line(self, source: Source, commit: str, path: str, line: int, *, ref: str) -> str:
+        """The commit that last changed a line, as far back as 500 commits. Raises GitError."""
+        _check_commit(commit)
+        check_path(path)
+        with self._cache.locked(source) as folder:
+            Git(source, folder).run("check-ref-format", ref)
+            self._fetch_into(source, folder, f"--depth={_BLAMED}", "origin", ref)
+        given = ("--porcelain", f"-L{line},{line}", commit, "--", path)
+        return self._inside(source).run("blame", *given).split(b" ", 1)[0].decode()
 
     def has(self, source: Source, commit: str) -> bool:
         path = self._cache.path(source)

@@ -263,7 +263,7 @@ def _log_changes(planned: Planned) -> None:
 
 
 def _keep(attempt: Attempt, reading: Reading, unit_id: str) -> None:
-    if reading.gone:
+    if reading.gone or reading.closed:
         return
     try:
         attempt.ports.repositories.keep(reading.source, unit_id, reading.head)

@@ -43,7 +43,7 @@ def outcome_of_apply(
 def outcome_of_plan(
     reading: Reading, planned: Sequence[Planned], idle: Sequence[tuple[Unit, str]]
 ) -> dict[str, Any]:
-    targets = [_applied(reading, each) | _PLANNED for each in planned]
+    targets = [_applied(reading, each) | _PLANNED | _going(each) for each in planned]
     return _with_idle(reading, planned, idle, targets, ["dry_run_complete"] * len(targets))
 
 
@@ -56,6 +56,12 @@ def outcome_of_cleanup(reading: Reading, planned: Sequence[Planned]) -> dict[str
 
 
 _PLANNED: Final = {"outcome": "planned", "committed": False}
+
+
+def _going(planned: Planned) -> dict[str, Any]:
+    """The keys that the plan would delete."""
+    plan = planned.plan
+    return {"would_prune": sorted(plan.pruned | plan.would_prune)[:MAX_LISTED]}
 
 
 def without_files(

@@ -30,6 +30,7 @@ from sync_stack.orchestrator.execution.failures import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.execution.holding import Busy
 from sync_stack.orchestrator.execution.intents import commit_intent, has_committed
 from sync_stack.orchestrator.execution.parts import parts_of, run_part
+from sync_stack.orchestrator.execution.purging import part_of_purge, purge_part
 from sync_stack.orchestrator.execution.schemas import refresh_schemas
 from sync_stack.orchestrator.execution.seen import record_refs
 from sync_stack.orchestrator.models import Task
@@ -92,6 +93,8 @@ def _parts(attempt: Attempt) -> list[Part]:
     if task.kind == Kind.SCHEMA_REFRESH:
         refresh_schemas(attempt)
         return []
+    if "purge" in task.request:
+        return [part] if (part := part_of_purge(attempt)) else []
     if not attempt.done:  # a part that is done looked at the ref before they came
         attempt.coalescing = tasks.coalescing(task.coalesce_key, than=task.id)
     parts = parts_of(attempt.bundle, task.request, task.datasource)
@@ -126,8 +129,9 @@ def _finish_committed(attempt: Attempt) -> None:
 
 
 def _run(attempt: Attempt, part: Part) -> TaskError | None:
+    act = purge_part if "purge" in attempt.task.request else run_part
     try:
-        run_part(attempt, part)
+        act(attempt, part)
     except PartFailed as failure:
         return _failed(attempt, part, failure.error, failure.targets)
     except KNOWN_ERRORS as error:
@@ -185,8 +189,8 @@ def _end_done(attempt: Attempt, parts: list[Part]) -> None:
 
 
 def _leaves_records(task: Task) -> bool:
-    """Heals look at no ref, and the plans of operators bring nothing."""
-    return task.kind != Kind.HEAL and not task.request.get("dry_run")
+    """Heals and purges look at no ref, and the plans of operators bring nothing."""
+    return task.kind != Kind.HEAL and not task.request.keys() & {"dry_run", "purge"}
 
 
 def _coalesces(parts: list[Part]) -> bool:

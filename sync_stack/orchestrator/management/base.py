@@ -1,23 +1,46 @@
-"""What the commands of the sync share: `-o json`, tables, exit codes."""
+"""What the commands of the sync share: `-o json`, tables, filters, exit codes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, ClassVar, Final
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error as StoreError
+from django.db import ProgrammingError
 
 from sync_stack.configuration.opened import Configuration
 from sync_stack.configuration.startup import refusing
+from sync_stack.core.bundle.model import Bundle, Rule
 from sync_stack.orchestrator.execution.attempt import Ports
+from sync_stack.orchestrator.management.examples import ending
 from sync_stack.orchestrator.serving.ports import open_bundle, ports_of
+
+EXIT_STORE: Final = 69
+EXIT_CODES: Final = (
+    "0 done; 1 it cannot be done, or a part of it failed; 2 wrong arguments; "
+    "69 the store cannot be used; 78 the configuration is wrong."
+)
+_FILTERS: Final = {
+    "rule": "units of this rule only",
+    "repo": "owner/name",
+    "env": "of this environment only",
+    "datasource": "of this datasource only",
+    "ref": "such as refs/heads/main",
+}
 
 
 class SyncCommand(BaseCommand):
     """A command that prints a table, or with `-o json` a document."""
 
     requires_system_checks: Any = ()
+    examples: ClassVar[Sequence[str]] = ()
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        end = ending(subcommand, EXIT_CODES, self.examples)
+        return super().create_parser(prog_name, subcommand, **end, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
@@ -25,6 +48,21 @@ class SyncCommand(BaseCommand):
 
     def add_more(self, parser: CommandParser) -> None:
         """Arguments of the command itself."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """A store that cannot be used is a sentence and exit code 69."""
+        try:
+            return super().execute(*args, **options)
+        except ProgrammingError:
+            raise CommandError(
+                "the store has no tables of the sync: run manage.py migrate", returncode=EXIT_STORE
+            ) from None
+        except StoreError as error:
+            raise CommandError(
+                f"the store cannot be used ({type(error).__name__}): check DB_DRIVER and the "
+                "variables of its store",
+                returncode=EXIT_STORE,
+            ) from None
 
     def bundle(self) -> Configuration:
         """The bundle in use; a wrong one ends the command with exit code 78."""
@@ -50,3 +88,29 @@ class SyncCommand(BaseCommand):
         for row in table:
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             self.stdout.write("  ".join(cells).rstrip())
+
+
+def add_filters(parser: CommandParser, *names: str) -> None:
+    for name in names:
+        parser.add_argument(f"--{name}", default="", help=_FILTERS[name])
+
+
+def given(options: Mapping[str, Any], **columns: str) -> dict[str, Any]:
+    """Column → text, of the options that were given; `columns` is option → column."""
+    return {column: options[name] for name, column in columns.items() if options[name]}
+
+
+def rule_of(bundle: Bundle, name: str) -> Rule:
+    """Raises CommandError that lists the rules there are."""
+    rules = {rule.name: rule for rule in bundle.rules}
+    if name not in rules:
+        raise CommandError(f"no rule {name!r} ({known(name, rules)})")
+    return rules[name]
+
+
+def known(name: str, names: Iterable[str]) -> str:
+    """What there is, and what was perhaps meant."""
+    there = sorted(names)
+    near = get_close_matches(name, there, n=1)
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    return f"known: {', '.join(there) or 'none'}{hint}"

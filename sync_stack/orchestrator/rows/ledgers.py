@@ -49,6 +49,10 @@ def get(unit_id: str) -> Ledger | None:
     return None if row is None else ledger_of(row)
 
 
+def row(unit_id: str) -> LedgerUnit | None:
+    return found(LedgerUnit, id=unit_id)
+
+
 def ledger_of(row: LedgerUnit) -> Ledger:
     return Ledger(
         unit_id=row.id,

@@ -25,7 +25,7 @@ class TooManyTasks(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTask:
-    """What a task is made of. `rules` empty: all of the segment."""
+    """What a task is made of. `rules` empty: all of the segment; `max_attempts` 0: as set."""
 
     kind: Kind
     idempotency_key: str
@@ -39,6 +39,7 @@ class NewTask:
     bundle_digest: str = ""
     traceparent: str = ""
     approved_by: str = ""
+    max_attempts: int = 0
     request: dict[str, Any] = field(default_factory=dict)
 
 
@@ -86,7 +87,7 @@ def _row(new: NewTask, before: Task | None) -> Task:
         approved_by=new.approved_by,
         coalesce_key=coalesce_key(new),
         facets=facets(new),
-        max_attempts=conf.max_attempts(),
+        max_attempts=new.max_attempts or conf.max_attempts(),
         created_at=clock.now(),
         request=request | new.request,
     )

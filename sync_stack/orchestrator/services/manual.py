@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sync_stack.core.bundle.model import Bundle, Rule
 from sync_stack.core.events import Event
@@ -12,13 +13,17 @@ from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind, State
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.execution.parts import is_for
+from sync_stack.orchestrator.execution.running import execute
 from sync_stack.orchestrator.execution.sources import git_source
+from sync_stack.orchestrator.execution.yielding import is_orphan
 from sync_stack.orchestrator.models import LedgerUnit, Task
 from sync_stack.orchestrator.rows import ledgers, overview, tasks
 from sync_stack.orchestrator.services.create import NewTask, create_task
 from sync_stack.orchestrator.services.trigger import trigger_ref
 from sync_stack.repositories import Remote
 
+PATIENCE_S: Final = 120.0
+_LOOK_S: Final = 0.5
 AskRemote = Callable[[Rule, str], Remote]
 
 
@@ -100,19 +105,40 @@ def approve_prune(bundle: Bundle, task_id: str) -> Task:
     return create_task(new, _nobody).task
 
 
-def orphans(bundle: Bundle) -> list[LedgerUnit]:
-    """Units that no rule yields any more: the rule is gone, or no longer matches."""
-    rules = {rule.name: rule for rule in bundle.rules}
-    disabled = {rule.name for rule in bundle.disabled_rules}
+def carry_out(task: Task, ports: Ports) -> Task:
+    """The task as it ended, here or in a worker that was faster; after two minutes as it is."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        execute(task.id, ports)
+        found = tasks.get(task.id) or task
+        if found.finished_at or time.monotonic() > deadline:
+            return found
+        time.sleep(_LOOK_S)
+
+
+def orphans(ports: Ports) -> list[LedgerUnit]:
+    """Units that no rule yields any more. Raises SinkError, SecretError."""
+    bundle = ports.bundle()
     units = overview.list_units({}, after="", limit=100_000)
-    return [
-        unit
-        for unit in units
-        if unit.rule_id not in disabled
-        and (unit.rule_id not in rules or not is_for(rules[unit.rule_id], unit.repo))
-    ]
+    return [unit for unit in units if is_orphan(bundle, unit, ports.open_sink)]
 
 
 def release_orphan(unit: LedgerUnit) -> bool:
     """Forget a unit; what it wrote stays where it is."""
     return ledgers.forget(unit.id, unit.version)
+
+
+def trigger_purge(bundle: Bundle, unit: LedgerUnit) -> Task:
+    """A task that deletes what an orphan owns, and then forgets it. Raises TooManyTasks."""
+    new = NewTask(
+        kind=Kind.MANUAL,
+        idempotency_key=f"purge:{unit.id}:{uuid.uuid4()}",
+        platform=unit.platform,
+        segment=unit.datasource,
+        rules=[unit.rule_id],
+        tenant=unit.tenant,
+        bundle_digest=bundle.digest,
+        max_attempts=1,
+        request={"purge": unit.id},
+    )
+    return create_task(new, _nobody).task

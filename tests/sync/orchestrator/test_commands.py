@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from io import StringIO
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, load_command_class
+from django.db import OperationalError, ProgrammingError
 
 from sync_stack.core.bundle.model import FileEnvironment, Prune
+from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.models import LedgerUnit, Task
+from sync_stack.orchestrator.rows import overview
+from sync_stack.orchestrator.services.manual import trigger_purge
 from tests.support.sync_world import World, rule
 
 
@@ -33,6 +38,10 @@ def world(tmp_path, monkeypatch) -> World:
     return world
 
 
+def place(name: str) -> Destination:
+    return Destination(kind="fake", name=name, address=f"fake://memory/{name}")
+
+
 def told(name: str, *arguments: str):
     out = StringIO()
     call_command(name, *arguments, "-o", "json", stdout=out)
@@ -43,20 +52,20 @@ def test_a_triggered_rule_is_synced(world):
     world.repository.commit({"app.yaml": "a: 1\n"})
     made = told("sync_trigger", "--rule", "shop", "--env", "production")["tasks"]
     assert len(made) == 1
-    assert world.finish(Task.objects.get(id=made[0])).message == "completed"
+    assert world.finish(Task.objects.get(id=made[0]["task_id"])).message == "completed"
     assert [unit["keys"] for unit in told("sync_status")["targets"]] == [1]
     assert [task["kind"] for task in told("sync_history", "--rule", "shop")["tasks"]] == ["manual"]
 
 
 def test_an_unknown_rule_is_named_with_the_known_ones(world):
-    with pytest.raises(CommandError, match="known: shop"):
+    with pytest.raises(CommandError, match=r'known: shop; did you mean "shop"'):
         call_command("sync_trigger", "--rule", "shopp")
 
 
 def test_a_plan_shows_what_would_happen_and_writes_nothing(world):
     """Sync invariant 22."""
     world.repository.commit({"app.yaml": "a: 1\nb: 2\n"})
-    plans = told("sync_plan", "--rule", "shop")["plans"]
+    plans = told("sync_plan", "--rule", "shop")["tasks"]
     assert plans[0]["result"]["targets"][0]["outcome"] == "planned"
     assert plans[0]["result"]["written"] == 2
     assert world.values() == {}
@@ -104,6 +113,175 @@ def test_orphans_are_listed_and_released_without_touching_the_sink(world):
     assert told("sync_orphans", "--release")["orphans"][0]["released"]
     assert told("sync_orphans")["orphans"] == []
     assert world.values() == {"a": "1"}
+
+
+def test_a_purge_deletes_what_an_orphan_owns_and_nothing_else(world):
+    """Sync invariant 13."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nkept: 2\n"}))
+    world.sink.put_by_hand(place("production-shop"), "foreign", {"foreign": "x"})
+    world.with_rules(repositories=("other/x",), prune=Prune(enabled=True, protection=("kept",)))
+    purged = told("sync_orphans", "--purge", "--env", "production")["orphans"]
+    assert [(each["done"], each["task"]["message"]) for each in purged] == [
+        ("purged", "cleaned_up")
+    ]
+    assert world.values() == {"kept": "2", "foreign": "x"}
+    world.with_rules(prune=Prune(enabled=True))
+    told("sync_orphans", "--purge")
+    assert world.values() == {"foreign": "x"}
+    assert not LedgerUnit.objects.exists()
+
+
+def test_a_purge_that_fails_gives_everything_back_and_says_so(world):
+    """Sync invariant 14."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\nc: 3\n"}))
+    world.with_rules(repositories=("other/x",))
+    world.sink.break_after = 1
+    with pytest.raises(CommandError, match="not done: production-shop"):
+        call_command("sync_orphans", "--purge", stdout=StringIO())
+    world.sink.break_after = None
+    told("sync_orphans", "--purge")
+    assert (world.values(), LedgerUnit.objects.count()) == ({}, 0)
+
+
+def test_no_unit_of_a_living_rule_is_purged(world):
+    """Sync invariant 13."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    assert told("sync_orphans", "--purge") == {"orphans": []}
+    task = trigger_purge(world.bundle, LedgerUnit.objects.get())
+    assert world.finish(task).message == "superseded"
+    assert world.values() == {"a": "1"}
+
+
+def test_a_purge_does_not_follow_a_datasource_to_another_place(world):
+    """Sync invariant 13: the same names in another database are another team's."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.with_rules(repositories=("other/x",))
+    LedgerUnit.objects.update(destination_id="0" * 64)
+    with pytest.raises(CommandError, match="not done"):
+        call_command("sync_orphans", "--purge", stdout=StringIO())
+    assert Task.objects.get(kind="manual").error["code"] == "destination_invalid"
+    assert world.values() == {"a": "1"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"destination_template": "elsewhere-{env}"}, {"branch_map": {"main": "live"}}],
+    ids=["another destination", "another environment"],
+)
+def test_what_a_rule_wrote_before_it_changed_is_an_orphan(world, change):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.with_rules(**change)
+    assert [each["destination"] for each in told("sync_orphans")["orphans"]] == ["production-shop"]
+    world.finish(world.commit_and_push({"x": "1"}))
+    assert [each["destination"] for each in told("sync_orphans")["orphans"]] == ["production-shop"]
+
+
+def test_blame_names_the_commit_that_changed_the_line_and_its_author(world):
+    first = world.repository.commit({"app.yaml": "db:\n  host: a\n  port: 1\n"})
+    world.finish(world.push(first))
+    second = world.repository.commit({"app.yaml": "db:\n  host: a\n  port: 2\n"})
+    task = world.finish(world.push(second))
+    host, port = (told("sync_blame", key)["keys"][0] for key in ("db.host", "db.port"))
+    assert (host["changed"]["commit"], port["changed"]["commit"]) == (first, second)
+    assert (host["commit"], host["applied"]["commit"], host["task_id"]) == (second, second, task.id)
+    assert (port["file"], port["line"], port["live"]) == ("app.yaml", 3, "in_sync")
+    assert port["changed"]["email"] == "a@example.org"
+
+
+def test_blame_tells_what_somebody_else_changed_and_shows_no_value(world):
+    """Sync invariant 24."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
+    world.sink.put_by_hand(place("production-shop"), "a", {"a": "by hand"})
+    out = StringIO()
+    call_command("sync_blame", "a", "--env", "production", stdout=out)
+    assert " changed " in out.getvalue()
+    assert "by hand" not in out.getvalue()
+    del world.sink.places[place("production-shop").id].records["b"]
+    assert told("sync_blame", "b")["keys"][0]["live"] == "missing"
+
+
+def test_blame_says_what_it_knows_without_git(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.repository.bare.rename(world.folder / "away")
+    shutil.rmtree(world.folder / "cache")
+    found = told("sync_blame", "a")["keys"][0]
+    assert "repository_not_found" in found["problem"]
+    assert (found["live"], found["file"]) == ("in_sync", "app.yaml")
+
+
+def test_blame_of_a_key_that_nobody_holds_is_an_error(world):
+    with pytest.raises(CommandError, match="no unit holds 'nothing'"):
+        call_command("sync_blame", "nothing")
+
+
+def test_a_plan_that_a_guard_stops_says_so_and_is_no_success(world):
+    """Sync invariant 35."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\nc: 3\n"}))
+    world.repository.commit({"app.yaml": "a: 1\n"})
+    with pytest.raises(CommandError, match="prune_guard"):
+        call_command("sync_plan", "--rule", "shop", stdout=StringIO())
+    assert world.values() == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_a_plan_names_the_keys_that_would_go(world):
+    """Sync invariant 22."""
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
+    world.repository.commit({"app.yaml": "a: 1\n"})
+    target = told("sync_plan", "--rule", "shop")["tasks"][0]["result"]["targets"][0]
+    assert (target["would_prune"], target["pruned"]) == (["b"], 1)
+    assert world.values() == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("command", "known"),
+    [
+        (("sync_drift", "--state", "opne"), 'did you mean "open"'),
+        (("sync_history", "--state", "faild"), 'did you mean "FAILED"'),
+        (("sync_history", "--kind", "hook"), "known: heal, manual"),
+        (("sync_status", "--status", "drift"), 'did you mean "drifted"'),
+    ],
+)
+def test_a_filter_that_nothing_can_match_is_refused(command, known):
+    with pytest.raises(CommandError, match=known):
+        call_command(*command)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [(ProgrammingError("no such table"), "migrate"), (OperationalError("gone"), "DB_DRIVER")],
+)
+def test_a_store_that_cannot_be_used_is_a_sentence_and_exit_code_69(monkeypatch, error, sentence):
+    def fails(*_args, **_kwargs):
+        raise error
+
+    monkeypatch.setattr(overview, "list_units", fails)
+    with pytest.raises(CommandError, match=sentence) as caught:
+        call_command("sync_status")
+    assert caught.value.returncode == 69
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "approve_prune",
+        "blame",
+        "bundle_check",
+        "drift",
+        "history",
+        "orphans",
+        "plan",
+        "status",
+        "trigger",
+    ],
+)
+def test_help_has_an_example_and_every_command_speaks_json(name):
+    parser = load_command_class("sync_stack.orchestrator", f"sync_{name}").create_parser(
+        "manage.py", f"sync_{name}"
+    )
+    told = parser.format_help()
+    assert f"manage.py sync_{name}" in told.partition("Examples:")[2]
+    assert "--output" in told
+    assert "Exit codes: 0" in told
 
 
 def test_drift_of_nobody_is_an_empty_list(world):

@@ -257,7 +257,9 @@ def test_the_baseline_is_what_git_said_however_long_drift_lasts(watching: Watchi
 def test_metrics_carry_names_of_the_bundle_only(watching: Watching):
     """Sync invariant 32."""
     LedgerUnit.objects.update(env="pr-12345")
-    watching.world.with_rules(self_heal=False, destination_template="production-shop")
+    watching.world.with_rules(
+        self_heal=False, destination_template="production-shop", allow_overrides=True
+    )
     watching.by_hand()
     watching.poll()
     shown = text(watching)

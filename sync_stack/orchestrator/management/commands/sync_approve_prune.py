@@ -9,13 +9,15 @@ from django.core.management.base import CommandError, CommandParser
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.services.create import TooManyTasks
 from sync_stack.orchestrator.services.manual import NothingToSync, approve_prune
+from sync_stack.orchestrator.serving.documents import task_document
 
 
 class Command(SyncCommand):
     help = (
-        "Repeat a task that ended prune_guard, with the guard waived for exactly the keys that it "
-        "listed. Example: manage.py sync_approve_prune 0198f0c2-7d1e-7c41-9a57-2f5d0c1e8b11"
+        "Repeat a task that ended prune_guard, once, with the guard waived for exactly the keys "
+        "that it listed (manage.py sync_history --state failed)."
     )
+    examples = ("0198f0c2-7d1e-7c41-9a57-2f5d0c1e8b11",)
 
     def add_more(self, parser: CommandParser) -> None:
         parser.add_argument("task_id")
@@ -25,9 +27,9 @@ class Command(SyncCommand):
         try:
             task = approve_prune(configuration.bundle, options["task_id"])
         except (NothingToSync, TooManyTasks) as error:
-            raise CommandError(str(error) or type(error).__name__) from error
+            raise CommandError(str(error) or "too many tasks wait already") from error
         finally:
             configuration.close()
         keys = sorted({key for unit in task.request["approved"].values() for key in unit})
-        document = {"task_id": task.id, "keys": keys}
+        document = task_document(task) | {"keys": keys}
         self.show(options, document, ("TASK", "KEY"), [(task.id, key) for key in keys])

@@ -20,14 +20,21 @@ from sync_stack.configuration.conf import (
 )
 from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.startup import EXIT_CONFIGURATION, StartRefused, refusing
+from sync_stack.orchestrator.management.examples import ending
 
 EXIT_VALID = 0
 EXIT_WARNINGS = 1  # only with --strict
+_EXIT_CODES = "0 valid; 1 warnings, with --strict; 2 wrong arguments; 78 errors."
+_EXAMPLES = ("config.cue", "config.cue --strict --resolve", "-o json")
 
 
 class Command(BaseCommand):
-    help = "Print every error and warning of a bundle. Exit code: 0 valid, 1 warnings, 78 errors."
+    help = "Print every error and warning of a bundle, with file, line and column."
     requires_system_checks: tuple[str, ...] = ()
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        end = ending(subcommand, _EXIT_CODES, _EXAMPLES)
+        return super().create_parser(prog_name, subcommand, **end, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("path", nargs="?", type=Path, help="the bundle; default CONFIG_PATH")

@@ -4,29 +4,46 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from sync_stack.orchestrator.management.base import SyncCommand
+from kernel import clock
+from sync_stack.core.drift import Episode
+from sync_stack.orchestrator.management.base import SyncCommand, add_filters, given, known
 from sync_stack.orchestrator.rows import overview
 from sync_stack.orchestrator.serving.documents import drift_document
 
-_COLUMNS = ("DRIFT", "RULE", "REPOSITORY", "ENV", "STATE", "POLLS", "CHANGES")
+_COLUMNS = ("DRIFT", "RULE", "REPOSITORY", "ENV", "STATE", "SINCE", "POLLS", "CHANGED", "ADDED",
+            "REMOVED")  # fmt: skip
 
 
 class Command(SyncCommand):
-    help = "List episodes of drift. Example: manage.py sync_drift --state open"
+    help = "List episodes of drift, newest first; -o json names every key that differs."
+    examples = ("--state open", "--rule shop --env production -o json")
 
     def add_more(self, parser: CommandParser) -> None:
-        parser.add_argument("--rule", default="")
-        parser.add_argument("--state", default="")
+        add_filters(parser, "rule", "repo", "env", "datasource")
+        parser.add_argument("--state", default="", help=", ".join(Episode))
+        parser.add_argument("--limit", type=int, default=200)
 
     def handle(self, **options: Any) -> None:
-        given = {"rule_id": options["rule"], "state": options["state"]}
-        where = {name: value for name, value in given.items() if value}
-        found = overview.list_drift(where, since=None, before="", limit=1000)
+        state = options["state"].lower()
+        if state and state not in set(Episode):
+            raise CommandError(f"no state {state!r} ({known(state, Episode)})")
+        where = given(options, rule="rule_id", repo="repo", env="env", datasource="datasource")
+        where |= {"state": state} if state else {}
+        limit = max(1, options["limit"])
+        found = overview.list_drift(where, since=None, before="", limit=limit)
         rows = [
-            (d.id, d.rule_id, d.repo, d.env, d.state, d.polls, sum(d.counts.values()))
-            for d in found
+            (
+                drift.id,
+                drift.rule_id,
+                drift.repo,
+                drift.env,
+                f"{drift.state}{', flapping' if drift.flapping else ''}",
+                clock.rfc3339(drift.first_seen_at),
+                drift.polls,
+                *(drift.counts.get(name, 0) for name in ("changed", "added", "removed")),
+            )
+            for drift in found
         ]
-        document = {"drift": [drift_document(drift) for drift in found]}
-        self.show(options, document, _COLUMNS, rows)
+        self.show(options, {"drift": [drift_document(drift) for drift in found]}, _COLUMNS, rows)

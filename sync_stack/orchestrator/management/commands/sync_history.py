@@ -4,28 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
-from sync_stack.orchestrator.management.base import SyncCommand
+from sync_stack.core.tasks import Kind, State
+from sync_stack.orchestrator.management.base import SyncCommand, add_filters, known
 from sync_stack.orchestrator.rows import overview
 from sync_stack.orchestrator.serving.documents import task_document
 
-_COLUMNS = ("TASK", "CREATED", "KIND", "STATE", "MESSAGE", "WRITTEN", "PRUNED")
+_COLUMNS = ("TASK", "CREATED", "KIND", "STATE", "MESSAGE", "COMMIT", "WRITTEN", "PRUNED")
+_COMMIT = 12
 
 
 class Command(SyncCommand):
-    help = "List tasks. Example: manage.py sync_history --repo acme/shop --env production"
+    help = "List tasks, newest first: what was asked for, and what became of it."
+    examples = ("--repo acme/shop --env production", "--state failed --limit 5 -o json")
 
     def add_more(self, parser: CommandParser) -> None:
-        for name in ("rule", "repo", "ref", "env"):
-            parser.add_argument(f"--{name}", default="")
+        add_filters(parser, "rule", "repo", "ref", "env")
+        parser.add_argument("--state", default="", help=", ".join(State).lower())
+        parser.add_argument("--kind", default="", help=", ".join(Kind))
         parser.add_argument("--limit", type=int, default=50)
 
     def handle(self, **options: Any) -> None:
+        where = {}
+        if options["state"]:
+            where["state"] = _one_of("state", options["state"].upper(), State)
+        if options["kind"]:
+            where["kind"] = _one_of("kind", options["kind"].lower(), Kind)
         names = ("rule", "repo", "ref", "env")
         facets = [f"{name}:{options[name]}\n" for name in names if options[name]]
-        found = overview.list_tasks({}, facets, before="", limit=max(1, options["limit"]))
+        found = overview.list_tasks(where, facets, before="", limit=max(1, options["limit"]))
         rows = [
             (
                 task.id,
@@ -33,6 +42,7 @@ class Command(SyncCommand):
                 task.kind,
                 task.state,
                 task.message,
+                _commit(task.request, task.result) or "-",
                 task.result.get("written", 0),
                 task.result.get("pruned", 0),
             )
@@ -40,3 +50,16 @@ class Command(SyncCommand):
         ]
         document = {"tasks": [task_document(task, whole=False) for task in found]}
         self.show(options, document, _COLUMNS, rows)
+
+
+def _one_of(what: str, name: str, names: Any) -> str:
+    if name not in set(names):
+        raise CommandError(f"no {what} {name!r} ({known(name, names)})")
+    return name
+
+
+def _commit(request: dict[str, Any], result: dict[str, Any]) -> str:
+    """What was applied, else what the event named."""
+    applied = [target.get("commit", "") for target in result.get("targets", ())]
+    named = [event.get("commit", "") for event in request.get("events", ())]
+    return next(filter(None, [*applied, *named]), "")[:_COMMIT]

@@ -7,12 +7,15 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.orchestrator.execution.running import execute
-from sync_stack.orchestrator.management.base import SyncCommand
+from sync_stack.orchestrator.management.base import SyncCommand, add_filters, rule_of
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.rows import tasks
 from sync_stack.orchestrator.services.create import TooManyTasks
-from sync_stack.orchestrator.services.manual import NothingToSync, remotes, trigger_manual
+from sync_stack.orchestrator.services.manual import (
+    NothingToSync,
+    carry_out,
+    remotes,
+    trigger_manual,
+)
 from sync_stack.orchestrator.serving.documents import task_document
 from sync_stack.repositories import GitError
 
@@ -20,24 +23,30 @@ _COLUMNS = ("REPOSITORY", "ENV", "DESTINATION", "WRITE", "PRUNE", "UNCHANGED", "
 
 
 class Command(SyncCommand):
-    help = "Plan a rule without writing. Example: manage.py sync_plan --rule shop --env production"
+    help = (
+        "Plan a rule without writing: what would be written and pruned now, and what a guard or a "
+        "bad file would stop. Secrets are not fetched."
+    )
+    examples = ("--rule shop", "--rule shop --repo acme/shop --env production -o json")
 
     def add_more(self, parser: CommandParser) -> None:
         parser.add_argument("--rule", required=True)
-        parser.add_argument("--repo", default="")
-        parser.add_argument("--env", default="")
+        add_filters(parser, "repo", "env")
 
     def handle(self, **options: Any) -> None:
         configuration = self.bundle()
         try:
+            rule_of(configuration.bundle, options["rule"])
             done = self._planned(configuration, options)
         except (NothingToSync, TooManyTasks, GitError, SecretError) as error:
-            raise CommandError(str(error) or type(error).__name__) from error
+            raise CommandError(str(error) or "too many tasks wait already") from error
         finally:
             configuration.close()
-        document = {"plans": [task_document(task) for task in done]}
-        rows = [_row(target) for task in done for target in task.result.get("targets", ())]
-        self.show(options, document, _COLUMNS, rows)
+        rows = [row for task in done for row in _rows(task)]
+        self.show(options, {"tasks": [task_document(task) for task in done]}, _COLUMNS, rows)
+        failed = [f"{task.id}: {_reason(task)}" for task in done if task.state != "SUCCEEDED"]
+        if failed:
+            raise CommandError("not planned: " + "; ".join(failed))
 
     def _planned(self, configuration: Any, options: dict[str, Any]) -> list[Task]:
         ports = self.ports(configuration)
@@ -47,15 +56,28 @@ class Command(SyncCommand):
             remotes(ports),
             repo=options["repo"],
             env=options["env"],
+            max_attempts=1,
             request={"dry_run": True},
         )
-        for task in made:
-            execute(task.id, ports)
-        return [done for task in made if (done := tasks.get(task.id))]
+        return [carry_out(task, ports) for task in made]
+
+
+def _reason(task: Task) -> str:
+    error = task.error
+    place = f" ({error['file']}:{error.get('line', 0)})" if error.get("file") else ""
+    return f"{error['code']}: {error['detail']}{place}" if error else f"still {task.state}"
+
+
+def _rows(task: Task) -> list[tuple[Any, ...]]:
+    targets = task.result.get("targets", ())
+    if not targets:
+        events = task.request["events"]
+        return [(events[0]["repo"], "-", "-", 0, 0, 0, task.message)]
+    return [_row(target) for target in targets]
 
 
 def _row(target: dict[str, Any]) -> tuple[Any, ...]:
     error = target.get("error") or {}
     counts = [target.get(name, 0) for name in ("written", "pruned", "unchanged")]
-    where = [target.get(name, "") for name in ("repo", "env", "destination")]
+    where = [target.get(name, "-") for name in ("repo", "env", "destination")]
     return (*where, *counts, error.get("code") or target["outcome"])

@@ -1,0 +1,90 @@
+"""`manage.py sync_blame KEY`: where a live key comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from sync_stack.orchestrator.management.base import SyncCommand, add_filters, given
+from sync_stack.orchestrator.services.blame import Origin, origins
+from sync_stack.orchestrator.serving.documents import unit_document
+from sync_stack.repositories import Signature
+
+_COLUMNS = ("DESTINATION", "LIVE", "COMMIT", "AUTHOR", "WRITTEN", "FILE", "TASK", "DELIVERY")
+
+
+class Command(SyncCommand):
+    help = (
+        "Say where a key in a datasource comes from: the commit that last changed it and its "
+        "author (read from Git), the task that brought it and the delivery that asked for it. "
+        "LIVE is in_sync, changed (by somebody else), missing or unknown. Values are not shown."
+    )
+    examples = ("db.host", "db.host --rule shop --env production -o json")
+
+    def add_more(self, parser: CommandParser) -> None:
+        parser.add_argument("key", help="as the datasource has it, such as db.host")
+        add_filters(parser, "rule", "repo", "env", "datasource")
+
+    def handle(self, **options: Any) -> None:
+        where = given(options, rule="rule_id", repo="repo", env="env", datasource="datasource")
+        configuration = self.bundle()
+        try:
+            found = origins(self.ports(configuration), options["key"], where)
+        finally:
+            configuration.close()
+        if not found:
+            raise CommandError(
+                f"no unit holds {options['key']!r}: somebody else wrote it, it was released, or "
+                "the filters leave its unit out (manage.py sync_status lists units)"
+            )
+        self.show(options, {"keys": [_document(o) for o in found]}, _COLUMNS, [*map(_row, found)])
+        for each in found:
+            if each.problem:
+                self.stderr.write(f"{each.unit.destination}: Git cannot tell: {each.problem}")
+
+
+def _document(origin: Origin) -> dict[str, Any]:
+    """The target record of the unit, and the key."""
+    made = unit_document(origin.unit) | {
+        "key": origin.key,
+        "file": origin.entry.file,
+        "secret": origin.entry.secret,
+        "live": origin.live,
+        "task_id": origin.task_id,
+    }
+    facts = {
+        "line": origin.line,
+        "delivery_id": origin.delivery_id,
+        "applied": origin.applied and _signed(origin.applied),
+        "changed": origin.changed and _signed(origin.changed),
+        "problem": origin.problem,
+    }
+    return made | {name: value for name, value in facts.items() if value}
+
+
+def _signed(signature: Signature) -> dict[str, str]:
+    return {
+        "commit": signature.commit,
+        "author": signature.name,
+        "email": signature.email,
+        "at": signature.at,
+        "subject": signature.subject,
+    }
+
+
+def _row(origin: Origin) -> tuple[Any, ...]:
+    """The commit that changed the line, or, where Git cannot tell, the one that was applied."""
+    signed = origin.changed or origin.applied
+    commit = signed.commit if signed else origin.unit.commit
+    place = f"{origin.entry.file}:{origin.line}" if origin.line else origin.entry.file
+    return (
+        origin.unit.destination,
+        origin.live,
+        commit[:12],
+        f"{signed.name} <{signed.email}>" if signed else "-",
+        signed.at if signed else "-",
+        place,
+        origin.task_id,
+        origin.delivery_id or "-",
+    )
