@@ -29,7 +29,7 @@ services:
       PACE: "0.4"
 """
 OFFLINE_AFTER_S = 30.0  # without heartbeat or lease call
-LOST_WITHIN_S = 2 * LEASE_S + 10  # lease, grace, and a sweep
+LOST_WITHIN_S = 60.0  # twice the lease and a look; a busy machine takes longer
 pytestmark = [pytest.mark.docker, pytest.mark.postgres, pytest.mark.redis]
 
 

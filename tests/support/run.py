@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 
 from tests.support import packages, servers
@@ -22,7 +26,19 @@ SINK_TESTS = "tests/contracts/sink"  # many, and none needs the engine
 SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/sync", "tests/architecture", SINK_TESTS]
 # a browser drops its requests when an interface comes or goes, as they do with every container
 BROWSER_ALONE = "browser and not docker"
-REAL_TESTS = ["tests/contracts", f"--ignore={SINK_TESTS}", "tests/integration", "tests/faults"]
+CONTRACTS = ["tests/contracts", f"--ignore={SINK_TESTS}"]
+REAL_TESTS = [*CONTRACTS, "tests/integration", "tests/faults"]
+# the two halves of the real tests, about as long: crashes are mostly waited for
+WORKERS = "tests/integration/test_worker.py"
+WAITING_TESTS = ["tests/faults", *CONTRACTS, WORKERS]
+WORKING_TESTS = ["tests/integration", f"--ignore={WORKERS}"]
+
+
+@dataclass(frozen=True)
+class Command:
+    words: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    title: str = ""
 
 
 def main() -> int:
@@ -39,7 +55,9 @@ def main() -> int:
             environment |= stack.enter_context(server(folder))
         if host := environment.get("TEST_DOCKER_HOST"):
             servers.build_images(host, ROOT / "examples" / "images")
-        return max(_run(command, environment) for command in _commands(options, environment))
+        seed = environment.setdefault("PARTITA_FAULT_SEED", str(random.randrange(10**6)))
+        print(f"PARTITA_FAULT_SEED={seed}", flush=True)
+        return max(_side_by_side(group, environment) for group in _groups(options, environment))
 
 
 def _options() -> argparse.Namespace:
@@ -50,35 +68,50 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _commands(options: argparse.Namespace, environment: dict[str, str]) -> list[list[str]]:
+def _groups(options: argparse.Namespace, environment: dict[str, str]) -> list[list[Command]]:
+    """Commands one after another; those of one group side by side."""
     pytest = [sys.executable, "-m", "pytest", "-q", "--timeout=300"]
     if options.bench:
-        return [[sys.executable, "-m", "bench"]]
+        return [[Command([sys.executable, "-m", "bench"])]]
     if options.faults:
-        return [[sys.executable, "-m", "tests.faults"]]
+        return [[Command([sys.executable, "-m", "tests.faults"])]]
     if options.rest:
-        return [[*pytest, *options.rest]]
-    commands = [
-        [*pytest, "-n", "2", *SERVICE_TESTS],
-        [*pytest, "-m", BROWSER_ALONE, *REAL_TESTS],
-        [*pytest, "-m", f"not ({BROWSER_ALONE})", *REAL_TESTS],
+        return [[Command([*pytest, *options.rest])]]
+    with_others = [*pytest, "-m", f"not ({BROWSER_ALONE})"]
+    groups = [
+        [Command([*pytest, "-n", "2", *SERVICE_TESTS])],
+        [Command([*pytest, "-m", BROWSER_ALONE, *REAL_TESTS])],
+        [Command([*with_others, *tests]) for tests in (WAITING_TESTS, WORKING_TESTS)],
     ]
-    if "TEST_POSTGRES_DSN" in environment:
-        commands.insert(1, [*pytest, "-n", "2", "-m", "store", *SERVICE_TESTS])
-    return commands
+    if dsn := environment.get("TEST_POSTGRES_DSN"):
+        store = {"TEST_DB_DRIVER": "postgres", "POSTGRES_DSN": dsn}
+        title = "the store's tests again, on PostgreSQL"
+        command = [*pytest, "-n", "2", "-m", "store", *SERVICE_TESTS]
+        groups.insert(1, [Command(command, store, title)])
+    return groups
 
 
-def _run(command: list[str], environment: dict[str, str]) -> int:
-    if "pytest" in command:  # its usual folder is closed to the user postgres by any other pytest
-        command = [*command, f"--basetemp={environment['PARTITA_TEST_FOLDER']}/pytest"]
-    if "store" in command:
-        environment = {
-            **environment,
-            "TEST_DB_DRIVER": "postgres",
-            "POSTGRES_DSN": environment["TEST_POSTGRES_DSN"],
-        }
-        print("the store's tests again, on PostgreSQL", flush=True)
-    return subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
+def _side_by_side(group: list[Command], environment: dict[str, str]) -> int:
+    """The first prints as it goes, each other one when it has ended."""
+    with ThreadPoolExecutor(len(group)) as pool:
+        return max(pool.map(_run, group, range(len(group)), repeat(environment)))
+
+
+def _run(command: Command, number: int, environment: dict[str, str]) -> int:
+    words = command.words
+    if "pytest" in words:  # its usual folder is closed to the user postgres by any other pytest
+        words = [*words, f"--basetemp={environment['PARTITA_TEST_FOLDER']}/pytest-{number}"]
+    if command.title:
+        print(command.title, flush=True)
+    settings = environment | command.environment
+    if number == 0:
+        return subprocess.run(words, env=settings, cwd=ROOT, check=False).returncode
+    done = subprocess.run(
+        words, env=settings, cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    sys.stdout.buffer.write(done.stdout)
+    sys.stdout.flush()
+    return done.returncode
 
 
 if __name__ == "__main__":
