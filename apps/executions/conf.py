@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from datetime import timedelta
+from pathlib import Path
 
 from django.conf import settings
 
@@ -59,6 +60,13 @@ def secret_variable(ref: str) -> str | None:
     """`PARTITA_SECRET_<REF IN UPPER CASE>` of the environment; nothing else of it can be named."""
     name = re.sub(r"[^A-Z0-9]", "_", ref.upper())
     return os.environ.get(f"PARTITA_SECRET_{name}")  # noqa: TID251 - the one source of these
+
+
+def vault_token() -> str:
+    """Read anew from its file: those who renew it write it there. Raises OSError."""
+    if path := settings.VAULT_TOKEN_FILE:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    return str(settings.VAULT_TOKEN)
 
 
 def run_page(run_id: str) -> str:

@@ -10,12 +10,13 @@ from apps.platform_settings.domain.backends import (
     Mode,
 )
 from apps.platform_settings.domain.registries import Credentials
-from apps.platform_settings.domain.secrets import Override
+from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.platform_settings.selectors import (
     backends,
     global_overrides,
     mode,
     pull_credentials,
+    secret_managers,
     select_backend,
 )
 
@@ -27,9 +28,11 @@ __all__ = [
     "Kind",
     "Mode",
     "Override",
+    "SecretManagers",
     "backends",
     "global_overrides",
     "mode",
     "pull_credentials",
+    "secret_managers",
     "select_backend",
 ]

@@ -11,7 +11,7 @@ from apps.platform_settings import conf
 from apps.platform_settings.domain.backends import Backend, Mode, choose, not_isolated
 from apps.platform_settings.domain.document import Document, SettingsInvalid, read_document
 from apps.platform_settings.domain.registries import Credentials, credentials_for
-from apps.platform_settings.domain.secrets import Override
+from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.system.api import ProbeResult
 from kernel.errors import FieldError
 
@@ -84,6 +84,11 @@ def pull_credentials(image: str) -> Credentials | None:
 def global_overrides() -> tuple[Override, ...]:
     """Variables of every step, in the file's order."""
     return _file.state()[0].overrides
+
+
+def secret_managers() -> SecretManagers:
+    """Where to ask for the secrets that profiles name."""
+    return _file.state()[0].managers
 
 
 def probe() -> ProbeResult:

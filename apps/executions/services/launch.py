@@ -17,6 +17,7 @@ from apps.executions.domain.launching import (
     LaunchRequest,
     QueueFull,
 )
+from apps.executions.domain.secret_refs import source_of
 from apps.executions.domain.standings import PENDING
 from apps.executions.domain.states import ExecutionStatus
 from apps.executions.domain.topics import events_topic, logs_topic
@@ -26,7 +27,6 @@ from apps.executions.selectors.summaries import summary
 from apps.executions.services.board import open_board, write_boards
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.idempotency import remember, replayed
-from apps.executions.services.secrets import is_known_provider
 from apps.executions.services.snapshots import PackedSuite, packed_suite, store_snapshot
 from apps.platform_settings.api import Backend, select_backend
 from apps.profiles.api import LaunchProfile, ProfileInvalid, select_profile
@@ -107,7 +107,7 @@ def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
 
 def _refuse_unknown_providers(profile: LaunchProfile) -> None:
     for reference in profile.secret_refs:
-        if not is_known_provider(reference.provider):
+        if source_of(reference.provider, reference.ref) is None:
             raise ProfileInvalid(
                 f"secret {reference.key}: there is no secret provider {reference.provider!r}"
             )

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from apps.executions import conf
-from apps.platform_settings.api import global_overrides
+from apps.executions.domain.secret_refs import NoSuchValue, Source, source_of
+from apps.executions.services.secret_managers import ManagerFailed, aws_value, vault_value
+from apps.platform_settings.api import SecretManagers, global_overrides, secret_managers
 from kernel.errors import PlatformError
-
-_FROM_ENVIRONMENT: Final = ("local", "secrets")
-_NOT_YET: Final = ("aws-secrets-manager",)
+from kernel.redaction import known_secrets
 
 
 class SecretUnresolved(PlatformError):
-    """Names key and provider, never a value."""
+    """Names key, provider and reference, never a value."""
 
-    def __init__(self, key: str, provider: str, why: str) -> None:
-        super().__init__(f"secret {key} of provider {provider!r}: {why}")
-
-
-def is_known_provider(provider: str) -> bool:
-    return provider in (*_FROM_ENVIRONMENT, *_NOT_YET) or "vault" in provider
+    def __init__(self, reference: Mapping[str, str], why: str) -> None:
+        key, provider, ref = (reference[name] for name in ("key", "provider", "ref"))
+        super().__init__(f"secret {key} of provider {provider!r}, {ref!r}: {why}")
 
 
 def resolve_secrets(references: Iterable[Mapping[str, str]]) -> dict[str, str]:
@@ -46,10 +43,27 @@ def secret_overrides(env: Mapping[str, str]) -> set[str]:
 
 
 def _resolved(reference: Mapping[str, str]) -> str:
-    key, provider = reference["key"], reference["provider"]
-    if provider not in _FROM_ENVIRONMENT:
-        raise SecretUnresolved(key, provider, "this provider is not available yet")
-    value = overriding().get(reference["ref"]) or conf.secret_variable(reference["ref"])
-    if value is None:
-        raise SecretUnresolved(key, provider, f"there is no secret {reference['ref']!r}")
+    """The value, which the redactor knows before anybody else sees it."""
+    source = source_of(reference["provider"], reference["ref"])
+    if source is None:
+        raise SecretUnresolved(reference, "there is no such provider")
+    try:
+        value = _READERS[source](secret_managers(), reference["ref"])
+    except (ManagerFailed, NoSuchValue) as error:
+        raise SecretUnresolved(reference, str(error)) from None
+    known_secrets.add(value)
     return value
+
+
+def _own_value(_managers: SecretManagers, ref: str) -> str:
+    value = overriding().get(ref) or conf.secret_variable(ref)
+    if value is None:
+        raise NoSuchValue("there is no override and no PARTITA_SECRET_ variable of that name")
+    return value
+
+
+_READERS: Final[dict[Source, Callable[[SecretManagers, str], str]]] = {
+    "local": _own_value,
+    "vault": vault_value,
+    "aws": aws_value,
+}

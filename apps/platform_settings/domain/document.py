@@ -6,13 +6,18 @@ Of the other parts only the names are known here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, cast, get_args
 
 from apps.platform_settings.domain.backends import BUILT_IN, KIND_OF_TYPE, Backend, Mode
 from apps.platform_settings.domain.fields import Fields
 from apps.platform_settings.domain.registries import Registry, read_registries
-from apps.platform_settings.domain.secrets import Override, read_overrides
+from apps.platform_settings.domain.secrets import (
+    Override,
+    SecretManagers,
+    read_managers,
+    read_overrides,
+)
 from kernel.errors import FieldError
 from kernel.ids import is_identifier
 from kernel.reading import Unreadable
@@ -68,6 +73,7 @@ class Document:
     agents: tuple[Backend, ...] = ()
     registries: tuple[Registry, ...] = ()
     overrides: tuple[Override, ...] = ()
+    managers: SecretManagers = field(default_factory=SecretManagers)
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -112,6 +118,7 @@ def _document(fields: Fields, root: Node) -> Document:
         agents=agents,
         registries=registries,
         overrides=read_overrides(fields, root),
+        managers=read_managers(fields, root),
     )
 
 

@@ -1,4 +1,4 @@
-"""The part of the platform settings that reaches the environment of steps."""
+"""The part of the platform settings that reaches the environment of steps: overrides, managers."""
 
 from __future__ import annotations
 
@@ -32,6 +32,35 @@ class Override:
     key: str
     value: str = field(repr=False)
     sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretManagers:
+    """Where the secrets that profiles name are kept; empty texts for what is not set."""
+
+    vault_address: str = ""
+    vault_namespace: str = ""
+    vault_role: str = ""  # of its Kubernetes sign-in
+    aws_region: str = ""
+    prefix: str = ""  # of paths in Vault
+
+
+def read_managers(fields: Fields, root: Node) -> SecretManagers:
+    """Those of `secrets`; that it is a mapping of known keys is checked with the overrides."""
+    section = root.get("secrets")
+    if section is None or section.pairs is None:
+        return SecretManagers()
+
+    def text(key: str) -> str:
+        return fields.text(section, "/secrets", key)
+
+    return SecretManagers(
+        vault_address=text("vaultAddress"),
+        vault_namespace=text("vaultNamespace"),
+        vault_role=text("vaultRole"),
+        aws_region=text("awsRegion"),
+        prefix=text("secretPrefix"),
+    )
 
 
 def read_overrides(fields: Fields, root: Node) -> tuple[Override, ...]:

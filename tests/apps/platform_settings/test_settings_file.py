@@ -8,7 +8,14 @@ import threading
 import pytest
 
 from apps.platform_settings import selectors
-from apps.platform_settings.api import backends, global_overrides, mode, select_backend
+from apps.platform_settings.api import (
+    SecretManagers,
+    backends,
+    global_overrides,
+    mode,
+    secret_managers,
+    select_backend,
+)
 from apps.platform_settings.domain.document import SettingsInvalid, read_document
 from apps.system.api import probes
 
@@ -195,6 +202,22 @@ def test_a_value_may_come_from_the_environment_but_only_with_our_prefix(file):
     (backend,) = backends()
 
     assert (backend.label, backend.description) == ("From outside", "${HOME}")
+
+
+def test_where_secrets_are_kept_is_read(file):
+    file.write_text(
+        "agents: [{agentId: a, name: A, type: local}]\n"
+        "secrets: {provider: vault, vaultAddress: 'https://vault:8200', vaultRole: partita,\n"
+        "  vaultNamespace: team, awsRegion: eu-central-1, secretPrefix: kv}\n"
+    )
+
+    assert secret_managers() == SecretManagers(
+        vault_address="https://vault:8200",
+        vault_namespace="team",
+        vault_role="partita",
+        aws_region="eu-central-1",
+        prefix="kv",
+    )
 
 
 def test_no_message_repeats_what_may_be_a_secret(file):

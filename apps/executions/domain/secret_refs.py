@@ -1,0 +1,72 @@
+"""What a secretRef names, and the value among a secret's fields (contract 10). Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Source = Literal["local", "vault", "aws"]
+_OWN: Final = ("local", "secrets")
+_AWS: Final = "aws-secrets-manager"
+_VAULT_SCHEME: Final = "vault://"
+
+
+class NoSuchValue(Exception):
+    """The secret has no value of that name; the message repeats no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPlace:
+    """A path below the prefix, and the field of the secret there; empty: the secret says which."""
+
+    path: str
+    field: str = ""
+
+
+def source_of(provider: str, ref: str) -> Source | None:
+    """Who has it; None for a provider that nobody knows."""
+    if provider in _OWN:
+        return "local"
+    if provider == _AWS:
+        return "aws"
+    return "vault" if "vault" in provider or ref.startswith(_VAULT_SCHEME) else None
+
+
+def place_of(ref: str, *, prefix: str = "") -> SecretPlace:
+    """Raises NoSuchValue for a path that could lead out of the prefix."""
+    path, _, field = ref.removeprefix(_VAULT_SCHEME).partition("#")
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise NoSuchValue("its path has an empty part, . or ..")
+    return SecretPlace("/".join(filter(None, (prefix.strip("/"), path))), field)
+
+
+def field_of(fields: Mapping[str, Any], name: str) -> str:
+    """The named field, else the only one, else `value`. Raises NoSuchValue."""
+    if not name:
+        name = next(iter(fields)) if len(fields) == 1 else "value"
+    if name not in fields:
+        raise NoSuchValue(f"it has no field {name!r}")
+    return _text(fields[name], name)
+
+
+def field_of_json(text: str, name: str) -> str:
+    """Without a name the whole text; with one, that key of the JSON object. Raises NoSuchValue."""
+    if not name:
+        return text
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise NoSuchValue("it is no JSON object")
+    return field_of(fields, name)
+
+
+def _text(value: Any, name: str) -> str:
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise NoSuchValue(f"its field {name!r} is empty or no text")

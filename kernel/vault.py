@@ -1,0 +1,152 @@
+"""Reading the key-value engines of a Vault by its HTTP API, at checked addresses only.
+
+For who reads a secret now and then: it signs in each time where it has no token, follows no
+redirect, uses no setting of the environment, and keeps nothing.
+
+    VaultError      the message names the kind of failure, nothing that the server said
+    └── VaultAway   no answer, or none that a working server gives: asking soon again is no use
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+
+from kernel.addresses import LOCAL_TOO, AddressError, Resolver, read_base_url, resolve
+from kernel.pinned_http import pinned_client
+
+WITHIN_S: Final = 5.0
+SERVICE_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_MOST_BYTES: Final = 2**20
+
+
+class VaultError(Exception):
+    """A secret cannot be had."""
+
+
+class VaultAway(VaultError):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vault:
+    """A server and a way in: the token, or without one the Kubernetes sign-in with `role`."""
+
+    address: str
+    namespace: str = ""
+    token: str = field(default="", repr=False)
+    role: str = ""
+    service_token: Path = SERVICE_TOKEN
+
+
+async def read_secret(
+    vault: Vault, path: str, *, resolver: Resolver = resolve, within_s: float = WITHIN_S
+) -> Mapping[str, Any]:
+    """The fields of a secret: of version 2 of the engine, else of version 1.
+
+    The first part of `path` is where the engine is mounted. Raises VaultError.
+    """
+    try:
+        base = read_base_url(vault.address, LOCAL_TOO)
+        async with (
+            asyncio.timeout(within_s),
+            pinned_client(LOCAL_TOO, resolver=resolver, timeout=None) as client,
+        ):
+            return await _Conversation(client, base, vault).fields(path)
+    except AddressError as error:
+        raise VaultError(f"its address cannot be used: {error}") from None
+    except TimeoutError:
+        raise VaultAway(f"no answer within {within_s:g} s") from None
+    except httpx.HTTPError as error:
+        raise VaultAway(f"the server cannot be reached ({type(error).__name__})") from None
+
+
+class _Conversation:
+    def __init__(self, client: httpx.AsyncClient, base: str, vault: Vault) -> None:
+        self._client = client
+        self._base = base
+        self._vault = vault
+        self._headers = {"X-Vault-Request": "true"}
+        if vault.namespace:
+            self._headers["X-Vault-Namespace"] = vault.namespace
+
+    async def fields(self, path: str) -> Mapping[str, Any]:
+        self._headers["X-Vault-Token"] = self._vault.token or await self._signed_in()
+        mount, _, rest = path.partition("/")
+        second, wrapped = await self._ask("GET", quote(f"{mount}/data/{rest}"))
+        inner = _map(wrapped.get("data"))
+        if second == HTTPStatus.OK and "metadata" in inner:
+            return _map(inner.get("data"))
+        first, plain = await self._ask("GET", quote(f"{mount}/{rest}"))
+        if first == HTTPStatus.OK:
+            return _map(plain.get("data"))
+        # what is refused under one version may be missing under the other
+        raise VaultError(_refusal(first, second))
+
+    async def _signed_in(self) -> str:
+        if not self._vault.role:
+            raise VaultError("there is neither a token nor a role to sign in with")
+        body = {"role": self._vault.role, "jwt": _service_token(self._vault.service_token)}
+        status, answer = await self._ask("POST", "auth/kubernetes/login", body)
+        token = _map(answer.get("auth")).get("client_token")
+        if status != HTTPStatus.OK or not isinstance(token, str):
+            raise VaultError(f"the sign-in with role {self._vault.role} is refused ({status})")
+        return token
+
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, str] | None = None
+    ) -> tuple[int, Mapping[str, Any]]:
+        """Status and document; raises VaultAway for what no working server answers."""
+        request = self._client.stream(
+            method, f"{self._base}/v1/{path}", headers=self._headers, json=body
+        )
+        async with request as answer:
+            status = answer.status_code
+            if answer.is_redirect:
+                raise VaultError("the server answers with a redirect, which is not followed")
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
+                raise VaultAway(f"the server fails ({status})")
+            return status, _document(await _read(answer))
+
+
+async def _read(answer: httpx.Response) -> bytes:
+    content = bytearray()
+    async for part in answer.aiter_bytes():
+        content += part
+        if len(content) > _MOST_BYTES:
+            raise VaultError(f"the answer is larger than {_MOST_BYTES} bytes")
+    return bytes(content)
+
+
+def _document(content: bytes) -> Mapping[str, Any]:
+    try:
+        return _map(json.loads(content or b"{}"))
+    except (ValueError, RecursionError):
+        raise VaultAway("the answer is not that of a Vault") from None
+
+
+def _refusal(*statuses: int) -> str:
+    if HTTPStatus.FORBIDDEN in statuses:
+        return "access is refused"
+    if HTTPStatus.NOT_FOUND in statuses:
+        return "it is not there"
+    return f"the server refuses ({statuses[0]})"
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _service_token(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        raise VaultError(f"{path} cannot be read") from None

@@ -1,0 +1,66 @@
+"""What a secretRef names, and which field of a secret is the value (contract 10)."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.executions.domain.secret_refs import (
+    NoSuchValue,
+    SecretPlace,
+    field_of,
+    field_of_json,
+    place_of,
+    source_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("provider", "ref", "source"),
+    [
+        ("local", "token", "local"),
+        ("secrets", "token", "local"),
+        ("vault", "psp#token", "vault"),
+        ("hashicorp-vault", "psp", "vault"),
+        ("kv", "vault://psp#token", "vault"),
+        ("aws-secrets-manager", "psp", "aws"),
+        ("cupboard", "psp", None),
+    ],
+)
+def test_the_provider_says_who_has_it(provider: str, ref: str, source: str | None):
+    assert source_of(provider, ref) == source
+
+
+def test_a_path_lies_below_the_prefix():
+    assert place_of("psp#token", prefix="kv") == SecretPlace("kv/psp", "token")
+    assert place_of("vault://psp", prefix="/kv/team/") == SecretPlace("kv/team/psp")
+    assert place_of("kv/psp") == SecretPlace("kv/psp")
+
+
+@pytest.mark.parametrize("ref", ["../other", "a/../b", "a//b", "/a", "a/", ".", "", "#field"])
+def test_no_path_leads_out_of_the_prefix(ref: str):
+    with pytest.raises(NoSuchValue):
+        place_of(ref, prefix="kv/team")
+
+
+def test_without_a_name_it_is_the_only_field_or_value():
+    assert field_of({"token": "a"}, "") == "a"
+    assert field_of({"user": "ada", "value": "a"}, "") == "a"
+    assert field_of({"port": 5432}, "port") == "5432"
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [({}, ""), ({"a": "1", "b": "2"}, ""), ({"a": ""}, "a"), ({"a": True}, "a"), ({"a": {}}, "a")],
+)
+def test_what_is_no_value_is_refused_and_not_repeated(fields: dict[str, object], name: str):
+    with pytest.raises(NoSuchValue):
+        field_of(fields, name)
+
+
+def test_a_text_is_the_value_or_an_object_that_holds_it():
+    assert field_of_json("plain", "") == "plain"
+    assert field_of_json('{"token": "a"}', "token") == "a"
+    for text in ("plain-s3cret", '["s3cret"]', "[" * 100_000):
+        with pytest.raises(NoSuchValue) as refused:
+            field_of_json(text, "token")
+        assert "s3cret" not in str(refused.value)
