@@ -1,6 +1,7 @@
-"""`python -m bench [NAME …]`: run the benchmarks, each in a process of its own.
+"""`python -m bench [NAME …] [--quick]`: run the benchmarks, each in a process of its own.
 
-They find their servers as the tests do: `make bench` starts them.
+Those of the configuration sync (`sync_…`) are shorter with `--quick`. They find their servers as
+the tests do: `make bench` starts them.
 """
 
 from __future__ import annotations
@@ -8,16 +9,26 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("step_overhead", "docker_steps", "sse", "logs", "sync_accept")
+NAMES = (
+    "step_overhead",
+    "docker_steps",
+    "sse",
+    "logs",
+    "sync_accept",
+    "sync_visible",
+    "sync_large",
+    "sync_watch",
+)
 
 
 def main() -> int:
-    wanted = sys.argv[1:] or NAMES
+    options = [word for word in sys.argv[1:] if word.startswith("--")]
+    wanted = [word for word in sys.argv[1:] if word not in options] or NAMES
     if unknown := set(wanted) - set(NAMES):
         print(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(NAMES)}")
         return 2
     return max(
-        subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode
+        subprocess.run([sys.executable, "-m", f"bench.{name}", *options], check=False).returncode
         for name in wanted
     )
 

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,10 +24,15 @@ def publish(
     *,
     command: str = "",
 ) -> None:
-    """Print the table, write `bench/results/<name>.json`, replace the section in RESULTS.md."""
+    """Print the table, write `bench/results/<name>.json`, replace the section in RESULTS.md.
+
+    A quick run is only printed.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
     table = _markdown(columns, cells)
     print(f"\n## {name}\n{question}\n\n{table}\n\n{verdict}\n", flush=True)
+    if is_quick():
+        return
     record = {
         "name": name,
         "question": question,
@@ -41,6 +47,11 @@ def publish(
     (FOLDER / "results").mkdir(exist_ok=True)
     (FOLDER / "results" / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
     _replace_section(name, _section(record, table))
+
+
+def is_quick() -> bool:
+    """Whether the benchmark was started with `--quick`: fewer and shorter rounds, nothing kept."""
+    return "--quick" in sys.argv[1:]
 
 
 def _cell(value: Any) -> str:

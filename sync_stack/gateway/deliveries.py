@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kernel.clock import now
 from sync_stack.core.bundle.model import Platform, SchemaRegistry
 from sync_stack.core.events import BadPayload, EventKind
 from sync_stack.core.replay import Delivery
@@ -167,7 +166,7 @@ class Gate:
             Circumstances(
                 headers=request.headers,
                 header_names=tuple(name for name in (event_header, header) if name),
-                received_at=now(),
+                received_ns=time.time_ns(),
                 correlation_id=request.correlation_id,
                 traceparent=str(request.span),
                 signature_verified=sent.verified,

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import time
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 import grpc
@@ -55,7 +54,7 @@ class Circumstances:
 
     headers: Headers
     header_names: tuple[str, ...]  # of event and delivery id
-    received_at: datetime
+    received_ns: int  # since 1970
     correlation_id: str
     traceparent: str
     signature_verified: bool
@@ -63,12 +62,13 @@ class Circumstances:
 
 def outbound(delivery: Delivery, about: Circumstances) -> Outbound:
     digest = hashlib.sha256(delivery.body).hexdigest()
-    names = (*about.header_names, *PASSED_ON)
+    seconds, nanos = divmod(about.received_ns, 10**9)
     request = ProcessWebhookRequest(
         platform=delivery.platform,
         datasource=delivery.segment,
         raw_payload=delivery.body,
-        headers={name.lower(): about.headers.get(name) for name in names if name in about.headers},
+        headers=_passed_on(about),
+        received_at={"seconds": seconds, "nanos": nanos},
         event=delivery.event,
         delivery_id=delivery.delivery_id,
         idempotency_key=delivery.idempotency_key(digest),
@@ -76,12 +76,16 @@ def outbound(delivery: Delivery, about: Circumstances) -> Outbound:
         payload_sha256=digest,
         signature_verified=about.signature_verified,
     )
-    request.received_at.FromDatetime(about.received_at)
     return Outbound(
         message=request.SerializeToString(),
         correlation_id=about.correlation_id,
         traceparent=about.traceparent,
     )
+
+
+def _passed_on(about: Circumstances) -> dict[str, str]:
+    names = (*about.header_names, *PASSED_ON)
+    return {name.lower(): about.headers.get(name) for name in names if name in about.headers}
 
 
 class Forwarder:

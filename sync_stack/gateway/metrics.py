@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -12,6 +12,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
+from prometheus_client.metrics import MetricWrapperBase
 
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.gateway.breaker import LABELS, State
@@ -22,18 +23,34 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
 
 
+AnyMetric = TypeVar("AnyMetric", bound=MetricWrapperBase)
+
+
+class Series(Generic[AnyMetric]):
+    """The series of a metric by their labels; found faster than the client finds them."""
+
+    def __init__(self, metric: AnyMetric) -> None:
+        self._metric = metric
+        self._known: dict[tuple[str, ...], AnyMetric] = {}
+
+    def labels(self, *labels: str) -> AnyMetric:
+        found = self._known.get(labels)
+        if found is None:
+            found = self._known[labels] = self._metric.labels(*labels)
+        return found
+
+
 class Metrics:
     def __init__(self, *, version: str, commit: str) -> None:
         self.registry = CollectorRegistry()
         self.requests = self._counter(
             "gw_http_requests", "Requests answered.", "method", "route", "status_code"
         )
-        self.durations = Histogram(
+        self.durations = self._histogram(
             "gw_http_request_duration_seconds",
             "From the request's head to the end of its answer.",
-            ("method", "route"),
-            buckets=_SECONDS,
-            registry=self.registry,
+            "method",
+            "route",
         )
         self.webhooks = self._counter(
             "gw_webhooks", "Deliveries.", "datasource", "platform", "event_type", "outcome"
@@ -41,12 +58,8 @@ class Metrics:
         self.calls = self._counter(
             "gw_orchestrator_requests", "Calls of the orchestrator.", "rpc_method", "status"
         )
-        self.call_durations = Histogram(
-            "gw_orchestrator_request_duration_seconds",
-            "Calls of the orchestrator.",
-            ("rpc_method",),
-            buckets=_SECONDS,
-            registry=self.registry,
+        self.call_durations = self._histogram(
+            "gw_orchestrator_request_duration_seconds", "Calls of the orchestrator.", "rpc_method"
         )
         self.breaker_state = Gauge(
             "gw_circuit_breaker_state", "0 closed, 1 open, 2 half-open.", registry=self.registry
@@ -55,8 +68,10 @@ class Metrics:
             "gw_circuit_breaker_state_changes", "Of the breaker.", "from_state", "to_state"
         )
         self.rate_limit_hits = self._counter("gw_rate_limit_hits", "Requests refused.", "scope")
-        self.replay_store_errors = self._counter(
-            "gw_replay_store_errors", "Failures of the shared replay records."
+        self.replay_store_errors = Counter(
+            "gw_replay_store_errors",
+            "Failures of the shared replay records.",
+            registry=self.registry,
         )
         self.inbox = Gauge(
             "gw_inbox_deliveries", "Deliveries in the inbox.", ("state",), registry=self.registry
@@ -75,8 +90,12 @@ class Metrics:
         """Prometheus text 0.0.4, with what the other parts of this process count."""
         return generate_latest(self.registry) + shared_text()
 
-    def _counter(self, name: str, words: str, *labels: str) -> Counter:
-        return Counter(name, words, labels, registry=self.registry)
+    def _counter(self, name: str, words: str, *labels: str) -> Series[Counter]:
+        return Series(Counter(name, words, labels, registry=self.registry))
+
+    def _histogram(self, name: str, words: str, *labels: str) -> Series[Histogram]:
+        made = Histogram(name, words, labels, buckets=_SECONDS, registry=self.registry)
+        return Series(made)
 
 
 def one_of(known: Collection[str], label: str) -> str:

@@ -49,7 +49,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._parsed_bytes = 0
-        extension = {SENDER: {"is_gone": self.transport.is_closing}}
+        extension = {SENDER: {"is_gone": self.transport.is_closing, "is_here": self._is_body_here}}
         self.scope["extensions"] = extension  # type: ignore[typeddict-item]
 
     def on_url(self, url: bytes) -> None:
@@ -81,6 +81,11 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Upgrades are not offered: the request goes on as HTTP/1.1."""
+
+    def _is_body_here(self) -> bool:
+        """Of the request that is being answered; `receive` then gives it without waiting."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.more_body
 
     def _count(self, more: int) -> None:
         self._parsed_bytes += more
