@@ -51,16 +51,21 @@ class Breaker:
         self._opened_at = 0.0
         self._epoch = 0
 
-    def admit(self) -> Permit | int:
-        """A permit, or the whole seconds until one may be had."""
+    def wait_s(self) -> int:
+        """Whole seconds until a call may be admitted; 0: now."""
         if self.state is State.OPEN:
             left = self._opened_at + self.limits.open_s - self._clock()
-            if left > 0:
-                return max(1, math.ceil(left))
+            return max(1, math.ceil(left)) if left > 0 else 0
+        busy = self.state is State.HALF_OPEN and self._running >= self.limits.probes
+        return 1 if busy else 0
+
+    def admit(self) -> Permit | int:
+        """A permit, or the whole seconds until one may be had."""
+        if wait := self.wait_s():
+            return wait
+        if self.state is State.OPEN:
             self._enter(State.HALF_OPEN)
         if self.state is State.HALF_OPEN:
-            if self._running >= self.limits.probes:
-                return 1
             self._running += 1
         return Permit(self._epoch)
 

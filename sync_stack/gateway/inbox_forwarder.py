@@ -68,11 +68,13 @@ class InboxForwarder:
         line = self._lines[repository]
         pause = self.first_pause_s
         while line:
-            if await self._try(line[0]):
+            if closed_for := self._forwarder.breaker.wait_s():
+                await asyncio.sleep(min(LONGEST_PAUSE_S, closed_for))  # no try, so no longer pause
+            elif await self._try(line[0]):
                 line.popleft()
                 pause = self.first_pause_s
                 self._count()
-            else:
+            elif not self._forwarder.breaker.wait_s():
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
         del self._lines[repository]

@@ -24,8 +24,8 @@ BUCKETS: Final = (
 _BOUNDS: Final = tuple(map(float, BUCKETS))
 
 
-def ended(kind: str, state: str) -> None:
-    add("orch_tasks_total", kind=kind, state=state)
+def ended(kind: str, state: str, count: int = 1) -> None:
+    add("orch_tasks_total", float(count), kind=kind, state=state)
 
 
 def retried(code: str) -> None:
@@ -36,8 +36,8 @@ def failed(code: str) -> None:
     add("orch_task_failures_total", code=code)
 
 
-def superseded() -> None:
-    add("orch_superseded_total")
+def superseded(count: int = 1) -> None:
+    add("orch_superseded_total", float(count))
 
 
 def written(targets: Iterable[Mapping[str, Any]]) -> None:

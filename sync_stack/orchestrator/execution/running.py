@@ -26,6 +26,7 @@ from sync_stack.orchestrator.execution import results
 from sync_stack.orchestrator.execution.applying import PartFailed
 from sync_stack.orchestrator.execution.attempt import Attempt, Part, Ports
 from sync_stack.orchestrator.execution.beat import Beat, LostTask, Stopping
+from sync_stack.orchestrator.execution.coalescing import supersede
 from sync_stack.orchestrator.execution.failures import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.execution.holding import Busy
 from sync_stack.orchestrator.execution.intents import commit_intent, has_committed
@@ -180,12 +181,8 @@ def _end_done(attempt: Attempt, parts: list[Part]) -> None:
     result = results.result_of(attempt.done)
     _end(attempt, Change.DONE, {"message": message, "result": result, "error": {}})
     counters.written(result["targets"])
-    heads = set(attempt.heads.values())
-    for name in attempt.coalescing if _coalesces(parts) else ():
-        if kind := tasks.coalesce(name, by=task.id, heads=heads):
-            counters.superseded()
-            counters.ended(kind, State.SUCCEEDED)
-            attempt.ports.copied([name])
+    if _coalesces(parts) and attempt.coalescing:
+        supersede(attempt)
 
 
 def _leaves_records(task: Task) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -100,15 +100,9 @@ def _times(task: Task) -> dict[str, Any]:
     return {"finished_at": now, "duration_ms": max(0, span)}
 
 
-def coalesce(task_id: str, *, by: str, heads: Collection[str] = ()) -> str:
-    """End a waiting task whose work another one has done by bringing `heads`: its kind.
-
-    Empty when it does not wait, or goes on from one of them: it is about what came after.
-    """
-    task = get(task_id)
-    if task is None or not _may_coalesce(task) or _goes_on_from(task, heads):
-        return ""
-    ended = changed(
+def coalesce(task: Task, *, by: str) -> bool:
+    """End a waiting task, as it was read, whose work another one has done."""
+    return changed(
         Task,
         {"id": task.id, "version": task.version, "state": task.state},
         version=task.version + 1,
@@ -119,19 +113,12 @@ def coalesce(task_id: str, *, by: str, heads: Collection[str] = ()) -> str:
         next_attempt_at=None,
         **_times(task),
     )
-    return task.kind if ended else ""
 
 
-def _may_coalesce(task: Task) -> bool:
-    busy = task.state == State.RETRYING and task.error.get("code") == "destination_busy"
-    return task.state == State.PENDING or busy
-
-
-def _goes_on_from(task: Task, heads: Collection[str]) -> bool:
-    events = task.request.get("events", ())
-    return any(
-        event.get("before") in heads and event.get("commit") not in heads for event in events
-    )
+def waiting(task_ids: Sequence[str]) -> list[Task]:
+    """Those of them that wait, oldest first, without what they left behind."""
+    rows = Task.objects.filter(id__in=list(task_ids), state__in=[State.PENDING, State.RETRYING])
+    return list(rows.order_by("id").defer("memory", "result", "progress"))
 
 
 def coalescing(coalesce_key: str, *, than: str) -> list[str]:
@@ -144,12 +131,14 @@ def coalescing(coalesce_key: str, *, than: str) -> list[str]:
     return list(waiting.order_by("id").values_list("id", flat=True)[:1000])
 
 
-def came_later(task: Task, commit: str) -> bool:
-    """Whether a later delivery of the same ref has brought `commit`."""
-    if not task.coalesce_key:
-        return False
-    later = Task.objects.filter(coalesce_key=task.coalesce_key, id__gt=task.id)
-    return later.filter(facets__contains=f"\ncommit:{commit}\n").exists()
+def newest_with(coalesce_key: str, commit: str) -> str:
+    """The last delivery of a ref that brought `commit`: its task's id; empty when none did."""
+    if not coalesce_key:
+        return ""
+    bringing = Task.objects.filter(
+        coalesce_key=coalesce_key, facets__contains=f"\ncommit:{commit}\n"
+    )
+    return str(bringing.order_by("-id").values_list("id", flat=True).first() or "")
 
 
 def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:

@@ -17,20 +17,29 @@ Publish = Callable[[Sequence[str]], None]
 WAKE_LIMIT: Final = 1000
 FRESH_S: Final = 2.0
 AGAIN_S: Final = 15.0
+OVERDUE_S: Final = 60.0  # then it is published however long the queue is
 SILENCE_S: Final = 25.0
 
 
-def wake(publish: Publish) -> int:
-    """Publish what waits and was not published lately; how many."""
+def wake(publish: Publish, queued: Callable[[], int] = lambda: 0) -> int:
+    """Publish what waits and was not published lately; how many.
+
+    `queued`: messages that nobody has taken yet. As many tasks need no second one for now: a
+    backlog that is published again and again hides the messages that are new.
+    """
     now = clock.now()
-    due = tasks.to_publish(
-        now,
-        fresh=now - timedelta(seconds=FRESH_S),
-        again=now - timedelta(seconds=AGAIN_S),
-        limit=WAKE_LIMIT,
-    )
-    publish(due)
-    return len(due)
+    due = _due(now, AGAIN_S)
+    known = queued() if due else 0
+    lacking = due[: max(0, len(due) - known)]
+    if known:
+        lacking = list(dict.fromkeys([*lacking, *_due(now, OVERDUE_S)]))
+    publish(lacking)
+    return len(lacking)
+
+
+def _due(now: datetime, again_s: float) -> list[str]:
+    fresh, again = now - timedelta(seconds=FRESH_S), now - timedelta(seconds=again_s)
+    return tasks.to_publish(now, fresh=fresh, again=again, limit=WAKE_LIMIT)
 
 
 @dataclass(slots=True)

@@ -93,6 +93,17 @@ def send_to_broker(task_id: str) -> None:
     current_app.send_task(TASK, args=[task_id], queue=QUEUE, retry=False, ignore_result=True)
 
 
+def queued_in_broker() -> int:
+    """Messages that no worker has taken; 0 when the broker does not say."""
+    connection = current_app.connection_for_read()
+    try:
+        with connection:
+            channel: Any = connection.default_channel
+            return int(channel.queue_declare(queue=QUEUE, passive=True).message_count)
+    except (*connection.connection_errors, *connection.channel_errors):
+        return 0
+
+
 class LocalWorkers:
     """Executes tasks on threads of this process: woken by `__call__`, and looks every second."""
 

@@ -31,6 +31,7 @@ from sync_stack.orchestrator.serving.broker import (
     LocalWorkers,
     Publisher,
     broker_url,
+    queued_in_broker,
     send_to_broker,
     use_broker,
 )
@@ -155,10 +156,13 @@ class OrchestratorProcess:
         thread.start()
         return server
 
+    def _queued(self) -> int:
+        return queued_in_broker() if self.workers is None else 0
+
     def _start_sweeps(self) -> None:
         interval = conf.reconcile_interval_s()
         sweeps: list[tuple[str, float, Callable[[], Any]]] = [
-            ("wake", WAKE_S, lambda: sweeping.wake(self.publish)),
+            ("wake", WAKE_S, lambda: sweeping.wake(self.publish, self._queued)),
             ("recover", WAKE_S, lambda: self.recovery.sweep(self._ports.publish)),
             ("retention", RETAIN_S, sweeping.retain),
             ("certificates", RENEW_S, renew_certificates),

@@ -65,6 +65,20 @@ async def test_what_fails_is_tried_again_and_what_is_refused_is_set_aside(tmp_pa
         assert 'gw_inbox_deliveries{state="aside"} 1.0' in await gw.metrics()
 
 
+async def test_what_waits_for_the_breaker_goes_on_as_soon_as_it_admits_a_call(tmp_path):
+    """Sync invariant 1: the pause after a failure is not waited for on top."""
+    quick = limits(breaker_failures=1, breaker_open_s=0.5, breaker_successes=1)
+    async with world(bundle(gateway=quick), inbox=tmp_path / "inbox.sqlite") as gw:
+        assert gw.gateway._inbox_forwarder is not None
+        gw.gateway._inbox_forwarder.first_pause_s = 3600
+        gw.orchestrator.failing = grpc.StatusCode.UNAVAILABLE
+        for number in range(3):
+            await gw.send(github_push(repo=f"acme/r{number}", n=number), delivery=str(number))
+        await until(lambda: len(gw.orchestrator.calls) >= 2, 30)
+        gw.orchestrator.failing = None
+        await until(lambda: len(gw.orchestrator.tasks) == 3, 30)
+
+
 async def test_a_full_inbox_forwards_in_line(tmp_path, monkeypatch):
     monkeypatch.setattr(inbox_module, "MAX_DELIVERIES", 0)
     async with world(inbox=tmp_path / "inbox.sqlite") as gw:

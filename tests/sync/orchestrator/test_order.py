@@ -5,17 +5,20 @@ from __future__ import annotations
 import random
 import threading
 import uuid
+from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.db import connection
 
+from kernel import clock
 from sync_stack.core.bundle.model import Cleanup, CleanupAction
 from sync_stack.orchestrator.execution.running import execute
 from sync_stack.orchestrator.models import LedgerUnit, RefRecord, Task
 from sync_stack.orchestrator.rows import leases, ledgers, tasks
 from sync_stack.orchestrator.rows.tasks import Claim
 from sync_stack.orchestrator.services.reconcile import reconcile
-from sync_stack.orchestrator.services.sweeping import retain, wake
+from sync_stack.orchestrator.services.sweeping import OVERDUE_S, retain, wake
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule
 
@@ -58,15 +61,29 @@ def test_a_host_that_lags_behind_is_waited_for_uncounted_and_not_for_ever(world)
     assert (task.state, task.max_attempts) == ("SUCCEEDED", 9)
 
 
-def test_an_older_delivery_waits_for_no_host_that_shows_what_a_later_one_brought(world):
-    """Sync invariant 7."""
+def lagging(world) -> Task:
+    """A delivery of a commit before the head, which was brought without a later delivery."""
     first, second, third = (world.repository.commit({"app.yaml": f"a: {n}\n"}) for n in "123")
     world.finish(world.push(third, before=second))
-    late = world.run(world.push(second, before=first))
+    late: Task = world.run(world.push(second, before=first))
     assert late.error["code"] == "ref_lagging"
-    world.finish(world.push(third, before=second))
+    return late
+
+
+def test_an_older_delivery_waits_for_no_host_that_shows_what_a_later_one_brought(world):
+    """Sync invariant 7."""
+    late = lagging(world)
+    world.push(world.repository.head())
     assert world.finish(late, attempts=1).message == "no_changes"
     assert world.values() == {"a": "3"}
+
+
+def test_a_delivery_that_waits_for_the_host_is_superseded_by_a_later_one_with_its_head(world):
+    """Sync invariant 7."""
+    late = lagging(world)
+    done = world.finish(world.push(world.repository.head()))
+    late = world.again(late)
+    assert (late.message, late.superseded_by) == ("superseded", done.id)
 
 
 def test_a_task_that_goes_on_from_the_head_is_not_superseded_by_who_brought_that(world):
@@ -284,6 +301,16 @@ def test_lost_hints_cost_time_and_no_task(world):
     Task.objects.update(created_at=task.created_at.replace(year=2020))
     assert wake(world.published.extend) == 1
     assert list(world.published) == [task.id]
+
+
+def test_a_long_queue_is_not_made_longer_by_the_sweep_for_a_minute(world):
+    """Sync invariant 1: what is lost from it is published in the end."""
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+    world.published.clear()
+    Task.objects.update(created_at=task.created_at.replace(year=2020))
+    for age_s, queued, expected in ((20, 0, 1), (20, 1, 0), (10, 0, 0), (OVERDUE_S + 10, 9, 1)):
+        Task.objects.update(published_at=clock.now() - timedelta(seconds=age_s))
+        assert wake(world.published.extend, partial(int, queued)) == expected
 
 
 def test_tasks_that_ledgers_name_outlive_the_retention(world):

@@ -1,0 +1,49 @@
+"""Waiting tasks whose work another one has done (contract 4.4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from sync_stack.core.tasks import State
+from sync_stack.orchestrator import counters
+from sync_stack.orchestrator.execution.attempt import Attempt
+from sync_stack.orchestrator.models import Task
+from sync_stack.orchestrator.rows import tasks
+
+
+def supersede(attempt: Attempt) -> None:
+    """End what waited when this task looked at its ref: it has brought the ref's head.
+
+    Not those about what came after that head, which the host shows a moment later.
+    """
+    heads = set(attempt.heads.values())
+    newest = max((tasks.newest_with(attempt.task.coalesce_key, head) for head in heads), default="")
+    ended = [
+        task
+        for task in tasks.waiting(attempt.coalescing)
+        if _is_done(task, heads, newest) and tasks.coalesce(task, by=attempt.task.id)
+    ]
+    if not ended:
+        return
+    for kind, count in Counter(task.kind for task in ended).items():
+        counters.ended(kind, State.SUCCEEDED, count)
+    counters.superseded(len(ended))
+    attempt.ports.copied([task.id for task in ended])
+
+
+def _is_done(task: Task, heads: Collection[str], newest: str) -> bool:
+    """`newest`: the last delivery that brought one of the heads; earlier ones wait for no host."""
+    if _goes_on_from(task, heads):
+        return False
+    if task.state == State.PENDING:
+        return True
+    code = task.error.get("code")
+    return code == "destination_busy" or (code == "ref_lagging" and task.id < newest)
+
+
+def _goes_on_from(task: Task, heads: Collection[str]) -> bool:
+    events = task.request.get("events", ())
+    return any(
+        event.get("before") in heads and event.get("commit") not in heads for event in events
+    )
