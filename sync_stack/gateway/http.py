@@ -124,7 +124,7 @@ class App:
         if request.path == METRICS:
             body = self._metrics.text()
             return Answer(status=200, body=body, outcome="ok", content_type=CONTENT_TYPE)
-        ready, detail = self._health.state()
+        ready, detail = self._health.probed()
         said = {"status": "READY" if ready else "NOT_READY"}
         if self._admin and detail:
             said["detail"] = detail
@@ -231,7 +231,7 @@ def _level(status: int) -> int:
 
 
 def _log(exchange: Exchange, answer: Answer, taken_s: float) -> None:
-    level = _level(answer.status)
+    level = logging.DEBUG if exchange.route == READINESS else _level(answer.status)
     if not log.isEnabledFor(level):
         return
     request = exchange.request

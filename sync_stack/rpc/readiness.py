@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Final
@@ -11,6 +12,8 @@ import grpc.aio
 
 from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import PingRequest
+
+log: Final = logging.getLogger("partita.sync.readiness")
 
 PING_EVERY_S: Final = 2.0
 FRESH_S: Final = 5.0
@@ -26,6 +29,7 @@ class Health:
         self._clock = clock
         self._ready_at = float("-inf")
         self._said = "the orchestrator did not answer yet"
+        self._told: bool | None = None
         self.terminating = False
 
     def heard(self, *, ready: bool, said: str = "") -> None:
@@ -40,6 +44,16 @@ class Health:
             return False, "; ".join(["stopping", *notes])
         ready = self._clock() - self._ready_at <= FRESH_S
         return ready, "; ".join(notes if ready else [self._said, *notes])
+
+    def probed(self) -> tuple[bool, str]:
+        """The same, with a line in the log when it is another than at the probe before."""
+        ready, detail = self.state()
+        if ready is not self._told:
+            self._told = ready
+            level = logging.INFO if ready else logging.WARNING
+            told = "ready" if ready else f"not ready: {detail}"
+            log.log(level, "%s", told, extra={"event": "readiness_changed", "ready": ready})
+        return ready, detail
 
 
 async def keep_asking(

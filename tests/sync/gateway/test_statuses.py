@@ -285,6 +285,20 @@ async def test_readiness_follows_the_orchestrator():
         assert (head.status_code, head.content) == (200, b"")
 
 
+async def test_a_probe_is_told_in_the_log_only_when_readiness_changes(caplog):
+    async with world() as gw:
+        caplog.set_level("INFO", logger="partita.sync")
+        gw.gateway.health.terminating = True
+        for _ in range(3):
+            assert (await gw.client.get("/health/readiness")).status_code == 503
+            assert (await gw.admin.get("/health/readiness")).status_code == 503
+        told = [line for line in caplog.records if "ready" in line.message]
+        assert [(line.levelname, line.message) for line in told] == [
+            ("WARNING", "not ready: stopping")
+        ]
+        assert not [line for line in caplog.records if line.levelname == "ERROR"]
+
+
 async def test_labels_of_metrics_come_from_the_bundle_only():
     """Sync invariant 32."""
     async with world() as gw:
