@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +35,7 @@ from sync_stack.orchestrator.serving.openapi import DOCS_PAGE, OPENAPI
 log: Final = logging.getLogger(__name__)
 TASK_ROUTE: Final = "/v1/tasks/{task_id}"
 _PROTECTED: Final = frozenset({"/v1/tasks", TASK_ROUTE, "/v1/targets", "/v1/drift"})
-_ID_LENGTH: Final = 36
+_TASK_ID: Final = re.compile(r"[0-9a-f-]{36}")  # what a store may be asked for
 
 
 @dataclass(kw_only=True)
@@ -109,7 +110,7 @@ class HttpApi:
     def task(self, request: Request) -> Answer:
         request.parameters(())
         task_id = request.path.rpartition("/")[2]
-        task = tasks.get(task_id) if len(task_id) == _ID_LENGTH else None
+        task = tasks.get(task_id) if _TASK_ID.fullmatch(task_id) else None
         if task is None:
             raise PlatformError("there is no such task", code="task_not_found")
         tag = hashlib.sha256(f"{task.id}:{task.version}:{task.beat}".encode()).hexdigest()[:32]

@@ -50,6 +50,8 @@ class Request:
                 raise invalid("unknown_parameter", name, f"known: {', '.join(sorted(known))}")
             if name in found and name not in repeated:
                 raise invalid("invalid_parameter", name, "given more than once")
+            if "\0" in value:
+                raise invalid("invalid_parameter", name, "holds a NUL, which no name does")
             found.setdefault(name, []).append(value)
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -50,6 +51,24 @@ def test_what_no_rule_wants_is_not_found(world):
 def test_a_payload_that_cannot_be_read_is_an_invalid_argument(world, raw):
     """Sync invariants 28, 29."""
     assert refused(world, raw_payload=raw) == "INVALID_ARGUMENT"
+
+
+def test_the_wishes_of_a_payload_decide_nothing(world):
+    """Sync invariant 28: tenant, clone URL and destination are the bundle's."""
+    world.with_rules(tenant="ours", destination_template="{tenant}-{env}-{repo}")
+    commit = world.repository.commit({"app.yaml": "a: 1\n"})
+    wishes = {
+        "tenant": "theirs",
+        "tenant_id": "theirs",
+        "env": "theirs",
+        "destination": "theirs",
+        "clone_url": "https://theirs.example.org/acme/shop.git",
+    }
+    repository = {"full_name": "acme/shop", **wishes, "url": wishes["clone_url"]}
+    task = world.finish(world.push(commit, repository=repository, **wishes))
+    assert (task.tenant, task.state) == ("ours", "SUCCEEDED")
+    assert "theirs" not in json.dumps([task.request, task.result])
+    assert world.values("ours-production-shop") == {"a": "1"}
 
 
 def test_a_key_is_required(world):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from sync_stack.core.bundle.model import Prune, Rule
+from sync_stack.configuration.secrets import SecretUnavailable
+from sync_stack.core.bundle.model import Prune, Rule, SecretManager, SecretRef, TokenAuth
 from sync_stack.core.sink import Destination
+from sync_stack.orchestrator.execution.running import execute
 from sync_stack.orchestrator.models import LedgerUnit
+from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule
 
@@ -112,3 +117,101 @@ def test_a_unit_passes_to_the_rule_that_replaces_its_own(tmp_path):
     task = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     assert (task.state, task.result["pruned"]) == ("SUCCEEDED", 1)
     assert [unit.rule_id for unit in LedgerUnit.objects.all()] == ["renamed"]
+
+
+@pytest.mark.parametrize("content", ["", "{}\n", "# nothing\n"])
+def test_a_file_that_became_empty_deletes_nothing(tmp_path, content):
+    """Sync invariant 14: whatever the ratio allows."""
+    world = World(tmp_path, rules=(pruning(max_delete_ratio=1.0, max_delete_floor=100),))
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
+    before = world.sink.dump(PLACE)
+    task = world.finish(world.commit_and_push({"app.yaml": content}))
+    assert (task.state, task.message) == ("FAILED", "prune_guard")
+    assert world.sink.dump(PLACE) == before
+
+
+def test_a_file_for_other_environments_only_deletes_nothing(tmp_path):
+    """Sync invariants 14, 20."""
+    world = World(tmp_path, rules=(pruning(max_delete_ratio=1.0, allow_empty=True),))
+    world.finish(world.commit_and_push({"app.yaml": "production:\n  a: 1\n"}))
+    task = world.finish(world.commit_and_push({"app.yaml": "staging:\n  a: 2\n"}))
+    assert (task.state, task.message) == ("SUCCEEDED", "env_not_in_file")
+    assert world.values() == {"a": "1"}
+
+
+def test_git_that_breaks_while_files_are_read_deletes_nothing(tmp_path, monkeypatch):
+    """Sync invariants 14, 19."""
+    world = World(tmp_path, rules=(pruning(max_delete_ratio=1.0, allow_empty=True),))
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
+    ports = world.ports()
+
+    def breaks(*_given, **_options):
+        raise GitError("git_unavailable", "the connection was reset")
+
+    monkeypatch.setattr(ports.repositories, "content", breaks)
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+    execute(task.id, ports)
+    task = world.again(task)
+    assert (task.state, task.error["code"]) == ("RETRYING", "git_unavailable")
+    assert LedgerUnit.objects.get().stale_since
+    assert world.values() == {"a": "1", "b": "2"}
+
+
+def test_a_secret_that_cannot_be_had_writes_nothing_and_no_placeholder(tmp_path):
+    """Sync invariant 18."""
+    world = World(tmp_path, rules=(rule(secret_manager="vault"),))
+    auth = TokenAuth(token=SecretRef(value="t"))
+    world.secret_managers = (
+        SecretManager(name="vault", kind="vault", endpoint="http://127.0.0.1:1", auth=auth),
+    )
+    world.finish(world.commit_and_push({"app.yaml": "password: old\nport: 1\n"}))
+
+    def fails(ref, _names):
+        raise SecretUnavailable(f"{ref}: the manager is sealed")
+
+    marked = 'password: "@secret(db#password)"\nport: 2\n'
+    task = world.run(world.commit_and_push({"app.yaml": marked}), resolve=fails)
+    assert (task.state, task.error["code"]) == ("RETRYING", "secret_unavailable")
+    assert world.values() == {"password": "old", "port": "1"}
+    assert world.finish(task, resolve=lambda _ref, _names: "fetched").state == "SUCCEEDED"
+    assert world.values() == {"password": "fetched", "port": "2"}
+    assert "fetched" not in json.dumps([task.request, task.result, task.memory])
+
+
+@pytest.mark.parametrize("layout", [Layout.HASH, Layout.KEY_VALUE, Layout.DOCUMENT])
+def test_a_prune_that_is_only_tried_deletes_nothing_and_says_what_would_go(tmp_path, layout):
+    """Sync invariant 22."""
+    tried = pruning(dry_run=True, max_delete_ratio=1.0)
+    world = World(tmp_path, rules=(tried,), sink=FakeSink(layout))
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
+    task = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    assert task.result["targets"][0]["would_prune"] == ["b"]
+    assert (task.result["pruned"], world.values()) == (0, {"a": "1", "b": "2"})
+
+
+def test_two_names_of_one_place_never_have_two_writers(tmp_path):
+    """Sync invariant 11."""
+    sink = FakeSink(Layout.HASH)
+    rules = (
+        rule(name="one", datasource="one", segment="one", file_name="one.yaml"),
+        rule(name="two", datasource="two", segment="two", file_name="two.yaml"),
+    )
+    world = World(tmp_path, rules=rules, sink={"one": sink, "two": sink})
+    commit = world.repository.commit({"one.yaml": "a: 1\n", "two.yaml": "b: 2\n"})
+    first = world.push(commit)
+    world.rules = tuple(reversed(rules))
+    second = world.push(commit)
+    seen: list[str] = []
+    real = sink.write
+
+    def meanwhile(destination, puts, mark):
+        if not seen:
+            seen.append(world.run(second).error["code"])
+        real(destination, puts, mark)
+
+    sink.write = meanwhile  # type: ignore[method-assign]
+    assert world.finish(first).state == "SUCCEEDED"
+    assert seen == ["destination_busy"]
+    assert world.finish(second).state == "SUCCEEDED"
+    world.sink = sink
+    assert world.values() == {"a": "1", "b": "2"}

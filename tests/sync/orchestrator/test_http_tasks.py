@@ -1,0 +1,65 @@
+"""What the API answers about one task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from django.db import connection
+
+from sync_stack.core.tasks import State
+from sync_stack.orchestrator.models import Task
+from sync_stack.orchestrator.serving.http_app import HttpApi
+from sync_stack.orchestrator.serving.metrics import Metrics
+
+pytestmark = pytest.mark.store
+UNKNOWN = (
+    "0198f0c2-7d1e-7c41-9a57-2f5d0c1e8b11",
+    "none",
+    "%00" * 36,
+    "%C3%A4" * 36,
+    "'" * 36,
+    "x" * 5000,
+)
+
+
+def _close() -> None:
+    """The connection of the thread that calls."""
+    connection.close()
+
+
+def asked(paths: Sequence[str]) -> list[httpx.Response]:
+    thread = ThreadPoolExecutor(1)
+    api = HttpApi(keys=(), origins=(), checks=dict, metrics=Metrics(version="test"), threads=thread)
+
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=api)  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return [await client.get(path) for path in paths]
+
+    found = asyncio.run(ask())
+    api.threads.submit(_close).result()
+    return found
+
+
+def test_a_known_task_is_answered_in_every_state(world):
+    """Sync invariant 35."""
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+    for state in State:
+        Task.objects.update(state=state)
+        (found,) = asked([f"/v1/tasks/{task.id}"])
+        assert (found.status_code, found.json()["state"]) == (200, state)
+
+
+def test_an_unknown_task_is_404_whatever_its_name():
+    """Sync invariant 35."""
+    found = asked([f"/v1/tasks/{name}" for name in UNKNOWN])
+    assert {(each.status_code, each.json()["code"]) for each in found} == {(404, "task_not_found")}
+
+
+def test_what_no_store_can_be_asked_for_is_a_wrong_parameter():
+    found = asked([f"/v1/{name}?repo=%00" for name in ("tasks", "targets")])
+    assert {(e.status_code, e.json()["code"]) for e in found} == {(400, "invalid_parameter")}
