@@ -9,6 +9,8 @@ from typing import Any
 from celery import Celery
 from celery.signals import worker_process_init, worker_process_shutdown
 
+from sync_stack.configuration.startup import EXIT_CONFIGURATION
+
 
 def _settings_module(arguments: list[str]) -> str:
     """A worker of the queue `sync` alone is a process of the sync stack."""
@@ -23,6 +25,22 @@ def _settings_module(arguments: list[str]) -> str:
 
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", _settings_module(sys.argv))  # noqa: TID251
+
+
+def _refuse_wrong_settings() -> None:
+    """A worker that cannot start says why in a sentence and exits with 78, as the commands do."""
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        hasattr(settings, "SECRET_KEY")  # any question reads them all
+    except ImproperlyConfigured as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(EXIT_CONFIGURATION)
+
+
+if "worker" in sys.argv:
+    _refuse_wrong_settings()
 
 app = Celery("partita")
 app.config_from_object("django.conf:settings", namespace="CELERY")

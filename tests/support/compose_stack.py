@@ -4,7 +4,7 @@ Each of ours runs its own command with its own environment and volumes. What a n
 would give is given otherwise, and nothing else is:
 
     compose                          here
-    redis:6379 db 0                  the test's Redis, database 13
+    redis:6379 db 0                  the test's Redis, database 12
     mongo:27017 as the store         DB_DRIVER=postgres and POSTGRES_DSN, which the file offers
     orchestrator-api:50051           localhost, a free port
     :8000 :5657 :9090 :9091          127.0.0.1, free ports
@@ -34,7 +34,7 @@ from tests.support.processes import ROOT, Process, until
 from tests.support.servers import free_port
 
 OURS: Final = ("orchestrator-api", "orchestrator-worker", "gateway", "watcher")
-REDIS_DB: Final = 13
+REDIS_DB: Final = 12  # of no other test
 START_S: Final = 60
 # Where each listens: the variable, by the port inside its container.
 LISTENERS: Final = {

@@ -8,8 +8,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
+from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import PingRequest
+from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import OrchestratorStub
 from tests.support.compose_stack import ComposeStack
 from tests.support.parts import need
 from tests.support.processes import until
@@ -56,6 +59,15 @@ def secret_lines(stack: ComposeStack) -> set[str]:
     return lines
 
 
+def outcome_without_a_certificate(stack: ComposeStack) -> grpc.StatusCode:
+    with grpc.insecure_channel(f"127.0.0.1:{stack.ports[50051]}") as plain:
+        try:
+            OrchestratorStub(plain).Ping(PingRequest(), timeout=30)
+        except grpc.RpcError as error:
+            return error.code()
+    return grpc.StatusCode.OK
+
+
 def test_with_the_root_password_alone_everything_starts_and_a_webhook_becomes_a_task(stack):
     """Sync invariants 24, 26, 27."""
     stack.start("orchestrator-api")
@@ -72,6 +84,7 @@ def test_with_the_root_password_alone_everything_starts_and_a_webhook_becomes_a_
     stack.start(*others)
     stack.wait_until_healthy(*others)
 
+    assert outcome_without_a_certificate(stack) is grpc.StatusCode.UNAVAILABLE
     key = made["gateway"]["webhook-secret"].decode().strip()
     body = github_push()
     answer = stack.post_webhook("/webhooks/mongo", body, signed(body, secret=key))
