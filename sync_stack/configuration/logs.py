@@ -21,6 +21,8 @@ _MAX_ITEMS: Final = 200
 _MAX_DEPTH: Final = 6
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _IDS: Final = ("correlation_id", "task_id", "request_id")
+# No data is in these: a user that is called like the product must not blank its name in them.
+_OF_THE_CODE: Final = frozenset({"ts", "level", "logger"})
 _about: ContextVar[Mapping[str, str] | None] = ContextVar("about", default=None)
 
 
@@ -51,8 +53,14 @@ class JsonLines(logging.Formatter):
         self._register = register
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = {**self._usual(record), **self._of_event(record)}
-        return json.dumps({key: self._safe(value) for key, value in fields.items()})
+        usual, more = self._usual(record), self._of_event(record)
+        constant = _OF_THE_CODE - more.keys()
+        return json.dumps(
+            {
+                key: value if key in constant else self._safe(value)
+                for key, value in {**usual, **more}.items()
+            }
+        )
 
     def _usual(self, record: logging.LogRecord) -> dict[str, Any]:
         at = datetime.fromtimestamp(record.created, UTC)

@@ -61,6 +61,17 @@ def test_no_secret_gets_into_a_line_and_a_line_stays_json(logged):
     assert (line["list"], line["number"]) == (["***"], "***")
 
 
+def test_a_user_that_is_called_like_the_product_blanks_no_name_of_a_logger(logged):
+    logger, register, lines = logged
+    register.add("partita", "WARNING")
+    logger.warning("by partita")
+    logger.warning("again", extra={"level": "partita"})
+    told, again = lines()
+    assert (told["logger"], told["level"]) == ("partita.test.lines", "WARNING")
+    assert told["message"] == "by ***"
+    assert again["level"] == "***"
+
+
 def test_fields_are_bounded(logged):
     logger, _register, lines = logged
     deep: dict[str, object] = {}
