@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from sync_stack.core.bundle.model import KeyCase, KeyFormat
 
@@ -282,3 +282,22 @@ class Sink(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Changes(Protocol):
+    """Word of changes as a sink sends it: hints, which may be lost and may come without cause."""
+
+    def next(self, destinations: Collection[Destination], timeout_s: float) -> frozenset[str]:
+        """Ids of those that something happened to, as soon as it does. Raises SinkError."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Notifying(Protocol):
+    """A sink that may send word of changes."""
+
+    def changes(self) -> Changes | None:
+        """None where this one does not. Raises SinkError, and what resolving secrets raises."""
+        ...

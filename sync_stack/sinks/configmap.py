@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from sync_stack.core.bundle.datasources import (
 from sync_stack.core.bundle.model import KeyFormat
 from sync_stack.core.sink import (
     Capabilities,
+    Changes,
     Delete,
     Destination,
     Live,
@@ -34,6 +35,7 @@ from sync_stack.core.sink import (
     UnitMark,
     UnitPlace,
 )
+from sync_stack.sinks.configmap_changes import ConfigMapChanges
 from sync_stack.sinks.configmap_client import Cluster, Object
 from sync_stack.sinks.documents import Style, document, only_value, values_of, writable_format
 from sync_stack.sinks.limits import Timeouts
@@ -117,6 +119,9 @@ class ConfigMapSink:
     def _cluster(self) -> Cluster:
         with self._lock:
             return self._made
+
+    def changes(self) -> Changes:
+        return ConfigMapChanges(partial(Cluster, self._options, self._timeouts, self._resolve))
 
     def destination(self, place: UnitPlace) -> Destination:
         options = self._options

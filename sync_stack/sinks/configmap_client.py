@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,15 @@ from sync_stack.sinks.registry import Resolve
 Object = dict[str, Any]
 _IN_CLUSTER: Final = "https://kubernetes.default.svc"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_OURS: Final = "labelSelector=app.kubernetes.io%2Fmanaged-by%3Dpartita"
+WATCH_S: Final = 20.0
+_LATE_S: Final = 5.0
+_MOST_OF_EVENT: Final = 4 * 2**20  # a ConfigMap has 1 MiB
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update"}
+
+
+class WatchExpired(Exception):
+    """The version to watch from is too old: events since may be lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,17 +164,39 @@ class Cluster:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         self._send("POST", "/api/v1/namespaces", namespace, body)
 
+    def newest(self, namespace: str) -> str:
+        """The version from which a watch of our ConfigMaps tells everything."""
+        listed = self._send("GET", f"{_path(namespace)}?{_OURS}&limit=1", namespace)
+        return str(_object(listed)["metadata"].get("resourceVersion", ""))
+
+    def watch(self, namespace: str, version: str) -> Iterator[tuple[str, str, str]]:
+        """Type, name and version of each event since, for WATCH_S. Raises WatchExpired."""
+        query = f"{_OURS}&watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_S:g}"
+        path = f"{_path(namespace)}?{query}&resourceVersion={version}"
+        patience = httpx.Timeout(WATCH_S + _LATE_S, connect=self._client.timeout.connect)
+        with (
+            _translated(),
+            self._client.stream("GET", path, headers=self._headers(), timeout=patience) as answer,
+        ):
+            if answer.status_code == httpx.codes.GONE:
+                raise WatchExpired
+            _refuse(answer, f"watch configmaps in namespace {namespace!r}")
+            for line in _lines(answer):
+                yield _event(line)
+
     def close(self) -> None:
         self._client.close()
+
+    def _headers(self) -> dict[str, str]:
+        token = self._access.token()
+        return {"Authorization": f"Bearer {token}"} if token else {}
 
     def _send(
         self, method: str, path: str, namespace: str, body: Mapping[str, Any] | None = None
     ) -> httpx.Response:
         """200, 201, 404 and 409 come back; everything else is raised."""
         with _translated():
-            token = self._access.token()
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            answer = self._client.request(method, path, json=body, headers=headers)
+            answer = self._client.request(method, path, json=body, headers=self._headers())
         resource = "namespaces" if path == "/api/v1/namespaces" else "configmaps"
         _refuse(answer, f"{_VERBS[method]} {resource} in namespace {namespace!r}")
         return answer
@@ -183,6 +214,28 @@ def _object(answer: httpx.Response) -> Object:
     if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict):
         raise SinkError("sink_unavailable", "the Kubernetes API sent no object")
     return found
+
+
+def _lines(answer: httpx.Response) -> Iterator[bytes]:
+    """One event each, as soon as it is there."""
+    rest = b""
+    for chunk in answer.iter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from filter(None, lines)
+        if len(rest) > _MOST_OF_EVENT:
+            raise SinkError("sink_unavailable", "the Kubernetes API sent an event without end")
+
+
+def _event(line: bytes) -> tuple[str, str, str]:
+    try:
+        event = json.loads(line)
+        kind, found = str(event["type"]), event["object"]
+        if kind == "ERROR" and found.get("code") == httpx.codes.GONE:
+            raise WatchExpired
+        about = found["metadata"]
+        return kind, str(about.get("name", "")), str(about.get("resourceVersion", ""))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise SinkError("sink_unavailable", "the Kubernetes API sent no event") from None
 
 
 def _refuse(answer: httpx.Response, act: str) -> None:

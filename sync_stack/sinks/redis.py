@@ -24,6 +24,7 @@ from sync_stack.core.bundle.datasources import (
 from sync_stack.core.bundle.model import KeyFormat
 from sync_stack.core.sink import (
     Capabilities,
+    Changes,
     Delete,
     Destination,
     Live,
@@ -45,6 +46,7 @@ from sync_stack.sinks.documents import (
 )
 from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
 from sync_stack.sinks.marks import mark_fields, mark_of_text, mark_text
+from sync_stack.sinks.redis_changes import RedisChanges
 from sync_stack.sinks.redis_client import connect, host_and_port, translated
 from sync_stack.sinks.redis_scripts import APPLY, FENCE
 from sync_stack.sinks.registry import Resolve, sinks
@@ -133,6 +135,17 @@ class RedisSink:
             address=f"redis://{hosts}/{within}/{name}",
             separator=options.key_separator if self._strings else "",
         )
+
+    def changes(self) -> Changes | None:
+        """Nodes of a cluster tell of their own keys only: no notifications there."""
+        if self._options.mode is RedisMode.CLUSTER:
+            return None
+        client = connect(self._options, self._timeouts, self._resolve)
+        found = RedisChanges(client, db=self._options.db)
+        if found.is_told("g$" if self._strings or self._is_json else "gh"):
+            return found
+        found.close()
+        return None
 
     def _default_name(self, place: UnitPlace) -> str:
         options, separator = self._options, self._options.key_separator

@@ -160,7 +160,7 @@ class Looker:
             extra={"event": "poll_failed", "code": code, **_about(ledger)},
         )
 
-    def record(self, look: Look) -> str:
+    def record(self, look: Look, *, hinted: bool = False) -> str:
         """Write down what a poll found; the episode that a heal is due or under way for, if any."""
         match look.outcome:
             case Outcome.ORPHAN:
@@ -173,19 +173,23 @@ class Looker:
                 ours = row is not None and row.heal.get("last_task_id") == look.seen.busy_task
                 self._show(look, UnitStatus.HEALING if ours else UnitStatus.SYNCING)
             case Outcome.READ:
-                return self._compared(look)
+                return self._compared(look, hinted=hinted)
             case _:
                 """The last status stays."""
         return ""
 
-    def _compared(self, look: Look) -> str:
+    def _compared(self, look: Look, *, hinted: bool) -> str:
         row = store.open_episode(look.ledger.unit_id)
-        return self._drifted(look, row) if look.comparison else self._clean(look, row)
+        if look.comparison:
+            return self._drifted(look, row)
+        if not hinted:  # a writer must not shorten pauses by being seen often
+            memory = self.memories.of(look.ledger.unit_id)
+            self.memories.put(look.ledger.unit_id, after_clean(memory, self.now()))
+        return self._clean(look, row)
 
     def _clean(self, look: Look, row: Drift | None) -> str:
         """An attempt under way ends its episode itself."""
-        ledger, now = look.ledger, self.now()
-        self.memories.put(ledger.unit_id, after_clean(self.memories.of(ledger.unit_id), now))
+        ledger = look.ledger
         healing = row is not None and row.state == Episode.HEALING
         if row is not None and not healing:
             by = "sync" if _has_moved(row, ledger) else "external"

@@ -8,14 +8,18 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from django.db import Error as StoreError
 
 from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.sink import Destination
+from sync_stack.orchestrator.rows.ledgers import destination_of
 from sync_stack.watcher import store
 from sync_stack.watcher.healing import Ended, Healer
 from sync_stack.watcher.looking import Look, Looker, Outcome
+from sync_stack.watcher.noticing import NOTICE_PAUSE_S, Notices
 
 log: Final = logging.getLogger("partita.sync.watcher")
 READ_S: Final = 30.0
@@ -88,6 +92,7 @@ class Poller:
         *,
         bundle: Callable[[], Bundle],
         interval_s: float,
+        notice_pause_s: float = NOTICE_PAUSE_S,
     ) -> None:
         self._looker = looker
         self._healer = healer
@@ -95,6 +100,7 @@ class Poller:
         self._bundle = bundle
         self._interval_s = interval_s
         self._heals: dict[str, asyncio.Task[None]] = {}
+        self._notices = Notices(bundle, looker.open_sink, self._look_early, pause_s=notice_pause_s)
 
     async def run(self) -> None:
         """Until cancelled: loops for the datasources of the bundle in use, and old heals."""
@@ -111,6 +117,7 @@ class Poller:
             for task in every:
                 task.cancel()
             await asyncio.gather(*every, return_exceptions=True)
+            await self._notices.stop()
             self._heals.clear()
             self._looker.facts.clear()
 
@@ -124,6 +131,9 @@ class Poller:
             task.result()  # raises what ended it
 
     async def _loop(self, datasource: str) -> None:
+        await asyncio.gather(self._cycles(datasource), self._notices.listen(datasource))
+
+    async def _cycles(self, datasource: str) -> None:
         clock = asyncio.get_running_loop().time
         jitter = min(JITTER_S, self._interval_s / 2)
         await asyncio.sleep(random.uniform(0, jitter))  # noqa: S311 - spreads load
@@ -142,9 +152,11 @@ class Poller:
         metrics = self._looker.metrics
         try:
             with metrics.poll_seconds.labels(datasource).time():
-                names = await self._threads.run(_unit_ids, datasource)
+                units = await self._threads.run(_units, datasource)
+                names = list(units)
                 await self._threads.run(self._looker.memories.learn, names, self._looker.now())
                 self._drop_gone(datasource, names)
+                self._notices.follow(datasource, units)
                 busy = await self._poll_all(datasource, names)
                 await self._poll_all(datasource, busy)
         except StoreError as error:
@@ -185,21 +197,28 @@ class Poller:
         fields = {"event": "poll_failed", "unit_id": unit_id, "code": "internal_error"}
         log.error("a poll failed", exc_info=fault, extra=fields)
 
-    async def poll_unit(self, datasource: str, unit_id: str) -> Outcome:
+    async def poll_unit(self, datasource: str, unit_id: str, *, hinted: bool = False) -> Outcome:
+        """`hinted`: out of turn; that it is clean then counts for no pause."""
         async with self._threads.reading(unit_id):
             look = await self._threads.look(unit_id)
             failed = look.outcome is Outcome.FAILED
             self._looker.metrics.polls.labels(datasource, "error" if failed else "ok").inc()
             if not self._healer.leads():
                 return look.outcome
-            drift_id = await self._record(look)
+            drift_id = await self._record(look, hinted=hinted)
         if drift_id:
             self._start_heal(datasource, unit_id, drift_id)
         return look.outcome
 
-    async def _record(self, look: Look) -> str:
+    async def _look_early(self, datasource: str, unit_id: str) -> None:
+        look = self.poll_unit(datasource, unit_id, hinted=True)
+        (outcome,) = await asyncio.gather(look, return_exceptions=True)
+        if isinstance(outcome, BaseException):
+            self._tell_fault(datasource, unit_id, outcome)
+
+    async def _record(self, look: Look, *, hinted: bool) -> str:
         try:
-            return await self._threads.run(self._looker.record, look)
+            return await self._threads.run(partial(self._looker.record, look, hinted=hinted))
         except StoreError as error:
             log.warning("not written down: the store failed: %s", type(error).__name__)
             return ""
@@ -263,5 +282,5 @@ class Poller:
             await asyncio.sleep(RETAIN_S)
 
 
-def _unit_ids(datasource: str) -> list[str]:
-    return [row.id for row in store.units(datasource)]
+def _units(datasource: str) -> dict[str, Destination]:
+    return {row.id: destination_of(row) for row in store.units(datasource)}

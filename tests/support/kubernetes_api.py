@@ -1,4 +1,4 @@
-"""A scripted Kubernetes API for ConfigMaps: resource versions, and faults in a given order."""
+"""A scripted Kubernetes API for ConfigMaps: resource versions, watches, faults in a given order."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import copy
 import itertools
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Final
+from urllib.parse import parse_qsl
 
 Object = dict[str, Any]
+LABEL: Final = "app.kubernetes.io/managed-by"
 
 
 @dataclass
 class Api:
-    """`faults`: answers given instead of the next requests of a method: (method, status)."""
+    """`faults`: answers given instead of the next requests of a method: (method, status).
+
+    `events` are what watches tell: version, type, path, object. A watch from before `oldest` is
+    told that its version is gone. `ended` ends those that are under way.
+    """
 
     server: str = ""
     namespaces: set[str] = field(default_factory=lambda: {"apps"})
@@ -26,6 +33,9 @@ class Api:
     requests: list[tuple[str, str, str]] = field(default_factory=list)  # method, path, credential
     lock: threading.Lock = field(default_factory=threading.Lock)
     versions: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    events: list[tuple[int, str, str, Object]] = field(default_factory=list)
+    oldest: int = 0
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def fault(self, method: str) -> int:
         for index, (wanted, status) in enumerate(self.faults):
@@ -36,9 +46,37 @@ class Api:
 
     def store(self, path: str, made: Object) -> Object:
         made = copy.deepcopy(made)
-        made["metadata"]["resourceVersion"] = str(next(self.versions))
+        version = next(self.versions)
+        made["metadata"]["resourceVersion"] = str(version)
+        kind = "MODIFIED" if path in self.objects else "ADDED"
         self.objects[path] = made
+        self.events.append((version, kind, path, made))
         return made
+
+    def delete(self, path: str) -> None:
+        """Somebody else's kubectl delete."""
+        with self.lock:
+            self.events.append((next(self.versions), "DELETED", path, self.objects.pop(path)))
+
+    def listed(self) -> tuple[int, Object]:
+        """Of a list the version only: nobody asks for more."""
+        with self.lock:
+            if status := self.fault("GET"):
+                return status, {"kind": "Status", "code": status}
+            newest = self.events[-1][0] if self.events else 0
+            return 200, {"metadata": {"resourceVersion": str(newest)}, "items": []}
+
+    def since(self, version: int, path: str) -> list[tuple[int, Object]]:
+        """What a watch of labeled ConfigMaps of a namespace has to tell next."""
+        with self.lock:
+            if version < self.oldest:
+                return [(0, {"type": "ERROR", "object": {"kind": "Status", "code": 410}})]
+            return [
+                (number, {"type": kind, "object": made})
+                for number, kind, where, made in self.events
+                if number > version and where.startswith(f"{path}/")
+                if made["metadata"].get("labels", {}).get(LABEL) == "partita"
+            ]
 
     def by_hand(self, path: str, data: dict[str, str], **fields: Any) -> None:
         """Somebody else's kubectl patch; it creates what is missing, without a label."""
@@ -75,6 +113,18 @@ class Api:
             return 422, {"kind": "Status", "code": 422}
         return 200, self.store(path, body)
 
+    def watched(self, path: str, asked: dict[str, str]) -> Iterator[bytes]:
+        """Lines as they come, until the time is over or the version is gone."""
+        end = time.monotonic() + float(asked["timeoutSeconds"])
+        version = int(asked["resourceVersion"])
+        while not self.ended.is_set() and time.monotonic() < end:
+            for number, event in self.since(version, path):
+                yield json.dumps(event).encode() + b"\n"
+                version = number
+                if not number:
+                    return
+            time.sleep(0.02)
+
 
 @contextmanager
 def serving() -> Iterator[Api]:
@@ -86,7 +136,15 @@ def serving() -> Iterator[Api]:
         def do_GET(self) -> None:
             raw = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             api.requests.append((self.command, self.path, self.headers.get("Authorization", "")))
-            status, made = api.answer(self.command, self.path, json.loads(raw) if raw else {})
+            path, _, query = self.path.partition("?")
+            asked = dict(parse_qsl(query))
+            if asked.get("watch"):
+                self._watch(path, asked)
+                return
+            if asked.get("labelSelector"):
+                status, made = api.listed()
+            else:
+                status, made = api.answer(self.command, path, json.loads(raw) if raw else {})
             text = json.dumps(made).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -95,6 +153,17 @@ def serving() -> Iterator[Api]:
             self.wfile.write(text)
 
         do_POST = do_PUT = do_GET  # noqa: N815
+
+        def _watch(self, path: str, asked: dict[str, str]) -> None:
+            """Events as they come, then the end of the answer."""
+            assert asked["labelSelector"] == f"{LABEL}=partita"
+            self.send_response(200)
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.close_connection = True
+            for line in api.watched(path, asked):
+                self.wfile.write(line)
+                self.wfile.flush()
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             """Quiet."""
@@ -107,6 +176,7 @@ def serving() -> Iterator[Api]:
     try:
         yield api
     finally:
+        api.ended.set()
         server.shutdown()
         server.server_close()
         thread.join()
