@@ -243,6 +243,24 @@ def test_what_a_restarted_supervisor_still_has_goes_on_as_the_same_attempt(worke
     assert (run.status, run.step("build").attempt) == ("Healthy", 1)
 
 
+def test_a_restart_touches_no_step_that_has_ended(worker: Worker):
+    """Invariant 39: nobody starts it again."""
+    run = booted_run(node("done"), node("build"))
+    worker.claim()
+    worker.end("done")
+    worker.report("build", "running")
+    before = run.step("done")
+
+    adopted = worker.restarted().adopt(worker.jobs["build"])
+
+    assert [kept.spec["node"]["id"] for kept in adopted.keep] == ["build"]
+    assert run.statuses == {"done": "healthy", "build": "running"}
+    after = run.step("done")
+    assert (
+        (after.attempt, after.job_state) == (before.attempt, before.job_state) == (1, "succeeded")
+    )
+
+
 def test_what_a_restarted_supervisor_no_longer_has_is_lost_at_once(worker: Worker):
     """Invariant 9."""
     run = booted_run(node("unit", kind="test"), node("again", idempotent=True), node("never"))

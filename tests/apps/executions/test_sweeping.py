@@ -161,10 +161,18 @@ def test_a_frozen_broker_delays_nobody(monkeypatch):
     broker = FrozenBroker()
     monkeypatch.setattr(publishing, "current_app", broker)
     monkeypatch.setattr(publishing, "_publisher", publishing._Publisher())
-    for _ in range(1_500):  # more than wait at most
-        publishing.enqueue("executions.dispatch")
-    assert broker.asked.wait(5)
+
+    def tell() -> None:
+        for _ in range(1_500):  # more than wait at most
+            publishing.enqueue("executions.dispatch")
+
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
+    telling.join(30)
+    delayed = telling.is_alive()
+    assert broker.asked.wait(30)
     broker.thawed.set()
+    assert not delayed
 
 
 def test_a_broker_that_refuses_is_tried_again_with_the_next_message(monkeypatch):

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from apps.executions.models import Step
+from kernel import clock
 from tests.apps.executions_rest.conftest import make_artifact, make_run, problem
 
 BODY = b"0123456789"
@@ -123,3 +125,20 @@ def test_junit_has_one_testsuite_a_step(ada):
     assert (db[0].get("name"), len(db[0])) == ("db", 0)
     assert seed[0][0].attrib == {"message": "exit code 3", "type": "exit_nonzero"}
     assert (check.get("tests"), check.get("failures")) == ("2", "1")
+
+
+def test_a_step_that_never_ran_took_no_time(ada):
+    """Invariant 2: not even none at all."""
+    row = make_run(ada.workspace_id, statuses=["healthy", "failed", "skipped"])
+    ended = clock.now()
+    Step.objects.filter(execution=row, step_id="db").update(
+        started_at=ended - timedelta(seconds=2), finished_at=ended
+    )
+    Step.objects.filter(execution=row).exclude(step_id="db").update(
+        started_at=None, finished_at=ended
+    )
+
+    db, *others = ET.fromstring(ada.get(f"executions/{row.run_id}/junit").content)
+
+    assert float(db[0].get("time")) == 2
+    assert [case.get("time") for suite in others for case in suite] == [None, None]
