@@ -51,16 +51,22 @@ def settle(attempt: Attempt, reading: Reading, unit: Unit) -> tuple[JournalRecor
     if is_committed(ledger):
         unit.ledger = commit_intent(ledger)
         return ()
-    unit.sink.fence(unit.destination, unit.owner, unit.generation)
     same = (attempt.task.id, reading.head, reading.rule_digest)
     if (state.task_id, state.commit, state.rule_digest) == same:
+        unit.sink.fence(unit.destination, unit.owner, unit.generation)
         return journals.load(ledger.intent.journal) if ledger.intent.journal else ()
+    give_back(attempt, unit, ledger, mark_of(attempt, reading, unit))
+    return ()
+
+
+def give_back(attempt: Attempt, unit: Unit, ledger: Ledger, mark: UnitMark) -> None:
+    """What an earlier attempt was at, undone. Raises TaskError(restore_failed), SinkError."""
+    unit.sink.fence(unit.destination, unit.owner, unit.generation)
     attempt.beat.restoring = True
     try:
-        unit.ledger, _ = restore(unit, ledger, mark_of(attempt, reading, unit))
+        unit.ledger, _ = restore(unit, ledger, mark)
     finally:
         attempt.beat.restoring = False
-    return ()
 
 
 def is_committed(ledger: Ledger) -> bool:

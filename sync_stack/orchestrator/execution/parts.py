@@ -12,10 +12,16 @@ from sync_stack.core.events import Effect, Event, EventKind
 from sync_stack.core.globs import matches
 from sync_stack.core.tasks import Kind, TaskError
 from sync_stack.orchestrator.execution import results
-from sync_stack.orchestrator.execution.applying import apply_units, clean_up
+from sync_stack.orchestrator.execution.applying import PartFailed, apply_units, clean_up
 from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.failures import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.execution.heals import heal_part
 from sync_stack.orchestrator.execution.holding import held
+from sync_stack.orchestrator.execution.leftovers import (
+    leftovers,
+    restore_leftovers,
+    restore_units,
+)
 from sync_stack.orchestrator.execution.reading import Reading, later_record, read_ref
 from sync_stack.orchestrator.execution.units import (
     Unit,
@@ -61,14 +67,24 @@ def run_part(attempt: Attempt, part: Part) -> dict[str, Any]:
     word = _ignored(attempt, part)
     if word:
         return _finished(attempt, part, results.outcome(word))
+    try:
+        return _bring(attempt, part)
+    except (PartFailed, *KNOWN_ERRORS) as error:
+        known = error.error if isinstance(error, PartFailed) else task_error(error)
+        if not known.retryable:
+            restore_leftovers(attempt, part)
+        raise
+
+
+def _bring(attempt: Attempt, part: Part) -> dict[str, Any]:
     for _ in range(_TRIES):
         noted = ledgers.versions(part.rule.name, part.event.repo)
         work = _prepare(attempt, part)
-        if work.word:
-            return _finished(attempt, part, results.outcome(work.word, work.reading))
-        with held(attempt, work.units):
+        left = leftovers(attempt, part, work.units)
+        with held(attempt, [*work.units, *left]):
             current = _still(attempt, part, noted, work)
             if current is not None:
+                restore_units(attempt, left)
                 return _carry_out(attempt, part, current)
     raise TaskError("destination_busy", "other syncs keep changing the units")
 
@@ -83,8 +99,10 @@ class Work:
     word: str = ""
 
     @property
-    def places(self) -> set[tuple[str, str]]:
-        return {(unit.place.env, unit.destination.id) for unit in self.units}
+    def aim(self) -> tuple[str, bool, set[tuple[str, str]]]:
+        """What is to be done, and where."""
+        places = {(unit.place.env, unit.destination.id) for unit in self.units}
+        return self.word, self.tree is None, places
 
 
 def _ignored(attempt: Attempt, part: Part) -> str:
@@ -138,7 +156,7 @@ def _still(attempt: Attempt, part: Part, noted: Mapping[str, int], work: Work) -
     if ledgers.versions(part.rule.name, part.event.repo) == noted:
         return work
     again = _prepare(attempt, part)
-    if again.word or again.places != work.places or (again.tree is None) != (work.tree is None):
+    if again.aim != work.aim:
         return None
     generations = {unit.destination.id: unit.generation for unit in work.units}
     for unit in again.units:
@@ -147,6 +165,8 @@ def _still(attempt: Attempt, part: Part, noted: Mapping[str, int], work: Work) -
 
 
 def _carry_out(attempt: Attempt, part: Part, work: Work) -> dict[str, Any]:
+    if work.word:
+        return _finished(attempt, part, results.outcome(work.word, work.reading))
     if work.tree is None:
         return clean_up(attempt, part, work.reading, work.units)
     return apply_units(attempt, part, work.reading, work.units, work.tree)

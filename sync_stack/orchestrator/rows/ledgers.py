@@ -142,6 +142,12 @@ def at_destination(destination_id: str) -> list[Ledger]:
     return [ledger_of(row) for row in rows]
 
 
+def with_intents(rule: str, repo: str) -> list[tuple[Ledger, Destination]]:
+    """Units of a rule in a repository at which somebody is, or was, at work; and where they are."""
+    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo).exclude(intent_task_id="")
+    return [(ledger_of(row), destination_of(row)) for row in rows.order_by("id")]
+
+
 def with_intent_of(task_id: str) -> list[Ledger]:
     rows = LedgerUnit.objects.filter(intent_task_id=task_id).order_by("id")
     return [ledger_of(row) for row in rows]

@@ -1,0 +1,89 @@
+"""What a killed attempt left half written is given back, also where nobody comes to write again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sync_stack.core.bundle.model import OnMissingFile
+from sync_stack.orchestrator.models import JournalChunk, LedgerUnit, Task
+from tests.support.sync_world import World
+from tests.sync.orchestrator.test_crashes import Killed, recover
+
+pytestmark = pytest.mark.store
+BEFORE = {"a": "1", "b": "2"}
+
+
+@pytest.fixture
+def half_written(tmp_path) -> tuple[World, Task]:
+    """Killed between the writes of two keys, at `staging-shop`."""
+    world = World(tmp_path)
+    world.finish(world.commit_and_push({"app.yaml": "a: 0\n"}))
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}, branch="develop"))
+    task = world.commit_and_push({"app.yaml": "a: 9\nb: 9\n"}, branch="develop")
+    write = world.sink.write
+
+    def half(destination: Any, puts: Any, mark: Any) -> None:
+        write(destination, puts[:1], mark)
+        raise Killed
+
+    world.sink.write = half
+    with pytest.raises(Killed):
+        world.run(task)
+    world.sink.write = write
+    assert world.values("staging-shop") == {"a": "9", "b": "2"}
+    recover(task, world)
+    return world, task
+
+
+def assert_given_back(world: World) -> None:
+    assert world.values("staging-shop") == BEFORE
+    assert not LedgerUnit.objects.exclude(intent_task_id="").exists()
+    assert not JournalChunk.objects.exists()
+
+
+def test_where_the_ref_is_gone_since(half_written):
+    """Sync invariants 16, 17."""
+    world, task = half_written
+    world.repository.git("push", "-q", "origin", "--delete", "develop")
+    assert world.finish(task).message == "ref_deleted"
+    assert_given_back(world)
+
+
+def test_where_the_destination_has_moved(half_written):
+    """Sync invariants 16, 17."""
+    world, task = half_written
+    world.with_rules(destination_template="moved-{env}")
+    assert world.finish(task).message == "completed"
+    assert world.values("moved-staging") == {"a": "9", "b": "9"}
+    assert_given_back(world)
+
+
+def test_where_the_next_attempt_fails_for_good_before_it_comes_to_the_unit(half_written):
+    """Sync invariants 16, 18."""
+    world, task = half_written
+    world.with_rules(on_missing_file=OnMissingFile.FAIL)
+    world.commit_and_push({"app.yaml": None}, branch="develop")
+    assert world.finish(task).message == "file_missing"
+    assert_given_back(world)
+
+
+def test_a_restore_that_fails_is_tried_again(half_written):
+    """Sync invariant 16."""
+    world, task = half_written
+    world.repository.git("push", "-q", "origin", "--delete", "develop")
+    world.sink.partial = True
+    assert world.run(task).error["code"] == "restore_failed"
+    world.sink.partial = False
+    assert world.finish(task).message == "ref_deleted"
+    assert_given_back(world)
+
+
+def test_a_dry_run_gives_nothing_back(half_written):
+    """Sync invariant 22."""
+    world, task = half_written
+    world.with_rules(dry_run=True)
+    world.repository.git("push", "-q", "origin", "--delete", "develop")
+    assert world.finish(task).message == "ref_deleted"
+    assert world.values("staging-shop") == {"a": "9", "b": "2"}
