@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -40,24 +41,34 @@ def connect(options: RedisOptions, timeouts: Timeouts, resolve: Resolve) -> Any:
 
 
 def _settings(options: RedisOptions, timeouts: Timeouts, resolve: Resolve) -> dict[str, Any]:
-    settings: dict[str, Any] = {
-        "username": resolve(options.username) if options.username else None,
-        "password": resolve(options.password) if options.password else None,
+    return {
+        **login_and_tls(options, resolve),
         "socket_connect_timeout": timeouts.connect_s,
         "socket_timeout": timeouts.answer_s,
         "max_connections": options.max_connections,
         "retry": Retry(NoBackoff(), 0),
     }
-    if options.enable_tls:
-        settings |= {
-            "ssl": True,
-            "ssl_ca_certs": options.tls_ca_cert or None,
-            "ssl_certfile": options.tls_client_cert or None,
-            "ssl_keyfile": options.tls_client_key or None,
-            "ssl_cert_reqs": "none" if options.insecure_skip_verify else "required",
-            "ssl_check_hostname": not options.insecure_skip_verify,
-        }
-    return settings
+
+
+def login_and_tls(options: RedisOptions, resolve: Resolve) -> dict[str, Any]:
+    """Of any client of redis-py, by its names."""
+    login = {
+        "username": resolve(options.username) if options.username else None,
+        "password": resolve(options.password) if options.password else None,
+    }
+    return login | (_tls(options) if options.enable_tls else {})
+
+
+def _tls(options: RedisOptions) -> dict[str, Any]:
+    return {
+        "ssl": True,
+        "ssl_ca_certs": options.tls_ca_cert or None,
+        "ssl_certfile": options.tls_client_cert or None,
+        "ssl_keyfile": options.tls_client_key or None,
+        "ssl_cert_reqs": "none" if options.insecure_skip_verify else "required",
+        "ssl_check_hostname": not options.insecure_skip_verify,
+        "ssl_min_version": ssl.TLSVersion.TLSv1_2,
+    }
 
 
 def host_and_port(text: str) -> tuple[str, int]:
