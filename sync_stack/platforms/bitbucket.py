@@ -14,7 +14,6 @@ from sync_stack.core.events import (
     checked_commit,
     checked_ref,
     checked_repository,
-    clone_url,
     ref_fields,
 )
 from sync_stack.core.signatures import Verdict, prefixed_hmac_matches
@@ -26,6 +25,7 @@ from sync_stack.platforms.payload import (
     number,
     objects,
     optional_text,
+    repository_fields,
     text,
 )
 from sync_stack.platforms.registry import EventClass, Proof, class_by_names, git_platforms
@@ -75,11 +75,7 @@ class Bitbucket:
         self, platform: Platform, event: str, payload: Mapping[str, Any]
     ) -> tuple[Event, ...]:
         repo = self.repository(platform, payload)
-        common: dict[str, Any] = {
-            "platform": platform.name,
-            "repo": repo,
-            "clone_url": _clone_url(platform, repo),
-        }
+        common = repository_fields(platform, repo, path=_clone_path(platform, repo))
         cloud = platform.flavor is Flavor.CLOUD
         if self.event_class(platform, event) is EventClass.PUSH:
             changes = _cloud_changes(payload) if cloud else _changes(payload)
@@ -97,10 +93,9 @@ class Bitbucket:
 git_platforms.register("bitbucket")(Bitbucket())
 
 
-def _clone_url(platform: Platform, repo: str) -> str:
-    if platform.flavor is Flavor.CLOUD or platform.protocol is Protocol.SSH:
-        return clone_url(platform.endpoint, repo, platform.protocol)
-    return clone_url(platform.endpoint, f"scm/{repo}", platform.protocol)
+def _clone_path(platform: Platform, repo: str) -> str:
+    plain = platform.flavor is Flavor.CLOUD or platform.protocol is Protocol.SSH
+    return repo if plain else f"scm/{repo}"
 
 
 def _project_slug(holder: Payload) -> str:

@@ -14,7 +14,6 @@ from sync_stack.core.events import (
     checked_commit,
     checked_ref,
     checked_repository,
-    clone_url,
     distinct_files,
     ref_fields,
 )
@@ -26,6 +25,7 @@ from sync_stack.platforms.payload import (
     moment,
     number,
     optional_text,
+    repository_fields,
     text,
 )
 from sync_stack.platforms.registry import EventClass, Proof, class_by_names, git_platforms
@@ -63,11 +63,7 @@ class GitHub:
         self, platform: Platform, event: str, payload: Mapping[str, Any]
     ) -> tuple[Event, ...]:
         repo = self.repository(platform, payload)
-        common: dict[str, Any] = {
-            "platform": platform.name,
-            "repo": repo,
-            "clone_url": clone_url(platform.endpoint, repo, platform.protocol),
-        }
+        common = repository_fields(platform, repo)
         if self.event_class(platform, event) is EventClass.PUSH:
             return (Event(**common, **_push(payload)),)
         return (Event(**common, **_pull_request(payload, repo)),)

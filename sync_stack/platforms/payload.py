@@ -6,9 +6,19 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sync_stack.core.events import BadPayload, checked_commit, is_zero
+from sync_stack.core.bundle.model import Platform
+from sync_stack.core.events import BadPayload, checked_commit, clone_url, is_zero
 
 Payload = Mapping[str, Any]
+
+
+def repository_fields(platform: Platform, repo: str, *, path: str = "") -> dict[str, Any]:
+    """What all events of a delivery share; `path` is where to clone from, if not `repo`."""
+    return {
+        "platform": platform.name,
+        "repo": repo,
+        "clone_url": clone_url(platform.endpoint, path or repo, platform.protocol),
+    }
 
 
 def found(payload: Payload, *path: str) -> Any:
