@@ -1,13 +1,16 @@
-"""`make faults`: 20 random moments a victim with real leases; the table goes to bench/RESULTS.md.
+"""`make faults`: 20 random moments a victim with real leases, and random histories of the sync.
 
-python -m tests.faults                     needs TEST_POSTGRES_DSN and TEST_DOCKER_HOST
-python -m tests.faults --moments 4 --victim runner --seed 7
+python -m tests.faults                     needs servers (make faults starts them)
+python -m tests.faults --moments 4 --victim runner --seed 7        this victim, nothing of the sync
+
+The tables go to bench/RESULTS.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,6 +26,7 @@ from tests.support.parts import address
 VICTIMS = ("web", "runner", "celery", "worker")
 PARTS = ("web", "celery", "runner", "worker")
 A_ROUND = 2  # moments in one run
+SYNC = ("tests.faults.sync_histories", "tests.faults.sync_real")
 
 
 @dataclass
@@ -59,7 +63,15 @@ def main() -> int:
         _publish(rows, options.seed)
     for sentence in wrong:
         print(sentence, file=sys.stderr)
-    return 1 if wrong else 0
+    failed = 0 if options.victim else _sync(options)
+    return 1 if wrong or failed else 0
+
+
+def _sync(options: argparse.Namespace) -> int:
+    """Each in a process of its own, which tells and publishes; how many failed."""
+    words = ["--seed", str(options.seed), *([] if options.publish else ["--no-publish"])]
+    commands = [[sys.executable, "-m", module, *words] for module in SYNC]
+    return sum(subprocess.run(command, check=False).returncode != 0 for command in commands)
 
 
 def _options() -> argparse.Namespace:
