@@ -5,12 +5,12 @@ COPY requirements.txt .
 RUN /opt/partita/bin/pip install --no-cache-dir --disable-pip-version-check -r requirements.txt
 
 FROM python:3.11-slim-bookworm AS partita
+# A volume takes its owner from the folder that it is first mounted on.
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates git openssh-client \
  && rm -rf /var/lib/apt/lists/* \
  && groupadd --gid 10001 partita \
  && useradd --uid 10001 --gid partita --no-create-home --home-dir /tmp --shell /usr/sbin/nologin partita \
- # a volume takes its owner from the folder that it is mounted on first
  && install -d -o partita -g partita -m 0700 /state /state/gateway /state/watcher /state/orchestrator-worker \
  && install -d -o partita -g partita -m 0750 /cache /cache/git /cache/schemas
 ENV PATH=/opt/partita/bin:$PATH \
