@@ -29,7 +29,19 @@ def outcome(message: str, reading: Reading | None = None, **fields: Any) -> dict
     }
     if reading is not None:
         made |= {"commit": reading.head, "rule_digest": reading.rule_digest}
-    return made | fields
+    made |= fields
+    if made["error"] and not made["files"]:
+        made["files"] = _failed_files(made["error"])
+    return made
+
+
+def _failed_files(error: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The file that an error names."""
+    if not error.get("file"):
+        return []
+    validation = "failed" if error["code"] == "schema_invalid" else "none"
+    entry = {"file": error["file"], "keys": 0, "validation": validation, "status": "error"}
+    return [entry]
 
 
 def outcome_of_apply(

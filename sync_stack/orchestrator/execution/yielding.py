@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from sync_stack.core.bundle.model import Bundle, Datasource, Rule
 from sync_stack.core.environments import EnvironmentRules, Source, resolve
@@ -13,6 +15,8 @@ from sync_stack.orchestrator.execution.parts import is_for
 from sync_stack.orchestrator.execution.ref_events import event_for
 from sync_stack.orchestrator.execution.units import place_of
 from sync_stack.orchestrator.models import LedgerUnit
+
+_OF_PULL_REQUEST: Final = re.compile(r"pr-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +62,11 @@ def is_yielded(bundle: Bundle, rule: Rule, unit: Whereabouts, sink: Sink) -> boo
 
 
 def _names(rule: Rule, event: Event, env: str) -> bool:
-    """Any branch may be the default one here, and `partita.json` may say what it likes."""
-    if rule.allow_overrides:
+    """Any branch may be the default one here, and `partita.json` may say what it likes.
+
+    The ref of a pull request may be a branch (Bitbucket): its environment tells it.
+    """
+    if rule.allow_overrides or (rule.env_as_pr and _OF_PULL_REQUEST.fullmatch(env)):
         return True
     found = resolve(EnvironmentRules.of(rule), event, default_branch=event.branch)
     if found.source is Source.FILES:

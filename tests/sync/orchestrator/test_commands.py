@@ -12,6 +12,7 @@ from django.db import OperationalError, ProgrammingError
 
 from sync_stack.core.bundle.model import FileEnvironment, Prune
 from sync_stack.core.sink import Destination
+from sync_stack.orchestrator.execution.yielding import is_orphan
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.models import LedgerUnit, Task
 from sync_stack.orchestrator.rows import overview
@@ -174,6 +175,14 @@ def test_what_a_rule_wrote_before_it_changed_is_an_orphan(world, change):
     assert [each["destination"] for each in told("sync_orphans")["orphans"]] == ["production-shop"]
     world.finish(world.commit_and_push({"x": "1"}))
     assert [each["destination"] for each in told("sync_orphans")["orphans"]] == ["production-shop"]
+
+
+def test_the_unit_of_a_pull_request_whose_ref_is_a_branch_is_no_orphan(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}, branch="develop"))
+    world.with_rules(env_as_pr=True, destination_template="kept", branch_map={"main": "live"})
+    unit = LedgerUnit.objects.get()
+    unit.env, unit.destination_id = "pr-7", place("kept").id
+    assert not is_orphan(world.bundle, unit, world.open_sink)
 
 
 def test_blame_names_the_commit_that_changed_the_line_and_its_author(world):

@@ -47,6 +47,8 @@ def test_a_file_that_breaks_its_schema_writes_nothing(shop):
     bad = shop.finish(shop.commit_and_push({"app.yaml": "port: many\n"}))
     assert (bad.state, bad.message) == ("FAILED", "schema_invalid")
     assert (bad.error["file"], bad.error["line"]) == ("app.yaml", 1)
+    (told,) = bad.result["files"]
+    assert (told["file"], told["validation"], told["status"]) == ("app.yaml", "failed", "error")
     assert "many" not in json.dumps([bad.error, bad.result])
     assert shop.values() == {"port": "1"}
 

@@ -1,0 +1,48 @@
+"""Senders that do not wait for their answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sized
+from functools import partial
+
+from sync_stack.gateway.breaker import LABELS
+from tests.support.webhooks import github_push, signed
+from tests.sync.gateway.world import answer, bundle, limits, world
+
+PATIENCE_S = 60
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - a fake's list tells nobody
+            await asyncio.sleep(0.02)
+
+
+def _called(calls: Sized, times: int) -> bool:
+    return len(calls) == times
+
+
+async def begun(port: int, body: bytes, delivery: str) -> asyncio.StreamWriter:
+    """A request whose sender may leave."""
+    headers = {**signed(body, delivery=delivery), "Host": "x", "Content-Length": str(len(body))}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"POST /webhooks/mongo HTTP/1.1\r\n{head}\r\n".encode() + body)
+    await writer.drain()
+    return writer
+
+
+async def test_senders_that_hang_up_never_open_the_breaker():
+    """Sync invariant 33: though a single failure of the orchestrator would."""
+    async with world(bundle(gateway=limits(breaker_failures=1))) as gw:
+        gw.orchestrator.gate = asyncio.Event()
+        for number in range(1, 4):
+            writer = await begun(gw.port, github_push(n=number), f"d-{number}")
+            await until(partial(_called, gw.orchestrator.calls, number))
+            writer.transport.abort()
+        gw.orchestrator.gate.set()
+        await until(lambda: len(gw.orchestrator.tasks) == 3)
+
+        assert LABELS[gw.gateway.breaker.state] == "closed"
+        assert answer(await gw.send(github_push(n=9), delivery="d-9")) == (202, "accepted")
