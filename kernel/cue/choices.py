@@ -2,43 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kernel.cue import syntax
+from kernel.cue.equality import same
 from kernel.cue.faults import Fault
-from kernel.cue.vertex import Conjunct, Preference, Vertex
-
-Possibility = tuple[Vertex, Preference]
+from kernel.cue.vertex import Choice, Conjunct, Preference, Vertex
 
 
 class Completer(Protocol):
     def complete(self, vertex: Vertex) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one disjunction says of a possibility: by its own mark, and by those inside of it."""
+
+    own: Preference
+    inner: Preference
+    marked: Preference
+
+
+@dataclass(slots=True)
+class _Possibility:
+    vertex: Vertex
+    uses: tuple[Use, ...]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """All disjunctions of one vertex, tried one after the other on what the earlier ones left."""
+
+    evaluator: Completer
+    vertex: Vertex
+    faults: list[Fault] = field(default_factory=list)
+
+    def run(self) -> list[_Possibility]:
+        left = [_Possibility(self.vertex, ())]
+        for disjunction in self.vertex.disjunctions:
+            found: list[_Possibility] = []
+            for possibility in left:
+                for made in self._tried(possibility, disjunction):
+                    _add(found, made)
+            left = found
+        self.vertex.current = None
+        return left
+
+    def _tried(self, before: _Possibility, disjunction: Conjunct) -> Iterator[_Possibility]:
+        assert isinstance(disjunction.expr, syntax.Disjunction)
+        alternatives = disjunction.expr.alternatives
+        has_default = any(marked for marked, _ in alternatives)
+        for marked, alternative in alternatives:
+            own = _preference(has_default=has_default, marked=marked)
+            candidate = _candidate(self.vertex, before.vertex, disjunction, alternative)
+            self.vertex.current = candidate
+            self.evaluator.complete(candidate)
+            if candidate.failed:
+                self.faults.extend(first_faults(candidate))
+                continue
+            for choice in candidate.choices or [Choice(candidate, own, own)]:
+                use = Use(own, choice.preference, choice.marked)
+                yield _Possibility(choice.vertex, (*before.uses, use))
+
+
 def expand(evaluator: Completer, vertex: Vertex) -> None:
-    """Fill `vertex.choices` from its first disjunction; the others are tried inside of each."""
-    first, *others = vertex.disjunctions
-    assert isinstance(first.expr, syntax.Disjunction)
-    has_default = any(marked for marked, _ in first.expr.alternatives)
-    found: list[Possibility] = []
-    faults: list[Fault] = []
-    for marked, alternative in first.expr.alternatives:
-        candidate = _candidate(vertex, first, alternative, others)
-        vertex.current = candidate
-        evaluator.complete(candidate)
-        if candidate.failed or candidate.is_missing:
-            faults.extend(first_faults(candidate) or candidate.reasons)
-            continue
-        for leaf, nested in candidate.choices or [(candidate, Preference.MAYBE)]:
-            _add(found, leaf, _preference(has_default=has_default, marked=marked).combined(nested))
-    vertex.current = None
-    vertex.choices = found
+    """Fill `vertex.choices` with the possibilities that hold."""
+    attempt = _Attempt(evaluator, vertex)
+    found = attempt.run()
+    vertex.choices = list(_weighed(found, vertex.disjunctions))
     if not found:
-        vertex.faults.append(_none_holds(first, faults))
+        vertex.faults.append(_none_holds(vertex.disjunctions[0], attempt.faults))
+
+
+def drop_incomplete(vertex: Vertex) -> None:
+    """Of the possibilities only those that need nothing else to be known."""
+    found = [choice for choice in vertex.choices if not choice.vertex.reasons]
+    if vertex.choices and not found:
+        vertex.reasons.extend(vertex.choices[0].vertex.reasons)
+    vertex.choices = found
+
+
+def _weighed(found: list[_Possibility], disjunctions: list[Conjunct]) -> Iterator[Choice]:
+    """A disjunction none of whose defaults is left says nothing about the other alternatives."""
+    columns = [[made.uses[at] for made in found] for at in range(len(disjunctions))]
+    own = [any(use.own is Preference.YES for use in column) for column in columns]
+    inner = [any(use.marked is Preference.YES for use in column) for column in columns]
+    for made in found:
+        preference = marked = Preference.MAYBE
+        for at, use in enumerate(made.uses):
+            marked = max(marked, use.own, use.inner)
+            if inner[at]:
+                preference = max(preference, use.own, use.marked)
+            elif own[at] or use.own is Preference.MAYBE:
+                preference = max(preference, use.own, use.inner)
+        yield Choice(made.vertex, preference, marked)
 
 
 def _candidate(
-    vertex: Vertex, disjunction: Conjunct, alternative: syntax.Node, others: list[Conjunct]
+    vertex: Vertex, before: Vertex, disjunction: Conjunct, alternative: syntax.Node
 ) -> Vertex:
     chosen = Conjunct(
         alternative,
@@ -47,9 +110,12 @@ def _candidate(
         disjunction.trail,
         disjunction.is_cyclic,
     )
-    candidate = Vertex(vertex.path, [*vertex.terminals, chosen, *others])
+    candidate = Vertex(vertex.path, [*before.terminals, chosen])
+    candidate.origin = vertex.origin or vertex
+    candidate.is_operand = vertex.is_operand
     candidate.attributes = vertex.attributes
-    candidate.has_cycle = vertex.has_cycle
+    candidate.reasons = list(before.reasons)
+    candidate.has_cycle = before.has_cycle
     return candidate
 
 
@@ -59,35 +125,16 @@ def _preference(*, has_default: bool, marked: bool) -> Preference:
     return Preference.YES if marked else Preference.NO
 
 
-def _add(found: list[Possibility], leaf: Vertex, preference: Preference) -> None:
-    for index, (other, earlier) in enumerate(found):
-        if same(other, leaf):
-            found[index] = (other, max(earlier, preference))
+def _add(found: list[_Possibility], made: _Possibility) -> None:
+    """Unless it is there already; a default takes the place of its equal."""
+    for index, other in enumerate(found):
+        if made.vertex.reasons or other.vertex.reasons:
+            continue
+        if same(other.vertex, made.vertex):
+            if max(use.inner for use in made.uses) is Preference.YES:
+                found[index] = made
             return
-    found.append((leaf, preference))
-
-
-def same(one: Vertex, other: Vertex) -> bool:
-    """Whether two possibilities are the same value."""
-    left, right = one.facts, other.facts
-    if left.scalar is not None and right.scalar is not None:
-        return left.scalar.equals(right.scalar)
-    if left.types != right.types or (left.scalar is None) != (right.scalar is None):
-        return False
-    if {str(bound) for bound in left.limits} != {str(bound) for bound in right.limits}:
-        return False
-    if one.reasons or other.reasons or len(one.choices) != len(other.choices):
-        return False
-    return _same_members(one, other) and all(
-        same(mine, yours) and a is b
-        for (mine, a), (yours, b) in zip(one.choices, other.choices, strict=True)
-    )
-
-
-def _same_members(one: Vertex, other: Vertex) -> bool:
-    if one.arcs.keys() != other.arcs.keys():
-        return False
-    return all(same(member, other.arcs[key]) for key, member in one.arcs.items())
+    found.append(made)
 
 
 def first_faults(vertex: Vertex) -> list[Fault]:
@@ -98,7 +145,7 @@ def first_faults(vertex: Vertex) -> list[Fault]:
     return first_faults(failed) if failed is not None else []
 
 
-def _none_holds(disjunction: Conjunct, faults: list[Fault]) -> Fault:
+def _none_holds(disjunction: Conjunct, faults: Iterable[Fault]) -> Fault:
     node = disjunction.expr
     assert isinstance(node, syntax.Disjunction)
     last = max(faults, key=lambda fault: fault.line, default=None)

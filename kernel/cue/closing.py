@@ -38,16 +38,20 @@ class Closedness:
         return self.any_closed and not label.special and self._violated(None, label)
 
     def _violated(self, scope: Scope | None, label: Label) -> bool:
-        if self._closed(scope) and not self._has(scope, label):
+        if self._closed(scope) and not self._has(_widest(scope), label):
             return True
         return any(self._violates(scope, child, label) for child in self._below(scope))
 
     def _violates(self, scope: Scope | None, child: Scope, label: Label) -> bool:
         if child.kind is not Closing.EMBEDDING:
             return self._violated(child, label)
-        if self._declares(scope, label) or not self._has(child, label):
+        if self._declares_around(scope, label) or not self._has(child, label):
             return False
         return self._violated(child, label)
+
+    def _declares_around(self, scope: Scope | None, label: Label) -> bool:
+        owns = (child for child in self._below(scope) if child.kind is Closing.OWN)
+        return self._declares(scope, label) or any(self._has(own, label) for own in owns)
 
     def _closed(self, scope: Scope | None) -> bool:
         if scope is None:
@@ -75,3 +79,13 @@ class Closedness:
         if literal.is_open or any(field.label == label for field in literal.fields):
             return True
         return bool(literal.patterns) and self.matches(declared, label)
+
+
+def _widest(scope: Scope | None) -> Scope | None:
+    """A definition among embeddings is closed together with what these declare of it."""
+    if scope is not None and scope.kind is Closing.OWN:
+        around = scope.parent
+        while around is not None and around.kind in (Closing.UNIT, Closing.EMBEDDING):
+            around = around.parent
+        return around
+    return scope

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernel.cue import syntax
-from kernel.cue.choices import expand
+from kernel.cue.choices import drop_incomplete, expand
 from kernel.cue.closing import Closedness
 from kernel.cue.faults import Budget, Fault
-from kernel.cue.operands import Operands
+from kernel.cue.operands import Operands, depends_on_itself
 from kernel.cue.scalars import Limit, Scalar, Type, limit, predeclared
 from kernel.cue.syntax import Label, Mark, Node
 from kernel.cue.vertex import (
@@ -46,8 +46,10 @@ class Evaluator(Operands):
         self._take_all(vertex)
         self._finish(vertex)
         vertex.state = State.COLLECTED
-        if vertex.disjunctions and not vertex.faults:
+        if vertex.disjunctions and not vertex.faults and not vertex.reasons:
             expand(self, vertex)
+            if vertex.origin is None:
+                drop_incomplete(vertex)
         self.budget.leave()
 
     def complete(self, vertex: Vertex) -> None:
@@ -56,10 +58,10 @@ class Evaluator(Operands):
         if vertex.state is not State.COLLECTED:
             return
         vertex.state = State.COMPLETING
-        for member in list(vertex.arcs.values()):
-            if not vertex.choices:
-                self.complete(member)
-        members = [] if vertex.choices else list(vertex.arcs.values())
+        goes_no_further = vertex.faults and (vertex.origin is not None or vertex.has_cycle)
+        members = [] if vertex.choices or goes_no_further else list(vertex.arcs.values())
+        for member in members:
+            self.complete(member)
         vertex.failed = bool(vertex.faults) or any(member.failed for member in members)
         vertex.state = State.DONE
 
@@ -85,12 +87,22 @@ class Evaluator(Operands):
             case syntax.Reference() | syntax.Selector() | syntax.Index():
                 self._follow(vertex, conjunct)
             case syntax.Call(function="close", argument=argument):
-                scope = Scope(Closing.CLOSE, conjunct.scope, len(vertex.path))
-                self._take(vertex, _with(conjunct, argument, scope))
+                self._close(vertex, conjunct, argument)
             case syntax.Bottom(line=line, column=column):
                 vertex.faults.append(Fault(line, column, "conflict", "an explicit error, _|_"))
             case _:
                 self._take_terminal(vertex, conjunct)
+
+    def _close(self, vertex: Vertex, conjunct: Conjunct, argument: Node) -> None:
+        found = self.evaluated(argument, conjunct, vertex)
+        if found is None:
+            return
+        if not found.facts.types & Type.STRUCT:
+            message = f"close of {found.facts.types.words()}"
+            vertex.faults.append(Fault(argument.line, argument.column, "wrong_type", message))
+            return
+        scope = Scope(Closing.CLOSE, conjunct.scope, len(vertex.path))
+        self._take(vertex, _with(conjunct, argument, scope))
 
     def _take_terminal(self, vertex: Vertex, conjunct: Conjunct) -> None:
         vertex.is_solid |= not conjunct.is_cyclic
@@ -135,7 +147,7 @@ class Evaluator(Operands):
     def _take_field(self, vertex: Vertex, inside: Conjunct, field: syntax.Field) -> None:
         conjunct = _with(inside, field.value)
         if field.label.is_definition:
-            scope = Scope(Closing.DEFINITION, inside.scope, len(vertex.path) + 1)
+            scope = Scope(Closing.OWN, inside.scope, len(vertex.path) + 1)
             conjunct = _with(inside, field.value, self._own_scope(vertex, field.label, scope))
         if field.mark is Mark.REGULAR:
             self._add_to_arc(vertex, field.label, conjunct, field.attributes)
@@ -157,7 +169,8 @@ class Evaluator(Operands):
     ) -> None:
         member = vertex.arcs.get(key)
         if member is None:
-            member = vertex.arcs[key] = Vertex((*vertex.path, key))
+            member = Vertex((*vertex.path, key), is_operand=vertex.is_operand)
+            vertex.arcs[key] = member
         member.conjuncts.append(conjunct)
         member.attributes += tuple(new for new in attributes if new not in member.attributes)
 
@@ -173,24 +186,41 @@ class Evaluator(Operands):
         """A reference: take over what must hold at its target."""
         if self._take_predeclared(vertex, conjunct):
             return
-        target = self.target(conjunct.expr, conjunct.env, vertex)
-        if target is None or target is vertex:
+        if self._is_inside_itself(vertex, conjunct):
+            vertex.has_cycle = True
             return
+        target = self.target(conjunct.expr, conjunct.env, vertex)
+        if target is None or target in (vertex, vertex.origin):
+            return
+        if vertex.is_operand and _is_under_way(target, conjunct):
+            vertex.reasons.append(depends_on_itself(conjunct.expr))
+        else:
+            self._take_over(vertex, target, conjunct)
+
+    def _take_over(self, vertex: Vertex, target: Vertex, conjunct: Conjunct) -> None:
+        earlier = [path for passed, path in conjunct.trail if passed.path == target.path]
         scope = conjunct.scope
         closes = _names_definition(conjunct.expr)
-        if (target, scope, closes) in vertex.copied:
+        key = (target, scope, closes)
+        if key in vertex.copied or vertex.path in earlier:
+            vertex.has_cycle |= bool(earlier)
             return
-        vertex.copied.add((target, scope, closes))
+        vertex.copied.add(key)
         if closes:
             scope = Scope(Closing.DEFINITION, scope, len(vertex.path))
-        cyclic = conjunct.is_cyclic
-        for passed, path in conjunct.trail:
-            if passed is target and path == vertex.path:
-                return
-            cyclic |= passed is target
-        if _is_above(target, vertex):
-            cyclic = True
+        cyclic = conjunct.is_cyclic or bool(earlier) or _is_above(target, vertex)
         self._copy(vertex, target, Conjunct(conjunct.expr, None, scope, conjunct.trail, cyclic))
+
+    def _is_inside_itself(self, vertex: Vertex, conjunct: Conjunct) -> bool:
+        """Whether a value is said to be a member of itself that nothing else gives it."""
+        expr = conjunct.expr
+        if not conjunct.trail or not isinstance(expr, syntax.Selector | syntax.Index):
+            return False
+        probe = Vertex(vertex.path)
+        base = self.target(expr.base, conjunct.env, probe)
+        if base is None or all(passed.path != base.path for passed, _ in conjunct.trail):
+            return False
+        return self.target(expr, conjunct.env, probe) is None
 
     def _copy(self, vertex: Vertex, target: Vertex, by: Conjunct) -> None:
         vertex.has_cycle |= by.is_cyclic
@@ -207,6 +237,7 @@ class Evaluator(Operands):
         if found is None:
             return False
         types, limits = found
+        vertex.has_top |= types is Type.TOP
         vertex.terminals.append(conjunct)
         vertex.is_solid |= not conjunct.is_cyclic
         self._note(vertex, vertex.facts.narrow(types, expr.line, expr.column))
@@ -247,6 +278,8 @@ class Evaluator(Operands):
             self._constrain(vertex)
         self._check_closed(vertex)
         if not vertex.disjunctions and not vertex.faults:
+            if _is_plain_struct(vertex):
+                vertex.facts.types = Type.STRUCT
             self._note(vertex, vertex.facts.settle())
 
     def _finish_list(self, vertex: Vertex) -> None:
@@ -331,6 +364,20 @@ def _names_definition(expr: Node) -> bool:
             return _names_definition(base)
         case _:
             return False
+
+
+def _is_under_way(target: Vertex, conjunct: Conjunct) -> bool:
+    """Whether the value of an operand is needed to know the target in the first place."""
+    if target.state is State.COLLECTING or target.current is not None:
+        return True
+    return any(passed.path == target.path for passed, _ in conjunct.trail)
+
+
+def _is_plain_struct(vertex: Vertex) -> bool:
+    """Whether literals with nothing but embeddings are left to be a struct."""
+    if vertex.facts.scalar is not None or not vertex.declared:
+        return False
+    return bool(vertex.facts.types & Type.STRUCT) and not vertex.has_top and not vertex.reasons
 
 
 def _is_above(target: Vertex, vertex: Vertex) -> bool:

@@ -67,7 +67,7 @@ class Exporter:
         if settled.facts.types is Type.STRUCT:
             return Tree(kind=Kind.MAP, pairs=self._pairs(settled))
         if settled.facts.types is Type.LIST and settled.lists:
-            items = tuple(self.tree(settled.arcs[index]) for index in range(len(settled.arcs)))
+            items = tuple(self.tree(item) for item in settled.items())
             return Tree(kind=Kind.LIST, items=items)
         if not settled.reasons:
             self._lacking(vertex, f"no value, only {settled.facts.types.words()}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from kernel.cue import syntax
+from kernel.cue.choices import first_faults
 from kernel.cue.faults import Budget, Fault
 from kernel.cue.scalars import Scalar, Type
 from kernel.cue.syntax import Label, Node
@@ -17,6 +18,9 @@ class Operands:
     budget: Budget
 
     def collect(self, vertex: Vertex) -> None:
+        raise NotImplementedError
+
+    def complete(self, vertex: Vertex) -> None:
         raise NotImplementedError
 
     def declaring(self, name: str, env: Env | None) -> Env | None:
@@ -56,14 +60,14 @@ class Operands:
 
     def _let(self, declared: syntax.Let, env: Env) -> Vertex:
         lets = env.vertex.lets
-        if declared.name not in lets:
-            path = (*env.vertex.path, Label(f"let {declared.name}", special=True))
-            lets[declared.name] = Vertex(path, [Conjunct(declared.value, env)])
-        return lets[declared.name]
+        if (declared, env) not in lets:
+            path = (*env.vertex.path, Label(f"let {declared.line}:{declared.column}", special=True))
+            lets[declared, env] = Vertex(path, [Conjunct(declared.value, env)])
+        return lets[declared, env]
 
     def _temporary(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex:
-        path = (*vertex.path, Label("expression", special=True))
-        return Vertex(path, [Conjunct(expr, conjunct.env, None, conjunct.trail)])
+        path = (*vertex.path, Label(f"operand {expr.line}:{expr.column}", special=True))
+        return Vertex(path, [Conjunct(expr, conjunct.env, None, conjunct.trail)], is_operand=True)
 
     def _member(
         self, base: Node, key: Key, expr: Node, env: Env | None, vertex: Vertex
@@ -73,16 +77,21 @@ class Operands:
             return None
         self.collect(holder)
         view = holder.view()
-        wanted = Type.LIST if isinstance(key, int) else Type.STRUCT
         member = view.arcs.get(key)
-        if member is None and not view.facts.types & wanted and not view.faults:
+        if member is not None:
+            return member
+        is_known = view.state is not State.COLLECTING
+        is_special = isinstance(key, Label) and key.special
+        wanted = Type.LIST if isinstance(key, int) else Type.STRUCT
+        if not view.facts.types & wanted and not view.faults:
             message = f"a member is taken of {view.facts.types.words()}"
-            _miss(expr, message, vertex, is_final=not holder.choices)
-        elif member is None:
+            is_final = is_known or view.facts.scalar is not None
+            _miss(expr, message, vertex, is_final=is_final and not is_special)
+        else:
             name = key if isinstance(key, int) else key.name
-            is_final = view.state is not State.COLLECTING and _is_closed(view)
+            is_final = is_known and _never_has(view, key)
             _miss(expr, f"there is no field {name}", vertex, is_final=is_final)
-        return member
+        return None
 
     def _key(self, index: Node, env: Env | None, vertex: Vertex) -> Key | None:
         found = self.concrete(index, Conjunct(index, env), vertex)
@@ -100,20 +109,31 @@ class Operands:
         """The settled value of an expression; None, with the reason noted, while there is none."""
         while isinstance(expr, syntax.Parenthesis):
             expr = expr.inner
-        if isinstance(expr, syntax.Reference | syntax.Selector | syntax.Index):
-            found = self.target(expr, conjunct.env, vertex)
-        else:
-            found = self._temporary(expr, conjunct, vertex)
+        found = self._operand(expr, conjunct, vertex)
         if found is None:
             return None
         self.collect(found)
-        if found.state is State.COLLECTING:
-            vertex.reasons.append(_reason(expr, "depends on itself"))
+        if found.failed or found.faults:
+            vertex.faults.extend(first_faults(found)[:1])
             return None
         settled = found.settled()
-        if settled is None:
+        if found.state is State.COLLECTING:
+            vertex.reasons.append(depends_on_itself(expr))
+        elif settled is None:
             vertex.reasons.append(_reason(expr, "depends on a value that is ambiguous"))
-        return settled
+        elif settled.reasons:
+            vertex.reasons.append(settled.reasons[0])
+        else:
+            return settled
+        return None
+
+    def _operand(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex | None:
+        if isinstance(expr, syntax.Reference | syntax.Selector | syntax.Index):
+            return self.target(expr, conjunct.env, vertex)
+        made = self._temporary(expr, conjunct, vertex)
+        if not isinstance(expr, syntax.Struct):
+            self.complete(made)
+        return made
 
     def concrete(
         self, expr: Node, conjunct: Conjunct, vertex: Vertex, wanted: Type = Type.TOP
@@ -175,7 +195,7 @@ class Operands:
         if isinstance(facts.scalar, Scalar) and facts.scalar.type is Type.STRING:
             count = len(facts.scalar.text.encode())
         elif facts.types is Type.LIST and found.lists:
-            count = len(found.arcs)
+            count = len(found.items())
         elif facts.types is Type.STRUCT:
             count = sum(1 for key in found.arcs if isinstance(key, Label) and not key.special)
         elif facts.scalar is None and facts.types & (Type.STRING | Type.LIST | Type.STRUCT):
@@ -196,6 +216,10 @@ class Operands:
         return not made.faults
 
 
+def depends_on_itself(node: Node) -> Fault:
+    return _reason(node, "depends on itself")
+
+
 def _reason(node: Node, message: str) -> Fault:
     return Fault(node.line, node.column, "not_concrete", message)
 
@@ -203,9 +227,20 @@ def _reason(node: Node, message: str) -> Fault:
 def _miss(expr: Node, message: str, vertex: Vertex, *, is_final: bool = False) -> None:
     """Unless final an error only where the value is needed, but it drops an alternative."""
     (vertex.faults if is_final else vertex.reasons).append(_reason(expr, message))
-    vertex.is_missing = True
 
 
-def _is_closed(vertex: Vertex) -> bool:
+def _never_has(vertex: Vertex, key: Key) -> bool:
+    """Whether a struct is closed to a field, or a list too short for an index, for good."""
+    if isinstance(key, int):
+        return bool(vertex.lists) and not all(literal.is_open for literal, _ in vertex.lists)
+    if key.is_hidden:
+        return False
+    scopes = (scope for scope in vertex.declared if scope is not None)
     depth = len(vertex.path)
-    return any(scope is not None and scope.is_closed(depth) for scope in vertex.declared)
+    if not any(above.is_closed(depth) for scope in scopes for above in scope.chain()):
+        return False
+    literals = [declared.literal for found in vertex.declared.values() for declared in found]
+    return not any(
+        literal.is_open or literal.patterns or any(field.label == key for field in literal.fields)
+        for literal in literals
+    )

@@ -187,6 +187,13 @@ class Struct(Node):
     names: dict[str, Label | Let] = field(default_factory=dict)  # what identifiers may name
 
     @property
+    def is_more_than_fields(self) -> bool:
+        """Whether it constrains fields that are not there."""
+        return bool(self.patterns) or any(field.mark is not Mark.REGULAR for field in self.fields)
+
+    @property
     def is_struct(self) -> bool:
         """Whether the value is a struct whatever is embedded."""
-        return not self.embeddings or any(not field.label.special for field in self.fields)
+        return not self.embeddings or any(
+            not field.label.special and field.mark is Mark.REGULAR for field in self.fields
+        )

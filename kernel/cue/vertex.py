@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 from kernel.cue.faults import Fault
 from kernel.cue.scalars import Facts
-from kernel.cue.syntax import Label, ListLiteral, Node, Struct
+from kernel.cue.syntax import Label, Let, ListLiteral, Node, Struct
 from kernel.reading.tree import Attribute
 
 Key = Label | int
@@ -23,20 +24,18 @@ class State(IntEnum):
 
 
 class Preference(IntEnum):
-    """Whether a possibility is a default; MAYBE where nobody marked one."""
+    """Whether a possibility is a default; MAYBE if nobody marked one. The larger of two counts."""
 
     MAYBE = 0
-    NO = 1
-    YES = 2
-
-    def combined(self, other: Preference) -> Preference:
-        return Preference.NO if Preference.NO in (self, other) else max(self, other)
+    YES = 1
+    NO = 2
 
 
 class Closing(Enum):
     """Why a scope exists."""
 
     DEFINITION = "definition"  # closed, with everything below
+    OWN = "own"  # the same, by the label of a field `#x` and not by a reference to it
     CLOSE = "close"  # closed here only
     UNIT = "unit"  # a struct with embeddings
     EMBEDDING = "embedding"
@@ -51,9 +50,16 @@ class Scope:
     depth: int
 
     def is_closed(self, depth: int) -> bool:
-        return self.kind is Closing.DEFINITION or (
+        return self.kind in (Closing.DEFINITION, Closing.OWN) or (
             self.kind is Closing.CLOSE and depth == self.depth
         )
+
+    def chain(self) -> Iterator[Scope]:
+        """The scope itself and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,15 +116,17 @@ class Vertex:
     required: dict[Label, Node] = field(default_factory=dict)
     declared: dict[Scope | None, list[Declared]] = field(default_factory=dict)
     lists: list[tuple[ListLiteral, Conjunct]] = field(default_factory=list)
-    lets: dict[str, Vertex] = field(default_factory=dict)
+    lets: dict[tuple[Let, Env], Vertex] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     reasons: list[Fault] = field(default_factory=list)  # why there is no value yet
-    choices: list[tuple[Vertex, Preference]] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
     current: Vertex | None = None  # the possibility that is being tried
     has_cycle: bool = False
     is_solid: bool = False  # has something that is no cycle
-    is_missing: bool = False  # refers to something that is not there
+    has_top: bool = False  # `_` is one of its conjuncts
     failed: bool = False
+    origin: Vertex | None = None  # the vertex that this one is a possibility of
+    is_operand: bool = False  # stands for an expression, not for a field
 
     def view(self) -> Vertex:
         """Where members are looked up: the possibility that is tried, or the default."""
@@ -134,9 +142,22 @@ class Vertex:
         return picked[0].settled() if len(picked) == 1 else None
 
     def picked(self) -> list[Vertex]:
-        defaults = [vertex for vertex, preference in self.choices if preference is Preference.YES]
-        return defaults or [vertex for vertex, _ in self.choices]
+        defaults = [made.vertex for made in self.choices if made.preference is Preference.YES]
+        return defaults or [made.vertex for made in self.choices]
+
+    def items(self) -> list[Vertex]:
+        """The members of a list, in order."""
+        return [self.arcs[key] for key in sorted(key for key in self.arcs if isinstance(key, int))]
 
     def at(self, line: int, column: int) -> None:
         if not self.line:
             self.line, self.column = line, column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """A possibility that holds, whether it is a default, and whether it was marked as one."""
+
+    vertex: Vertex
+    preference: Preference
+    marked: Preference

@@ -1,0 +1,46 @@
+"""When two possibilities of a disjunction are one value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kernel.cue.scalars import Facts, Type
+from kernel.cue.vertex import Vertex
+
+_COMPOSITE: Final = {Type.LIST, Type.STRUCT}
+
+
+def same(one: Vertex, other: Vertex) -> bool:
+    """Whether two possibilities are the same value; an empty list is an empty struct here."""
+    if not _same_facts(one.facts, other.facts):
+        return False
+    if one.reasons or other.reasons or len(one.choices) != len(other.choices):
+        return False
+    return _same_members(one, other) and all(
+        same(mine.vertex, yours.vertex) and mine.preference is yours.preference
+        for mine, yours in zip(one.choices, other.choices, strict=True)
+    )
+
+
+def _same_facts(left: Facts, right: Facts) -> bool:
+    if left.scalar is not None and right.scalar is not None:
+        return left.scalar.equals(right.scalar)
+    if left.types != right.types and not {left.types, right.types} <= _COMPOSITE:
+        return False
+    bounds = {str(bound) for bound in left.limits} == {str(bound) for bound in right.limits}
+    return bounds and left.scalar is right.scalar
+
+
+def _same_members(one: Vertex, other: Vertex) -> bool:
+    if one.arcs.keys() != other.arcs.keys() or _shape(one) != _shape(other):
+        return False
+    return all(same(member, other.arcs[key]) for key, member in one.arcs.items())
+
+
+def _shape(vertex: Vertex) -> tuple[bool, set[int]]:
+    """Whether a struct is closed, and the literals that say more of fields it does not have."""
+    depth = len(vertex.path)
+    scopes = [scope for scope in vertex.declared if scope is not None]
+    closed = any(above.is_closed(depth) for scope in scopes for above in scope.chain())
+    literals = (declared.literal for found in vertex.declared.values() for declared in found)
+    return closed, {id(literal) for literal in literals if literal.is_more_than_fields}
