@@ -1,4 +1,4 @@
-"""The sync stack as processes: gateway, orchestrator, two workers and the watcher, one store."""
+"""The sync stack as processes: gateway, orchestrator, Celery workers and the watcher, one store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PRUNES: Final[tuple[dict[str, Any], ...]] = (
 class SyncProcesses:
     """`kills` of workers so far; who is killed is back at once, as under any supervisor."""
 
-    def __init__(self, folder: Path, git_url: str, address: str) -> None:
+    def __init__(self, folder: Path, git_url: str, address: str, *, workers: int = 2) -> None:
         self.folder = folder
         host, _, port = address.rpartition(":")
         self.redis: Any = redis.Redis(host=host, port=int(port), db=DB, decode_responses=True)
@@ -42,7 +42,7 @@ class SyncProcesses:
         self.gateway = self._process("gateway", "run_gateway", ADMIN_ADDR=_local(admin[0]))
         self.orchestrator = self._process("orchestrator", "run_orchestrator")
         self.watcher = self._process("watcher", "run_watcher", ADMIN_ADDR=_local(admin[1]))
-        self.workers = [self._worker(f"worker{number}") for number in range(2)]
+        self.workers = [self._worker(f"worker{number}") for number in range(workers)]
         self.kills = 0
         self._client = httpx.Client(timeout=30, trust_env=False)
 
@@ -114,7 +114,7 @@ class SyncProcesses:
             self._migrate()
             for process in (self.orchestrator, self.gateway, self.watcher, *self.workers):
                 process.start()
-            until(self._answers, within_s=90, what=self.gateway.tail() + self.orchestrator.tail())
+            until(self._answers, within_s=240, what=self.gateway.tail() + self.orchestrator.tail())
         except BaseException:
             self.__exit__()
             raise

@@ -234,33 +234,40 @@ class Tally:
         return [*counts, right, len(self.wrong), round(self.seconds / 60, 1)]
 
 
-def run(histories: int, seed: int, address: str, *, wave: int = WAVE) -> Tally:
+def run(histories: int, seed: int, address: str, *, wave: int = WAVE, workers: int = 2) -> Tally:
     """Waves until all histories have been; what is wrong is told and the next wave begins."""
     tally, begun = Tally(), time.monotonic()
     for first in range(0, histories, wave):
         chance = random.Random(f"{seed} {first}")
         with tempfile.TemporaryDirectory(prefix="partita-histories-") as folder:
-            _wave(Path(folder), min(wave, histories - first), chance, address, tally)
+            git = Path(folder) / "git"
+            (git / "acme").mkdir(parents=True)
+            site = FlakyGit(git, chance=random.Random(chance.random()))
+            with (
+                served(site),
+                SyncProcesses(
+                    Path(folder), f"http://127.0.0.1:{site.port}", address, workers=workers
+                ) as stack,
+            ):
+                _wave(stack, site, min(wave, histories - first), chance, tally)
         tally.seconds = time.monotonic() - begun
         print(dict(zip(COLUMNS, tally.cells(), strict=True)), flush=True)
     return tally
 
 
-def _wave(folder: Path, count: int, chance: random.Random, address: str, tally: Tally) -> None:
-    root = folder / "git"
-    (root / "acme").mkdir(parents=True)
-    site = FlakyGit(root, chance=random.Random(chance.random()))
-    with served(site), SyncProcesses(folder, f"http://127.0.0.1:{site.port}", address) as stack:
-        made = [
-            History(stack, BareRepository(root, f"acme/h{number}"), random.Random(chance.random()))
-            for number in range(count)
-        ]
-        _disturbed(made, site, stack, chance)
-        left = _settled(made)
-        tally.wrong += [f"{name}: {why}" for name, why in left.items()]
-        if left:
-            print(f"WRONG: {left}\n{stack.tails()}", flush=True)
-        _count(made, stack, tally)
+def _wave(
+    stack: SyncProcesses, site: FlakyGit, count: int, chance: random.Random, tally: Tally
+) -> None:
+    made = [
+        History(stack, BareRepository(site.root, f"acme/h{number}"), random.Random(chance.random()))
+        for number in range(count)
+    ]
+    _disturbed(made, site, stack, chance)
+    left = _settled(made)
+    tally.wrong += [f"{name}: {why}" for name, why in left.items()]
+    if left:
+        print(f"WRONG: {left}\n{stack.tails()}", flush=True)
+    _count(made, stack, tally)
 
 
 def _disturbed(

@@ -22,6 +22,7 @@ from sync_stack.core.bundle.model import (
 )
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.execution.sources import rule_digest
 from sync_stack.orchestrator.models import (
     Counter,
     Drift,
@@ -234,11 +235,16 @@ class History(World):
         for unit in LedgerUnit.objects.order_by("id"):
             found = self.looker.look(unit.id)
             wanted = found.outcome is Outcome.READ and found.comparison
-            names = {each.name for each in self.rules if each.self_heal and not each.dry_run}
-            if wanted and unit.rule_id in names:
+            if wanted and self._heals(unit):
                 self._heal(unit)
                 asked += 1
         return asked
+
+    def _heals(self, unit: LedgerUnit) -> bool:
+        """A unit of a rule that was changed since is healed no more: its next sync is due first."""
+        rule = next(each for each in self.rules if each.name == unit.rule_id)
+        same = unit.rule_digest == rule_digest(self.bundle, rule)
+        return rule.self_heal and not rule.dry_run and same
 
     def _heal(self, unit: LedgerUnit) -> None:
         self.heals += 1
