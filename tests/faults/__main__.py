@@ -26,7 +26,7 @@ from tests.support.parts import address
 VICTIMS = ("web", "runner", "celery", "worker")
 PARTS = ("web", "celery", "runner", "worker")
 A_ROUND = 2  # moments in one run
-SYNC = ("tests.faults.sync_histories", "tests.faults.sync_real")
+SYNC = ("tests.faults.sync_burst", "tests.faults.sync_histories", "tests.faults.sync_real")
 
 
 @dataclass
