@@ -108,11 +108,15 @@ class SyncProcesses:
             ),
         }
 
+    @property
+    def _every(self) -> tuple[Process, ...]:
+        return (self.orchestrator, self.gateway, self.watcher, *self.workers)
+
     def __enter__(self) -> SyncProcesses:
         self.redis.flushdb()
         try:
             self._migrate()
-            for process in (self.orchestrator, self.gateway, self.watcher, *self.workers):
+            for process in self._every:
                 process.start()
             until(self._answers, within_s=240, what=self.gateway.tail() + self.orchestrator.tail())
         except BaseException:
@@ -133,7 +137,7 @@ class SyncProcesses:
         return False
 
     def __exit__(self, *_: object) -> None:
-        for process in (self.watcher, self.gateway, *self.workers, self.orchestrator):
+        for process in self._every:
             process.end()
         self.redis.flushdb()
         self.redis.close()
@@ -169,9 +173,14 @@ class SyncProcesses:
         self.kills += 1
         victim.start()
 
+    def revive(self) -> None:
+        """What has ended is started again, whoever has ended it."""
+        for process in self._every:
+            if not process.running:
+                process.start()
+
     def tails(self) -> str:
-        every = (self.gateway, self.orchestrator, self.watcher, *self.workers)
-        return "\n".join(f"--- {each.name}\n{each.tail()[-1500:]}" for each in every)
+        return "\n".join(f"--- {each.name}\n{each.tail()[-1500:]}" for each in self._every)
 
 
 def _local(port: int) -> str:

@@ -141,7 +141,7 @@ class History:
     def deliver(self, post: tuple[str, dict[str, Any]], *, insist: bool = True) -> None:
         """As a host with patience: again until it is taken, or was taken before."""
         delivery, body = post
-        for _ in range(60):
+        for _ in range(int(SETTLE_S)):
             if answer := self.stack.send(body, delivery):
                 self.answers[answer.status_code] += 1
                 if answer.status_code == 202:
@@ -279,6 +279,7 @@ def _disturbed(
 
     def kill() -> None:
         while not over.wait(moments.uniform(3, 12)):
+            stack.revive()
             stack.kill_one(moments)
 
     killer = threading.Thread(target=kill)
@@ -304,6 +305,7 @@ def _settled(made: Sequence[History]) -> dict[str, str]:
     deadline = time.monotonic() + SETTLE_S
     left = {history.name: history for history in made}
     while left and time.monotonic() < deadline:
+        made[0].stack.revive()
         left = {name: history for name, history in left.items() if history.wrong()}
         time.sleep(0.5)
     return {name: f"{history.wrong()} after {history.told}" for name, history in left.items()}
