@@ -6,6 +6,7 @@ the tests do: `make bench` starts them.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -27,10 +28,14 @@ def main() -> int:
     if unknown := set(wanted) - set(NAMES):
         print(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(NAMES)}")
         return 2
-    return max(
-        subprocess.run([sys.executable, "-m", f"bench.{name}", *options], check=False).returncode
-        for name in wanted
-    )
+    return max(_run([sys.executable, "-m", f"bench.{name}", *options]) for name in wanted)
+
+
+def _run(command: list[str]) -> int:
+    """Its exit code; SIGTERM is passed on, so that it stops what it has started."""
+    with subprocess.Popen(command) as process:
+        signal.signal(signal.SIGTERM, lambda number, _frame: process.send_signal(number))
+        return process.wait()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -47,6 +48,11 @@ def publish(
     (FOLDER / "results").mkdir(exist_ok=True)
     (FOLDER / "results" / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
     _replace_section(name, _section(record, table))
+
+
+def end_in_order() -> None:
+    """SIGTERM ends the benchmark as Ctrl-C does: what it has started is stopped."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def is_quick() -> bool:

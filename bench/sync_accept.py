@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 import uvloop
 
-from bench.report import is_quick, publish
+from bench.report import end_in_order, is_quick, publish
 from bench.sync_pushes import SECRET, Sender, Tally
 from tests.support.servers import free_port
 
@@ -169,6 +169,7 @@ def webhook(folder: Path, binary: str) -> Iterator[Server]:
 
 
 def main() -> int:
+    end_in_order()
     os.sched_setaffinity(0, {OTHER_CORE})
     quick = is_quick()
     turns, seconds = (2, 2.0) if quick else (5, 4.0)

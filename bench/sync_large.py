@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench.report import is_quick, publish
+from bench.report import end_in_order, is_quick, publish
 from bench.sync_stand import Stand, median, met, rule, stand
 from examples.sync.sinks import Sink
 
@@ -48,7 +48,7 @@ def pushed(at: Stand, sink: Sink, push: Callable[[], str]) -> tuple[float, float
     started = time.perf_counter()
     task = at.ended(at.webhook(sink, commit))
     taken = time.perf_counter() - started
-    [target] = task["targets"]
+    [target] = task["result"]["targets"]
     return task["duration_ms"] / 1000, taken, target
 
 
@@ -80,6 +80,7 @@ class Series:
 
 
 def main() -> int:
+    end_in_order()
     quick = is_quick()
     times = 3 if quick else 10
     rows: list[list[Any]] = []

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from bench.report import is_quick, publish
+from bench.report import end_in_order, is_quick, publish
 from bench.sync_stand import Stand, median, met, quantile, rule, stand
 from examples.sync.sinks import Sink
 
@@ -35,6 +35,7 @@ def seen_after_ms(at: Stand, sink: Sink, number: int) -> float:
 
 
 def main() -> int:
+    end_in_order()
     quick = is_quick()
     pushes = 8 if quick else 40
     rows: list[list[Any]] = []

@@ -11,11 +11,14 @@ class Headers:
     __slots__ = ("_values",)
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self._values: dict[str, list[str]] = {}
+        values: dict[str, list[str]] = {}
         for name, value in raw:
-            self._values.setdefault(name.decode("latin-1").lower(), []).append(
-                value.decode("latin-1").strip(" \t")
-            )
+            low, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
+            if low in values:
+                values[low].append(text)
+            else:
+                values[low] = [text]
+        self._values = values
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._values
@@ -28,6 +31,11 @@ class Headers:
         """The value, or None when the name is absent or came more than once."""
         values = self._values.get(name.lower(), ())
         return values[0] if len(values) == 1 else None
+
+    def only(self, *names: str) -> dict[str, str]:
+        """The first values of those of `names` that are there, by lower-case name."""
+        known = self._values
+        return {low: known[low][0] for name in names if (low := name.lower()) in known}
 
     def all(self, name: str) -> tuple[str, ...]:
         return tuple(self._values.get(name.lower(), ()))

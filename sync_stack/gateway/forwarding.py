@@ -84,8 +84,7 @@ def outbound(delivery: Delivery, about: Circumstances) -> Outbound:
 
 
 def _passed_on(about: Circumstances) -> dict[str, str]:
-    names = (*about.header_names, *PASSED_ON)
-    return {name.lower(): about.headers.get(name) for name in names if name in about.headers}
+    return about.headers.only(*about.header_names, *PASSED_ON)
 
 
 class Forwarder:

@@ -158,6 +158,8 @@ class App:
         ]
         if closes:
             headers.append((b"connection", b"close"))
+        elif request.answer_at_once(answer.status, headers, answer.body):
+            return
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         if closes and "expect" not in request.headers:
             await send({"type": "http.response.body", "body": answer.body, "more_body": True})

@@ -1,6 +1,7 @@
 """Whether a body is exactly one JSON object, in bounded memory and at speed (contract 2.2).
 
-Ordinary bodies are decoded and written again. Where that gives the body itself, as for a sender
+Ordinary bodies are decoded, into a type that is `_USUAL_DEPTH` deep or else freely, and written
+again. Where that gives the body itself, as for a sender
 that writes without spaces, no key occurs twice; otherwise, as no `:` of a text is escaped, both
 forms hold equally many unless one does. Bodies that would need much memory as Python values, and
 those with escaped colons, are scanned token by token instead.
@@ -18,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 MAX_DEPTH: Final = 64
+_USUAL_DEPTH: Final = 8  # what is not deeper needs no walk over its values
 MEMORY_FACTOR: Final = 4  # of the body limit; what one request may cost on top of its body
 _VALUE_COST: Final = 110  # bytes of a small value in a list or map of Python
 _WORST_COST: Final = 3 + _VALUE_COST // 2  # of a byte: no value is shorter than two
@@ -46,6 +48,16 @@ class _Members(msgspec.Struct):
     pullRequest: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815 - the wire's name
 
 
+def _object_of_depth(depth: int) -> Any:
+    """The type of JSON objects that are at most so deep; its size doubles with each level."""
+    scalar: Any = str | int | float | bool | None
+    value = scalar
+    for _ in range(depth - 1):
+        value = scalar | list[value] | dict[str, value]  # type: ignore[valid-type]
+    return dict[str, value]  # type: ignore[valid-type]
+
+
+_decode_usual: Final = msgspec.json.Decoder(_object_of_depth(_USUAL_DEPTH))
 _decode_members: Final = msgspec.json.Decoder(_Members)
 _decode: Final = msgspec.json.Decoder()
 _encode: Final = msgspec.json.Encoder()
@@ -65,17 +77,26 @@ def parse_payload(body: bytes, *, limit: int) -> Mapping[str, Any]:
     if _may_escape_colons(body) or not _is_cheap(body, limit * MEMORY_FACTOR):
         return _scanned(body, limit)
     try:
-        value = _decoded(body, _decode)
+        value = _object(body)
     except msgspec.ValidationError:  # a number that Python cannot hold
         return _scanned(body, limit)
-    if not isinstance(value, dict):
-        raise NotJson("the body must be a JSON object")
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
-        _refuse_deep_value(value)
     written = _encode.encode(value)
     if written != body and written.count(b":") != body.count(b":"):
         raise NotJson("a key occurs twice in one object")
     return value
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """Raises NotJson, msgspec.ValidationError."""
+    try:
+        usual: dict[str, Any] = _decoded(body, _decode_usual)
+    except msgspec.ValidationError:  # deeper than usual, or no object
+        value = _decoded(body, _decode)
+        if not isinstance(value, dict):
+            raise NotJson("the body must be a JSON object") from None
+        _refuse_deep_value(value)
+        return value
+    return usual
 
 
 def _may_escape_colons(body: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import resource
 import signal
@@ -49,6 +50,7 @@ DRAIN_S: Final = 20.0
 _CHANNEL_GRACE_S: Final = 1.0
 _LAST_WORDS_S: Final = 1.0  # of the 25 s that a stop may take
 _DESCRIPTORS: Final = 20_000
+_COLLECT_AFTER: Final = 20_000  # objects
 
 
 class Gateway:
@@ -182,6 +184,7 @@ def run() -> None:
         configure_logging(settings.log_level)
         disable_created_metrics()  # type: ignore[no-untyped-call]
         _raise_descriptor_limit()
+        _collect_less()
         uvloop.run(_serve(settings, variables))
 
 
@@ -245,6 +248,12 @@ def _inbox(settings: GatewaySettings) -> Inbox | None:
         return Inbox(settings.inbox)
     except InboxUnusable as error:
         raise unavailable(str(error)) from None
+
+
+def _collect_less() -> None:
+    """A large payload is thousands of objects without cycles: no reason to look at all others."""
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 20, 20)
 
 
 def _raise_descriptor_limit() -> None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from sync_stack.gateway.answers import Code, error_body
 from sync_stack.gateway.requests import SENDER
@@ -49,16 +55,24 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._parsed_bytes = 0
-        extension = {SENDER: {"is_gone": self.transport.is_closing, "is_here": self._is_body_here}}
-        self.scope["extensions"] = extension  # type: ignore[typeddict-item]
+        sender = {
+            "is_gone": self.transport.is_closing,
+            "is_here": self._is_body_here,
+            "answer": partial(self._answer, self.scope),
+        }
+        self.scope["extensions"] = {SENDER: sender}  # type: ignore[dict-item]
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """The parent's work too: this is called for each header of each request."""
         self._count(len(name) + len(value))
-        super().on_header(name, value)
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -86,6 +100,30 @@ class GatewayProtocol(HttpToolsProtocol):
         """Of the request that is being answered; `receive` then gives it without waiting."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not cycle.more_body
+
+    def _answer(
+        self, scope: Any, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes
+    ) -> bool:
+        """Write a whole answer with Content-Length at once; False: it must go the usual way."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.scope is not scope or self.flow.write_paused:
+            return False  # an earlier request of a pipeline, or a peer that does not read
+        if (
+            cycle.response_started
+            or cycle.disconnected
+            or not cycle.keep_alive
+            or scope["method"] == "HEAD"
+        ):
+            return False
+        lines = [STATUS_LINE[status]]
+        for name, value in (*cycle.default_headers, *headers):
+            lines += (name, b": ", value, b"\r\n")
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        self.transport.write(b"".join((*lines, b"\r\n", body)))
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     def _count(self, more: int) -> None:
         self._parsed_bytes += more

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final
 
 from kernel.trace_context import TraceContext, parse_traceparent
@@ -15,8 +15,10 @@ from sync_stack.gateway.rates import HeldBytes
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+RawHeaders = Sequence[tuple[bytes, bytes]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-SENDER: Final = "partita.sender"  # our extension of ASGI: has the peer gone, is its body here
+# Our extension of ASGI: has the peer gone, is its body here, and an answer written at once.
+SENDER: Final = "partita.sender"
 BODY_TIMEOUT_S: Final = 30.0
 MAX_CORRELATION_ID: Final = 128
 _CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]+")
@@ -24,6 +26,10 @@ _ID_BYTES: Final = 16 + 16 + 16 + 8  # request, correlation, trace, span
 
 
 def _never() -> bool:
+    return False
+
+
+def _not(_status: int, _headers: RawHeaders, _body: bytes) -> bool:
     return False
 
 
@@ -45,6 +51,7 @@ class Request:
         sender = (scope.get("extensions") or {}).get(SENDER) or {}
         self.is_gone: Callable[[], bool] = sender.get("is_gone", _never)
         self._is_here: Callable[[], bool] = sender.get("is_here", _never)
+        self.answer_at_once: Callable[[int, RawHeaders, bytes], bool] = sender.get("answer", _not)
         self.sender = ""  # the address that limits apply to
         self.body_complete = False
         self._held: tuple[HeldBytes, int] | None = None
