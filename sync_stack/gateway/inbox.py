@@ -13,7 +13,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -61,7 +60,8 @@ class Queued:
 @dataclass(frozen=True, slots=True)
 class _Job:
     act: Callable[[sqlite3.Connection], Any]
-    done: Future[Any]
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[Any]
 
 
 class Inbox:
@@ -140,9 +140,10 @@ class Inbox:
 
     async def _run(self, act: Callable[[sqlite3.Connection], Any]) -> Any:
         """What `act` gives, after the transaction that it is part of was synced."""
-        done: Future[Any] = Future()
-        self._jobs.put(_Job(act, done))
-        return await asyncio.shield(asyncio.wrap_future(done))
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put(_Job(act, loop, done))
+        return await done
 
     def _write(self) -> None:
         store = _opened(self.path)
@@ -157,19 +158,30 @@ class Inbox:
 
 
 def _commit(store: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
-    """All of them in one transaction; a failure is everybody's."""
+    """All of them in one transaction; a failure is everybody's. The loop is woken once for all."""
+    if not jobs:
+        return
+    results: list[Any] = []
+    failure: Exception | None = None
     try:
         store.execute("BEGIN IMMEDIATE")
         results = [job.act(store) for job in jobs]
         store.execute("COMMIT")
     except (sqlite3.Error, OSError) as error:
+        failure = error
         if store.in_transaction:
             store.execute("ROLLBACK")
-        for job in jobs:
-            job.done.set_exception(error)
-        return
-    for job, result in zip(jobs, results, strict=True):
-        job.done.set_result(result)
+    jobs[0].loop.call_soon_threadsafe(_tell, jobs, results, failure)
+
+
+def _tell(jobs: Sequence[_Job], results: Sequence[Any], failure: Exception | None) -> None:
+    for number, job in enumerate(jobs):
+        if job.done.done():  # whoever asked was cancelled
+            continue
+        if failure is not None:
+            job.done.set_exception(failure)
+        else:
+            job.done.set_result(results[number])
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -73,9 +73,10 @@ class Metrics:
             "Failures of the shared replay records.",
             registry=self.registry,
         )
-        self.inbox = Gauge(
+        inbox = Gauge(
             "gw_inbox_deliveries", "Deliveries in the inbox.", ("state",), registry=self.registry
         )
+        self.inbox = Series(inbox)
         self.secrets = self._counter(
             "gw_secret_resolutions", "Fetches from secret managers.", "manager", "outcome"
         )
