@@ -41,6 +41,7 @@ ENDED_WELL: Final = ("completed", "no_changes", "superseded")
 ACCEPTED: Final = 202
 NO_ANSWER: Final = 0
 SENDER_PATIENCE_S: Final = 10.0  # as GitHub's
+PATIENCE_S: Final = 240.0
 REDELIVERED_WITHIN_S: Final = 120.0
 AT_ONCE: Final = 20
 
@@ -186,8 +187,8 @@ class Burst:
         self.outcome.wrong.append(f"{push.delivery}: still {status} when redelivered")
 
     def _settle(self) -> None:
-        """Until everything is applied, or until it would be too late."""
-        give_up = time.monotonic() + self._case.within_s
+        """Until everything is applied: what comes too late is not lost, but told apart."""
+        give_up = time.monotonic() + PATIENCE_S
         while (missing := self._missing()) and time.monotonic() < give_up:
             time.sleep(0.5)
         self.outcome.seconds = max(0.0, time.monotonic() - self.outcome.returned_at)
