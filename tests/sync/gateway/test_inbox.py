@@ -130,7 +130,7 @@ class Process:
             )
 
     async def up(self) -> None:
-        async with asyncio.timeout(30), httpx.AsyncClient() as client:
+        async with asyncio.timeout(90), httpx.AsyncClient() as client:
             while True:
                 try:
                     await client.get(f"http://127.0.0.1:{self.port}/health/liveness")
