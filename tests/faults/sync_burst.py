@@ -74,7 +74,7 @@ CASES: Final = (
         gateway="plain",
         within_s=120,
     ),
-    Case(name="gateway-inbox", victims=("gateway",), gateway="gateway", within_s=60),
+    Case(name="gateway-inbox", victims=("gateway",), gateway="gateway", within_s=120),
 )
 
 
