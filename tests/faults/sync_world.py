@@ -269,7 +269,7 @@ class History(World):
             place.records.pop(key, None)
             self.theirs.pop((destination, key), None)
         else:
-            if self._is_nobodys(destination, key):
+            if (destination, key) in self.theirs or self._is_nobodys(destination, key):
                 self.theirs[destination, key] = {key: value}
             self.sink.put_by_hand(self.place(destination), key, {key: value})
 
