@@ -67,7 +67,7 @@ def test_json_is_the_wire_document(up: Up):
 
 def test_a_watched_launch_as_json_keeps_progress_off_stdout(up: Up):
     answer = up.manage("run", "launch", "hello", "--watch", "-o", "json")
-    assert json.loads(answer.stdout)["status"] == "Healthy"
+    assert json.loads(answer.stdout)["status"] == "Healthy", answer.stderr
     assert "guests greeted: 3" in answer.stderr
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,8 @@ class Command:
 
 def main() -> int:
     options = _options()
+    # a shell that started it in the background has Ctrl-C ignored, by all its children too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if absent := packages.install_missing():
         print(f"missing Debian packages, whose tests are skipped: {' '.join(absent)}", flush=True)
         if os.environ.get("CI"):
