@@ -14,10 +14,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import repeat
 from pathlib import Path
 
 from tests.support import packages, servers
@@ -27,12 +25,7 @@ SINK_TESTS = "tests/contracts/sink"  # many, and none needs the engine
 SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/sync", "tests/architecture", SINK_TESTS]
 # a browser drops its requests when an interface comes or goes, as they do with every container
 BROWSER_ALONE = "browser and not docker"
-CONTRACTS = ["tests/contracts", f"--ignore={SINK_TESTS}"]
-REAL_TESTS = [*CONTRACTS, "tests/integration", "tests/faults"]
-# the two halves of the real tests, about as long: crashes are mostly waited for
-WORKERS = "tests/integration/test_worker.py"
-WAITING_TESTS = ["tests/faults", *CONTRACTS, WORKERS]
-WORKING_TESTS = ["tests/integration", f"--ignore={WORKERS}"]
+REAL_TESTS = ["tests/contracts", f"--ignore={SINK_TESTS}", "tests/integration", "tests/faults"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +53,7 @@ def main() -> int:
             servers.build_images(host, ROOT / "examples" / "images")
         seed = environment.setdefault("PARTITA_FAULT_SEED", str(random.randrange(10**6)))
         print(f"PARTITA_FAULT_SEED={seed}", flush=True)
-        return max(_side_by_side(group, environment) for group in _groups(options, environment))
+        return max(_run(command, environment) for command in _commands(options, environment))
 
 
 def _options() -> argparse.Namespace:
@@ -71,50 +64,35 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _groups(options: argparse.Namespace, environment: dict[str, str]) -> list[list[Command]]:
-    """Commands one after another; those of one group side by side."""
+def _commands(options: argparse.Namespace, environment: dict[str, str]) -> list[Command]:
     pytest = [sys.executable, "-m", "pytest", "-q", "--timeout=300"]
     if options.bench:
-        return [[Command([sys.executable, "-m", "bench"])]]
+        return [Command([sys.executable, "-m", "bench"])]
     if options.faults:
-        return [[Command([sys.executable, "-m", "tests.faults"])]]
+        return [Command([sys.executable, "-m", "tests.faults"])]
     if options.rest:
-        return [[Command([*pytest, *options.rest])]]
-    with_others = [*pytest, "-m", f"not ({BROWSER_ALONE})"]
-    groups = [
-        [Command([*pytest, "-n", "2", *SERVICE_TESTS])],
-        [Command([*pytest, "-m", BROWSER_ALONE, *REAL_TESTS])],
-        [Command([*with_others, *tests]) for tests in (WAITING_TESTS, WORKING_TESTS)],
+        return [Command([*pytest, *options.rest])]
+    commands = [
+        Command([*pytest, "-n", "2", *SERVICE_TESTS]),
+        Command([*pytest, "-m", BROWSER_ALONE, *REAL_TESTS]),
+        Command([*pytest, "-m", f"not ({BROWSER_ALONE})", *REAL_TESTS]),
     ]
     if dsn := environment.get("TEST_POSTGRES_DSN"):
         store = {"TEST_DB_DRIVER": "postgres", "POSTGRES_DSN": dsn}
         title = "the store's tests again, on PostgreSQL"
-        command = [*pytest, "-n", "2", "-m", "store", *SERVICE_TESTS]
-        groups.insert(1, [Command(command, store, title)])
-    return groups
+        again = [*pytest, "-n", "2", "-m", "store", *SERVICE_TESTS]
+        commands.insert(1, Command(again, store, title))
+    return commands
 
 
-def _side_by_side(group: list[Command], environment: dict[str, str]) -> int:
-    """The first prints as it goes, each other one when it has ended."""
-    with ThreadPoolExecutor(len(group)) as pool:
-        return max(pool.map(_run, group, range(len(group)), repeat(environment)))
-
-
-def _run(command: Command, number: int, environment: dict[str, str]) -> int:
+def _run(command: Command, environment: dict[str, str]) -> int:
     words = command.words
     if "pytest" in words:  # its usual folder is closed to the user postgres by any other pytest
-        words = [*words, f"--basetemp={environment['PARTITA_TEST_FOLDER']}/pytest-{number}"]
+        words = [*words, f"--basetemp={environment['PARTITA_TEST_FOLDER']}/pytest"]
     if command.title:
         print(command.title, flush=True)
     settings = environment | command.environment
-    if number == 0:
-        return subprocess.run(words, env=settings, cwd=ROOT, check=False).returncode
-    done = subprocess.run(
-        words, env=settings, cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    sys.stdout.buffer.write(done.stdout)
-    sys.stdout.flush()
-    return done.returncode
+    return subprocess.run(words, env=settings, cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":
