@@ -264,8 +264,17 @@ class ProcessRuntime:
         return Removed(containers=len(units), volumes=workspaces)
 
     def _units(self, run_id: str = "*") -> list[UnitFolder]:
-        found = self._root.glob(f"{run_id}/units/*/unit.json")
-        return [UnitFolder(path.parent) for path in sorted(found)]
+        """Those that are there; others may come and go meanwhile."""
+        runs = sorted(self._root.glob(run_id))
+        found = [UnitFolder(path) for run in runs for path in _entries(run / "units")]
+        return [folder for folder in found if folder.is_there()]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _run_of(workspace: str) -> str:

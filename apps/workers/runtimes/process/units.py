@@ -46,6 +46,13 @@ class UnitFolder:
     def labels(self) -> dict[str, str]:
         return dict(json.loads((self.path / "unit.json").read_text())["labels"])
 
+    def is_there(self) -> bool:
+        """Its labels are known from here on, though another thread may remove it."""
+        try:
+            return bool(self.labels)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     @cached_property
     def workspace(self) -> Path:
         name = json.loads((self.path / "unit.json").read_text())["workspace"]
