@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import psycopg
 import redis
 
 from tests.faults.burst_pushes import FILE, SECRET
 from tests.support.git_server import HttpGit, served
 from tests.support.processes import ROOT, Process, until
-from tests.support.servers import free_port
+from tests.support.servers import database, free_port
 
 DB: Final = 13
 START_S: Final = 90
@@ -169,9 +168,9 @@ def burst_stack(
     folder: Path, *, redis_address: str, postgres: str, **variables: str
 ) -> Iterator[BurstStack]:
     """All of it on a database of its own; `folder`/bare is what Git serves."""
-    database = f"burst_{secrets.token_hex(6)}"
+    name = f"burst_{secrets.token_hex(6)}"
     with (
-        _database(postgres, database) as dsn,
+        database(postgres, name) as dsn,
         served(HttpGit(folder / "bare")) as git,
     ):
         stack = BurstStack(folder, redis_address=redis_address, dsn=dsn, git=git, **variables)
@@ -182,14 +181,3 @@ def burst_stack(
             yield stack
         finally:
             stack.end()
-
-
-@contextmanager
-def _database(server: str, name: str) -> Iterator[str]:
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    try:
-        yield f"{server.rsplit('/', 1)[0]}/{name}"
-    finally:
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
