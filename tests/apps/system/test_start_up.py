@@ -16,27 +16,32 @@ PROGRAM = """
 import sys, django
 django.setup()
 import apps.workers.api, platform_site.asgi
-print([name for name in sys.modules if name == "redis" or name.startswith("opentelemetry.sdk")])
+print([name for name in ("redis", "twisted", "opentelemetry.sdk") if name in sys.modules])
 """
 
 
-def slow_libraries(redis_address: str) -> str:
+def slow_libraries(redis_address: str, command: str = "check") -> str:
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "platform_site.settings.test",
         "REDIS_ADDR": redis_address,
         "OTEL_EXPORTER_OTLP_ENDPOINT": "",
     }
     told = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=environment, capture_output=True, check=True
-    )
+        [sys.executable, "-c", PROGRAM, command],
+        cwd=ROOT, env=environment, capture_output=True, check=True,
+    )  # fmt: skip
     return told.stdout.decode()
 
 
 def test_without_redis_and_a_collector_neither_library_is_imported():
-    """They take longer to import than anything else, in every command."""
+    """They take longer to import than anything else, in every command; nor is Twisted."""
     assert slow_libraries("").strip() == "[]"
 
 
 def test_with_a_redis_its_library_is_there_before_the_first_request():
     """To import it would hold up the event loop."""
     assert "'redis'" in slow_libraries("127.0.0.1:1")
+
+
+def test_runserver_has_the_server_of_daphne():
+    assert slow_libraries("", "runserver").strip() == "['twisted']"
