@@ -92,7 +92,7 @@ def test_nothing_is_kept_of_streams_that_ended_and_no_user_is_named(redis_url, s
     assert all(map(free, taken))
     client = Redis.from_url(redis_url)
     (name,) = client.keys(f"{settings.REDIS_PREFIX}:*")
-    assert "ada" not in str(name)
+    assert "user-ada" not in str(name)
     assert 0 < client.pttl(name) <= stream_leases.LEASE_S * 1000
     for stream, _ in taken:
         leases.give_back(stream)
