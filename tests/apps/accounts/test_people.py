@@ -165,7 +165,9 @@ def test_one_user_never_sees_another(ada, api):
 
     shown = Api(token=bob["token"]).me()
 
-    assert "ada" not in shown.content.decode().lower()
+    told = shown.content.decode().lower()
+    assert "ada@" not in told
+    assert "lovelace" not in told
     assert shown.json()["workspace"]["workspaceId"] != ada.me().json()["workspace"]["workspaceId"]
 
 
