@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ _BOOL: Final = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)\Z")
 _INT: Final = re.compile(r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
 _FLOAT: Final = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE: Final = re.compile(r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
+_DIGITS_TAKEN: Final = 640  # by Python, whatever its limit is set to
 _NOT_ALWAYS_TEXT: Final = frozenset("~nNtTfF+-.0123456789")
 _TYPES: Final[dict[str, Any]] = {
     "int": int,
@@ -80,6 +81,8 @@ class Node:
 
         Raises Unreadable, also for infinities and NaN.
         """
+        if self.text is not None and _is_text(self.text, self.tag, plain=self.plain):
+            return Kind.STRING, self.text
         value = self.scalar()
         if value is None:
             return Kind.NULL, ""
@@ -108,14 +111,19 @@ def read_yaml(
     nesting beyond 64, more than `max_alias_expansions` or `max_nodes`, a second document.
     """
     try:
-        root = _Builder(iter(yaml.parse(text, Loader=_Loader)), max_nodes).document()
+        builder = _Builder(yaml.parse(text, Loader=_Loader), min(max_nodes, MAX_NODES))
+        root = builder.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = {} if mark is None else {"line": mark.line + 1, "column": mark.column + 1}
         raise Unreadable(error.problem or "not YAML", **place) from None
     except (yaml.YAMLError, UnicodeError) as error:
         raise Unreadable(" ".join(str(error).split())) from None
-    _Plain(max_alias_expansions).of(root)  # for the whole document, whatever is read of it later
+    # for the whole document, whatever is read of it later
+    if builder.anchors:
+        _Plain(max_alias_expansions).of(root)
+    else:
+        _check_scalars(root)
     return root
 
 
@@ -125,7 +133,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class _Builder:
     """A tree of nodes from parser events, without recursion."""
 
-    def __init__(self, events: Iterator[Any], max_nodes: int) -> None:
+    def __init__(self, events: Iterable[Any], max_nodes: int) -> None:
         self.events = events
         self.budget = max_nodes
         self.anchors: dict[str, Node] = {}
@@ -136,28 +144,28 @@ class _Builder:
         self.documents = 0
 
     def document(self) -> Node:
+        takes: dict[type[Any], Callable[[Any], None]] = {
+            yaml.ScalarEvent: self._single,
+            yaml.AliasEvent: lambda event: self._place(self._anchored(event)),
+            yaml.SequenceStartEvent: lambda event: self._enter(self._node(event, items=[])),
+            yaml.MappingStartEvent: lambda event: self._enter(self._node(event, pairs=[])),
+            yaml.SequenceEndEvent: self._leave,
+            yaml.MappingEndEvent: self._leave,
+            yaml.DocumentStartEvent: self._one_document,
+        }
         for event in self.events:
-            self._take(event)
+            if take := takes.get(type(event)):  # none for ends and starts of the stream
+                take(event)
         return self.root or Node(line=1, column=1, plain=True, text="")
 
-    def _take(self, event: Any) -> None:
-        match event:
-            case yaml.DocumentStartEvent():
-                self._one_document(event)
-            case yaml.AliasEvent():
-                self._place(self._anchored(event))
-            case yaml.ScalarEvent():
-                plain = event.implicit[0]
-                self._place(self._node(event, plain=plain, text=event.value))
-            case yaml.SequenceStartEvent():
-                self._enter(self._node(event, items=[]))
-            case yaml.MappingStartEvent():
-                self._enter(self._node(event, pairs=[]))
-            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-                for stack in (self.open, self.keys, self.taken):
-                    stack.pop()
-            case _:
-                pass  # ends and starts of the stream
+    def _single(self, event: Any) -> None:
+        node = self._node(event)
+        node.text, node.plain = event.value, event.implicit[0]
+        self._place(node)
+
+    def _leave(self, _event: Any) -> None:
+        for stack in (self.open, self.keys, self.taken):
+            stack.pop()
 
     def _one_document(self, event: Any) -> None:
         self.documents += 1
@@ -216,6 +224,16 @@ class _Builder:
 def _unreadable(event: Any, reason: str) -> Unreadable:
     mark = event.start_mark
     return Unreadable(reason, line=mark.line + 1, column=mark.column + 1)
+
+
+def _check_scalars(node: Node) -> None:
+    """Raises Unreadable for a scalar that is not what its tag says, or no number of any use."""
+    for _key, value in node.pairs or ():
+        _check_scalars(value)
+    for item in node.items or ():
+        _check_scalars(item)
+    if node.text is not None and (node.tag or len(node.text) > _DIGITS_TAKEN):
+        node.scalar()
 
 
 class _Plain:
@@ -285,20 +303,21 @@ class _Converted:
         return replace(self, expansions=self.expansions + 1)
 
 
+def _is_text(text: str, tag: str, *, plain: bool) -> bool:
+    """Whether a scalar is a string at first sight."""
+    return not tag and (not plain or (text != "" and text[0] not in _NOT_ALWAYS_TEXT))
+
+
 def _scalar(text: str, tag: str, *, plain: bool) -> Any:
+    if _is_text(text, tag, plain=plain):
+        return text
     kind = tag.removeprefix(_TAG)
     if kind == "str" or (not plain and kind in ("", "!")):
         return text
-    value = _resolved(text)
+    value = None if _NULL.match(text) else _number_or_word(text)
     if kind in _TYPES and not isinstance(value, _TYPES[kind]):
         raise ValueError(f"{text[:80]!r} is no {kind}")
     return value
-
-
-def _resolved(text: str) -> Any:
-    if text and text[0] not in _NOT_ALWAYS_TEXT:
-        return text
-    return None if _NULL.match(text) else _number_or_word(text)
 
 
 def _number_or_word(text: str) -> Any:

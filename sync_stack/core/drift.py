@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from sync_stack.core.ledger import Ledger, State, digest
+from sync_stack.core.ledger import Ledger, State, digest, digester
 from sync_stack.core.sink import Capabilities, Live, Owner
 
 FIRST_PAUSE_S: Final = 5.0
@@ -103,6 +103,7 @@ def compare(
 def _of_baseline(
     applied: State, live: Live, sink: Capabilities, digest_key: bytes
 ) -> Iterator[Change]:
+    digest_of = digester(digest_key)
     for key, entry in applied.keys.items():
         record = live.records.get(entry.record)
         value = record.values.get(key) if record else None
@@ -114,7 +115,7 @@ def _of_baseline(
                     secret=entry.secret,
                     expected_digest=entry.digest,
                 )
-        elif (actual := digest(digest_key, value)) != entry.digest:
+        elif (actual := digest_of(value)) != entry.digest:
             yield Change(
                 key=key,
                 kind=Difference.CHANGED,

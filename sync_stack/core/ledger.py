@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 DIGEST_LENGTH: Final = 32  # hex characters
 
@@ -20,9 +20,20 @@ def digest(key: bytes, value: str) -> str:
     return hmac.new(key, value.encode(), hashlib.sha256).hexdigest()[:DIGEST_LENGTH]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerKey:
-    """One key as it was, or is about to be, written."""
+def digester(key: bytes) -> Callable[[str], str]:
+    """`digest` with this key, for many values."""
+    keyed = hmac.new(key, digestmod=hashlib.sha256)
+
+    def of(value: str) -> str:
+        one = keyed.copy()
+        one.update(value.encode())
+        return one.hexdigest()[:DIGEST_LENGTH]
+
+    return of
+
+
+class LedgerKey(NamedTuple):
+    """One key as it was, or is about to be, written. A tuple: a unit may have tens of thousands."""
 
     record: str
     digest: str

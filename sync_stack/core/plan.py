@@ -10,7 +10,7 @@ from typing import Final
 from sync_stack.core.bundle.model import SyncMode
 from sync_stack.core.diff import Diff, diff
 from sync_stack.core.journal import JournalRecord
-from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, digest
+from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, digest, digester
 from sync_stack.core.ownership import Holdings, PlanRefused, holdings, refuse_taken
 from sync_stack.core.prune import DesiredKey, Fates, PlanRequest, fates, written_records
 from sync_stack.core.sink import Delete, Live, LiveRecord, Put
@@ -237,10 +237,11 @@ def _holds(live: Live, put: Put) -> bool:
 
 def applied_keys(request: PlanRequest, plan: Plan, digest_key: bytes) -> dict[str, LedgerKey]:
     """What `intent`, and then `applied`, say once the plan is carried out."""
+    digest_of = digester(digest_key)
     keys = {
         key: LedgerKey(
             record=entry.record,
-            digest=digest(digest_key, entry.value),
+            digest=digest_of(entry.value),
             file=entry.file,
             secret=entry.secret,
         )

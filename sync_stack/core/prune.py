@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sync_stack.core.bundle.model import Prune, SyncMode
 from sync_stack.core.guards import Doomed, guard_hit
@@ -13,8 +14,7 @@ from sync_stack.core.protection import protected
 from sync_stack.core.sink import Capabilities, Live, Owner
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesiredKey:
+class DesiredKey(NamedTuple):
     """One key as Git wants it, and the record that will hold it (`Sink.record`)."""
 
     value: str

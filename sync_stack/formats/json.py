@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from json.decoder import scanstring  # type: ignore[attr-defined] # typeshed does not know it
 from typing import Final, NoReturn
 
 from kernel.reading.tree import Kind, Tree
@@ -16,7 +17,6 @@ _WORDS: Final = {"true": Kind.BOOL, "false": Kind.BOOL, "null": Kind.NULL}
 _WORD: Final = re.compile(r"[A-Za-z0-9_$.+-]+")
 _QUOTE: Final = re.compile(r"\\.|\"", re.DOTALL)  # what differs between the two kinds of quotes
 _IN_DOUBLE: Final = {"\\'": "'", '"': '\\"'}
-_STRINGS: Final = json.JSONDecoder()
 _SPACE: Final = re.compile(r"[ \t\n\r]*+")
 
 
@@ -47,23 +47,21 @@ class Reader:
         return value
 
     def value(self, depth: int) -> Tree:
-        self.space()
+        first = self.space()
         place = self.source.place(self.at)
-        first = self.peek()
+        if self.at_string(first):
+            return self.source.scalar(Kind.STRING, self.string(first), place)
         if first and first in "{[":
             if depth >= MAX_DEPTH:
                 self.source.too_deep(place)
             return self.map(depth, place) if first == "{" else self.list(depth, place)
-        if self.at_string(first):
-            return self.source.string(self.string(), place)
         return self.bare(place)
 
     def map(self, depth: int, place: tuple[int, int]) -> Tree:
         pairs: dict[str, Tree] = {}
         while self.more(pairs, "}"):
             key = self.source.key(*self.key(pairs))
-            self.space()
-            if self.peek() != ":":
+            if self.space() != ":":
                 self.fail("expected `:`")
             self.at += 1
             pairs[key] = self.value(depth + 1)
@@ -79,23 +77,24 @@ class Reader:
         """Pass the opening bracket or a comma; False once the closing bracket is passed."""
         if not so_far:
             self.at += 1
-        self.space()
-        if so_far and self.peek() == ",":
+        found = self.space()
+        if so_far and found == ",":
             self.at += 1
-            self.space()
-            if self.peek() == end and not self.dialect.trailing_commas:
+            found = self.space()
+            if found == end and not self.dialect.trailing_commas:
                 self.fail("a comma at the end is no JSON")
-        elif so_far and self.peek() != end:
+        elif so_far and found != end:
             self.fail(f"expected `,` or `{end}`")
-        if self.peek() != end:
+        if found != end:
             return True
         self.at += 1
         return False
 
     def key(self, taken: dict[str, Tree]) -> tuple[str, dict[str, Tree], tuple[int, int]]:
         place = self.source.place(self.at)
-        if self.at_string(self.peek()):
-            return self.string(), taken, place
+        first = self.peek()
+        if self.at_string(first):
+            return self.string(first), taken, place
         bare = self.dialect.bare_key and self.dialect.bare_key.match(self.text, self.at)
         if not bare:
             self.fail("expected a key in quotes")
@@ -105,15 +104,15 @@ class Reader:
     def at_string(self, first: str) -> bool:
         return first == '"' or (first == "'" and self.dialect.single_quoted is not None)
 
-    def string(self) -> str:
-        start = self.at
-        if self.peek() == "'":
+    def string(self, quote: str) -> str:
+        if quote == "'":
             return self.single_quoted()
+        text: str
         try:
-            text, self.at = _STRINGS.raw_decode(self.text, start)
+            text, self.at = scanstring(self.text, self.at + 1)
         except json.JSONDecodeError as error:
             self.source.fail(error.msg.removesuffix(" at"), error.pos)
-        return str(text)
+        return text
 
     def single_quoted(self) -> str:
         start = self.at
@@ -123,7 +122,7 @@ class Reader:
         self.at = match.end()
         inner = _QUOTE.sub(lambda found: _IN_DOUBLE.get(found[0], found[0]), match[1])
         try:
-            text, _ = _STRINGS.raw_decode(f'"{inner}"')
+            text, _ = scanstring(f'"{inner}"', 1)
         except json.JSONDecodeError as error:
             self.source.fail(error.msg.removesuffix(" at"), start)
         return str(text)
@@ -140,9 +139,11 @@ class Reader:
         self.at += len(text)
         return self.source.scalar(kind, "" if kind is Kind.NULL else text, place)
 
-    def space(self) -> None:
-        match = self.dialect.space.match(self.text, self.at)
-        self.at = match.end() if match else self.at
+    def space(self) -> str:
+        """Pass white space; the character after it, empty at the end."""
+        if match := self.dialect.space.match(self.text, self.at):
+            self.at = match.end()
+        return self.text[self.at : self.at + 1]
 
     def peek(self) -> str:
         return self.text[self.at : self.at + 1]

@@ -91,7 +91,7 @@ class Source:
         """The name of a member that must be new among its siblings, and text."""
         if text in taken:
             self.fail_at(f'the key "{text[:80]}" occurs twice', place)
-        if _NOT_TEXT.search(text):
+        if "\0" in text or (not text.isascii() and _NOT_TEXT.search(text)):
             self.fail_at("a key holds NUL or half of a surrogate pair", place)
         return text
 

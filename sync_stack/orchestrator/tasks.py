@@ -29,6 +29,7 @@ from sync_stack.orchestrator.serving.broker import (
     send_to_broker,
     use_broker,
 )
+from sync_stack.orchestrator.serving.collecting import collect_seldom
 from sync_stack.orchestrator.serving.ports import open_bundle, ports_of
 
 _FINISH_S: Final = 20.0
@@ -47,6 +48,7 @@ def execute_task(task_id: str) -> None:
 @lru_cache(maxsize=1)
 def _ports() -> Ports:
     """Of the process that runs tasks, after its fork; the bundle is watched from then on."""
+    collect_seldom()
     configuration = open_bundle()
     configuration.file.watch()
     publisher = Publisher(send_to_broker)

@@ -113,11 +113,10 @@ class FileSink:
         return f"{destination.name}/{path}{suffix}"
 
     def _check_key(self, key: str) -> None:
-        cased = {KeyCase.UPPER: key.upper(), KeyCase.LOWER: key.lower()}
-        if cased.get(self._options.key_case, key) != key:
-            raise SinkError(
-                "key_invalid", f"{key[:80]!r} is not in {self._options.key_case.value} case"
-            )
+        case = self._options.key_case
+        cased = key.upper() if case is KeyCase.UPPER else key.lower()
+        if case is not KeyCase.KEEP and cased != key:
+            raise SinkError("key_invalid", f"{key[:80]!r} is not in {case.value} case")
 
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
         deadline = Deadline(self._operation_s)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kernel.reading.tree import Kind, Tree
 from sync_stack.core.shaping.errors import ShapingError
@@ -13,8 +12,7 @@ MAX_KEYS: Final = 50_000
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
+class Leaf(NamedTuple):
     """One value. `path` is where it stood in the tree; segments may hold dots themselves."""
 
     key: str
@@ -45,15 +43,9 @@ def _collect(tree: Tree, path: Path, file: str, found: list[Leaf]) -> None:
         for index, value in enumerate(tree.items):
             _collect(value, (*path, str(index)), file, found)
     else:
-        found.append(_leaf(tree, path, file))
+        found.append(Leaf(".".join(path), tree.text, path, file, tree.line, tree.column))
         if len(found) > MAX_KEYS:
             raise too_many_keys(found[-1])
-
-
-def _leaf(tree: Tree, path: Path, file: str) -> Leaf:
-    return Leaf(
-        key=".".join(path), text=tree.text, path=path, file=file, line=tree.line, column=tree.column
-    )
 
 
 def too_many_keys(leaf: Leaf) -> ShapingError:

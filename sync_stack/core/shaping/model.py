@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kernel.complaints import Complaint
 from kernel.reading.tree import Tree
@@ -63,8 +64,7 @@ def environments_of(rule: Rule) -> frozenset[str]:
     return frozenset({*rule.branch_map.values(), *mapped, *rule.environments} - {""})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapedKey:
+class ShapedKey(NamedTuple):
     """Where a key comes from. `secret`: what its value must be fetched from."""
 
     file: str

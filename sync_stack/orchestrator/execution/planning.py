@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from sync_stack.core.bundle.datasources import KeyCase
 from sync_stack.core.bundle.model import Prune
@@ -24,6 +24,12 @@ from sync_stack.orchestrator.execution.units import Unit
 from sync_stack.orchestrator.rows import ledgers
 from sync_stack.repositories import TreeEntry
 from sync_stack.repositories.entry import readable
+
+_CASES: Final[Mapping[KeyCase, Callable[[str], str]]] = {
+    KeyCase.KEEP: str,
+    KeyCase.UPPER: str.upper,
+    KeyCase.LOWER: str.lower,
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,16 +118,17 @@ def desired_keys(
 
 
 def told_keys(unit: Unit, shaped: Shaped) -> frozenset[str]:
-    """The keys that `@logger()` or `x-partita-log` names."""
-    return frozenset(name for name, _key, found in _cased(unit, shaped) if found.logged)
+    """The keys that `@logger()` or `x-partita-log` names, as the sink has them."""
+    cased = _CASES[unit.sink.capabilities.key_case]
+    return frozenset(cased(key) for key, found in shaped.keys.items() if found.logged)
 
 
 def _cased(unit: Unit, shaped: Shaped) -> list[tuple[str, str, Any]]:
     """(name in the sink, key, where from). Raises TaskError(key_conflict)."""
-    case = unit.sink.capabilities.key_case
+    cased = _CASES[unit.sink.capabilities.key_case]
     names: dict[str, str] = {}
     for key, found in shaped.keys.items():
-        name = {KeyCase.UPPER: key.upper(), KeyCase.LOWER: key.lower()}.get(case, key)
+        name = cased(key)
         if name in names:
             detail = f"{names[name]!r} and {key!r} are both {name!r} here"
             raise TaskError("key_conflict", detail, file=found.file, line=found.line)
@@ -185,7 +192,7 @@ def _older_neighbours(unit: Unit) -> Mapping[str, Any]:
 def _taken(unit: Unit) -> dict[str, str]:
     """Record → unit, of all other units of the destination."""
     mine = unit.ledger.unit_id if unit.ledger else ""
-    others = [each for each in ledgers.at_destination(unit.destination.id) if each.unit_id != mine]
+    others = ledgers.at_destination(unit.destination.id, other_than=mine)
     return {record: _name(other) for other in others for record in other.records()}
 
 

@@ -137,9 +137,9 @@ def of_repository(rule: str, repo: str) -> list[Ledger]:
     return [ledger_of(row) for row in rows]
 
 
-def at_destination(destination_id: str) -> list[Ledger]:
-    rows = LedgerUnit.objects.filter(destination_id=destination_id).order_by("id")
-    return [ledger_of(row) for row in rows]
+def at_destination(destination_id: str, *, other_than: str = "") -> list[Ledger]:
+    rows = LedgerUnit.objects.filter(destination_id=destination_id).exclude(id=other_than)
+    return [ledger_of(row) for row in rows.order_by("id")]
 
 
 def with_intents(rule: str, repo: str) -> list[tuple[Ledger, Destination]]:

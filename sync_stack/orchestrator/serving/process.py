@@ -35,6 +35,7 @@ from sync_stack.orchestrator.serving.broker import (
     send_to_broker,
     use_broker,
 )
+from sync_stack.orchestrator.serving.collecting import collect_seldom
 from sync_stack.orchestrator.serving.grpc_service import Orchestrator, ServiceSettings
 from sync_stack.orchestrator.serving.http_app import HttpApi
 from sync_stack.orchestrator.serving.listeners import address_of, grpc_files
@@ -72,6 +73,7 @@ class OrchestratorProcess:
             use_broker(current_app.conf, url)
             self.publish: Any = Publisher(send_to_broker)
         else:
+            collect_seldom()
             self.workers = LocalWorkers(self._execute, conf.worker_concurrency())
             self.publish = self.workers
         self._ports = ports_of(configuration, self.publish)

@@ -67,7 +67,7 @@ def test_values_are_logged_only_when_asked_for_and_never_of_secret_keys(watching
     assert unit is not None
     assert unit.applied is not None
     keys = dict(unit.applied.keys)
-    keys["b"] = replace(keys["b"], secret=True)
+    keys["b"] = keys["b"]._replace(secret=True)
     ledgers.save(replace(unit, applied=replace(unit.applied, keys=keys)))
     watching.world.with_rules(self_heal=False)
     watching.looker.log_values = True

@@ -63,6 +63,9 @@ def test_a_scalar_keeps_its_source_text():
         ("? [a]\n: 1", "a key must be a single value", 1, 3),
         ("a: [1, 2", "did not find expected", 2, 1),
         ("a: " + "9" * 5000, "digits", 1, 4),
+        ("a:\n  - [x, " + "9" * 5000 + "]", "digits", 2, 9),
+        ("a: {b: [{c: !!bool 1}]}", "'1' is no bool", 1, 13),
+        ("a: &x 1\nb: !!int x", "'x' is no int", 2, 4),
     ],
 )
 def test_broken_yaml_is_refused_with_its_place(text, reason, line, column):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sync_stack.core.bundle.model import Prune, SyncMode
-from sync_stack.core.ledger import digest
+from sync_stack.core.ledger import digest, digester
 from sync_stack.core.ownership import PlanRefused, refuse_overlap
 from sync_stack.core.plan import DesiredKey, effective_mode, plan_apply
 from sync_stack.core.sink import Destination, LiveRecord
@@ -25,6 +25,14 @@ def synced(layout: Layout, values: dict[str, str], **options) -> Unit[FakeSink]:
 
 def without(values: dict[str, str], *keys: str) -> dict[str, str]:
     return {key: text for key, text in values.items() if key not in keys}
+
+
+def test_a_digester_gives_the_digest_of_each_value():
+    digest_of = digester(DIGEST_KEY)
+
+    assert [digest_of(text) for text in ("a", "ü", "", "a")] == [
+        digest(DIGEST_KEY, text) for text in ("a", "ü", "", "a")
+    ]
 
 
 def test_upsert_all_writes_every_key_and_counts_what_changed():
