@@ -78,7 +78,9 @@ def expand(evaluator: Completer, vertex: Vertex) -> None:
 
 def drop_incomplete(vertex: Vertex) -> None:
     """Of the possibilities only those that need nothing else to be known."""
-    found = [choice for choice in vertex.choices if not choice.vertex.reasons]
+    found = [
+        choice for choice in vertex.choices if not choice.vertex.reasons or choice.vertex.is_patchy
+    ]
     if vertex.choices and not found:
         vertex.reasons.extend(vertex.choices[0].vertex.reasons)
     vertex.choices = found

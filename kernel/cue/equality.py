@@ -14,12 +14,18 @@ def same(one: Vertex, other: Vertex) -> bool:
     """Whether two possibilities are the same value; an empty list is an empty struct here."""
     if not _same_facts(one.facts, other.facts):
         return False
+    if _has_typed_rest(one) or _has_typed_rest(other):
+        return False
     if one.reasons or other.reasons or len(one.choices) != len(other.choices):
         return False
     return _same_members(one, other) and all(
         same(mine.vertex, yours.vertex) and mine.preference is yours.preference
         for mine, yours in zip(one.choices, other.choices, strict=True)
     )
+
+
+def _has_typed_rest(vertex: Vertex) -> bool:
+    return any(literal.rest is not None for literal, _ in vertex.lists)
 
 
 def _same_facts(left: Facts, right: Facts) -> bool:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from kernel.cue import syntax
 from kernel.cue.choices import drop_incomplete, expand
 from kernel.cue.closing import Closedness
+from kernel.cue.cycles import depends_on_itself, is_above, is_under_way, returns
 from kernel.cue.faults import Budget, Fault
-from kernel.cue.operands import Operands, depends_on_itself
+from kernel.cue.operands import Operands
 from kernel.cue.scalars import Limit, Scalar, Type, limit, predeclared
 from kernel.cue.syntax import Label, Mark, Node
 from kernel.cue.vertex import (
@@ -46,7 +47,8 @@ class Evaluator(Operands):
         self._take_all(vertex)
         self._finish(vertex)
         vertex.state = State.COLLECTED
-        if vertex.disjunctions and not vertex.faults and not vertex.reasons:
+        is_waiting = vertex.reasons and vertex.facts.scalar is None
+        if vertex.disjunctions and not vertex.faults and not is_waiting:
             expand(self, vertex)
             if vertex.origin is None:
                 drop_incomplete(vertex)
@@ -68,6 +70,11 @@ class Evaluator(Operands):
     def _take_all(self, vertex: Vertex) -> None:
         for conjunct in vertex.conjuncts:
             self._take(vertex, conjunct)
+        while vertex.embedded:
+            waiting, vertex.embedded = vertex.embedded, []
+            self._constrain(vertex)  # members are whole before an embedding may name them
+            for conjunct in waiting:
+                self._take(vertex, conjunct)
         while vertex.deferred:
             waiting, vertex.deferred = vertex.deferred, []
             for conjunct in waiting:
@@ -142,7 +149,7 @@ class Evaluator(Operands):
             vertex.constraints.append(constraint)
         for embedding in () if conjunct.is_spread else literal.embeddings:
             within = Scope(Closing.EMBEDDING, scope, len(vertex.path))
-            self._take(vertex, _with(inside, embedding.value, within))
+            vertex.embedded.append(_with(inside, embedding.value, within))
 
     def _take_field(self, vertex: Vertex, inside: Conjunct, field: syntax.Field) -> None:
         conjunct = _with(inside, field.value)
@@ -160,7 +167,7 @@ class Evaluator(Operands):
         """All declarations of one definition in one scope are closed together."""
         member = vertex.arcs.get(label)
         for earlier in member.conjuncts if member else ():
-            if earlier.scope is not None and earlier.scope.parent is scope.parent:
+            if earlier.scope is not None and _around(earlier.scope) is _around(scope):
                 return earlier.scope
         return scope
 
@@ -187,19 +194,19 @@ class Evaluator(Operands):
         if self._take_predeclared(vertex, conjunct):
             return
         if self._is_inside_itself(vertex, conjunct):
-            vertex.has_cycle = True
-            return
+            raise depends_on_itself(conjunct.expr)
         target = self.target(conjunct.expr, conjunct.env, vertex)
         if target is None or target in (vertex, vertex.origin):
             return
-        if vertex.is_operand and _is_under_way(target, conjunct):
-            vertex.reasons.append(depends_on_itself(conjunct.expr))
-        else:
-            self._take_over(vertex, target, conjunct)
+        if is_under_way(target, conjunct, vertex):
+            raise depends_on_itself(conjunct.expr)
+        self._take_over(vertex, target, conjunct)
 
     def _take_over(self, vertex: Vertex, target: Vertex, conjunct: Conjunct) -> None:
         earlier = [path for passed, path in conjunct.trail if passed.path == target.path]
         scope = conjunct.scope
+        if returns(target, conjunct, earlier):
+            raise depends_on_itself(conjunct.expr)
         closes = _names_definition(conjunct.expr)
         key = (target, scope, closes)
         if key in vertex.copied or vertex.path in earlier:
@@ -208,7 +215,7 @@ class Evaluator(Operands):
         vertex.copied.add(key)
         if closes:
             scope = Scope(Closing.DEFINITION, scope, len(vertex.path))
-        cyclic = conjunct.is_cyclic or bool(earlier) or _is_above(target, vertex)
+        cyclic = conjunct.is_cyclic or bool(earlier) or is_above(target, vertex)
         self._copy(vertex, target, Conjunct(conjunct.expr, None, scope, conjunct.trail, cyclic))
 
     def _is_inside_itself(self, vertex: Vertex, conjunct: Conjunct) -> bool:
@@ -304,7 +311,10 @@ class Evaluator(Operands):
     def _constrain(self, vertex: Vertex) -> None:
         for key, member in vertex.arcs.items():
             for constraint in vertex.constraints:
+                if (constraint, key) in vertex.constrained:
+                    continue
                 self.budget.step()
+                vertex.constrained.add((constraint, key))
                 if self._covers(constraint, key, vertex):
                     member.conjuncts.append(constraint.conjunct)
                     member.attributes += constraint.attributes
@@ -366,11 +376,12 @@ def _names_definition(expr: Node) -> bool:
             return False
 
 
-def _is_under_way(target: Vertex, conjunct: Conjunct) -> bool:
-    """Whether the value of an operand is needed to know the target in the first place."""
-    if target.state is State.COLLECTING or target.current is not None:
-        return True
-    return any(passed.path == target.path for passed, _ in conjunct.trail)
+def _around(scope: Scope) -> Scope | None:
+    """The scope that a declaration's own lies in; a struct with embeddings makes no difference."""
+    around = scope.parent
+    while around is not None and around.kind is Closing.UNIT:
+        around = around.parent
+    return around
 
 
 def _is_plain_struct(vertex: Vertex) -> bool:
@@ -378,8 +389,3 @@ def _is_plain_struct(vertex: Vertex) -> bool:
     if vertex.facts.scalar is not None or not vertex.declared:
         return False
     return bool(vertex.facts.types & Type.STRUCT) and not vertex.has_top and not vertex.reasons
-
-
-def _is_above(target: Vertex, vertex: Vertex) -> bool:
-    depth = len(target.path)
-    return depth < len(vertex.path) and vertex.path[:depth] == target.path

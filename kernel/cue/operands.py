@@ -6,12 +6,24 @@ from decimal import Decimal
 
 from kernel.cue import syntax
 from kernel.cue.choices import first_faults
+from kernel.cue.cycles import LET, depends_on_itself
 from kernel.cue.faults import Budget, Fault
 from kernel.cue.scalars import Scalar, Type
 from kernel.cue.syntax import Label, Node
 from kernel.cue.vertex import Conjunct, Env, Key, State, Vertex
 
 _IN_TEXT = Type.STRING | Type.NUMBER | Type.BOOL
+_AMBIGUOUS = "depends on a value that is ambiguous"
+_NOT_CONCRETE = "depends on a value that is not concrete"
+_OPEN = (_AMBIGUOUS, _NOT_CONCRETE)
+_PLAIN = (
+    syntax.Number,
+    syntax.Constant,
+    syntax.Interpolation,
+    syntax.Sign,
+    syntax.Bound,
+    syntax.Call,
+)
 
 
 class Operands:
@@ -55,13 +67,17 @@ class Operands:
             return self._let(declared, found)
         member = found.vertex.view().arcs.get(declared)
         if member is None:
-            _miss(expr, f"the optional field {expr.name} is absent", vertex)
+            is_final = found.vertex.facts.scalar is not None and not declared.special
+            _miss(expr, f"the optional field {expr.name} is absent", vertex, is_final=is_final)
         return member
 
     def _let(self, declared: syntax.Let, env: Env) -> Vertex:
         lets = env.vertex.lets
         if (declared, env) not in lets:
-            path = (*env.vertex.path, Label(f"let {declared.line}:{declared.column}", special=True))
+            path = (
+                *env.vertex.path,
+                Label(f"{LET}{declared.line}:{declared.column}", special=True),
+            )
             lets[declared, env] = Vertex(path, [Conjunct(declared.value, env)])
         return lets[declared, env]
 
@@ -86,12 +102,26 @@ class Operands:
         if not view.facts.types & wanted and not view.faults:
             message = f"a member is taken of {view.facts.types.words()}"
             is_final = is_known or view.facts.scalar is not None
-            _miss(expr, message, vertex, is_final=is_final and not is_special)
+            is_final = self._is_plain_let(base, env) if is_special else is_final
+            _miss(expr, message, vertex, is_final=is_final)
         else:
             name = key if isinstance(key, int) else key.name
             is_final = is_known and _never_has(view, key)
             _miss(expr, f"there is no field {name}", vertex, is_final=is_final)
         return None
+
+    def _is_plain_let(self, base: Node, env: Env | None) -> bool:
+        """Whether a name stands for an expression that is no struct, list, reference or choice."""
+        if not isinstance(base, syntax.Reference):
+            return False
+        found = self.declaring(base.name, env)
+        declared = found.literal.names[base.name] if found is not None else None
+        if not isinstance(declared, syntax.Let):
+            return False
+        value = _bare(declared.value)
+        if isinstance(value, syntax.Reference):
+            return self.declaring(value.name, found) is None
+        return isinstance(value, _PLAIN)
 
     def _key(self, index: Node, env: Env | None, vertex: Vertex) -> Key | None:
         found = self.concrete(index, Conjunct(index, env), vertex)
@@ -107,8 +137,7 @@ class Operands:
 
     def evaluated(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex | None:
         """The settled value of an expression; None, with the reason noted, while there is none."""
-        while isinstance(expr, syntax.Parenthesis):
-            expr = expr.inner
+        expr = _bare(expr)
         found = self._operand(expr, conjunct, vertex)
         if found is None:
             return None
@@ -117,10 +146,10 @@ class Operands:
             vertex.faults.extend(first_faults(found)[:1])
             return None
         settled = found.settled()
-        if found.state is State.COLLECTING:
-            vertex.reasons.append(depends_on_itself(expr))
-        elif settled is None:
-            vertex.reasons.append(_reason(expr, "depends on a value that is ambiguous"))
+        if found.state is State.COLLECTING or found.current is not None:
+            raise depends_on_itself(expr)
+        if settled is None:
+            vertex.reasons.append(_reason(expr, _AMBIGUOUS))
         elif settled.reasons:
             vertex.reasons.append(settled.reasons[0])
         else:
@@ -131,7 +160,7 @@ class Operands:
         if isinstance(expr, syntax.Reference | syntax.Selector | syntax.Index):
             return self.target(expr, conjunct.env, vertex)
         made = self._temporary(expr, conjunct, vertex)
-        if not isinstance(expr, syntax.Struct):
+        if not isinstance(_closed(expr), syntax.Struct):
             self.complete(made)
         return made
 
@@ -151,7 +180,7 @@ class Operands:
             vertex.faults.append(Fault(expr.line, expr.column, "wrong_type", message))
             return None
         if found.facts.scalar is None:
-            vertex.reasons.append(_reason(expr, "depends on a value that is not concrete"))
+            vertex.reasons.append(_reason(expr, _NOT_CONCRETE))
         return found.facts.scalar
 
     def computed(self, node: Node, conjunct: Conjunct, vertex: Vertex) -> Scalar | Fault | None:
@@ -182,8 +211,11 @@ class Operands:
     ) -> Scalar | Fault | None:
         texts = []
         for part in node.parts:
+            known = len(vertex.reasons)
             found = self.concrete(part, conjunct, vertex, _IN_TEXT)
             if found is None:
+                is_absent = any(reason.message not in _OPEN for reason in vertex.reasons[known:])
+                vertex.is_patchy = is_absent and isinstance(_bare(part), syntax.Unification)
                 return None
             texts.append(found.text)
         self.budget.text(sum(map(len, texts)))
@@ -199,7 +231,7 @@ class Operands:
         elif facts.types is Type.STRUCT:
             count = sum(1 for key in found.arcs if isinstance(key, Label) and not key.special)
         elif facts.scalar is None and facts.types & (Type.STRING | Type.LIST | Type.STRUCT):
-            vertex.reasons.append(_reason(node, "depends on a value that is not concrete"))
+            vertex.reasons.append(_reason(node, _NOT_CONCRETE))
             return None
         else:
             return Fault(node.line, node.column, "wrong_type", f"len of {facts.types.words()}")
@@ -216,8 +248,17 @@ class Operands:
         return not made.faults
 
 
-def depends_on_itself(node: Node) -> Fault:
-    return _reason(node, "depends on itself")
+def _bare(expr: Node) -> Node:
+    while isinstance(expr, syntax.Parenthesis):
+        expr = expr.inner
+    return expr
+
+
+def _closed(expr: Node) -> Node:
+    """What `close()` is given, or the expression itself."""
+    if isinstance(expr, syntax.Call) and expr.function == "close":
+        return _bare(expr.argument)
+    return expr
 
 
 def _reason(node: Node, message: str) -> Fault:

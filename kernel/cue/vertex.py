@@ -109,10 +109,12 @@ class Vertex:
     attributes: tuple[Attribute, ...] = ()
     terminals: list[Conjunct] = field(default_factory=list)
     disjunctions: list[Conjunct] = field(default_factory=list)
+    embedded: list[Conjunct] = field(default_factory=list)
     deferred: list[Conjunct] = field(default_factory=list)
     copied: set[tuple[Vertex, Scope | None, bool]] = field(default_factory=set)
     arcs: dict[Key, Vertex] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
+    constrained: set[tuple[Constraint, Key]] = field(default_factory=set)
     required: dict[Label, Node] = field(default_factory=dict)
     declared: dict[Scope | None, list[Declared]] = field(default_factory=dict)
     lists: list[tuple[ListLiteral, Conjunct]] = field(default_factory=list)
@@ -121,6 +123,7 @@ class Vertex:
     reasons: list[Fault] = field(default_factory=list)  # why there is no value yet
     choices: list[Choice] = field(default_factory=list)
     current: Vertex | None = None  # the possibility that is being tried
+    is_patchy: bool = False  # a text of which some part lacks only a field that is absent
     has_cycle: bool = False
     is_solid: bool = False  # has something that is no cycle
     has_top: bool = False  # `_` is one of its conjuncts

@@ -72,6 +72,8 @@ def test_complaints_never_show_a_text_of_the_file():
         ("X=a: 1", "an alias"),
         ('"\\("a")": 1', "a computed label"),
         ("a: [1, 2][0:1]", "a slice of a list"),
+        ('a: "\\(a)"', "a value that depends on itself"),
+        ("a: b.c\nb: a", "a value that depends on itself"),
     ],
 )
 def test_what_is_outside_the_subset_is_named(text, construct):
