@@ -18,11 +18,10 @@ def supersede(attempt: Attempt) -> None:
     Not those about what came after that head, which the host shows a moment later.
     """
     heads = set(attempt.heads.values())
-    newest = max((tasks.newest_with(attempt.task.coalesce_key, head) for head in heads), default="")
     ended = [
         task
         for task in tasks.waiting(attempt.coalescing)
-        if _is_done(task, heads, newest) and tasks.coalesce(task, by=attempt.task.id)
+        if _is_done(task, heads) and tasks.coalesce(task, by=attempt.task.id)
     ]
     if not ended:
         return
@@ -32,14 +31,11 @@ def supersede(attempt: Attempt) -> None:
     attempt.ports.copied([task.id for task in ended])
 
 
-def _is_done(task: Task, heads: Collection[str], newest: str) -> bool:
-    """`newest`: the last delivery that brought one of the heads; earlier ones wait for no host."""
+def _is_done(task: Task, heads: Collection[str]) -> bool:
+    """What waits for a lagging host may be about a newer commit, whichever came first."""
     if _goes_on_from(task, heads):
         return False
-    if task.state == State.PENDING:
-        return True
-    code = task.error.get("code")
-    return code == "destination_busy" or (code == "ref_lagging" and task.id < newest)
+    return task.state == State.PENDING or task.error.get("code") == "destination_busy"
 
 
 def _goes_on_from(task: Task, heads: Collection[str]) -> bool:

@@ -87,7 +87,7 @@ def later_record(part: Part) -> Record | None:
 def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
     """The event names a commit that the host does not show yet, and shows one that we know.
 
-    Where a later delivery brought what it shows, the commit is an older one that came late.
+    Not waited for where a later delivery moved on from the commit: that one waits, if need be.
     """
     commit = part.event.commit
     if not commit or is_same(head, commit) or attempt.lags >= MAX_LAGS:
@@ -97,7 +97,7 @@ def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
     if any(is_same(known, commit) for known in recent):
         return
     known_head = head == part.event.before or head in recent
-    if known_head and tasks.newest_with(attempt.task.coalesce_key, head) <= attempt.task.id:
+    if known_head and not tasks.is_overtaken(attempt.task, commit):
         raise TaskError("ref_lagging", f"the host does not show {commit[:12]} yet")
 
 

@@ -131,14 +131,12 @@ def coalescing(coalesce_key: str, *, than: str) -> list[str]:
     return list(waiting.order_by("id").values_list("id", flat=True)[:1000])
 
 
-def newest_with(coalesce_key: str, commit: str) -> str:
-    """The last delivery of a ref that brought `commit`: its task's id; empty when none did."""
-    if not coalesce_key:
-        return ""
-    bringing = Task.objects.filter(
-        coalesce_key=coalesce_key, facets__contains=f"\ncommit:{commit}\n"
-    )
-    return str(bringing.order_by("-id").values_list("id", flat=True).first() or "")
+def is_overtaken(task: Task, commit: str) -> bool:
+    """Whether a later delivery of the same ref says that it moved on from `commit`."""
+    if not task.coalesce_key:
+        return False
+    later = Task.objects.filter(coalesce_key=task.coalesce_key, id__gt=task.id)
+    return later.filter(facets__contains=f"\nbefore:{commit}\n").exists()
 
 
 def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:

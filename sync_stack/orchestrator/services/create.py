@@ -113,6 +113,7 @@ def facets(new: NewTask) -> str:
     lines = [f"rule:{rule}" for rule in new.rules]
     for event in new.events:
         lines += [f"repo:{event.repo}", f"ref:{event.ref}", f"commit:{event.commit}"]
+        lines += [f"before:{event.before}"] if event.before else []
     return "\n" + "\n".join(dict.fromkeys(lines)) + "\n"
 
 
