@@ -141,9 +141,12 @@ class Reader:
 
     def space(self) -> str:
         """Pass white space; the character after it, empty at the end."""
+        first = self.peek()
+        if first > " " and first != "/":  # neither white space nor a comment begins here
+            return first
         if match := self.dialect.space.match(self.text, self.at):
             self.at = match.end()
-        return self.text[self.at : self.at + 1]
+        return self.peek()
 
     def peek(self) -> str:
         return self.text[self.at : self.at + 1]

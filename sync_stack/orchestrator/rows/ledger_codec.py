@@ -26,7 +26,7 @@ def encode(ledger: Ledger) -> bytes:
     """Raises TaskError(too_many_keys) beyond 12 MiB."""
     document = {
         "applied": _state_out(ledger.applied),
-        "intent": _state_out(ledger.intent.state) if ledger.intent else None,
+        "intent": _intent_out(ledger),
         "journal": ledger.intent.journal if ledger.intent else "",
         "retained": _retained_out(ledger.retained),
         "intent_retained": _retained_out(ledger.intent.retained) if ledger.intent else {},
@@ -42,21 +42,46 @@ def encode(ledger: Ledger) -> bytes:
 def decode(content: bytes) -> dict[str, Any]:
     """The fields of a Ledger that are kept in its content."""
     document = json.loads(zlib.decompress(content))
+    applied = _state_in(document["applied"])
     return {
-        "applied": _state_in(document["applied"]),
-        "intent": _intent_in(document),
+        "applied": applied,
+        "intent": _intent_in(document, applied),
         "retained": _retained_in(document["retained"]),
         "former_rules": frozenset(document["former_rules"]),
         "digest_key_id": document["digest_key_id"],
     }
 
 
-def _intent_in(document: Mapping[str, Any]) -> Intent | None:
-    state = _state_in(document["intent"])
-    if state is None:
+def _intent_out(ledger: Ledger) -> dict[str, Any] | None:
+    """Its keys are told as changes of the applied ones: most of them stay as they are."""
+    if ledger.intent is None:
+        return None
+    keys = ledger.intent.state.keys
+    before = ledger.applied.keys if ledger.applied else {}
+    return {
+        **_facts_out(ledger.intent.state),
+        "changed": _keys_out({k: entry for k, entry in keys.items() if before.get(k) != entry}),
+        "gone": [key for key in before if key not in keys],
+    }
+
+
+def _intent_in(document: Mapping[str, Any], applied: State | None) -> Intent | None:
+    told = document["intent"]
+    if told is None:
         return None
     retained = _retained_in(document["intent_retained"])
+    state = _state_of(told, _intended_keys(told, applied))
     return Intent(state=state, journal=document["journal"], retained=retained)
+
+
+def _intended_keys(told: Mapping[str, Any], applied: State | None) -> dict[str, LedgerKey]:
+    """An intent that was stored before changes were told has all of its keys."""
+    if "keys" in told:
+        return _keys_in(told["keys"])
+    keys = {**(applied.keys if applied else {}), **_keys_in(told["changed"])}
+    for key in told["gone"]:
+        del keys[key]
+    return keys
 
 
 def _retained_out(retained: Mapping[str, RetainedKey]) -> dict[str, list[str]]:
@@ -71,23 +96,32 @@ def _retained_in(document: Mapping[str, list[str]]) -> dict[str, RetainedKey]:
 
 
 def _state_out(state: State | None) -> dict[str, Any] | None:
-    if state is None:
-        return None
-    document: dict[str, Any] = {name: getattr(state, name) for name in _STATE_TEXTS}
-    document["files"] = list(state.files)
-    document["keys"] = {
-        key: [entry.record, entry.digest, entry.file, int(entry.secret)]
-        for key, entry in state.keys.items()
+    return None if state is None else {**_facts_out(state), "keys": _keys_out(state.keys)}
+
+
+def _facts_out(state: State) -> dict[str, Any]:
+    """All but its keys."""
+    return {name: getattr(state, name) for name in _STATE_TEXTS} | {"files": list(state.files)}
+
+
+def _keys_out(keys: Mapping[str, LedgerKey]) -> dict[str, list[Any]]:
+    return {
+        key: [record, digest, file, int(secret)]
+        for key, (record, digest, file, secret) in keys.items()
     }
-    return document
 
 
 def _state_in(document: Mapping[str, Any] | None) -> State | None:
-    if document is None:
-        return None
-    keys = {
-        key: LedgerKey(record=record, digest=digest, file=file, secret=bool(secret))
-        for key, (record, digest, file, secret) in document["keys"].items()
-    }
+    return None if document is None else _state_of(document, _keys_in(document["keys"]))
+
+
+def _state_of(document: Mapping[str, Any], keys: Mapping[str, LedgerKey]) -> State:
     texts = {name: document[name] for name in _STATE_TEXTS}
     return State(**texts, files=tuple(document["files"]), keys=keys)
+
+
+def _keys_in(document: Mapping[str, list[Any]]) -> dict[str, LedgerKey]:
+    return {
+        key: LedgerKey(record, digest, file, bool(secret))
+        for key, (record, digest, file, secret) in document.items()
+    }
