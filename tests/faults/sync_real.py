@@ -278,7 +278,7 @@ def _disturbed(
     moments = random.Random(chance.random())
 
     def kill() -> None:
-        while not over.wait(moments.uniform(3, 12)):
+        while not over.wait(moments.uniform(0.5, 3)):
             stack.revive()
             stack.kill_one(moments)
 
@@ -292,12 +292,12 @@ def _disturbed(
             if number == len(order) // 2:
                 stack.configure(1)
             history.step()
+        site.failing = 0.0
+        for history in made:
+            history.finish()
     finally:
         over.set()
         killer.join()
-    site.failing = 0.0
-    for history in made:
-        history.finish()
 
 
 def _settled(made: Sequence[History]) -> dict[str, str]:
