@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,7 +50,7 @@ def check_path(path: str) -> None:
         raise GitError("file_missing", "no path inside a repository", file=path[:200])
 
 
-def readable(tree: dict[str, TreeEntry], path: str) -> TreeEntry | None:
+def readable(tree: Mapping[str, TreeEntry], path: str) -> TreeEntry | None:
     """The entry of a regular file; None when the tree has no such path.
 
     Raises GitError for symbolic links and submodules, also on the way to the file.

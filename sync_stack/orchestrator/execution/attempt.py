@@ -15,7 +15,7 @@ from sync_stack.orchestrator.execution.timing import Timing
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import tasks
 from sync_stack.orchestrator.rows.tasks import Claim
-from sync_stack.repositories import Repositories
+from sync_stack.repositories import Repositories, Source, TreeEntry
 from sync_stack.repositories.schemas import Schemas
 
 Resolve = Callable[[SecretRef, Mapping[str, str] | None], str]
@@ -74,12 +74,21 @@ class Attempt:
     heads: dict[str, str] = field(default_factory=dict)
     lags: int = 0
     coalescing: list[str] = field(default_factory=list)
+    trees: dict[tuple[Source, str], Mapping[str, TreeEntry]] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
 
     def approved(self, destination_id: str, env: str) -> frozenset[str]:
         """The keys of a unit that an operator has seen and let go."""
         given = self.task.request.get("approved", {})
         return frozenset(given.get(f"{destination_id}:{env}", ()))
+
+    def tree(self, source: Source, commit: str, *, ref: str = "") -> Mapping[str, TreeEntry]:
+        """The files of a commit, fetched once: what it holds never changes. Raises GitError."""
+        known = self.trees.get((source, commit))
+        if known is None:
+            self.ports.repositories.fetch(source, commit, ref=ref)
+            known = self.trees[source, commit] = self.ports.repositories.tree(source, commit)
+        return known
 
     def now(self) -> str:
         return clock.rfc3339(clock.now())

@@ -24,9 +24,7 @@ def heal_part(attempt: Attempt, part: Part) -> dict[str, Any]:
     if ledger is None or ledger.applied is None:
         return _superseded(attempt, part)
     reading = _reading(attempt, part, ledger)
-    repositories = attempt.ports.repositories
-    repositories.fetch(reading.source, reading.head, ref=part.event.ref)
-    tree = repositories.tree(reading.source, reading.head)
+    tree = attempt.tree(reading.source, reading.head, ref=part.event.ref)
     files = UnitFiles(env=ledger.env, files=ledger.applied.files)
     unit = place_unit(attempt, part, files, part.event)
     with held(attempt, [unit]):

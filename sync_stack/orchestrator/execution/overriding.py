@@ -10,6 +10,7 @@ from sync_stack.core.bundle.model import Rule
 from sync_stack.core.overrides import FILE_NAME, MAX_BYTES, apply_overrides
 from sync_stack.orchestrator.execution.attempt import Attempt
 from sync_stack.repositories import GitError, Source
+from sync_stack.repositories.entry import readable
 
 log: Final = logging.getLogger(__name__)
 _PERMANENT: Final = ("path_is_symlink", "path_is_submodule", "lfs_pointer", "file_too_large")
@@ -40,9 +41,10 @@ def overrides_at(attempt: Attempt, source: Source, rule: Rule, commit: str) -> O
 
 
 def _content(attempt: Attempt, source: Source, commit: str) -> bytes | None:
-    repositories = attempt.ports.repositories
-    repositories.fetch(source, commit)
-    return repositories.read(source, commit, FILE_NAME, max_bytes=MAX_BYTES)
+    entry = readable(attempt.tree(source, commit), FILE_NAME)
+    if entry is None:
+        return None
+    return attempt.ports.repositories.content(source, entry, max_bytes=MAX_BYTES)
 
 
 def _with_warning(rule: Rule, commit: str, warning: str) -> OwnRule:

@@ -122,9 +122,7 @@ def _prepare(attempt: Attempt, part: Part) -> Work:
         return Work(reading=reading, word=found.word)
     if reading.gone or reading.closed:
         return _gone(attempt, part, reading, found)
-    repositories = attempt.ports.repositories
-    repositories.fetch(reading.source, reading.head, ref=part.event.ref)
-    tree = repositories.tree(reading.source, reading.head)
+    tree = attempt.tree(reading.source, reading.head, ref=part.event.ref)
     ledgers.unmark_stale(part.rule.name, part.event.repo)
     files = unit_files(reading.rule, found, tree)
     units = tuple(place_unit(attempt, part, entry, reading.event) for entry in files)

@@ -64,7 +64,7 @@ def shape_unit(
 ) -> Shape:
     """Read and shape the unit's files. Raises GitError, ShapingError."""
     repositories, rule = attempt.ports.repositories, reading.rule
-    entries = [entry for path in unit.files.files if (entry := readable(dict(tree), path))]
+    entries = [entry for path in unit.files.files if (entry := readable(tree, path))]
     repositories.bring(reading.source, entries)
     find_schema = schemas_for(attempt, part)
     sources, formats = [], {}

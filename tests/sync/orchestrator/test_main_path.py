@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sync_stack.orchestrator.models import JournalChunk, Lease, LedgerUnit, RefRecord, Task
+from sync_stack.repositories import Remote, Repositories, Source, TreeEntry
+from tests.support.sync_world import rule
 
 pytestmark = pytest.mark.store
 
@@ -73,3 +77,35 @@ def test_git_that_cannot_be_read_is_neither_success_nor_missing_file(world):
     task = world.run(task)
     assert (task.state, task.message) == ("FAILED", "repository_not_found")
     assert Task.objects.get(id=task.id).error["retryable"] is False
+
+
+class Listing(Repositories):
+    """Notes what is fetched and listed."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, allow_file=True)
+        self.asked: list[str] = []
+
+    def fetch(self, source: Source, commit: str, *, ref: str = "") -> None:
+        self.asked.append("fetch")
+        super().fetch(source, commit, ref=ref)
+
+    def tree(self, source: Source, commit: str) -> dict[str, TreeEntry]:
+        self.asked.append("tree")
+        return super().tree(source, commit)
+
+    def ls_remote(self, source: Source) -> Remote:
+        self.asked.append("ls_remote")
+        return super().ls_remote(source)
+
+
+def test_the_rules_of_a_task_ask_for_the_head_each_and_for_its_files_once(world, tmp_path):
+    more = rule(name="more", destination_template="more-{env}-{repo}")
+    world.rules = (*world.rules, more)
+    repositories = Listing(tmp_path / "cache")
+
+    task = world.run(world.commit_and_push({"app.yaml": "a: 1\n"}), repositories=repositories)
+
+    assert task.message == "completed"
+    assert sorted(repositories.asked) == ["fetch", "ls_remote", "ls_remote", "tree"]
+    assert world.values() == world.values("more-production-shop") == {"a": "1"}
