@@ -13,6 +13,7 @@ from examples.sync.sinks import Sink
 
 KEYS = 10_000
 GOAL_S = 1.0
+LOOK_S = 0.1
 COLUMNS = (
     "sink",
     "push",
@@ -46,7 +47,7 @@ def pushed(at: Stand, sink: Sink, push: Callable[[], str]) -> tuple[float, float
     """Seconds of the task, seconds from the webhook to its end, and what it did at its target."""
     commit = push()
     started = time.perf_counter()
-    task = at.ended(at.webhook(sink, commit))
+    task = at.ended(at.webhook(sink, commit), each_s=LOOK_S)
     taken = time.perf_counter() - started
     [target] = task["result"]["targets"]
     return task["duration_ms"] / 1000, taken, target

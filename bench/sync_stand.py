@@ -83,10 +83,13 @@ class Stand:
             raise RuntimeError(f"{path}: {answer.status_code} {answer.text}")
         return str(answer.json()["task_id"])
 
-    def ended(self, task_id: str) -> dict[str, Any]:
-        """The task's record. Raises RuntimeError when it did not succeed."""
+    def ended(self, task_id: str, *, each_s: float = 0.02) -> dict[str, Any]:
+        """The task's record. Raises RuntimeError when it did not succeed.
+
+        Each look takes CPU from the process that executes the task.
+        """
         look = partial(self.stack.ended_task, task_id)
-        task: dict[str, Any] = self.until(look, "the task ends", each_s=0.02)
+        task: dict[str, Any] = self.until(look, "the task ends", each_s=each_s)
         if task["state"] != "SUCCEEDED":
             raise RuntimeError(f"the task ended {task}")
         return task
