@@ -15,6 +15,13 @@ from kernel.cue.vertex import Closing, Declared, Scope, Vertex
 Matches = Callable[[Declared, Label], bool]
 
 
+def is_closed(vertex: Vertex) -> bool:
+    """Whether some declaration of a struct closes it."""
+    scopes = (scope for scope in vertex.declared if scope is not None)
+    depth = len(vertex.path)
+    return any(above.is_closed(depth) for scope in scopes for above in scope.chain())
+
+
 class Closedness:
     """The scopes of one struct; `matches` says whether a pattern of one covers a label."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kernel.cue.closing import is_closed
 from kernel.cue.scalars import Facts, Type
 from kernel.cue.vertex import Vertex
 
@@ -45,8 +46,5 @@ def _same_members(one: Vertex, other: Vertex) -> bool:
 
 def _shape(vertex: Vertex) -> tuple[bool, set[int]]:
     """Whether a struct is closed, and the literals that say more of fields it does not have."""
-    depth = len(vertex.path)
-    scopes = [scope for scope in vertex.declared if scope is not None]
-    closed = any(above.is_closed(depth) for scope in scopes for above in scope.chain())
     literals = (declared.literal for found in vertex.declared.values() for declared in found)
-    return closed, {id(literal) for literal in literals if literal.is_more_than_fields}
+    return is_closed(vertex), {id(literal) for literal in literals if literal.is_more_than_fields}

@@ -327,7 +327,7 @@ class Evaluator(Operands):
         )
 
     def _check_closed(self, vertex: Vertex) -> None:
-        closedness = Closedness(vertex, self._declared_pattern)
+        closedness = Closedness(vertex, self.has_pattern)
         for key, member in vertex.arcs.items():
             if isinstance(key, Label) and closedness.forbids(key):
                 expr = member.conjuncts[0].expr
@@ -336,17 +336,6 @@ class Evaluator(Operands):
                         expr = conjunct.expr
                 message = f"the field {key.name} is not allowed here"
                 vertex.faults.append(Fault(expr.line, expr.column, "unknown_field", message))
-
-    def _declared_pattern(self, declared: Declared, label: Label) -> bool:
-        return not label.special and any(
-            self.pattern_holds(
-                pattern.pattern,
-                Conjunct(pattern.pattern, declared.env),
-                label.name,
-                declared.env.vertex,
-            )
-            for pattern in declared.literal.patterns
-        )
 
 
 def _with(conjunct: Conjunct, expr: Node, scope: Scope | None = None) -> Conjunct:

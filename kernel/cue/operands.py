@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import chain
 
 from kernel.cue import syntax
 from kernel.cue.choices import first_faults
+from kernel.cue.closing import is_closed
 from kernel.cue.cycles import LET, depends_on_itself
 from kernel.cue.faults import Budget, Fault
 from kernel.cue.scalars import Scalar, Type
 from kernel.cue.syntax import Label, Node
-from kernel.cue.vertex import Conjunct, Env, Key, State, Vertex
+from kernel.cue.vertex import Conjunct, Declared, Env, Key, State, Vertex
 
 _IN_TEXT = Type.STRING | Type.NUMBER | Type.BOOL
 _AMBIGUOUS = "depends on a value that is ambiguous"
@@ -106,9 +108,36 @@ class Operands:
             _miss(expr, message, vertex, is_final=is_final)
         else:
             name = key if isinstance(key, int) else key.name
-            is_final = is_known and _never_has(view, key)
+            is_final = is_known and self._never_has(view, key)
             _miss(expr, f"there is no field {name}", vertex, is_final=is_final)
         return None
+
+    def _never_has(self, vertex: Vertex, key: Key) -> bool:
+        """Whether a struct is closed to a field, or a list too short for an index, for good."""
+        if isinstance(key, int):
+            return bool(vertex.lists) and not all(literal.is_open for literal, _ in vertex.lists)
+        if key.is_hidden or not is_closed(vertex):
+            return False
+        found = (declared for declared in chain(*vertex.declared.values()))
+        return not any(self._may_declare(declared, key) for declared in found)
+
+    def _may_declare(self, declared: Declared, label: Label) -> bool:
+        literal = declared.literal
+        if literal.is_open or any(field.label == label for field in literal.fields):
+            return True
+        return self.has_pattern(declared, label)
+
+    def has_pattern(self, declared: Declared, label: Label) -> bool:
+        """Whether a pattern of a struct covers a label."""
+        return not label.special and any(
+            self.pattern_holds(
+                pattern.pattern,
+                Conjunct(pattern.pattern, declared.env),
+                label.name,
+                declared.env.vertex,
+            )
+            for pattern in declared.literal.patterns
+        )
 
     def _is_plain_let(self, base: Node, env: Env | None) -> bool:
         """Whether a name stands for an expression that is no struct, list, reference or choice."""
@@ -268,20 +297,3 @@ def _reason(node: Node, message: str) -> Fault:
 def _miss(expr: Node, message: str, vertex: Vertex, *, is_final: bool = False) -> None:
     """Unless final an error only where the value is needed, but it drops an alternative."""
     (vertex.faults if is_final else vertex.reasons).append(_reason(expr, message))
-
-
-def _never_has(vertex: Vertex, key: Key) -> bool:
-    """Whether a struct is closed to a field, or a list too short for an index, for good."""
-    if isinstance(key, int):
-        return bool(vertex.lists) and not all(literal.is_open for literal, _ in vertex.lists)
-    if key.is_hidden:
-        return False
-    scopes = (scope for scope in vertex.declared if scope is not None)
-    depth = len(vertex.path)
-    if not any(above.is_closed(depth) for scope in scopes for above in scope.chain()):
-        return False
-    literals = [declared.literal for found in vertex.declared.values() for declared in found]
-    return not any(
-        literal.is_open or literal.patterns or any(field.label == key for field in literal.fields)
-        for literal in literals
-    )

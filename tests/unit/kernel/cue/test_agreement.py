@@ -79,10 +79,12 @@ def cases() -> list[str]:
 def test_the_written_files_mean_what_the_real_program_says(judge):
     texts = {name: (CASES / f"{name}.cue").read_bytes().decode() for name in cases()}
 
-    odd = {name for name, text in unsettled(judge, texts).items() if differs(judge, text)}
-
     outside = {name for name in texts if name.startswith("unsupported/")}
-    assert odd - outside == set(EXCEPTIONS)
+    inside = {name: text for name, text in texts.items() if name not in outside}
+
+    odd = {name for name, text in unsettled(judge, inside).items() if differs(judge, text)}
+
+    assert odd == set(EXCEPTIONS)
     assert all(ours(texts[name]) == (False, {"unsupported_cue"}) for name in outside)
 
 
