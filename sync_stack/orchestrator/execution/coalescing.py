@@ -18,10 +18,12 @@ def supersede(attempt: Attempt) -> None:
     Not those about what came after that head, which the host shows a moment later.
     """
     heads = set(attempt.heads.values())
+    waiting = tasks.waiting(attempt.coalescing)
+    overtaken = tasks.overtaken(attempt.task.coalesce_key, filter(_lags, waiting))
     ended = [
         task
-        for task in tasks.waiting(attempt.coalescing)
-        if _is_done(task, heads) and tasks.coalesce(task, by=attempt.task.id)
+        for task in waiting
+        if _is_done(task, heads, overtaken) and tasks.coalesce(task, by=attempt.task.id)
     ]
     if not ended:
         return
@@ -31,11 +33,20 @@ def supersede(attempt: Attempt) -> None:
     attempt.ports.copied([task.id for task in ended])
 
 
-def _is_done(task: Task, heads: Collection[str]) -> bool:
-    """What waits for a lagging host may be about a newer commit, whichever came first."""
+def _is_done(task: Task, heads: Collection[str], overtaken: Collection[str]) -> bool:
+    """What waits for a lagging host may be about a newer commit, whichever came first.
+
+    `overtaken`: those of them whose commit somebody moved on from.
+    """
     if _goes_on_from(task, heads):
         return False
-    return task.state == State.PENDING or task.error.get("code") == "destination_busy"
+    if task.state == State.PENDING or task.error.get("code") == "destination_busy":
+        return True
+    return task.id in overtaken
+
+
+def _lags(task: Task) -> bool:
+    return task.state == State.RETRYING and task.error.get("code") == "ref_lagging"
 
 
 def _goes_on_from(task: Task, heads: Collection[str]) -> bool:

@@ -97,7 +97,7 @@ def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
     if any(is_same(known, commit) for known in recent):
         return
     known_head = head == part.event.before or head in recent
-    if known_head and not tasks.is_overtaken(attempt.task, commit):
+    if known_head and not tasks.overtaken(attempt.task.coalesce_key, [attempt.task]):
         raise TaskError("ref_lagging", f"the host does not show {commit[:12]} yet")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from django.db.models import F, Q
 
@@ -13,6 +14,8 @@ from kernel import clock
 from sync_stack.core.tasks import TERMINAL, Change, State, advance
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows.conditional import changed, found, inserted
+
+_OVERTAKERS: Final = 2000  # looked at, of those that came next
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +134,22 @@ def coalescing(coalesce_key: str, *, than: str) -> list[str]:
     return list(waiting.order_by("id").values_list("id", flat=True)[:1000])
 
 
-def is_overtaken(task: Task, commit: str) -> bool:
-    """Whether a later delivery of the same ref says that it moved on from `commit`."""
-    if not task.coalesce_key:
-        return False
-    later = Task.objects.filter(coalesce_key=task.coalesce_key, id__gt=task.id)
-    return later.filter(facets__contains=f"\nbefore:{commit}\n").exists()
+def overtaken(coalesce_key: str, waiting: Iterable[Task]) -> frozenset[str]:
+    """Those of a ref's tasks of which a later delivery says that it moved on from their commit."""
+    known = sorted(waiting, key=attrgetter("id"))
+    if not known or not coalesce_key:
+        return frozenset()
+    later = Task.objects.filter(coalesce_key=coalesce_key, id__gt=known[0].id)
+    newest: dict[str, str] = {}
+    for task_id, facets in later.order_by("id").values_list("id", "facets")[:_OVERTAKERS]:
+        newest |= {line: task_id for line in facets.splitlines() if line.startswith("before:")}
+    return frozenset(task.id for task in known if newest.get(_before(task), "") > task.id)
+
+
+def _before(task: Task) -> str:
+    """What the delivery says that moved on from this one's commit."""
+    (event,) = task.request["events"]  # a ref's tasks have one
+    return f"before:{event.get('commit', '')}"
 
 
 def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:
@@ -147,6 +160,14 @@ def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -
     unpublished = Q(published_at__isnull=True) | Q(published_at__lte=again)
     waiting = Task.objects.filter(due & unpublished).order_by("id")
     return list(waiting.values_list("id", flat=True)[:limit])
+
+
+def next_retry(*, after: datetime, until: datetime) -> datetime | None:
+    """When the first of the tasks that wait between these two moments is due."""
+    waiting = Task.objects.filter(
+        state=State.RETRYING, next_attempt_at__gt=after, next_attempt_at__lte=until
+    )
+    return waiting.order_by("next_attempt_at").values_list("next_attempt_at", flat=True).first()
 
 
 def mark_published(task_ids: Sequence[str], now: datetime) -> None:

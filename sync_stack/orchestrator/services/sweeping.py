@@ -16,6 +16,7 @@ from sync_stack.orchestrator.rows import journals, ledgers, refs, tasks
 Publish = Callable[[Sequence[str]], None]
 WAKE_LIMIT: Final = 1000
 FRESH_S: Final = 2.0
+SOONEST_S: Final = 0.1
 AGAIN_S: Final = 15.0
 OVERDUE_S: Final = 60.0  # then it is published however long the queue is
 SILENCE_S: Final = 25.0
@@ -35,6 +36,13 @@ def wake(publish: Publish, queued: Callable[[], int] = lambda: 0) -> int:
         lacking = list(dict.fromkeys([*lacking, *_due(now, OVERDUE_S)]))
     publish(lacking)
     return len(lacking)
+
+
+def until_due(longest_s: float) -> float:
+    """Seconds until the next retry is due: one that comes just after a sweep waits for no other."""
+    now = clock.now()
+    soonest = tasks.next_retry(after=now, until=now + timedelta(seconds=longest_s))
+    return max(SOONEST_S, (soonest - now).total_seconds()) if soonest else longest_s
 
 
 def _due(now: datetime, again_s: float) -> list[str]:

@@ -65,6 +65,7 @@ class OrchestratorProcess:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._stopping = threading.Event()
+        self._wake_s = WAKE_S
         self._abandon = threading.Event()  # attempts under way are given back
         self._grpc_up = False
         url = broker_url(configuration.bundle, configuration.secrets.resolve)
@@ -163,8 +164,8 @@ class OrchestratorProcess:
 
     def _start_sweeps(self) -> None:
         interval = conf.reconcile_interval_s()
+        self._sweep("wake", lambda: self._stopping.wait(self._wake_s), self._wake)
         sweeps: list[tuple[str, float, Callable[[], Any]]] = [
-            ("wake", WAKE_S, lambda: sweeping.wake(self.publish, self._queued)),
             ("recover", WAKE_S, lambda: self.recovery.sweep(self._ports.publish)),
             ("retention", RETAIN_S, sweeping.retain),
             ("certificates", RENEW_S, renew_certificates),
@@ -173,6 +174,11 @@ class OrchestratorProcess:
             self._sweep(name, partial(self._stopping.wait, period), act)
         if interval:
             self._sweep("reconcile", lambda: self._wait_reconcile(interval), self._reconcile)
+
+    def _wake(self) -> None:
+        self._wake_s = WAKE_S
+        sweeping.wake(self.publish, self._queued)
+        self._wake_s = sweeping.until_due(WAKE_S)
 
     def _sweep(self, name: str, wait: Callable[[], bool], act: Callable[[], Any]) -> None:
         def run() -> None:

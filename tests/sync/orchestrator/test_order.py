@@ -13,12 +13,13 @@ from django.db import connection
 
 from kernel import clock
 from sync_stack.core.bundle.model import Cleanup, CleanupAction
+from sync_stack.core.tasks import LAG_DELAY_S
 from sync_stack.orchestrator.execution.running import execute
 from sync_stack.orchestrator.models import LedgerUnit, RefRecord, Task
 from sync_stack.orchestrator.rows import leases, ledgers, tasks
 from sync_stack.orchestrator.rows.tasks import Claim
 from sync_stack.orchestrator.services.reconcile import reconcile
-from sync_stack.orchestrator.services.sweeping import OVERDUE_S, retain, wake
+from sync_stack.orchestrator.services.sweeping import OVERDUE_S, retain, until_due, wake
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule
 
@@ -76,6 +77,17 @@ def test_an_older_delivery_waits_for_no_host_where_a_later_one_moved_on_from_its
     world.push(world.repository.head(), before=late.request["events"][0]["commit"])
     assert world.finish(late, attempts=1).message == "no_changes"
     assert world.values() == {"a": "3"}
+
+
+def test_what_waits_for_the_host_is_superseded_once_a_later_delivery_moved_on(
+    world,
+):
+    """Sync invariant 7."""
+    late = lagging(world)
+    head, commit = world.repository.head(), late.request["events"][0]["commit"]
+    done = world.finish(world.push(head, before=commit))
+    late = world.again(late)
+    assert (late.message, late.superseded_by) == ("superseded", done.id)
 
 
 def test_a_newer_commit_that_came_first_is_waited_for_after_the_older_one_was_brought(world):
@@ -303,6 +315,16 @@ def test_lost_hints_cost_time_and_no_task(world):
     Task.objects.update(created_at=task.created_at.replace(year=2020))
     assert wake(world.published.extend) == 1
     assert list(world.published) == [task.id]
+
+
+def test_the_next_sweep_comes_when_a_retry_is_due(world):
+    """Sync invariant 1."""
+    assert until_due(5) == 5
+    late = lagging(world)
+    assert 3 < until_due(5) <= LAG_DELAY_S + 0.5
+    assert until_due(1) == 1
+    Task.objects.filter(id=late.id).update(next_attempt_at=clock.now() - timedelta(seconds=1))
+    assert until_due(5) == 5, "what is due is for the sweep itself"
 
 
 def test_a_long_queue_is_not_made_longer_by_the_sweep_for_a_minute(world):
