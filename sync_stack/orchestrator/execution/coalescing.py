@@ -19,7 +19,7 @@ def supersede(attempt: Attempt) -> None:
     """
     heads = set(attempt.heads.values())
     waiting = tasks.waiting(attempt.coalescing)
-    overtaken = tasks.overtaken(attempt.task.coalesce_key, filter(_lags, waiting))
+    overtaken = tasks.overtaken(attempt.task.coalesce_key, filter(_lags, waiting), heads)
     ended = [
         task
         for task in waiting
@@ -36,7 +36,7 @@ def supersede(attempt: Attempt) -> None:
 def _is_done(task: Task, heads: Collection[str], overtaken: Collection[str]) -> bool:
     """What waits for a lagging host may be about a newer commit, whichever came first.
 
-    `overtaken`: those of them whose commit somebody moved on from.
+    `overtaken`: those of them whose commit the ref has left.
     """
     if _goes_on_from(task, heads):
         return False

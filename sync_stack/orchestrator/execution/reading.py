@@ -87,7 +87,7 @@ def later_record(part: Part) -> Record | None:
 def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
     """The event names a commit that the host does not show yet, and shows one that we know.
 
-    Not waited for where a later delivery moved on from the commit: that one waits, if need be.
+    Not waited for where other deliveries tell that the ref has left that commit.
     """
     commit = part.event.commit
     if not commit or is_same(head, commit) or attempt.lags >= MAX_LAGS:
@@ -97,7 +97,7 @@ def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
     if any(is_same(known, commit) for known in recent):
         return
     known_head = head == part.event.before or head in recent
-    if known_head and not tasks.overtaken(attempt.task.coalesce_key, [attempt.task]):
+    if known_head and not tasks.overtaken(attempt.task.coalesce_key, [attempt.task], {head}):
         raise TaskError("ref_lagging", f"the host does not show {commit[:12]} yet")
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
 from django.db.models import F, Q
 
 from kernel import clock
+from sync_stack.core.moves import Move
+from sync_stack.core.moves import overtaken as moves_overtaken
 from sync_stack.core.tasks import TERMINAL, Change, State, advance
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows.conditional import changed, found, inserted
 
-_OVERTAKERS: Final = 2000  # looked at, of those that came next
+_KNOWN_MOVES: Final = 2000  # of a ref, the last ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +135,19 @@ def coalescing(coalesce_key: str, *, than: str) -> list[str]:
     return list(waiting.order_by("id").values_list("id", flat=True)[:1000])
 
 
-def overtaken(coalesce_key: str, waiting: Iterable[Task]) -> frozenset[str]:
-    """Those of a ref's tasks of which a later delivery says that it moved on from their commit."""
-    known = sorted(waiting, key=attrgetter("id"))
-    if not known or not coalesce_key:
+def overtaken(coalesce_key: str, waiting: Iterable[Task], heads: Collection[str]) -> frozenset[str]:
+    """Those of a ref's tasks whose commits it has left, as other deliveries of it say."""
+    moves = [_move(task.id, task.facets) for task in waiting]
+    if not moves or not coalesce_key:
         return frozenset()
-    later = Task.objects.filter(coalesce_key=coalesce_key, id__gt=known[0].id)
-    newest: dict[str, str] = {}
-    for task_id, facets in later.order_by("id").values_list("id", "facets")[:_OVERTAKERS]:
-        newest |= {line: task_id for line in facets.splitlines() if line.startswith("before:")}
-    return frozenset(task.id for task in known if newest.get(_before(task), "") > task.id)
+    known = Task.objects.filter(coalesce_key=coalesce_key).order_by("-id")
+    rows = known.values_list("id", "facets")[:_KNOWN_MOVES]
+    return moves_overtaken(moves, [_move(*row) for row in rows], heads)
 
 
-def _before(task: Task) -> str:
-    """What the delivery says that moved on from this one's commit."""
-    (event,) = task.request["events"]  # a ref's tasks have one
-    return f"before:{event.get('commit', '')}"
+def _move(task_id: str, facets: str) -> Move:
+    told = dict(line.partition(":")[::2] for line in facets.splitlines())
+    return Move(task_id, told.get("before", ""), told.get("commit", ""))
 
 
 def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:

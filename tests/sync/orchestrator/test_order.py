@@ -63,9 +63,9 @@ def test_a_host_that_lags_behind_is_waited_for_uncounted_and_not_for_ever(world)
 
 
 def lagging(world) -> Task:
-    """A delivery of a commit before the head, which was brought without a later delivery."""
+    """A delivery of a commit before the head, of which no delivery tells what came next."""
     first, second, third = (world.repository.commit({"app.yaml": f"a: {n}\n"}) for n in "123")
-    world.finish(world.push(third, before=second))
+    world.finish(world.push(third))
     late: Task = world.run(world.push(second, before=first))
     assert late.error["code"] == "ref_lagging"
     return late
@@ -88,6 +88,15 @@ def test_what_waits_for_the_host_is_superseded_once_a_later_delivery_moved_on(
     done = world.finish(world.push(head, before=commit))
     late = world.again(late)
     assert (late.message, late.superseded_by) == ("superseded", done.id)
+
+
+def test_an_older_delivery_waits_for_no_host_that_shows_what_others_led_to(world):
+    """Sync invariant 7: the last ones came first."""
+    first, second, third = (world.repository.commit({"app.yaml": f"a: {n}\n"}) for n in "123")
+    world.finish(world.push(third, before=second))
+    late = world.run(world.push(second, before=first))
+    assert (late.state, late.message) == ("SUCCEEDED", "no_changes")
+    assert world.values() == {"a": "3"}
 
 
 def test_a_newer_commit_that_came_first_is_waited_for_after_the_older_one_was_brought(world):
