@@ -124,12 +124,20 @@ def _expected(rule: Rule, remote: Remote) -> list[str]:
     return [f"refs/heads/{name}" for name in sorted(names) if f"refs/heads/{name}" in remote.refs]
 
 
+def _key(rule: Rule, repo: str, ref: str, seen: str) -> str:
+    text = "\n".join((rule.name, repo, ref, seen))
+    return f"reconcile:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
 def _trigger(look: Look, rule: Rule, repo: str, ref: str, seen: str) -> int:
     """One task per `seen`: the key makes a second one a duplicate."""
-    text = "\n".join((rule.name, repo, ref, seen))
-    key = f"reconcile:{hashlib.sha256(text.encode()).hexdigest()}"
-    if tasks.newest_try(key) is not None:
-        return 0
+    key = _key(rule, repo, ref, seen)
+    while (earlier := tasks.newest_try(key)) is not None:
+        if earlier.message != "rule_removed":
+            return 0
+        key = _key(
+            rule, repo, ref, f"{seen}:{earlier.id}"
+        )  # it looked at nothing; the rule is back
     publish = look.ports.publish
     try:
         made = trigger_ref(

@@ -271,6 +271,21 @@ def test_a_literal_repository_is_found_before_its_first_webhook(tmp_path):
     assert world.values() == {"a": "1"}
 
 
+def test_a_rule_that_was_away_for_a_moment_is_looked_at_when_it_is_back(tmp_path):
+    """Sync invariant 12."""
+    world = World(tmp_path, rules=(rule(repositories=("acme/shop",)),))
+    world.repository.commit({"app.yaml": "a: 1\n"})
+    assert reconcile(world.ports()) == 1
+    here, world.rules = world.rules, ()
+    assert world.finish(Task.objects.get()).message == "rule_removed"
+    world.rules = here
+    assert reconcile(world.ports()) == 1
+    assert reconcile(world.ports()) == 0, "one task until it has looked"
+    world.finish(Task.objects.latest("id"))
+    assert world.values() == {"a": "1"}
+    assert reconcile(world.ports()) == 0
+
+
 def test_a_changed_rule_is_rendered_again(world):
     world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
     world.with_rules(root_key="")
