@@ -135,9 +135,8 @@ def _trigger(look: Look, rule: Rule, repo: str, ref: str, seen: str) -> int:
     while (earlier := tasks.newest_try(key)) is not None:
         if earlier.message != "rule_removed":
             return 0
-        key = _key(
-            rule, repo, ref, f"{seen}:{earlier.id}"
-        )  # it looked at nothing; the rule is back
+        # the rule is back, and that task had looked at nothing
+        key = _key(rule, repo, ref, f"{seen}:{earlier.id}")
     publish = look.ports.publish
     try:
         made = trigger_ref(
