@@ -8,6 +8,7 @@ import pytest
 
 from sync_stack.core.bundle.model import OnMissingFile
 from sync_stack.orchestrator.models import JournalChunk, LedgerUnit, Task
+from sync_stack.orchestrator.services.reconcile import reconcile
 from tests.support.sync_world import World
 from tests.sync.orchestrator.test_crashes import Killed, recover
 
@@ -87,3 +88,23 @@ def test_a_dry_run_gives_nothing_back(half_written):
     world.repository.git("push", "-q", "origin", "--delete", "develop")
     assert world.finish(task).message == "ref_deleted"
     assert world.values("staging-shop") == {"a": "9", "b": "2"}
+
+
+def test_a_dry_run_is_not_looked_at_again_for_what_is_half_written(half_written):
+    """Sync invariants 12, 22."""
+    world, task = half_written
+    world.with_rules(dry_run=True)
+    assert world.finish(task).message == "dry_run_complete"
+    assert reconcile_and_finish(world) == 1, "the other ref, whose rule is another one now"
+    assert reconcile_and_finish(world) == 0
+    world.with_rules(dry_run=False)
+    assert reconcile_and_finish(world) == 2
+    assert world.values("staging-shop") == {"a": "9", "b": "9"}
+    assert not LedgerUnit.objects.exclude(intent_task_id="").exists()
+
+
+def reconcile_and_finish(world: World) -> int:
+    made = reconcile(world.ports())
+    for task in Task.objects.filter(finished_at=None):
+        world.finish(task)
+    return made
