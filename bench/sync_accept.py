@@ -3,7 +3,8 @@
 The gateway checks the HMAC, reads the JSON, reserves the delivery and calls the orchestrator by
 gRPC, which stores it on disk before it answers; `webhook` checks the HMAC and starts `true`. The
 server under test has one core, and they take turns; the small orchestrator and the sender share
-the other. WEBHOOK_BINARY names the program when it is not installed.
+the other. The bare application (`bench.sync_floor`) does the least of it, as a floor in Python.
+WEBHOOK_BINARY names the program when it is not installed.
 """
 
 from __future__ import annotations
@@ -128,8 +129,14 @@ def _wait_for(port: int) -> None:
     raise TimeoutError(f"nothing listens on {port}")
 
 
+GATEWAY = ("manage.py", "run_gateway")
+FLOOR = ("-m", "bench.sync_floor")
+
+
 @contextmanager
-def gateway(folder: Path, name: str, **more: str) -> Iterator[Server]:
+def gateway(
+    folder: Path, name: str, program: tuple[str, ...] = GATEWAY, **more: str
+) -> Iterator[Server]:
     (folder / "config.cue").write_text(BUNDLE)
     orchestrator, port = free_port(), free_port()
     store = folder / f"tasks-{port}.sqlite3"
@@ -145,7 +152,7 @@ def gateway(folder: Path, name: str, **more: str) -> Iterator[Server]:
         "GATEWAY_RATE_PER_KEY": "off",
         "LOG_LEVEL": "ERROR",
     }
-    serve = [sys.executable, "manage.py", "run_gateway"]
+    serve = [sys.executable, *program]
     with (
         started("orchestrator", command, orchestrator, OTHER_CORE),
         started(
@@ -178,17 +185,18 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-bench-")))
         ours = stack.enter_context(gateway(folder, "Partita gateway"))
+        floor = stack.enter_context(gateway(folder, "bare application", FLOOR))
         peers = [stack.enter_context(webhook(folder, binary))] if binary else []
         for size in SIZES:
             for _ in range(turns):
-                for server in (ours, *peers):
+                for server in (ours, floor, *peers):
                     server.turn(size, seconds)
-            rows += [server.by_size[size].row(server.name, size) for server in (ours, *peers)]
+            rows += [each.by_size[size].row(each.name, size) for each in (ours, floor, *peers)]
         halves = {size: ours.at_half_load(size, 2 * seconds) for size in SIZES}
         rows += [_half_row(ours, size, tally, 2 * seconds) for size, tally in halves.items()]
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as name:
-        inbox = {"GATEWAY_INBOX": f"{name}/inbox.sqlite3"}
-        with gateway(Path(name), "Partita gateway, inbox on", **inbox) as server:
+        inbox = f"{name}/inbox.sqlite3"
+        with gateway(Path(name), "Partita gateway, inbox on", GATEWAY_INBOX=inbox) as server:
             for _ in range(turns):
                 server.turn(SIZES[0], seconds)
             rows.append(server.by_size[SIZES[0]].row(server.name, SIZES[0]))
@@ -199,7 +207,7 @@ def main() -> int:
         f"{CONNECTIONS} connections.",
         ("server", "push", "accepted/s", "CPU ms each", "p50 ms", "p99 ms", "failed"),
         rows,
-        _verdict(ours, peers, halves, server),
+        _verdict(ours, floor, peers, halves, server),
     )
     return int(any(row[-1] for row in rows))
 
@@ -214,7 +222,9 @@ def _half_row(server: Server, size: int, tally: Tally, seconds: float) -> list[A
     return [f"{server.name}, half that load", _kb(size), rate, "", *times, tally.failed]
 
 
-def _verdict(ours: Server, peers: list[Server], halves: dict[int, Tally], inbox: Server) -> str:
+def _verdict(
+    ours: Server, floor: Server, peers: list[Server], halves: dict[int, Tally], inbox: Server
+) -> str:
     said = []
     for peer in peers:
         for size, mine in ours.by_size.items():
@@ -225,6 +235,9 @@ def _verdict(ours: Server, peers: list[Server], halves: dict[int, Tally], inbox:
                 f"(goal {CPU_GOAL}: {_met(less >= CPU_GOAL)}), "
                 f"{more:.1f} times its rate (goal {RATE_GOAL}: {_met(more >= RATE_GOAL)})"
             ]
+        for size, least in floor.by_size.items():
+            less = peer.by_size[size].cost / least.cost
+            said.append(f"{_kb(size)}, bare application: {less:.1f} times less CPU than `webhook`")
     for size, tally in halves.items():
         late = tally.quantile_ms(0.99)
         said.append(

@@ -184,7 +184,7 @@ def run() -> None:
         configure_logging(settings.log_level)
         disable_created_metrics()  # type: ignore[no-untyped-call]
         _raise_descriptor_limit()
-        _collect_less()
+        collect_less()
         uvloop.run(_serve(settings, variables))
 
 
@@ -250,7 +250,7 @@ def _inbox(settings: GatewaySettings) -> Inbox | None:
         raise unavailable(str(error)) from None
 
 
-def _collect_less() -> None:
+def collect_less() -> None:
     """A large payload is thousands of objects without cycles: no reason to look at all others."""
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 20, 20)

@@ -1,0 +1,78 @@
+"""`python -m bench.sync_floor`: the least that a gateway in Python does, as a floor for ours.
+
+HMAC, JSON, SHA-256, the gRPC call, an answer: no routes, limits, replay records, ids, metrics, log,
+nor the proof that no key of the JSON occurs twice. Settings as the gateway's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from sync_stack.gateway.process import collect_less
+from sync_stack.rpc.channel import OrchestratorChannel
+from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+_decode = msgspec.json.Decoder().decode
+
+
+class Floor:
+    def __init__(self) -> None:
+        self._secret = os.environ["HOOK_SECRET"].encode()
+        self._channel: OrchestratorChannel | None = None
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        body = await _body(receive)
+        proof = hmac.digest(self._secret, body, "sha256").hex().encode()
+        if not hmac.compare_digest(proof, headers[b"x-hub-signature-256"][7:]):
+            raise ValueError("the signature is wrong")
+        if not _decode(body)["ref"]:
+            raise ValueError("no push")
+        task_id = await self._forward(body, headers[b"x-github-delivery"].decode())
+        said = msgspec.json.encode({"task_id": task_id, "message": "accepted"})
+        length = (b"content-length", b"%d" % len(said))
+        await send({"type": "http.response.start", "status": 202, "headers": [length]})
+        await send({"type": "http.response.body", "body": said})
+
+    async def _forward(self, body: bytes, delivery_id: str) -> str:
+        if self._channel is None:  # it belongs to the loop
+            self._channel = OrchestratorChannel(os.environ["ORCHESTRATOR_ADDR"], None)
+        digest = hashlib.sha256(body).hexdigest()
+        message = ProcessWebhookRequest(
+            platform="github",
+            datasource="file",
+            raw_payload=body,
+            event="push",
+            delivery_id=delivery_id,
+            idempotency_key=hashlib.sha256(f"{delivery_id}{digest}".encode()).hexdigest(),
+            payload_sha256=digest,
+            signature_verified=True,
+        )
+        answer = await self._channel.process_webhook(message.SerializeToString(), timeout=10)
+        return str(answer.task_id)
+
+
+async def _body(receive: Receive) -> bytes:
+    chunks = []
+    while True:
+        message = await receive()
+        chunks.append(message["body"])
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+if __name__ == "__main__":
+    collect_less()
+    host, _, port = os.environ["GATEWAY_ADDR"].rpartition(":")
+    uvicorn.run(
+        Floor(), host=host, port=int(port), lifespan="off", access_log=False, log_level="error"
+    )
