@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from psycopg.conninfo import conninfo_to_dict
 
 from platform_site.settings import env
 
@@ -38,6 +37,8 @@ def _postgres(_data_dir: Path) -> dict[str, Any]:
     dsn = env.secret("POSTGRES_DSN")
     if not dsn:
         raise ImproperlyConfigured("DB_DRIVER=postgres needs POSTGRES_DSN, a libpq connection text")
+    from psycopg.conninfo import conninfo_to_dict  # other stores start without it
+
     known = conninfo_to_dict(dsn)
     options = {key: str(known.pop(key)) for key in list(known) if key not in _DSN_KEYS}
     options.setdefault("options", _POSTGRES_TIMEOUTS)
