@@ -36,6 +36,7 @@ SIZES = (10_000, 200_000)
 CONNECTIONS = 32
 SERVER_CORE, OTHER_CORE = 0, min(1, (os.cpu_count() or 1) - 1)
 CPU_GOAL, RATE_GOAL, LATE_GOAL_MS, INBOX_GOAL = 4, 2, 30, 1500
+GATEWAY, FLOOR = ("manage.py", "run_gateway"), ("-m", "bench.sync_floor")
 BUNDLE = """
 bundle: {
 	platforms: [{github: {secret: {env: "HOOK_SECRET"}}}]
@@ -127,10 +128,6 @@ def _wait_for(port: int) -> None:
                 return
         time.sleep(0.1)
     raise TimeoutError(f"nothing listens on {port}")
-
-
-GATEWAY = ("manage.py", "run_gateway")
-FLOOR = ("-m", "bench.sync_floor")
 
 
 @contextmanager

@@ -7,7 +7,6 @@ nor the proof that no key of the JSON occurs twice. Settings as the gateway's.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
+from sync_stack.core.signatures import prefixed_hmac_matches
 from sync_stack.gateway.process import collect_less
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
@@ -32,8 +32,9 @@ class Floor:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         body = await _body(receive)
-        proof = hmac.digest(self._secret, body, "sha256").hex().encode()
-        if not hmac.compare_digest(proof, headers[b"x-hub-signature-256"][7:]):
+        if not prefixed_hmac_matches(
+            (self._secret,), body, headers[b"x-hub-signature-256"].decode()
+        ):
             raise ValueError("the signature is wrong")
         if not _decode(body)["ref"]:
             raise ValueError("no push")

@@ -71,7 +71,7 @@ class _Checked:
 
     message: Outbound
     replay_keys: ReplayKeys
-    repository: str  # what deliveries are kept in order for
+    repository: str  # what the inbox keeps deliveries in order for
 
 
 @dataclass(slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class Gate:
         if not delivery_id and self.production and git.needs_delivery_id:
             names = " or ".join(sent.platform.delivery_header)
             raise Refusal(Code.MISSING_DELIVERY_ID, f"the header {names} is required")
-        repository = await _repository_of(sent, route, limit)
+        repository = await self._repository_of(sent, route, limit)
         delivery = Delivery(
             platform=sent.platform.name,
             segment=route.segment,
@@ -196,6 +196,15 @@ class Gate:
         )
         keys = delivery.replay_keys(id_is_signed=git.id_is_signed)
         return _Checked(message=message, replay_keys=keys, repository=repository)
+
+    async def _repository_of(self, sent: _Sent, route: Route, limit: int) -> str:
+        """Empty without an inbox. Raises Refusal for a payload that is not in order."""
+        payload = await _payload(sent, limit)
+        required = git_platform(sent.platform).required_members(sent.platform, sent.event_class)
+        _check_members(required, payload)
+        if route.registry is not None:
+            _check_registry(sent, route.registry, payload)
+        return _repository(sent.platform, payload) if self.inbox is not None else ""
 
     async def _hand_on(
         self, checked: _Checked, reservation: Reservation, limits: Limits
@@ -273,16 +282,6 @@ def _delivery_id(request: Request, platform: Platform) -> tuple[str, str]:
                 raise Refusal(Code.MISSING_DELIVERY_ID, message)
             return name, value
     return "", ""
-
-
-async def _repository_of(sent: _Sent, route: Route, limit: int) -> str:
-    """Raises Refusal for a payload that is not in order."""
-    payload = await _payload(sent, limit)
-    required = git_platform(sent.platform).required_members(sent.platform, sent.event_class)
-    _check_members(required, payload)
-    if route.registry is not None:
-        _check_registry(sent, route.registry, payload)
-    return _repository(sent.platform, payload)
 
 
 async def _payload(sent: _Sent, limit: int) -> Mapping[str, Any]:
