@@ -46,3 +46,19 @@ async def test_senders_that_hang_up_never_open_the_breaker():
 
         assert LABELS[gw.gateway.breaker.state] == "closed"
         assert answer(await gw.send(github_push(n=9), delivery="d-9")) == (202, "accepted")
+
+
+async def test_what_a_stop_cuts_off_may_be_delivered_again():
+    """Its reservation goes with it: no other gateway refuses or waits for the redelivery."""
+    async with world() as gw:
+        gw.orchestrator.gate = asyncio.Event()
+        writer = await begun(gw.port, github_push(), "d-1")
+        await until(partial(_called, gw.orchestrator.calls, 1))
+        records = gw.gateway.gate.reservations.memory
+        assert len(records) > 0
+
+        await gw.gateway.webhooks.drain(timeout_s=0.1)
+        assert len(records) == 0
+        gw.orchestrator.gate.set()
+        writer.close()
+        await writer.wait_closed()

@@ -48,6 +48,20 @@ async def test_a_delivery_is_queued_and_forwarded_in_order_of_its_repository(tmp
         assert answer(replay) == (401, "GW_REPLAY_DETECTED")
 
 
+async def test_a_repository_has_one_call_under_way_and_others_do_not_wait_for_it(tmp_path):
+    async with world(inbox=tmp_path / "inbox.sqlite") as gw:
+        calls, gw.orchestrator.gate = gw.orchestrator.calls, asyncio.Event()
+        for number in range(5):
+            await gw.send(github_push(n=number), delivery=str(number))
+        await gw.send(github_push("acme/cart"), delivery="cart")
+        await until(lambda: any(call.delivery_id == "cart" for call in calls))
+        assert [call.delivery_id for call in calls] == ["0", "cart"]
+
+        gw.orchestrator.gate.set()
+        await until(lambda: len(calls) == 6)
+        assert [call.delivery_id for call in calls] == ["0", "cart", "1", "2", "3", "4"]
+
+
 async def test_what_fails_is_tried_again_and_what_is_refused_is_set_aside(tmp_path, caplog):
     async with world(inbox=tmp_path / "inbox.sqlite") as gw:
         assert gw.gateway._inbox_forwarder is not None
