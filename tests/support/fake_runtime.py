@@ -96,7 +96,7 @@ class FakeRuntime:
         if self.away:
             raise RuntimeAway("the fake runtime is away")
         await self._remove_earlier(launch)
-        if launch.workspace.name not in self.filled:
+        if not self.filled.get(launch.workspace.name):
             self.filled[launch.workspace.name] = await launch.workspace.fetch()
         if launch.name not in self.units:
             self._begin(launch)

@@ -82,7 +82,7 @@ class Workspace:
     """The work directory: its name on the runtime, and whose files fill it once."""
 
     name: str
-    fetch: Callable[[], Awaitable[bytes]]  # tar+gzip of the source suite's files
+    fetch: Callable[[], Awaitable[bytes]]  # tar+gzip of the source suite's files; empty: none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

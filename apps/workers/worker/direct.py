@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
-from apps.workers.domain.control_plane import Chunk, Job, Orders, Outcome, Refused, Upload
+from apps.workers.domain.control_plane import Chunk, Job, Orders, Outcome, Upload
 from apps.workers.domain.runtime import Runtime
 from apps.workers.domain.step_spec import StepSpec
 from apps.workers.supervisor.attempt import Attempt, Tools
@@ -81,9 +81,8 @@ class Caller:
         await self._tell(job, "done", given)
 
     async def content(self, job: Job) -> bytes:
-        if self._files is None:
-            raise Refused(f"{job.job_id} came without contentBase64")
-        return self._files
+        del job
+        return self._files or b""  # a node with a file was refused without them
 
     async def store(self, job: Job, upload: Upload) -> None:
         facts = {

@@ -50,7 +50,7 @@ class Driver:
 
     async def _fetch(self) -> bytes:
         self.fetches += 1
-        return steps.content(self.files)
+        return steps.content(self.files) if self.files else b""
 
     async def start(self, *words: str, **changes: Any) -> Unit:
         return await self.runtime.start(self.launch(*words, **changes))

@@ -116,6 +116,22 @@ async def test_the_work_directory_is_filled_once_a_run(driver: Driver) -> None:
     assert driver.fetches == 1
 
 
+async def test_a_work_directory_without_files_is_filled_by_the_job_that_brings_them(
+    driver: Driver,
+) -> None:
+    files, driver.files = driver.files, {}
+    first = await driver.start("out:no files here", node_id="a")
+    assert await driver.texts(first) == ["no files here\n"]
+
+    driver.files = files
+    second = await driver.start("out:now", node_id="b")
+    third = await driver.start("out:still", node_id="c")
+
+    assert await driver.texts(second) == ["now\n"]
+    assert await driver.texts(third) == ["still\n"]
+    assert driver.fetches == 2
+
+
 async def test_artifacts_are_collected_by_glob(driver: Driver) -> None:
     unit = await driver.start("write:reports/a.xml=one", "write:reports/deep/b.xml=two")
     await driver.runtime.wait(unit)

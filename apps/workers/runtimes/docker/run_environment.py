@@ -13,7 +13,7 @@ import docker
 from apps.workers.domain import naming
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.runtime import Launch, Removed
-from apps.workers.runtimes.docker.creation import workspace_archive
+from apps.workers.runtimes.docker.creation import WORKSPACE, folder_archive, workspace_archive
 from apps.workers.runtimes.docker.engine import APIError, Engine, NotFound, explanation
 
 TRIES: Final = 3
@@ -53,8 +53,11 @@ class RunEnvironment:
         async with self._locks[f"files of {launch.workspace.name}"]:
             if mark.exists():
                 return
-            archive = workspace_archive(await launch.workspace.fetch())
+            content = await launch.workspace.fetch()
+            archive = workspace_archive(content) if content else folder_archive(WORKSPACE)
             await self._engine.call(lambda client: client.put_archive(unit_id, "/", archive))
+            if not content:  # a later job of the run may bring files
+                return
             mark.parent.mkdir(parents=True, exist_ok=True)
             mark.touch()
 

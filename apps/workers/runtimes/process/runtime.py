@@ -52,7 +52,9 @@ from apps.workers.runtimes.process.units import (
     UnitFolder,
     await_end,
     fill_workspace,
+    is_filled,
     label_run,
+    make_empty_workspace,
     run_labels,
 )
 
@@ -118,9 +120,13 @@ class ProcessRuntime:
     async def _fill(self, launch: Launch) -> None:
         path = self._root / launch.run_id / "workspaces" / launch.workspace.name
         async with self._locks[launch.workspace.name]:
-            if not path.exists():
-                await self._in_thread(label_run, self._root / launch.run_id, launch.run_labels)
-                await self._in_thread(fill_workspace, path, await launch.workspace.fetch())
+            if is_filled(path):
+                return
+            await self._in_thread(label_run, self._root / launch.run_id, launch.run_labels)
+            if content := await launch.workspace.fetch():
+                await self._in_thread(fill_workspace, path, content)
+            else:
+                await self._in_thread(make_empty_workspace, path)
 
     async def _spawn(self, launch: Launch, folder: UnitFolder) -> None:
         order = {

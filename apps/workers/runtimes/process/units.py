@@ -3,7 +3,8 @@
 `<root>/runs/<run>/units/<name>/`: `unit.json` (labels), the files of `wrapper.py`, `artifacts/`,
 `home/`;
 `<root>/runs/<run>/run.json`: the labels of the run;
-`<root>/runs/<run>/workspaces/<name>/`: a work directory, there only when it is complete.
+`<root>/runs/<run>/workspaces/<name>/`: a work directory, there only when it is complete, or, as
+`<root>/runs/<run>/without-files/<name>` then says, while nobody has brought files.
 """
 
 from __future__ import annotations
@@ -165,10 +166,31 @@ def _session(leader: int) -> Iterator[psutil.Process]:
                 yield process
 
 
+def is_filled(path: Path) -> bool:
+    """False as well for a work directory that was made without files: they may still come."""
+    return path.exists() and not _empty_mark(path).exists()
+
+
+def make_empty_workspace(path: Path) -> None:
+    mark = _empty_mark(path)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    path.mkdir(parents=True, exist_ok=True)
+
+
 def fill_workspace(path: Path, content: bytes) -> None:
-    """The suite's files (tar+gzip); complete or not there at all."""
-    scratch = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    scratch.mkdir(parents=True)
+    """Unpack the suite's files (tar+gzip); the work directory is filled completely or not."""
+    mark = _empty_mark(path)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+        if mark.exists():  # jobs without files are in it
+            archive.extractall(path, filter="data")
+            mark.unlink()
+            return
+        scratch = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+        scratch.mkdir(parents=True)
         archive.extractall(scratch, filter="data")
     scratch.rename(path)
+
+
+def _empty_mark(path: Path) -> Path:
+    return path.parents[1] / "without-files" / path.name

@@ -1,0 +1,46 @@
+"""Jobs of callers who talk to a worker themselves (the contract, section 15.3, `run`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from apps.workers.domain.runtime import RuntimeOptions
+from apps.workers.domain.step_spec import parse_step_spec
+from apps.workers.runtimes.process import ProcessRuntime
+from apps.workers.supervisor.supervisor import Options
+from apps.workers.worker.direct import DirectRuns
+from tests.support import steps
+
+RUN = "run-0123456789ab"
+
+
+async def told(folder: Path, node: dict[str, Any], files: bytes | None) -> list[dict[str, Any]]:
+    """What a worker of child processes answers to one job, record by record."""
+    runtime = ProcessRuntime(RuntimeOptions(state_dir=folder, installation_id=steps.INSTALLATION))
+    direct = DirectRuns(runtime, Options(owner=steps.owner(), state_dir=folder))
+    try:
+        spec = parse_step_spec(steps.claim(RUN, "call", node=node))
+        return [record async for record in await direct.start(spec, files)]
+    finally:
+        await direct.close()
+        await runtime.release(RUN, steps.owner())
+        await runtime.close()
+
+
+async def test_a_node_without_a_file_runs_without_content(tmp_path: Path) -> None:
+    node = {"command": ["sh", "-c", "echo here; ls"]}
+
+    records = await told(tmp_path, node, files=None)
+
+    assert [each["line"]["text"] for each in records if each["type"] == "log"] == ["here"]
+    assert (records[-1]["status"], records[-1].get("reason")) == ("succeeded", None)
+
+
+async def test_a_node_with_a_file_runs_what_came_with_it(tmp_path: Path) -> None:
+    node = {"file": "tasks/hello.sh"}
+
+    records = await told(tmp_path, node, steps.content({"tasks/hello.sh": "echo hello\n"}))
+
+    assert [each["line"]["text"] for each in records if each["type"] == "log"] == ["hello"]
+    assert records[-1]["status"] == "succeeded"
