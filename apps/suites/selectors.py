@@ -69,7 +69,7 @@ class ResolvedSuite:
     """A suite as a run takes it: what it is, its topology under one profile env, its files.
 
     `definition` and `topology` are in wire form (the contract, section 9), the topology in wave
-    and call order; they are shared, not to be changed. `print_lines` are at most 100.
+    and call order; they are shared, not to be changed. `print_lines`: at most 100, of 8 KiB each.
     """
 
     id: str

@@ -11,12 +11,14 @@ from django.db import IntegrityError
 from apps.accounts.api import Principal
 from apps.agents.api import online_agents
 from apps.executions import conf
+from apps.executions.domain.event_ids import RUN_SOURCE
 from apps.executions.domain.launching import (
     Idempotency,
     Launched,
     LaunchRequest,
     QueueFull,
 )
+from apps.executions.domain.reports import LogLine
 from apps.executions.domain.secret_refs import source_of
 from apps.executions.domain.standings import PENDING
 from apps.executions.domain.states import ExecutionStatus
@@ -128,6 +130,9 @@ def store_run(
     board = open_board(execution.pk)
     assert board is not None, "made two statements above"
     board.say_of_run("queued", f"accepted: {accepted.suite.title} on {accepted.backend.label}")
+    if printed := accepted.suite.print_lines:
+        lines = [LogLine(board.now, "info", "system", text) for text in printed]
+        board.print(RUN_SOURCE, lines)
     write_boards([board])
     answer = summary(board.execution, now=board.now)
     if idempotency is not None:

@@ -27,7 +27,7 @@ CALL_DEPTH: Final = 64
 PRELUDE_DEPTH: Final = 6  # frames of the prelude below a call of the suite
 MAX_PRINTED: Final = 100
 MAX_MESSAGE: Final = 2000
-MAX_PRINTED_CHARACTERS: Final = 8192
+MAX_PRINTED_BYTES: Final = 8192  # of a line
 _PRELUDE: Final = Path(__file__).with_name("prelude.star")
 _MODULE_LABEL: Final = re.compile(r"^@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)\Z")
 _BINDER: Final = "bound_by_the_evaluator"
@@ -56,6 +56,7 @@ class _Pass:
         self.names = names
         self.nodes: list[Node] = []
         self.printed: list[str] = []
+        self.not_kept = 0  # further lines of print
         self.bound: dict[str, int] = {}
         self.problem: TopologyProblem | None = None
         self.loads: list[str] = []
@@ -71,7 +72,7 @@ class _Pass:
         return {
             "nodes": [] if self.problem else self.nodes,
             "bound": self.bound,
-            "printed": self.printed,
+            "printed": self._kept_lines(),
             "loads": self.loads,
             "problem": self.problem
             and {
@@ -184,7 +185,16 @@ class _Pass:
     def _print(self, text: str) -> None:
         for line in text.split("\n"):
             if len(self.printed) < MAX_PRINTED:
-                self.printed.append(line[:MAX_PRINTED_CHARACTERS])
+                self.printed.append(_cut(line))
+            else:
+                self.not_kept += 1
+
+    def _kept_lines(self) -> list[str]:
+        """At most MAX_PRINTED; the last one counts those that are not among them."""
+        if not self.not_kept:
+            return self.printed
+        count = self.not_kept + 1
+        return [*self.printed[:-1], f"print: {count} further lines are not kept"]
 
     def _load(self, label: str) -> Any:
         if label == _EPILOGUE_LABEL and self._epilogue:
@@ -223,6 +233,11 @@ class _Pass:
                 starlark.eval(module, _parsed(_EPILOGUE_LABEL, question), globals_, loader)
             except starlark.StarlarkError:
                 continue  # a name of a function's inside, not a global
+
+
+def _cut(line: str) -> str:
+    """At most MAX_PRINTED_BYTES of UTF-8, whole characters."""
+    return line.encode()[:MAX_PRINTED_BYTES].decode(errors="ignore")
 
 
 def _placeholder(index: int) -> str:

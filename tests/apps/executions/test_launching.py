@@ -16,7 +16,7 @@ from apps.profiles.api import ProfileInvalid, ProfileNotInSuite
 from apps.suites.api import SuiteNotFound, TopologyInvalid
 from kernel import clock
 from kernel.errors import NotAvailable
-from tests.apps.executions.runs import Worker, node, queued_run, somebody
+from tests.apps.executions.runs import Run, Worker, node, queued_run, somebody
 from tests.support.threads import at_once
 
 SUITE = """
@@ -59,6 +59,17 @@ def test_a_launch_stores_the_run_its_steps_and_what_it_was_made_of(suites, worke
     assert spec["env"]["R"] == "eu"
     assert spec["owner"] == "Ada Lovelace"
     assert spec["content"]["size"] > 0
+
+
+def test_what_suite_star_prints_are_system_lines_of_the_run(settings, worker: Worker):
+    write_suite(settings.SUITES_DIR, "hello", 'print("region", env["REGION"])\n' + SUITE,
+                {"ci.yaml": PROFILE})  # fmt: skip
+
+    run_id = api.launch(somebody(), asked())["id"]
+
+    (line,) = Run(Execution.objects.get(run_id=run_id).pk, somebody()).lines("system")
+    assert (line["source"], line["level"], line["text"]) == ("execution", "info", "region eu")
+    assert "attempt" not in line
 
 
 def test_equal_launches_share_their_snapshot(suites, worker: Worker):

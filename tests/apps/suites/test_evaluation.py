@@ -154,12 +154,21 @@ def test_a_launch_may_bring_its_own_env(workspace):
     assert api.resolve("s").topology[0]["id"] == "t-nobody"
 
 
-def test_print_keeps_a_hundred_lines(workspace):
+def test_print_keeps_a_hundred_lines_and_counts_the_others(workspace):
     workspace.add("s", 'for n in range(200):\n    print("line", n, sep="-")\n' + T)
 
     printed = api.resolve("s").print_lines
 
-    assert (len(printed), printed[0], printed[99]) == (100, "line-0", "line-99")
+    assert (len(printed), printed[0], printed[98]) == (100, "line-0", "line-98")
+    assert printed[99] == "print: 101 further lines are not kept"
+
+
+def test_a_printed_line_is_cut_after_a_whole_character(workspace):
+    workspace.add("s", 'print("ü" * 9000)\n' + T)
+
+    (line,) = api.resolve("s").print_lines
+
+    assert line == "ü" * 4096
 
 
 def test_a_suite_may_end_in_any_expression(workspace):
