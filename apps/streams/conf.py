@@ -16,3 +16,8 @@ def nudge_channel() -> str:
 
 def streams_per_user() -> int:
     return settings.STREAM_MAX_PER_USER
+
+
+def unit_of_work_patience_s() -> float:
+    """How long a use case is repeated that loses races; then the store counts as busy."""
+    return settings.UNIT_OF_WORK_PATIENCE_S

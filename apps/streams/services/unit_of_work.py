@@ -16,15 +16,24 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final, Generic, ParamSpec, TypeVar
 
-from django.db import Error, InterfaceError, OperationalError, connection, transaction
+from django.db import (
+    Error,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    connection,
+    transaction,
+)
 
+from apps.streams import conf
 from kernel.errors import PlatformError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PATIENCE_S: Final = 2.0
+_CREATIONS: Final = 3  # repeats of a use case that created what another had created meanwhile
 _CONFLICTS: Final = {"40001", "40P01"}  # serialization failure, deadlock (PostgreSQL)
+_UNIQUE_VIOLATION: Final = "23505"  # PostgreSQL
 _DISCONNECTS: Final = {"57P01", "57P02", "57P03", "08000", "08003", "08006", None}
 
 
@@ -33,7 +42,7 @@ class LostRace(Exception):
 
 
 class DatastoreUnavailable(PlatformError):
-    """The store did not take the use case for 2 s, or cannot be reached."""
+    """The store did not take the use case for UNIT_OF_WORK_PATIENCE, or cannot be reached."""
 
     code = "datastore_unavailable"
 
@@ -50,8 +59,10 @@ def unit_of_work(use_case: Callable[P, R]) -> Callable[P, R]:
 
     A unit of work inside another joins it: no savepoint, and the outermost repeats. What is
     repeated is the whole function: it must not touch anything but the store, nor change its
-    arguments. Raises DatastoreUnavailable when 2 s of repeating did not help, and whatever
-    `use_case` raises (then nothing is stored).
+    arguments. A key that another took since it was looked up is a lost race as well, three times;
+    then it was not looked up, and the IntegrityError is the answer. Raises DatastoreUnavailable
+    when repeating for UNIT_OF_WORK_PATIENCE did not help, and whatever `use_case` raises (then
+    nothing is stored).
     """
 
     @functools.wraps(use_case)
@@ -64,12 +75,14 @@ def unit_of_work(use_case: Callable[P, R]) -> Callable[P, R]:
 
 
 def _until_settled(work: Callable[[], R]) -> R:
+    creations = 0
     for pause_s in _pauses():
         attempt = _Attempt(work)
         try:
             return attempt.run()
         except _repeated_errors() as error:
-            if not attempt.may_repeat(error):
+            creations += _is_taken_key(error)
+            if creations > _CREATIONS or not attempt.may_repeat(error):
                 raise
             if pause_s is None:
                 raise DatastoreUnavailable(_detail(error)) from error
@@ -85,7 +98,7 @@ def _detail(error: Exception) -> str:
 
 def _pauses() -> Iterator[float | None]:
     """Growing, jittered pauses; None once the patience is used up."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + conf.unit_of_work_patience_s()
     ceiling_s = 0.004
     while time.monotonic() < deadline:
         yield random.uniform(0.001, ceiling_s)  # noqa: S311 - jitter
@@ -113,7 +126,7 @@ class _Attempt(Generic[R]):
 
     def may_repeat(self, error: Exception) -> bool:
         """Raises DatastoreUnavailable for a store that is away while it commits."""
-        if isinstance(error, LostRace) or _is_conflict(error):
+        if isinstance(error, LostRace) or _is_conflict(error) or _is_taken_key(error):
             return True
         if not isinstance(error, (OperationalError, InterfaceError)):
             return False
@@ -173,6 +186,19 @@ def _is_conflict(error: Exception) -> bool:
     if hasattr(cause, "has_error_label"):
         return bool(cause.has_error_label("TransientTransactionError"))
     return "database is locked" in str(error) or "database table is locked" in str(error)
+
+
+def _is_taken_key(error: Exception) -> bool:
+    """Whether a unique key exists already; any other IntegrityError stays when it is repeated."""
+    if not isinstance(error, IntegrityError):
+        return False
+    cause = error.__cause__ or error
+    text = str(cause)  # MongoDB's number of it, E11000, stands in what a bulk write raises, too
+    return (
+        getattr(cause, "sqlstate", None) == _UNIQUE_VIOLATION
+        or "UNIQUE constraint failed" in text
+        or "E11000" in text
+    )
 
 
 def _is_disconnect(error: Exception) -> bool:

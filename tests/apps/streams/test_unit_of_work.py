@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
 import pytest
-from django.db import OperationalError
+from django.db import IntegrityError, OperationalError, connections
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from apps.streams import api as streams
 from apps.streams.models import Topic
-from apps.streams.services import unit_of_work as module
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.store]
 
@@ -31,8 +35,8 @@ def test_a_lost_race_repeats_the_outermost_use_case_as_a_whole():
     assert [topic.name for topic in Topic.objects.all()] == ["try-3"]
 
 
-def test_after_two_seconds_of_lost_races_the_datastore_is_unavailable(monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+def test_when_the_patience_is_used_up_the_datastore_is_unavailable(settings):
+    settings.UNIT_OF_WORK_PATIENCE_S = 0.1
     tries = []
 
     @streams.unit_of_work
@@ -44,6 +48,72 @@ def test_after_two_seconds_of_lost_races_the_datastore_is_unavailable(monkeypatc
         never()
     assert caught.value.problem_code == "datastore_unavailable"
     assert len(tries) > 2
+
+
+def test_of_two_that_create_the_same_row_the_later_one_finds_it():
+    both_looked = threading.Barrier(2, timeout=0.5)
+
+    @streams.unit_of_work
+    def get_or_create() -> str:
+        if Topic.objects.filter(name="shared").exists():
+            return "found"
+        with suppress(threading.BrokenBarrierError):  # SQLite lets one after the other look
+            both_looked.wait()
+        Topic.objects.create(name="shared")
+        return "created"
+
+    def racer() -> str:
+        try:
+            return get_or_create()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(2) as racers:
+        outcomes = [each.result() for each in [racers.submit(racer), racers.submit(racer)]]
+
+    assert sorted(outcomes) == ["created", "found"]
+
+
+def test_a_key_that_mongodb_says_is_taken_has_the_use_case_repeated():
+    tries = []
+
+    @streams.unit_of_work
+    def taken_at_first() -> int:
+        tries.append(1)
+        if len(tries) == 1:  # as its backend raises it, from insert and from bulk insert
+            raise IntegrityError from DuplicateKeyError("E11000 duplicate key error", 11000)
+        if len(tries) == 2:
+            raise IntegrityError from BulkWriteError({"writeErrors": [{"errmsg": "E11000 dup"}]})
+        return len(tries)
+
+    assert taken_at_first() == 3
+
+
+def test_a_key_that_stays_taken_is_an_integrity_error_and_no_busy_store():
+    streams.open_topics(["there"])
+    tries = []
+
+    @streams.unit_of_work
+    def always_taken() -> None:
+        tries.append(1)
+        Topic.objects.create(name="there")
+
+    with pytest.raises(IntegrityError):
+        always_taken()
+    assert len(tries) == 4
+
+
+def test_another_integrity_error_is_raised_at_once():
+    tries = []
+
+    @streams.unit_of_work
+    def broken() -> None:
+        tries.append(1)
+        raise IntegrityError("NOT NULL constraint failed: streams_topic.name")
+
+    with pytest.raises(IntegrityError):
+        broken()
+    assert len(tries) == 1
 
 
 def test_a_locked_database_is_tried_again():
