@@ -30,8 +30,18 @@ PRUNES: Final[tuple[dict[str, Any], ...]] = (
 class SyncProcesses:
     """`kills` of workers so far; who is killed is back at once, as under any supervisor."""
 
-    def __init__(self, folder: Path, git_url: str, address: str, *, workers: int = 2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        git_url: str,
+        address: str,
+        *,
+        workers: int = 2,
+        broker_url: str = "",
+    ) -> None:
+        """`address`: the Redis of the destinations, and of the broker unless `broker_url` is."""
         self.folder = folder
+        self._broker_url = broker_url
         host, _, port = address.rpartition(":")
         self.redis: Any = redis.Redis(host=host, port=int(port), db=DB, decode_responses=True)
         self.prefix = f"history-{secrets.token_hex(4)}"
@@ -103,6 +113,7 @@ class SyncProcesses:
             "GATEWAY_BREAKER_OPEN": "1s",
             "POLL_INTERVAL": "5s",
             "RECONCILE_INTERVAL": "15s",
+            **({"CELERY_BROKER_URL": self._broker_url} if self._broker_url else {}),
             **dict.fromkeys(
                 ["GATEWAY_RATE_GLOBAL", "GATEWAY_RATE_PER_IP", "GATEWAY_RATE_PER_KEY"], "off"
             ),

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kernel import background
+from kernel.background import BackgroundThread, Delayed, PeriodicThread, keep_running
+from tests.support.processes import until
+
+
+class Unforeseen(Exception):
+    """What no body expects."""
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(background, "STEADY_S", 0.3)
+
+
+@pytest.fixture
+def ended() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def failing_first(times: int, then: Callable[[], object]) -> Callable[[], object]:
+    left = [Unforeseen(f"number {number}") for number in range(times)]
+
+    def body() -> object:
+        if left:
+            raise left.pop()
+        return then()
+
+    return body
+
+
+def test_a_thread_runs_again_after_an_error_is_counted_and_told(
+    ended: threading.Event, caplog: pytest.LogCaptureFixture
+):
+    seen: list[tuple[str, int]] = []
+    background.observe(observer := lambda name, count: seen.append((name, count)))
+    before = background.failures().get("test-again", 0)
+    body = failing_first(2, ended.wait)
+
+    with caplog.at_level(logging.ERROR, "partita.background"):
+        thread = BackgroundThread("test-again", body, ended=ended)
+        thread.start()
+        until(lambda: background.failures()["test-again"] == before + 2, within_s=5)
+        until(lambda: "test-again" not in background.failing(), within_s=5)
+    background._observers.remove(observer)
+
+    assert thread.is_alive()
+    assert [each for each in seen if each[0] == "test-again"] == [
+        *[("test-again", 0)],
+        *[("test-again", 1)] * 2,
+    ]
+    assert "Unforeseen: number 0" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_a_thread_that_waits_for_its_next_try_is_failing(ended: threading.Event):
+    background_pause = threading.Event()
+
+    def body() -> None:
+        background_pause.set()
+        raise Unforeseen
+
+    BackgroundThread("test-pausing", body, ended=ended).start()
+
+    until(lambda: "test-pausing" in background.failing(), within_s=5)
+    ended.set()
+    until(lambda: "test-pausing" not in background.running(), within_s=5)
+    assert "test-pausing" not in background.failing()
+
+
+def test_pauses_double_up_to_a_limit_and_begin_anew_after_a_steady_run(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(background.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr(background, "LONGEST_PAUSE_S", 0.3)
+    watch = background.Watch("test-pauses")
+
+    pauses = []
+    for _ in range(5):
+        watch.begin()
+        pauses.append(watch.failed(Unforeseen()))
+    watch.begin()
+    time.sleep(background.STEADY_S + 0.05)
+
+    assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.3, 0.3])
+    assert not watch.is_failing
+    assert watch.failed(Unforeseen()) == pytest.approx(0.05)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_an_exit_ended_stays_dead_and_is_told():
+    def body() -> None:
+        raise SystemExit
+
+    thread = BackgroundThread("test-exit", body)
+    thread.start()
+    thread.join(5)
+
+    assert not thread.is_alive()
+    assert "test-exit" in background.failing()
+    background._forget(thread.watch)
+
+
+def test_a_periodic_act_that_failed_does_not_wait_for_its_period(ended: threading.Event):
+    done = threading.Event()
+    waits: list[float] = []
+
+    def wait() -> bool:
+        waits.append(time.monotonic())
+        return ended.wait(0.01 if len(waits) == 1 else 3600)
+
+    act = failing_first(2, done.set)
+    PeriodicThread("test-periodic", act, wait, ended=ended).start()
+
+    assert done.wait(5)
+    until(lambda: len(waits) == 2, within_s=5)
+    assert "test-periodic" not in background.failing()
+
+
+def test_a_periodic_loop_is_failing_until_its_act_passes(ended: threading.Event):
+    healthy = threading.Event()
+
+    def act() -> None:
+        if not healthy.is_set():
+            raise Unforeseen
+
+    PeriodicThread("test-until", act, lambda: ended.wait(0.01), ended=ended).start()
+
+    until(lambda: "test-until" in background.failing(), within_s=5)
+    healthy.set()
+    until(lambda: "test-until" not in background.failing(), within_s=5)
+
+
+def test_what_is_delayed_is_done_once_and_again_only_when_it_failed():
+    done: list[float] = []
+    later = Delayed("test-later", 0.05, failing_first(1, lambda: done.append(time.monotonic())))
+    begun = time.monotonic()
+    later.start()
+    later.join(5)
+
+    assert len(done) == 1
+    assert done[0] - begun >= 0.05
+    assert "test-later" not in background.running()
+
+
+def test_what_is_delayed_can_be_called_off():
+    done = threading.Event()
+    later = Delayed("test-off", 3600, done.set)
+    later.start()
+
+    later.end()
+    later.join(5)
+
+    assert not later.is_alive()
+    assert not done.is_set()
+
+
+async def test_a_task_runs_again_and_a_cancellation_passes():
+    running = asyncio.Event()
+    left = [Unforeseen()]
+
+    async def body() -> None:
+        if left:
+            raise left.pop()
+        running.set()
+        await asyncio.sleep(3600)
+
+    task = asyncio.create_task(keep_running("test-task", body))
+    await asyncio.wait_for(running.wait(), 5)
+    assert background.failures()["test-task"] >= 1
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+    assert task.cancelled()
+    assert "test-task" not in background.running()
+
+
+def test_a_fork_has_none_of_its_parents_loops(ended: threading.Event):
+    BackgroundThread("test-parent", ended.wait, ended=ended).start()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, b"none" if "test-parent" not in background.running() else b"some")
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+
+    with os.fdopen(reading, "rb") as answer:
+        assert answer.read() == b"none"
