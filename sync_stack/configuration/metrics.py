@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from kernel import background
 
 registry: Final = CollectorRegistry()
 reloads: Final = Counter(
@@ -19,6 +23,26 @@ dropped_lines: Final = Counter(
     labelnames=["reason"],
     registry=registry,
 )
+
+
+class BackgroundFailures:
+    """How often each background loop of this process has failed; 0 for one that never has."""
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(
+            "sync_background_failures",
+            "Errors of background loops, which then run again.",
+            labels=["loop"],
+        )
+        for loop, count in sorted(background.failures().items()):
+            family.add_metric([loop], count)
+        yield family
+
+    def describe(self) -> Iterator[Metric]:
+        yield from ()
+
+
+registry.register(BackgroundFailures())
 
 
 def shared_text() -> bytes:

@@ -16,6 +16,7 @@ from celery.signals import (
 )
 from django.apps import apps
 
+from kernel import background
 from sync_stack.configuration.observing import Observing, observe_process
 from sync_stack.configuration.startup import StartRefused, refusing
 from sync_stack.orchestrator import counters
@@ -36,6 +37,7 @@ _FINISH_S: Final = 20.0
 _observing: Final[list[Observing]] = []  # at most one
 _dropped: Final[dict[str, int]] = {}  # lines by reason, not counted yet
 _dropping: Final = threading.Lock()
+_failures: Final[dict[str, int]] = {}  # of background loops, as counted so far
 _stopping: Final = multiprocessing.Event()  # made before the fork: all children see it
 
 
@@ -43,6 +45,7 @@ _stopping: Final = multiprocessing.Event()  # made before the fork: all children
 def execute_task(task_id: str) -> None:
     execute(task_id, _ports(), stopping=_stopping)
     _count_dropped()
+    _count_failures()
 
 
 @lru_cache(maxsize=1)
@@ -97,6 +100,14 @@ def _count_dropped() -> None:
         _dropped.clear()
     for reason, lines in lost.items():
         counters.add("orch_worker_log_lines_dropped_total", float(lines), reason=reason)
+
+
+def _count_failures() -> None:
+    """As above: what background loops of this worker have failed since the last task."""
+    for loop, total in background.failures().items():
+        new, _failures[loop] = total - _failures.get(loop, 0), total
+        if new:
+            counters.add("orch_worker_background_failures_total", float(new), loop=loop)
 
 
 def _drop(reason: str, lines: int) -> None:

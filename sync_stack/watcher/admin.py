@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-import uvicorn
-
 from sync_stack.configuration.startup import unavailable
+from sync_stack.rpc.http_thread import HttpThread
 from sync_stack.watcher.metrics import CONTENT_TYPE
 
 _JSON: Final = "application/json"
+_STOP_S: Final = 2.0
 Facts = Callable[[], tuple[bool, str, bool, int]]  # ready, detail, leader, targets
 Answer = tuple[int, str, bytes]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -74,19 +73,13 @@ class AdminListener:
         except OSError as error:
             raise unavailable(f"ADMIN_ADDR {host}:{port}: {error.strerror}") from None
         self.port: int = self._socket.getsockname()[1]
-        options: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False}
-        self._server = uvicorn.Server(uvicorn.Config(app, ws="none", **options))
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, name="admin", daemon=True
-        )
+        self._server = HttpThread("admin", app, self._socket)
 
     def start(self) -> None:
-        self._thread.start()
+        self._server.start()
 
     def stop(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(timeout=2)
-        self._socket.close()
+        self._server.stop(_STOP_S)
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -121,7 +121,7 @@ class HttpApi:
 
     def readiness(self, _request: Request) -> Answer:
         checks = dict(self.checks())
-        ready = checks.get("store") == "ok" and checks.get("grpc") == "ok"
+        ready = all(checks.get(part) == "ok" for part in ("store", "grpc", "background"))
         status = "READY" if ready else "NOT_READY"
         return answer({"status": status, "checks": checks}, status=200 if ready else 503)
 

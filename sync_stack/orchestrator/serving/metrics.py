@@ -40,6 +40,10 @@ _COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "orch_keys_pruned_total": ("Keys pruned.", ("datasource",)),
     "orch_restores_total": ("Units given back what they held.", ("outcome",)),
     "orch_superseded_total": ("Tasks whose work another one has done.", ()),
+    "orch_worker_background_failures_total": (
+        "Errors of background loops of workers, which then run again.",
+        ("loop",),
+    ),
     "orch_worker_log_lines_dropped_total": ("Log lines of workers not shipped.", ("reason",)),
 }
 _HISTOGRAMS: Final[Mapping[str, tuple[str, str]]] = {

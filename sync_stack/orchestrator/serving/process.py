@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any, Final
 
 import grpc
-import uvicorn
 from celery import current_app
 from django.db import Error as StoreError
 from django.db import close_old_connections
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from kernel import background
+from kernel.background import PeriodicThread
 from sync_stack.configuration.observing import observe_process
 from sync_stack.configuration.opened import Configuration
 from sync_stack.configuration.startup import unavailable
@@ -28,6 +29,7 @@ from sync_stack.orchestrator.rows import overview
 from sync_stack.orchestrator.services import sweeping
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.serving.broker import (
+    BrokerAway,
     LocalWorkers,
     Publisher,
     broker_url,
@@ -47,6 +49,7 @@ from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
     add_OrchestratorServicer_to_server,
 )
+from sync_stack.rpc.http_thread import HttpThread
 from sync_stack.rpc.tls import server_credentials
 
 log: Final = logging.getLogger("partita.sync.orchestrator")
@@ -56,6 +59,7 @@ RETAIN_S: Final = 3600.0
 RENEW_S: Final = 3600.0
 GRACE_S: Final = 20.0
 FINISH_S: Final = 15.0
+HTTP_STOP_S: Final = 2.0
 _SERVICE: Final = "partita.sync.v1.Orchestrator"
 
 
@@ -72,7 +76,7 @@ class OrchestratorProcess:
         self.workers: LocalWorkers | None = None
         if url:
             use_broker(current_app.conf, url)
-            self.publish: Any = Publisher(send_to_broker)
+            self.publish: Any = Publisher(send_to_broker, probe=queued_in_broker)
         else:
             collect_seldom()
             self.workers = LocalWorkers(self._execute, conf.worker_concurrency())
@@ -96,8 +100,11 @@ class OrchestratorProcess:
         await ended.wait()
         self._stopping.set()
         self._grpc_up = False
-        http.should_exit = True
+        http.end()
+        if isinstance(self.publish, Publisher):
+            self.publish.stop()
         await server.stop(GRACE_S)
+        await asyncio.to_thread(http.stop, HTTP_STOP_S)
         if self.workers is not None:
             asyncio.get_running_loop().call_later(FINISH_S, self._abandon.set)
             await asyncio.to_thread(self.workers.stop, GRACE_S)
@@ -141,26 +148,28 @@ class OrchestratorProcess:
             names = (pb.DESCRIPTOR.services_by_name["Orchestrator"].full_name, health.SERVICE_NAME)
             reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
 
-    def _serve_http(self) -> uvicorn.Server:
-        """On a thread of its own, where uvicorn leaves the signals alone."""
+    def _serve_http(self) -> HttpThread:
         api = HttpApi(
             keys=conf.task_api_keys(),
             origins=conf.cors_origins(),
             checks=self._checks,
             metrics=self.metrics,
         )
-        options = {"lifespan": "off", "log_config": None, "access_log": False, "ws": "none"}
-        server = uvicorn.Server(uvicorn.Config(api, **options))  # type: ignore[arg-type]
         listener = _bound(address_of(conf.http_addr()))
         self.http_port = listener.getsockname()[1]
-        thread = threading.Thread(
-            target=server.run, kwargs={"sockets": [listener]}, name="http", daemon=True
-        )
-        thread.start()
+        server = HttpThread("http", api, listener)
+        server.start()
         return server
 
     def _queued(self) -> int:
-        return queued_in_broker() if self.workers is None else 0
+        """0 where nobody knows: then what waits is published once too often, never too seldom."""
+        if self.workers is not None or self.publish.failing:
+            return 0
+        try:
+            return queued_in_broker()
+        except BrokerAway as error:
+            log.warning("the broker does not say how much is queued: %s", error)
+            return 0
 
     def _start_sweeps(self) -> None:
         interval = conf.reconcile_interval_s()
@@ -181,15 +190,20 @@ class OrchestratorProcess:
         self._wake_s = sweeping.until_due(WAKE_S)
 
     def _sweep(self, name: str, wait: Callable[[], bool], act: Callable[[], Any]) -> None:
-        def run() -> None:
-            while not wait():
-                close_old_connections()
-                try:
-                    act()
-                except StoreError as error:
-                    log.warning("sweep %s: the store failed: %s", name, type(error).__name__)
+        def sweep() -> None:
+            close_old_connections()
+            try:
+                act()
+            except StoreError as error:
+                log.warning("sweep %s: the store failed: %s", name, type(error).__name__)
 
-        threading.Thread(target=run, name=f"sweep-{name}", daemon=True).start()
+        PeriodicThread(
+            f"sweep-{name}",
+            sweep,
+            wait,
+            ended=self._stopping,
+            after_failure=close_old_connections,
+        ).start()
 
     def _wait_reconcile(self, interval: float) -> bool:
         period = interval * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
@@ -208,8 +222,9 @@ class OrchestratorProcess:
             f"rule {rule.name} is disabled: {rule.reason}"
             for rule in self._configuration.bundle.disabled_rules
         ]
-        ready = self._checks()["store"] == "ok" and not self._stopping.is_set()
-        return ready, "; ".join(disabled)
+        broken = [f"background loop {name} failed" for name in background.failing()]
+        ready = self._checks()["store"] == "ok" and not broken and not self._stopping.is_set()
+        return ready, "; ".join([*broken, *disabled])
 
     def _checks(self) -> dict[str, str]:
         failing = isinstance(self.publish, Publisher) and self.publish.failing
@@ -218,6 +233,7 @@ class OrchestratorProcess:
             "broker": "degraded" if failing else "ok",
             "grpc": "ok" if self._grpc_up else "failed",
             "git_cache": _git_cache(),
+            "background": "failed" if background.failing() else "ok",
         }
 
 

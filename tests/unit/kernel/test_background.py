@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -85,7 +86,7 @@ def test_a_thread_that_waits_for_its_next_try_is_failing(ended: threading.Event)
 def test_pauses_double_up_to_a_limit_and_begin_anew_after_a_steady_run(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(background.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr(random, "uniform", lambda _low, high: high)
     monkeypatch.setattr(background, "LONGEST_PAUSE_S", 0.3)
     watch = background.Watch("test-pauses")
 

@@ -1,0 +1,54 @@
+"""A small HTTP server on a thread of its own, beside an event loop that does other work."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any, Final
+
+import uvicorn
+
+from kernel.background import BackgroundThread
+
+_OPTIONS: Final[dict[str, Any]] = {
+    "lifespan": "off",
+    "log_config": None,
+    "access_log": False,
+    "ws": "none",
+}
+
+
+class HttpThread:
+    """Serve an ASGI application on a bound socket until `stop`; a server that fails starts again.
+
+    uvicorn leaves the process's signals alone, because it does not run on the main thread.
+    """
+
+    def __init__(self, name: str, app: Any, listener: socket.socket) -> None:
+        self._app = app
+        self._listener = listener
+        self._ended = threading.Event()
+        self._server: uvicorn.Server | None = None
+        self._thread = BackgroundThread(name, self._serve, ended=self._ended)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """Take no more requests; returns at once."""
+        self._ended.set()
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def stop(self, timeout_s: float) -> None:
+        """End, wait for requests under way, and close the socket."""
+        self.end()
+        self._thread.join(timeout_s)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        self._server = uvicorn.Server(uvicorn.Config(self._app, **_OPTIONS))
+        self._server.should_exit = self._ended.is_set()
+        self._server.run(sockets=[self._listener.dup()])  # uvicorn closes what it is given
+        if not self._ended.is_set():
+            raise RuntimeError("the HTTP server ended by itself")
