@@ -21,7 +21,7 @@ _MAX_ITEMS: Final = 200
 _MAX_DEPTH: Final = 6
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _IDS: Final = ("correlation_id", "task_id", "request_id")
-# No data is in these: a user that is called like the product must not blank its name in them.
+# No data is in these: a password that is the product's name must not blank its name in them.
 _OF_THE_CODE: Final = frozenset({"ts", "level", "logger"})
 _about: ContextVar[Mapping[str, str] | None] = ContextVar("about", default=None)
 

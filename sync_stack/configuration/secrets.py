@@ -4,7 +4,8 @@
     ├── UnreadableSecret    unset, unreadable or empty here: nothing will change by itself
     └── SecretUnavailable   the manager does not answer, refuses, or has no such secret
 
-Every value that comes out is known to the redactor before anybody else sees it.
+Every secret that comes out is known to the redactor before anybody else sees it; user names,
+which are resolved the same way, are not masked.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ class SecretResolver:
         `names` are what a manager's path_prefix may hold (`env`, `repo` …), for secrets of files.
         """
         value = self._managed(ref, names or {}) if ref.is_managed else self._local(ref)
-        self._register.add(value)
+        if ref.masked:
+            self._register.add(value)
         return value
 
     def resolve_optional(self, ref: SecretRef | None) -> str:
@@ -203,7 +205,6 @@ class SecretResolver:
     def _fetch(self, manager: SecretManager, path: str, key: str) -> str:
         try:
             value = self._client(manager).fetch(path, key)
-            self._register.add(value)
             self._keep((manager, path, key), value)
         except SecretError:
             self._observed(manager, "error")

@@ -23,7 +23,7 @@ from sync_stack.core.bundle.datasources import (
     UpdateStrategy,
 )
 from sync_stack.core.bundle.fields import Field, Table
-from sync_stack.core.bundle.secret_values import SECRET
+from sync_stack.core.bundle.secret_values import PRIVATE_KEY, SECRET, USER_NAME
 from sync_stack.core.bundle.urls import parsed
 from sync_stack.core.bundle.values import (
     NAME,
@@ -141,7 +141,7 @@ _MONGO: Final = (
         value=Whole(100, 10_000),
         words="Another way to write `connect_timeout`",
     ),
-    Field(name="username", value=SECRET),
+    Field(name="username", value=USER_NAME),
     Field(name="password", value=SECRET, words="Only with `username`"),
     Field(name="auth_source", value=TEXT),
     Field(name="auth_mechanism", value=TEXT),
@@ -172,7 +172,7 @@ _REDIS: Final = (
         ),
     ),
     Field(name="sentinel_master", value=NAME, words="Required with SENTINEL"),
-    Field(name="username", value=SECRET),
+    Field(name="username", value=USER_NAME),
     Field(name="password", value=SECRET),
     Field(
         name="data_structure",
@@ -276,7 +276,7 @@ _CONFIGMAP: Final = (
     ),
     Field(name="token", value=SECRET),
     Field(name="client_cert", value=TEXT, words="Path or PEM"),
-    Field(name="client_key", value=SECRET, words="PEM: `{file: …}`, or a path as text"),
+    Field(name="client_key", value=PRIVATE_KEY, words="PEM: `{file: …}`, or a path as text"),
     Field(name="ca_cert", value=TEXT, words="Path or PEM"),
     Field(name="insecure_skip_verify", value=Flag(), words=_RISKY),
     Field(

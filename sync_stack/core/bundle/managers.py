@@ -17,7 +17,7 @@ from sync_stack.core.bundle.secret_refs import (
     UserpassAuth,
     VaultAuth,
 )
-from sync_stack.core.bundle.secret_values import SECRET, is_safe_path
+from sync_stack.core.bundle.secret_values import SECRET, USER_NAME, is_safe_path
 from sync_stack.core.bundle.urls import is_inner, parsed
 from sync_stack.core.bundle.values import (
     NAME,
@@ -92,7 +92,7 @@ _USERPASS: Final = Table(
     title="vault userpass_auth",
     model=UserpassAuth,
     fields=(
-        Field(name="username", value=SECRET, required=True),
+        Field(name="username", value=USER_NAME, required=True),
         Field(name="password", value=SECRET, required=True),
         Field(name="mount_path", value=_MOUNT),
     ),

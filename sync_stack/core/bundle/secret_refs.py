@@ -19,6 +19,7 @@ class SecretRef:
     """Exactly one of `value`, `env`, `file`, or `path` with `key` is set.
 
     `manager`: the name of the secret manager that holds `path`#`key`. Never log `value`.
+    `masked` is False for a user name or the path of a key: they are written like secrets.
     """
 
     value: str = field(default="", repr=False)
@@ -27,6 +28,7 @@ class SecretRef:
     path: str = ""
     key: str = ""
     manager: str = ""
+    masked: bool = True
     place: Place = field(default=Place(), compare=False, repr=False)
 
     @property

@@ -39,7 +39,7 @@ def all_secrets(bundle: Bundle) -> tuple[SecretRef, ...]:
 def texts_to_mask(bundle: Bundle) -> Iterator[str]:
     """Secrets that the bundle itself holds: plain values, passwords in connection strings."""
     for ref in refs_in(bundle):
-        if ref.value:
+        if ref.value and ref.masked:
             yield ref.value
     for datasource in bundle.datasources:
         options = datasource.options

@@ -11,6 +11,7 @@ from sync_stack.core.bundle.findings import Findings, Spot
 from sync_stack.core.bundle.secret_refs import SecretRef
 from sync_stack.core.bundle.values import BAD, Anything, expect
 
+PEM: Final = "-----BEGIN"
 WORDS: Final = "SecretRef"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9._@:+=,~ -]{1,128}")
@@ -28,6 +29,20 @@ def read_secret(spot: Spot, findings: Findings) -> Any:
         return _refused(spot, findings, f"{_EXPECTED}, found {', '.join(forms)[:60] or 'nothing'}")
     member = spot.at(forms[0])
     return _READERS[forms[0]](member, spot, findings)
+
+
+def read_user_name(spot: Spot, findings: Findings) -> Any:
+    """As `read_secret`; the value is not masked, else every text that holds the word would be."""
+    made = read_secret(spot, findings)
+    return made if made is BAD else replace(made, masked=False)
+
+
+def read_private_key(spot: Spot, findings: Findings) -> Any:
+    """As `read_secret`; plain text that is not PEM is the path of the key, which is no secret."""
+    made = read_secret(spot, findings)
+    if isinstance(made, SecretRef) and made.value and PEM not in made.value:
+        return replace(made, masked=False)
+    return made
 
 
 def _value(member: Spot, _spot: Spot, findings: Findings) -> Any:
@@ -90,3 +105,5 @@ def bound(value: Any, manager: str) -> Any:
 
 _READERS: Final = {"value": _value, "env": _env, "file": _file, "ref": _managed}
 SECRET: Final = Anything(WORDS, read_secret)
+PRIVATE_KEY: Final = Anything(WORDS, read_private_key)
+USER_NAME: Final = Anything(WORDS, read_user_name)

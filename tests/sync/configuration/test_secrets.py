@@ -9,10 +9,12 @@ from urllib.parse import quote
 import pytest
 
 from kernel.redaction import SecretRegister
+from sync_stack.configuration.reading import bundle_of, read_text
 from sync_stack.configuration.secrets import SecretResolver, UnreadableSecret, needs_of
 from sync_stack.core.bundle.model import SecretRef
-from sync_stack.core.bundle.secret_use import Process, secrets_used
-from tests.support.bundles import read_changed, valid
+from sync_stack.core.bundle.secret_use import Process, refs_in, secrets_used
+from tests.support.bundles import read_changed, valid, with_datasource
+from tests.support.processes import ROOT
 
 
 @pytest.fixture
@@ -145,6 +147,55 @@ def test_what_the_bundle_holds_in_plain_text_is_masked_at_once(resolver):
     resolver.use(bundle_with_secrets())
 
     assert resolver._register.mask("mongodb://u:in-the-string@m") == "mongodb://u:***@m"
+
+
+def test_the_user_of_the_delivered_bundle_is_not_masked_and_its_password_is(resolver):
+    """Sync invariant 24: `partita`, the user's default, is in every message of that stack."""
+    bundle = valid(bundle_of(read_text(ROOT / "config.cue")))
+    resolver._variables = {"MONGO_USER": "partita", "MONGO_PASSWORD": "pass-word"}
+
+    resolver.use(bundle)
+    for ref in secrets_used(bundle, Process.WATCHER):
+        resolver.resolve(ref)
+
+    masked = resolver._register.mask("partita is started, with pass-word")
+    assert masked == "partita is started, with ***"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("mongo", {"host": "m", "username": "app-user", "password": "pass-word"}),
+        ("redis", {"username": {"value": "app-user"}, "password": "pass-word"}),
+        (
+            "configmap",
+            {
+                "namespace": "a",
+                "configmap_name": "b",
+                "api_server": "https://app-user.example",
+                "client_cert": "/app-user/cert.pem",
+                "client_key": "/app-user/key.pem",
+            },
+        ),
+    ],
+)
+def test_only_secrets_of_a_datasource_are_masked(resolver, kind, fields):
+    bundle = valid(with_datasource(kind, tag="x", **fields))
+
+    resolver.use(bundle)
+    for ref in refs_in(bundle.datasource(f"{kind}-x")):
+        resolver.resolve(ref)
+
+    masked = resolver._register.mask("/app-user/key.pem app-user pass-word")
+    assert masked == f"/app-user/key.pem app-user {'***' if 'password' in fields else 'pass-word'}"
+
+
+def test_a_name_and_the_password_of_one_spelling_are_masked(resolver):
+    bundle = valid(with_datasource("mongo", tag="x", host="m", username="same", password="same"))
+
+    resolver.use(bundle)
+
+    assert resolver._register.mask("same") == "***"
 
 
 def test_short_values_are_not_masked():

@@ -89,6 +89,13 @@ def test_what_was_fetched_is_masked_from_then_on(open_resolver):
     assert resolver._register.mask("got s3cret-value") == "got ***"
 
 
+def test_a_user_name_that_was_fetched_is_not_masked(open_resolver):
+    resolver = open_resolver()
+    resolver.resolve(replace(REF, masked=False))
+
+    assert resolver._register.mask("got s3cret-value") == "got s3cret-value"
+
+
 def test_callers_at_the_same_time_share_one_fetch(vault, open_resolver):
     vault.behaviour.delay_s = 0.1
     resolver, got = open_resolver(), []
