@@ -53,7 +53,7 @@ class UnitStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One key that differs. A digest is empty where there is no value."""
+    """One key that differs. A digest is empty where there is no value to be read."""
 
     key: str
     kind: Difference
@@ -108,10 +108,11 @@ def _of_baseline(
         record = live.records.get(entry.record)
         value = record.values.get(key) if record else None
         if value is None:
-            if not sink.expires:
+            mistyped = entry.record in live.mistyped
+            if mistyped or not sink.expires:
                 yield Change(
                     key=key,
-                    kind=Difference.REMOVED,
+                    kind=Difference.CHANGED if mistyped else Difference.REMOVED,
                     secret=entry.secret,
                     expected_digest=entry.digest,
                 )

@@ -56,6 +56,9 @@ def plan_restore(journal: Sequence[JournalRecord], live: Live) -> Restore:
     puts: list[Put] = []
     kept: set[str] = set()
     for entry in reversed(journal):
+        if entry.record in live.mistyped:
+            kept |= (entry.intended or {}).keys()
+            continue
         found = live.records.get(entry.record)
         wanted, others = _given_back(entry, found)
         kept |= others

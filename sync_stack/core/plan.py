@@ -13,7 +13,7 @@ from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, digest, digester
 from sync_stack.core.ownership import Holdings, PlanRefused, holdings, refuse_taken
 from sync_stack.core.prune import DesiredKey, Fates, PlanRequest, fates, written_records
-from sync_stack.core.sink import Delete, Live, LiveRecord, Put
+from sync_stack.core.sink import MISTYPED, Delete, Live, LiveRecord, Put
 
 __all__ = ["DesiredKey", "Plan", "PlanRequest", "applied_keys", "plan_apply", "retained_keys"]
 
@@ -99,6 +99,7 @@ def _refuse(request: PlanRequest) -> None:
     if not records:
         return
     refuse_taken(records, request.taken, live, request.owner)
+    _refuse_mistyped(request, records)
     _refuse_shared(request)
     if live.unowned and not request.adopt:
         raise PlanRefused("unowned_destination", "it exists and was not written by Partita")
@@ -107,6 +108,21 @@ def _refuse(request: PlanRequest) -> None:
     unmarked = [name for name in records if _is_unowned(request, live.records.get(name), name)]
     if unmarked and not request.adopt:
         raise PlanRefused("unowned_destination", "exists without our marker", unmarked)
+
+
+def _refuse_mistyped(request: PlanRequest, records: AbstractSet[str]) -> None:
+    """Another type of thing is replaced only in the place of a record that we had written.
+
+    `adopt` does not allow more: what is lost with such a thing cannot be given back.
+    """
+    live = request.live
+    settled = request.ledger.settled_records() if request.ledger else frozenset()
+    known = live.mistyped & settled
+    if live.mistyped_whole and known:
+        return
+    if wrong := (records & live.mistyped) - known:
+        detail = "another type of value stands there, which Partita did not write"
+        raise PlanRefused("unowned_destination", detail, wrong)
 
 
 def _refuse_shared(request: PlanRequest) -> None:
@@ -164,8 +180,12 @@ def _puts(
                 record=name,
                 values=contents[name],
                 file=files.get(name, ""),
-                version=record.version if record else "",
+                version=record.version if record else _version_of_none(request.live, name),
             )
+
+
+def _version_of_none(live: Live, name: str) -> str:
+    return MISTYPED if name in live.mistyped else ""
 
 
 def _files(request: PlanRequest, owned: Holdings) -> dict[str, str]:

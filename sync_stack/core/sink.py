@@ -30,6 +30,7 @@ PERMANENT: Final = frozenset(
         "unowned_destination",
     }
 )
+MISTYPED: Final = "mistyped"  # the version of a record in whose place another type of thing stands
 MAX_TIMEOUT_S: Final = 10.0  # of one operation with its retries: takeover counts on it (4.8)
 
 
@@ -157,12 +158,18 @@ class Live:
     Records that do not exist are absent from `records`. `foreign` names what else is there, where
     the sink can list it; `foreign_count` counts it where it is counted only. `unowned`: the
     destination as a whole is not ours and this sink takes none over without `adopt`.
+
+    `mistyped`: records in whose place another type of thing stands (a list for a hash, a folder or
+    a link for a file). They are absent from `records`; a Put with the version MISTYPED takes the
+    place. `mistyped_whole`: the destination itself is such a thing, and with it all its records.
     """
 
     records: Mapping[str, LiveRecord] = field(default_factory=dict)
     foreign: frozenset[str] = frozenset()
     foreign_count: int = 0
     unowned: bool = False
+    mistyped: frozenset[str] = frozenset()
+    mistyped_whole: bool = False
 
     @property
     def values(self) -> dict[str, str]:
@@ -176,7 +183,8 @@ class Live:
 class Put:
     """One record to write. A whole record gets exactly `values`; any other holds one key.
 
-    `version` is that of the record as read ("" when it was absent). `marked` is False only when
+    `version` is that of the record as read: "" when it was absent, MISTYPED when another type of
+    thing stood there, which no other version replaces. `marked` is False only when
     a restore gives a record back to whom it belonged before.
     """
 

@@ -22,6 +22,7 @@ from sync_stack.core.bundle.datasources import (
 )
 from sync_stack.core.bundle.model import KeyFormat
 from sync_stack.core.sink import (
+    MISTYPED,
     Capabilities,
     Changes,
     Delete,
@@ -47,7 +48,7 @@ LABEL: Final = "app.kubernetes.io/managed-by"
 _PREFIX: Final = "partita.io/"
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _KEY: Final = re.compile(r"(?!\.\.?$|\.\.)[-._a-zA-Z0-9]{1,253}")
-Change = Callable[[dict[str, str], "Owners"], None]
+Change = Callable[[Object, dict[str, str], "Owners"], None]
 
 
 class Owners:
@@ -158,8 +159,14 @@ class ConfigMapSink:
         ours = {key for key in data if owner.owns(owners[key])}
         wanted = (set(records) | ours) & data.keys()
         live = {key: self._live(key, data[key], owners[key]) for key in wanted}
+        binary = frozenset(found.get("binaryData") or {})
         unowned = not _is_ours(found) and self._options.on_conflict is not OnConflict.PATCH
-        return Live(records=live, foreign=frozenset(data.keys() - wanted), unowned=unowned)
+        return Live(
+            records=live,
+            foreign=frozenset(data.keys() - wanted) | (binary - set(records)),
+            unowned=unowned,
+            mistyped=binary & set(records),
+        )
 
     def _live(self, key: str, text: str, mark: UnitMark | None) -> LiveRecord:
         if self._layout is UpdateStrategy.KEY_VALUE:
@@ -181,9 +188,10 @@ class ConfigMapSink:
     def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
         texts = {put.record: self._text(put) for put in puts}
 
-        def change(data: dict[str, str], owners: Owners) -> None:
+        def change(target: Object, data: dict[str, str], owners: Owners) -> None:
             for put in puts:
-                _refuse_changed(data, put.record, put.version)
+                _make_room(target, put)
+                _refuse_changed(data, put.record, "" if put.version == MISTYPED else put.version)
                 data[put.record] = texts[put.record]
                 owners.take(put.record, mark if put.marked else None)
             owners.renew(mark)
@@ -193,7 +201,7 @@ class ConfigMapSink:
     def delete(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
     ) -> None:
-        def change(data: dict[str, str], owners: Owners) -> None:
+        def change(_target: Object, data: dict[str, str], owners: Owners) -> None:
             for gone in _deletable(deletes, data, owners, owner):
                 _refuse_changed(data, gone.record, gone.version)
                 del data[gone.record]
@@ -233,7 +241,7 @@ class ConfigMapSink:
             raise SinkError("stale_generation", f"generation {_generation(target)} has been here")
         data, owners = _data(target), _owners(target)
         before = dict(data)
-        change(data, owners)
+        change(target, data, owners)
         if target.get("immutable") is True and data != before:
             raise SinkError("immutable_destination", f"ConfigMap {destination.name} is immutable")
         self._describe(target, owners, generation, mark)
@@ -318,6 +326,17 @@ def _version(text: str) -> str:
 def _refuse_changed(data: Mapping[str, str], key: str, version: str) -> None:
     if (_version(data[key]) if key in data else "") != version:
         raise SinkConflict(f"{key!r} is not as it was read")
+
+
+def _make_room(target: Object, put: Put) -> None:
+    """Kubernetes takes no key in `data` and `binaryData` at once."""
+    binary = dict(target.get("binaryData") or {})
+    if put.record not in binary:
+        return
+    if put.version != MISTYPED:
+        raise SinkConflict(f"{put.record!r} holds binary data")
+    del binary[put.record]
+    target["binaryData"] = binary
 
 
 def _refuse_large(target: Object, destination: Destination) -> None:

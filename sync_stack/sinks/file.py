@@ -23,6 +23,7 @@ from sync_stack.core.bundle.datasources import (
 )
 from sync_stack.core.bundle.model import KeyFormat
 from sync_stack.core.sink import (
+    MISTYPED,
     Capabilities,
     Delete,
     Destination,
@@ -45,7 +46,7 @@ from sync_stack.sinks.documents import (
     values_of,
     writable_format,
 )
-from sync_stack.sinks.file_store import MAX_BYTES, TEMPORARY, FileStore
+from sync_stack.sinks.file_store import MAX_BYTES, TEMPORARY, FileStore, Mistyped
 from sync_stack.sinks.limits import Deadline, Timeouts, checked_name, checked_path
 from sync_stack.sinks.marks import generation_of, mark_fields, mark_from
 from sync_stack.sinks.registry import Resolve, sinks
@@ -124,20 +125,32 @@ class FileSink:
         marks = {name: mark_from(fields) for name, fields in state["records"].items()}
         wanted = set(records) | {name for name, mark in marks.items() if owner.owns(mark)}
         found: dict[str, LiveRecord] = {}
+        mistyped: set[str] = set()
         for name in sorted(wanted):
             deadline.check()
-            content = self._store.read(name)
+            try:
+                content = self._store.read(name)
+            except Mistyped:
+                mistyped.add(name)
+                continue
             if content is not None:
                 values = self._values(destination, name, content)
                 found[name] = LiveRecord(
                     values=values, mark=marks.get(name), version=_version(content)
                 )
-        return Live(records=found, foreign=self._foreign(destination, found))
+        return Live(
+            records=found,
+            foreign=self._foreign(destination, found),
+            mistyped=frozenset(mistyped),
+        )
 
     def _foreign(self, destination: Destination, found: Mapping[str, LiveRecord]) -> frozenset[str]:
         if self._layout is not UpdateStrategy.KEY_VALUE:
             return frozenset()
-        names = self._store.names(destination.name)
+        try:
+            names = self._store.names(destination.name)
+        except Mistyped:
+            return frozenset()
         return frozenset(name for name in names if f"{destination.name}/{name}" not in found)
 
     def _values(self, destination: Destination, name: str, content: bytes) -> Mapping[str, str]:
@@ -171,9 +184,11 @@ class FileSink:
                 if put.marked:
                     state["records"][put.record] = mark_fields(mark, file=put.file)
             self._save(destination, state)
-            for name, content in contents.items():
+            for put in puts:
                 deadline.check()
-                self._store.write(name, content)
+                self._store.write(
+                    put.record, contents[put.record], mistyped=put.version == MISTYPED
+                )
 
     def delete(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
@@ -215,8 +230,13 @@ class FileSink:
             yield state
 
     def _refuse_changed(self, name: str, version: str, *, absent_is_fine: bool = False) -> None:
-        content = self._store.read(name)
-        found = _version(content) if content is not None else ""
+        try:
+            content = self._store.read(name)
+            found = _version(content) if content is not None else ""
+        except Mistyped:
+            found = MISTYPED
+        if version == MISTYPED and not found:
+            return
         if found != version and not (absent_is_fine and not found):
             raise SinkConflict(f"{name} is not as it was read")
 

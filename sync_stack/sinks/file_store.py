@@ -23,6 +23,13 @@ MAX_BYTES: Final = 64 * 2**20
 TEMPORARY: Final = ".partita-"
 
 
+class Mistyped(SinkError):
+    """A link, a folder or a device stands where a file is expected, or a file or link in a path."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("destination_invalid", detail)
+
+
 @contextlib.contextmanager
 def translated(path: str) -> Iterator[None]:
     """Errors of the system as facts of the sink; symlinks are refused wherever they stand."""
@@ -34,8 +41,14 @@ def translated(path: str) -> Iterator[None]:
 
 def _fact(error: OSError, path: str) -> SinkError:
     words = f"{path}: {os.strerror(error.errno or 0)}"
-    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG):
-        return SinkError("destination_invalid", f"{words} (symlinks are refused)")
+    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
+        return Mistyped(f"{words} (symlinks are refused)")
+    if error.errno == errno.ENAMETOOLONG:
+        return SinkError("destination_invalid", words)
+    if error.errno == errno.ENOTEMPTY:
+        return SinkError(
+            "unowned_destination", f"{path}: a folder with files that Partita did not write"
+        )
     if error.errno in (errno.EACCES, errno.EPERM):
         return SinkError("sink_auth", words)
     return SinkError("sink_unavailable", words)
@@ -49,7 +62,7 @@ class FileStore:
         self._file_mode = file_mode
 
     def read(self, path: str) -> bytes | None:
-        """The content; None when there is no such file."""
+        """The content; None when there is no such file. Raises Mistyped."""
         with translated(path), self._parent(path, create=False) as folder:
             return None if folder is None else self._read(folder, path)
 
@@ -62,22 +75,29 @@ class FileStore:
             return None
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise SinkError("destination_invalid", f"{path} is no regular file")
+                raise Mistyped(f"{path} is no regular file")
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise SinkError("destination_too_large", f"{path} is larger than {MAX_BYTES} bytes")
         return content
 
-    def write(self, path: str, content: bytes, *, mode: int | None = None) -> None:
+    def write(
+        self, path: str, content: bytes, *, mode: int | None = None, mistyped: bool = False
+    ) -> None:
         """Replace the whole file at once: temporary file, fsync, rename, fsync of the folder.
 
-        An existing file keeps its mode unless `mode` says otherwise.
+        An existing file keeps its mode unless `mode` says otherwise. `mistyped`: a link (never
+        what it leads to), a device or an empty folder is replaced too; otherwise it is refused.
         """
         with translated(path), self._parent(path, create=True) as folder:
             assert folder is not None
             temporary = f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
             try:
-                self._fill(folder, temporary, content, mode or self._mode_of(folder, path))
+                known = self._file_mode if mistyped else self._mode_of(folder, path)
+                self._fill(folder, temporary, content, mode or known)
+                if mistyped:
+                    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                        os.rmdir(_name(path), dir_fd=folder)
                 os.rename(temporary, _name(path), src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with contextlib.suppress(FileNotFoundError):
@@ -100,7 +120,7 @@ class FileStore:
         except FileNotFoundError:
             return self._file_mode
         if not stat.S_ISREG(found.st_mode):
-            raise SinkError("destination_invalid", f"{path} is no regular file")
+            raise Mistyped(f"{path} is no regular file")
         return stat.S_IMODE(found.st_mode)
 
     def delete(self, path: str) -> None:

@@ -14,6 +14,8 @@ from functools import cached_property
 from threading import Lock
 from typing import Any, Final
 
+from redis import exceptions
+
 from sync_stack.core.bundle.datasources import (
     Datasource,
     RedisMode,
@@ -23,6 +25,7 @@ from sync_stack.core.bundle.datasources import (
 )
 from sync_stack.core.bundle.model import KeyFormat
 from sync_stack.core.sink import (
+    MISTYPED,
     Capabilities,
     Changes,
     Delete,
@@ -47,7 +50,7 @@ from sync_stack.sinks.documents import (
 from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
 from sync_stack.sinks.marks import mark_fields, mark_of_text, mark_text
 from sync_stack.sinks.redis_changes import RedisChanges
-from sync_stack.sinks.redis_client import connect, host_and_port, translated
+from sync_stack.sinks.redis_client import connect, host_and_port, is_wrong_type, translated
 from sync_stack.sinks.redis_scripts import APPLY, FENCE
 from sync_stack.sinks.registry import Resolve, sinks
 
@@ -173,10 +176,15 @@ class RedisSink:
         deadline = Deadline(READ_S)
         with translated():
             if self._strings:
-                return Live(records=dict(self._strings_live(destination, records, deadline)))
-            if self._is_json:
-                return self._json_live(destination)
-            fields = dict(self._fields(destination.name, deadline))
+                return self._strings_live(destination, records, deadline)
+            try:
+                if self._is_json:
+                    return self._json_live(destination)
+                fields = dict(self._fields(destination.name, deadline))
+            except exceptions.ResponseError as error:
+                if not is_wrong_type(error):
+                    raise
+                return Live(mistyped=frozenset(records), mistyped_whole=True)
             if self._whole:
                 return self._files_live(destination, owner, records, fields)
         wanted = {name: fields[name] for name in records if name in fields}
@@ -194,15 +202,34 @@ class RedisSink:
 
     def _strings_live(
         self, destination: Destination, records: Collection[str], deadline: Deadline
-    ) -> Iterator[tuple[str, LiveRecord]]:
-        names = sorted(records)
+    ) -> Live:
+        """MGET tells nothing of a key of another type, as if it were absent: TYPE does."""
+        names, live, mistyped = sorted(records), dict[str, LiveRecord](), set[str]()
         for start in range(0, len(names), _PAGE):
             deadline.check()
-            page = names[start : start + _PAGE]
-            found = self._client.mget([bytes_of(self._key(destination, name)) for name in page])
-            for name, raw in zip(page, found, strict=True):
-                if raw is not None:
-                    yield name, LiveRecord(values={name: text_of(raw)})
+            keys = {
+                name: bytes_of(self._key(destination, name))
+                for name in names[start : start + _PAGE]
+            }
+            found = dict(zip(keys, self._client.mget(list(keys.values())), strict=True))
+            absent = [name for name, raw in found.items() if raw is None]
+            live |= {
+                name: LiveRecord(values={name: text_of(raw)})
+                for name, raw in found.items()
+                if raw is not None
+            }
+            types = self._types([keys[name] for name in absent])
+            mistyped |= {name for name, kind in zip(absent, types, strict=True) if kind != b"none"}
+        return Live(records=live, mistyped=frozenset(mistyped))
+
+    def _types(self, keys: Sequence[bytes]) -> list[bytes]:
+        """A string that has appeared since is `none` as well: the next read sees it."""
+        if not keys:
+            return []
+        with self._client.pipeline(transaction=False) as pipeline:
+            for key in keys:
+                pipeline.type(key)
+            return [b"none" if kind == b"string" else kind for kind in pipeline.execute()]
 
     def _json_live(self, destination: Destination) -> Live:
         raw = self._client.get(bytes_of(destination.name))
@@ -236,10 +263,16 @@ class RedisSink:
             key=self._key(destination, put.record),
             name=put.record,
             value=self._content(put),
-            version=put.version if self._whole else "-",
+            version=self._version(put),
             owner=owner if self._whole else "-",
             ttl_ms=int(self._options.ttl_s * 1000),
         )
+
+    def _version(self, put: Put) -> str:
+        """As the script takes it."""
+        if put.version == MISTYPED:
+            return "!" if self._whole else "!-"
+        return put.version if self._whole else "-"
 
     def _content(self, put: Put) -> bytes:
         if not self._whole:

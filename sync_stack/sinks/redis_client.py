@@ -90,10 +90,15 @@ def translated() -> Iterator[None]:
         raise SinkError("sink_unavailable", f"Redis: {type(error).__name__}") from None
 
 
+def is_wrong_type(error: exceptions.RedisError) -> bool:
+    """Whether the key holds another type of value than the command is for."""
+    return str(error).startswith("WRONGTYPE")
+
+
 def _fact(error: exceptions.RedisError) -> SinkError:
     word = str(error).split(" ", 1)[0].rstrip(":")
     known = word if word.isupper() and word.isalpha() else type(error).__name__
-    if word == "WRONGTYPE":
+    if is_wrong_type(error):
         return SinkError("unowned_destination", "the key holds another type of value")
     if isinstance(error, exceptions.AuthenticationError | exceptions.AuthorizationError):
         return SinkError("sink_auth", f"Redis refused the user: {known}")

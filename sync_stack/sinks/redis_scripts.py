@@ -5,8 +5,9 @@ the generation, ARGV[2] the metadata as a JSON map of texts, ARGV[3] the number 
 seven each: kind, number of the key, name, value, version, owner, ttl in ms.
 
 `version` is the SHA-1 of a whole record as it was read, "" when there was none, "-" where none is
-compared; all are compared before the first change. `owner` is the record's marker, "" removes it,
-"-" leaves it.
+compared; "!" and, where none is compared, "!-" stand for a key that held another type of value when
+it was read: no other version replaces such a key. All are compared before the first change. `owner`
+is the record's marker, "" removes it, "-" leaves it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,16 @@ local seen = tonumber(redis.call('HGET', meta, 'generation') or '0')
 if seen > mine then return 'stale:' .. seen end
 local count = tonumber(ARGV[3])
 local at = function(i, n) return ARGV[3 + (i - 1) * 7 + n] end
+local mistyped = function(kind, key)
+  local found = redis.call('TYPE', key)['ok']
+  return found ~= 'none' and found ~= ((kind == 'hset' or kind == 'hdel') and 'hash' or 'string')
+end
 for i = 1, count do
   local kind, key, name, version = at(i, 1), KEYS[tonumber(at(i, 2))], at(i, 3), at(i, 5)
-  if version ~= '-' then
+  if mistyped(kind, key) then
+    if string.sub(version, 1, 1) ~= '!' then return 'conflict:' .. name end
+  elseif version ~= '-' and version ~= '!-' then
+    if version == '!' then version = '' end
     local old
     if kind == 'hset' or kind == 'hdel' then old = redis.call('HGET', key, name)
     else old = redis.call('GET', key) end
@@ -34,6 +42,7 @@ end
 for i = 1, count do
   local kind, key, name, value = at(i, 1), KEYS[tonumber(at(i, 2))], at(i, 3), at(i, 4)
   local owner, ttl = at(i, 6), at(i, 7)
+  if mistyped(kind, key) then redis.call('DEL', key) end
   if kind == 'hset' then redis.call('HSET', key, name, value)
   elseif kind == 'hdel' then redis.call('HDEL', key, name)
   elseif kind == 'del' then redis.call('DEL', key)

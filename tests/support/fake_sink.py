@@ -10,6 +10,7 @@ from enum import StrEnum
 from threading import Lock
 
 from sync_stack.core.sink import (
+    MISTYPED,
     Capabilities,
     Delete,
     Destination,
@@ -47,6 +48,7 @@ CAPABILITIES = {
 class Place:
     records: dict[str, LiveRecord] = field(default_factory=dict)
     generation: int = 0
+    mistyped: set[str] = field(default_factory=set)
 
 
 class FakeSink:
@@ -84,13 +86,18 @@ class FakeSink:
             for name, record in place.records.items()
             if name in wanted or owner.owns(record.mark)
         }
-        return Live(records=found, foreign=frozenset(place.records.keys() - found.keys()))
+        return Live(
+            records=found,
+            foreign=frozenset(place.records.keys() - found.keys()),
+            mistyped=frozenset(place.mistyped & wanted),
+        )
 
     def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
         place = self._admitted(destination, mark.generation)
         for put in puts:
             self._operate()
-            self._check(place.records.get(put.record), put.version)
+            self._check(place, put)
+            place.mistyped.discard(put.record)
             marked = put.marked and self.capabilities.marks_records
             place.records[put.record] = LiveRecord(
                 values=dict(put.values),
@@ -120,10 +127,18 @@ class FakeSink:
         place = self._place(destination)
         place.records[record] = LiveRecord(values=values, version=str(next(self._versions)))
 
+    def put_other_type(self, destination: Destination, record: str) -> None:
+        """Somebody else puts another type of thing in the place of a record."""
+        place = self._place(destination)
+        place.records.pop(record, None)
+        place.mistyped.add(record)
+
     def dump(self, destination: Destination) -> str:
         """Every byte that it holds of a destination."""
         records = self._place(destination).records
-        return json.dumps({name: dict(record.values) for name, record in sorted(records.items())})
+        mistyped = sorted(self._place(destination).mistyped)
+        found = {name: dict(record.values) for name, record in sorted(records.items())}
+        return json.dumps([found, mistyped])
 
     def _place(self, destination: Destination) -> Place:
         with self._lock:
@@ -143,6 +158,9 @@ class FakeSink:
             raise SinkError("sink_unavailable", "the sink has gone away")
         self.break_after -= 1
 
-    def _check(self, found: LiveRecord | None, version: str) -> None:
-        if self.capabilities.replans and (found.version if found else "") != version:
+    def _check(self, place: Place, put: Put) -> None:
+        found = place.records.get(put.record)
+        version = MISTYPED if put.record in place.mistyped else found.version if found else ""
+        compared = self.capabilities.replans or version == MISTYPED
+        if compared and version != put.version:
             raise SinkConflict("the record is another one than was read")

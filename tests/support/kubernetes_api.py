@@ -107,6 +107,8 @@ class Api:
 
     def _replace(self, path: str, body: Object) -> tuple[int, Object]:
         found = self.objects[path]
+        if (body.get("data") or {}).keys() & (body.get("binaryData") or {}).keys():
+            return 422, {"kind": "Status", "code": 422}
         if body["metadata"].get("resourceVersion") != found["metadata"]["resourceVersion"]:
             return 409, {"kind": "Status", "code": 409}
         if found.get("immutable") and body.get("data") != found.get("data"):

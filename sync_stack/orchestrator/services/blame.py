@@ -118,6 +118,8 @@ def _live(held: _Held) -> str:
         live = held.sink.read(ledgers.destination_of(held.unit), owner, [record])
     except SinkError:
         return "unknown"
+    if record in live.mistyped:
+        return "changed"
     found = live.records.get(record)
     if found is None or held.key not in found.values:
         return "missing"

@@ -278,11 +278,62 @@ def test_no_link_leads_out_of_the_root(tmp_path: Path):
     (root / "config-production.json").symlink_to(outside / "config.json")
     unit = document_file(root)
 
-    with pytest.raises(SinkError) as refused:
+    with pytest.raises(PlanRefused) as refused:
         unit.sync(ABC, adopt=True)
 
-    assert refused.value.code == "destination_invalid"
+    assert refused.value.code == "unowned_destination"
     assert list(outside.iterdir()) == []
+
+
+def test_a_link_in_the_place_of_our_file_is_replaced_and_what_it_leads_to_stays(tmp_path: Path):
+    """Sync invariants 13 and 29."""
+    unit = document_file(tmp_path / "root")
+    unit.sync(ABC)
+    theirs = tmp_path / "theirs.json"
+    theirs.write_text("theirs")
+    path = tmp_path / "root" / "config-production.json"
+    path.unlink()
+    path.symlink_to(theirs)
+
+    unit.sync(ABC, heal=True)
+
+    assert (path.is_symlink(), theirs.read_text()) == (False, "theirs")
+    assert unit.read().values == ABC
+
+
+def test_a_folder_with_files_in_the_place_of_our_file_is_drift_and_is_never_deleted(tmp_path: Path):
+    """Sync invariant 13."""
+    unit = document_file(tmp_path)
+    unit.sync(ABC)
+    path = tmp_path / "config-production.json"
+    path.unlink()
+    path.mkdir()
+    (path / "theirs").write_text("1")
+
+    with pytest.raises(SinkError) as refused:
+        unit.sync(ABC, heal=True)
+
+    assert refused.value.code == "unowned_destination"
+    assert unit.read().mistyped == {path.name}
+    assert [each.name for each in path.iterdir()] == ["theirs"]
+
+
+def test_a_link_in_the_place_of_a_folder_is_drift_and_is_not_followed(tmp_path: Path):
+    """Sync invariant 29."""
+    made = FileOptions(root=str(tmp_path / "root"))
+    unit = Unit(opened("file", made, update_strategy=UpdateStrategy.KEY_VALUE))
+    unit.sync(ABC)
+    outside = tmp_path / "outside"
+    (tmp_path / "root" / "config-production").rename(outside)
+    (tmp_path / "root" / "config-production").symlink_to(outside)
+
+    live = unit.read()
+    with pytest.raises(SinkError) as refused:
+        unit.sync({"a": "9"}, heal=True)
+
+    assert live.mistyped == {f"config-production/{key}" for key in ABC}
+    assert refused.value.code == "destination_invalid"
+    assert (outside / "a").read_text() == "1"
 
 
 def test_a_file_keeps_its_mode_and_a_new_one_gets_the_configured(tmp_path: Path):

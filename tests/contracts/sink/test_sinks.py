@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from sync_stack.core.bundle.model import SyncMode
+from sync_stack.core.drift import compare
 from sync_stack.core.ownership import PlanRefused
 from sync_stack.core.sink import Delete, Put, Sink, SinkConflict, SinkError
 from tests.contracts.sink.worlds import WORLDS, World
-from tests.support.syncing import Unit, prune
+from tests.support.syncing import DIGEST_KEY, Unit, prune
 
 SPELLINGS = {
     "a.float": "1.10",
@@ -128,6 +129,62 @@ def test_drift_is_seen_and_repaired(world: World):
 
     assert "a" in plan.written
     assert unit.read().values == ABC
+
+
+def test_another_type_of_thing_in_the_place_of_a_record_is_drift_and_is_repaired(world: World):
+    unit = world.unit()
+    if world.other_type is None:
+        pytest.skip("this store has one type of thing only")
+    unit.sync(ABC)
+    world.other_type(unit.desired(ABC)["a"].record)
+
+    drifted = differences(unit)
+    unit.sync(ABC, heal=True)
+
+    assert drifted["a"] == "changed"
+    assert unit.read().values == ABC
+    assert differences(unit) == {}
+
+
+def test_another_type_of_thing_that_was_there_before_us_is_left_as_it_is(world: World):
+    """Sync invariants 13 and 23."""
+    unit = world.unit()
+    if world.other_type is None:
+        pytest.skip("this store has one type of thing only")
+    world.other_type(unit.desired(ABC)["a"].record)
+    before = world.dump()
+
+    for adopt in (False, True):
+        with pytest.raises(PlanRefused) as refused:
+            unit.sync(ABC, adopt=adopt)
+        assert refused.value.code == "unowned_destination"
+
+    assert world.dump() == before
+
+
+def test_another_type_of_thing_that_appears_between_read_and_write_stays(world: World):
+    """Sync invariant 13."""
+    unit = world.unit()
+    if world.other_type is None:
+        pytest.skip("this store has one type of thing only")
+    unit.sync(ABC)
+    plan = unit.plan({"a": "9", "b": "2", "c": "3"})
+    unit.generation += 1
+    world.other_type(unit.desired(ABC)["a"].record)
+    before = world.dump()
+
+    with pytest.raises(SinkConflict):
+        unit.carry_out(plan)
+    unit.restore(plan.journal)
+
+    assert world.dump() == before
+
+
+def differences(unit: Unit[Sink]) -> dict[str, str]:
+    """Key → kind, of what the watcher would see."""
+    assert unit.ledger
+    found = compare(unit.ledger, unit.read(), unit.sink.capabilities, unit.owner, DIGEST_KEY)
+    return {change.key: change.kind.value for change in found.changes}
 
 
 def test_the_marker_says_whose_a_record_is(world: World):

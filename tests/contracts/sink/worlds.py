@@ -42,12 +42,14 @@ ByHand = Callable[[str, Mapping[str, str]], None]
 class World:
     """A sink, and its store as somebody else sees it.
 
-    `by_hand(record, values)` writes a record as a stranger would, without our marker; `dump` is
-    every byte of the unit's destination. `bad_keys` and `bad_destinations` cannot be taken.
+    `by_hand(record, values)` writes a record as a stranger would, without our marker;
+    `other_type(record)` puts another type of thing in its place, where the store has any; `dump`
+    is every byte of the unit's destination. `bad_keys` and `bad_destinations` cannot be taken.
     """
 
     sink: Sink
     by_hand: ByHand
+    other_type: Callable[[str], None] | None = None
     dump: Callable[[], Any]
     bad_keys: tuple[str, ...] = ()
     bad_destinations: tuple[str, ...] = ()
@@ -95,6 +97,7 @@ def _fake(layout: Layout) -> Worlds:
         yield World(
             sink=sink,
             by_hand=by_hand,
+            other_type=lambda record: sink.put_other_type(destination, record),
             dump=lambda: sink.dump(destination),
             bad_keys=("$where",),
             bad_destinations=("partita:x",),
@@ -107,7 +110,7 @@ for each in Layout:
     WORLDS[f"fake-{each.value}"] = _fake(each)
 
 
-def _file(strategy: UpdateStrategy, **options: Any) -> Worlds:
+def _file(strategy: UpdateStrategy, *, other: str = "link", **options: Any) -> Worlds:
     @contextmanager
     def build(folder: Path) -> Iterator[World]:
         root = folder / "root"
@@ -121,6 +124,15 @@ def _file(strategy: UpdateStrategy, **options: Any) -> Worlds:
             else:
                 path.write_bytes(document(values, writable_format(record), Style()))
 
+        def other_type(record: str) -> None:
+            path = root / record
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            if other == "link":
+                path.symlink_to(folder / "elsewhere")
+            else:
+                path.mkdir()
+
         def dump() -> dict[str, bytes]:
             files = [path for path in root.rglob("*") if path.is_file()]
             return {
@@ -130,6 +142,7 @@ def _file(strategy: UpdateStrategy, **options: Any) -> Worlds:
         yield World(
             sink=sink,
             by_hand=by_hand,
+            other_type=other_type,
             dump=dump,
             bad_keys=("../escape", "a/b", "..", ".partita-x")
             if strategy is UpdateStrategy.KEY_VALUE
@@ -141,7 +154,7 @@ def _file(strategy: UpdateStrategy, **options: Any) -> Worlds:
 
 
 WORLDS["file-document"] = _file(UpdateStrategy.DOCUMENT)
-WORLDS["file-yaml"] = _file(UpdateStrategy.DOCUMENT, format="yaml")
+WORLDS["file-yaml"] = _file(UpdateStrategy.DOCUMENT, other="folder", format="yaml")
 WORLDS["file-toml"] = _file(UpdateStrategy.DOCUMENT, format="toml")
 WORLDS["file-properties"] = _file(UpdateStrategy.DOCUMENT, format="properties")
 WORLDS["file-key_value"] = _file(UpdateStrategy.KEY_VALUE)
@@ -168,6 +181,11 @@ def _redis(strategy: UpdateStrategy, structure: RedisStructure, **options: Any) 
                 whole = strategy is UpdateStrategy.FILE
                 client.hset(name, record, json.dumps(values) if whole else text)
 
+        def other_type(record: str) -> None:
+            key = f"{name}:{record}" if structure is RedisStructure.STRING else name
+            client.delete(key)
+            client.rpush(key, "theirs")
+
         def dump() -> dict[bytes, bytes | None]:
             keys = [key for key in client.scan_iter(f"{name}*") if not key.endswith(b"__partita__")]
             return {key: client.dump(key) for key in sorted(keys)}
@@ -175,6 +193,7 @@ def _redis(strategy: UpdateStrategy, structure: RedisStructure, **options: Any) 
         yield World(
             sink=sink,
             by_hand=by_hand,
+            other_type=other_type,
             dump=dump,
             rendered=name,
             bad_keys=("__partita__", ""),
@@ -291,10 +310,18 @@ def _configmap(strategy: UpdateStrategy, **options: Any) -> Worlds:
                 text = document(values, known, Style()).decode() if whole else values[record]
                 api.by_hand(path, {record: text})
 
+            def other_type(record: str) -> None:
+                found = api.objects.get(path) or {}
+                (found.get("data") or {}).pop(record, None)
+                api.by_hand(path, {}, binaryData={record: "AA=="})
+
             yield World(
                 sink=opened("configmap", made, update_strategy=strategy),
                 by_hand=by_hand,
-                dump=lambda: (api.objects.get(path) or {}).get("data"),
+                other_type=other_type,
+                dump=lambda: [
+                    (api.objects.get(path) or {}).get(name) for name in ("data", "binaryData")
+                ],
                 bad_keys=("a/b", "..", "a b", "x" * 254)
                 if strategy is UpdateStrategy.KEY_VALUE
                 else (),

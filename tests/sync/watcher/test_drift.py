@@ -61,6 +61,20 @@ def test_drift_without_self_heal_is_logged_and_counted_at_every_poll_and_never_h
     assert line["detected_at"].endswith("Z")
 
 
+def test_another_type_of_thing_in_the_place_of_a_key_is_drift(watching: Watching, caplog):
+    """Sync invariant 40: it was a failed read, and the unit stayed `in_sync`."""
+    watching.world.with_rules(self_heal=False)
+    watching.poll()
+    watching.put_other_type("a")
+    watching.poll()
+
+    assert (watching.unit.status, watching.count("drift")) == ("drifted", 1)
+    assert watching.episodes[0].counts["changed"] == 1
+    (record,) = lines(caplog, "drift_detected")
+    assert record.changed == ["a"]  # type: ignore[attr-defined]
+    assert watching.orchestrator.calls == []
+
+
 def test_values_are_logged_only_when_asked_for_and_never_of_secret_keys(watching: Watching, caplog):
     """Sync invariant 24."""
     unit = ledgers.get(watching.unit.id)

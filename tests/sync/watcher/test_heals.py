@@ -37,6 +37,14 @@ def test_drift_is_healed_verified_and_recorded(watching: Watching):
     assert (watching.count("heal"), watching.count("heal_verified")) == (1, 1)
 
 
+def test_another_type_of_thing_in_the_place_of_a_key_is_healed(watching: Watching):
+    watching.put_other_type("a")
+    watching.poll()
+
+    assert watching.values() == {"a": "1", "b": "2"}
+    assert (watching.states, watching.unit.status) == (["healed"], "in_sync")
+
+
 def test_a_heal_changes_nothing_outside_its_unit(watching: Watching):
     """Sync invariant 41."""
     world = watching.world

@@ -201,6 +201,9 @@ class Watching:
     def by_hand(self, key: str = "a", value: str = "9") -> None:
         self.world.sink.put_by_hand(PLACE, key, {key: value})
 
+    def put_other_type(self, key: str = "a") -> None:
+        self.world.sink.put_other_type(PLACE, key)
+
     def forget(self, key: str = "a") -> None:
         del self.world.sink._place(PLACE).records[key]
 
