@@ -21,9 +21,10 @@ from apps.accounts.services.credentials import (
 )
 from apps.accounts.services.limits import rate_limited
 from apps.accounts.services.operator import (
+    FirstAdministrator,
     NoAdministrator,
+    first_administrator,
     operator,
-    seed_admin_credentials,
 )
 from apps.accounts.services.purge import purge_expired
 from apps.accounts.services.scope import visible_workspaces
@@ -39,6 +40,7 @@ from apps.accounts.services.ui_sessions import (
 
 __all__ = [
     "EmailTaken",
+    "FirstAdministrator",
     "Forbidden",
     "IsAdmin",
     "IsSignedIn",
@@ -51,6 +53,7 @@ __all__ = [
     "authenticate_request",
     "authenticate_stream",
     "ensure_seed_admin",
+    "first_administrator",
     "issue_tokens",
     "operator",
     "principal_of",
@@ -59,7 +62,6 @@ __all__ = [
     "recheck",
     "require_session",
     "revoke_everything",
-    "seed_admin_credentials",
     "sign_in",
     "sign_in_session",
     "sign_out_session",

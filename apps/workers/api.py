@@ -6,7 +6,7 @@ Nothing below may import it; pages and commands may.
 from __future__ import annotations
 
 from apps.workers.domain.runtime import runtimes
-from apps.workers.host import container_bridges
+from apps.workers.host import container_bridge
 from apps.workers.runner import Runner, RunnerInUse, RunnerThread
 from apps.workers.selectors import choose_local_runtime
 
@@ -15,6 +15,6 @@ __all__ = [
     "RunnerInUse",
     "RunnerThread",
     "choose_local_runtime",
-    "container_bridges",
+    "container_bridge",
     "runtimes",
 ]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+_ENGINE_BRIDGE = "docker0"
+
 
 def host_name() -> str:
     return socket.gethostname()
@@ -37,12 +39,12 @@ def interfaces() -> dict[str, frozenset[str]]:
     }
 
 
-def container_bridges() -> tuple[str, ...]:
-    """Where containers reach this host: the addresses of the bridges `docker0` and `br-…`."""
-    return tuple(
-        address.address
-        for name, addresses in psutil.net_if_addrs().items()
-        if name == "docker0" or name.startswith("br-")
-        for address in addresses
-        if address.family == socket.AF_INET
-    )
+def container_bridge() -> str:
+    """Where containers reach this host as `host.docker.internal`: the engine's own bridge.
+
+    Empty without one. Other bridges (`br-…`) may be a network of the office, or of strangers.
+    """
+    for address in psutil.net_if_addrs().get(_ENGINE_BRIDGE, ()):
+        if address.family == socket.AF_INET:
+            return address.address
+    return ""

@@ -25,6 +25,7 @@ DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
 UP_HOST = env.text("HOST", "127.0.0.1")
 UP_LISTENER_FILE: Path = DATA_DIR / embedded.LISTENER_FILE_NAME
 UP_DEMO = env.flag("UP_DEMO", default=True)
+UP_PASSWORD_ORIGIN = "kept"  # see embedded.prepare
 SECURE_SITE = PUBLIC_API_URL.startswith("https://")
 
 # ── primary store ─────────────────────────────────────────────────────────────

@@ -14,8 +14,10 @@ from platform_site.settings import embedded, env
 BASE_DIR = Path(__file__).resolve().parents[2]
 env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
 _DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
+_PASSWORD_ORIGIN = "kept"
 if sys.argv[1:2] == ["up"]:
-    embedded.prepare(_DATA_DIR)
+    _PASSWORD_ORIGIN = embedded.prepare(_DATA_DIR)
+    embedded.name_own_address()
 elif sys.argv[1:2] in (["run"], ["suite"], ["worker"]):  # not the runner: it asks its own runtime
     env.load_dotenv_files(_DATA_DIR / embedded.LISTENER_FILE_NAME)
 env.load_dotenv_files(_DATA_DIR / embedded.FILE_NAME)
@@ -23,6 +25,7 @@ env.load_dotenv_files(_DATA_DIR / embedded.FILE_NAME)
 from platform_site.settings.base import *  # noqa: E402 - reads the environment filled above
 from platform_site.settings.base import DATABASES, LOGGING  # noqa: E402
 
+UP_PASSWORD_ORIGIN = _PASSWORD_ORIGIN
 if sys.argv[1:2] == ["up"]:  # its terminal shows the run; log and audit lines go to a file
     LOGGING["handlers"] = embedded.log_handlers(_DATA_DIR)
 if sys.argv[1:2] in (["run"], ["suite"], ["worker"], ["migrate"]):

@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from tests.integration.suites import make_suites
 from tests.support.parts import need
 from tests.support.processes import until
-from tests.support.up import Up
+from tests.support.up import Up, write_suite
 
 PROCESS = {"LOCAL_RUNTIME": "process"}
 MODES = [pytest.param("process"), pytest.param("docker", marks=pytest.mark.docker)]
@@ -162,7 +163,7 @@ def test_it_drains_and_its_successor_goes_on(slow_up: Up, stop: signal.Signals):
     assert_only_steps_are_left(up)
 
     up.start()
-    assert up.credentials() == account
+    assert signs_in(up, account["password"])
     until(lambda: "walk-adopted" in up.events(run_id), within_s=20, what="walk is adopted")
     assert up.manage("run", "cancel", run_id).returncode == 0
     assert up.wait_for(run_id)["status"] == "Canceled"
@@ -232,7 +233,7 @@ def test_hello_goes_on_after_kill_9(up: Up):
     up.start(UP_DEMO="0")
 
     detail = up.wait_for(run_id)
-    assert up.credentials() == account
+    assert signs_in(up, account["password"])
     assert detail["status"] == "Healthy", detail
     assert {step["attempt"] for step in detail["steps"]} == {1}, "nothing ran twice"
     assert_lines_once(up, run_id)
@@ -273,6 +274,87 @@ def test_shop_goes_on_after_kill_9(folder: Path):
         assert left_of(up, run_id) == ""
     finally:
         up.end()
+
+
+# What it prints is true
+
+
+def signs_in(up: Up, password: str) -> bool:
+    body = {"email": "admin@partita.local", "password": password}
+    return httpx.post(f"{up.url}/api/v1/auth/sign-in", json=body).status_code == 200
+
+
+def test_the_generated_password_is_printed_by_the_first_start_only(slow_up: Up):
+    """Invariant 19."""
+    up = slow_up.start()
+    password = up.credentials()["password"]
+    up.ends()
+
+    said = up.start().said()
+
+    assert password not in said
+    assert f"sign in as admin@partita.local with the password in {up.data}/up.env" in said
+    assert f"ADMIN_PASSWORD={password}\n" in (up.data / "up.env").read_text()
+    assert (up.data / "up.env").stat().st_mode & 0o777 == 0o600
+    assert signs_in(up, password)
+
+
+def test_a_given_password_is_neither_printed_nor_kept(slow_up: Up):
+    """Invariant 19."""
+    given = "Given-by-hand-1"
+
+    said = slow_up.start(ADMIN_PASSWORD=given).said()
+
+    assert "sign in as admin@partita.local with the password in ADMIN_PASSWORD" in said
+    assert signs_in(slow_up, given)
+    kept = [path.read_text() for path in slow_up.data.glob("up.*")]
+    assert not any(given in text for text in [said, *kept])
+
+
+def test_a_password_that_is_not_the_accounts_is_not_promised(slow_up: Up):
+    up = slow_up.start()
+    up.ends()
+
+    said = up.start(ADMIN_PASSWORD="Another-one-2").said()
+
+    assert "sign in as admin@partita.local with the account's own password" in said
+    assert "Another-one-2" not in said
+    assert not signs_in(up, "Another-one-2")
+
+
+def test_without_a_demo_it_names_a_command_that_works(slow_up: Up):
+    said = slow_up.start().said()
+
+    command = re.search(r"launch a suite: (.+)", slow_up.hears("launch a suite"))
+    assert command, said
+    suite = command[1].split()[-2]
+    assert slow_up.manage("suite", "show", suite).returncode == 0
+    assert str(slow_up.data) in command[1]
+
+
+def test_where_the_suite_hello_is_missing_it_says_so(slow_up: Up, tmp_path: Path):
+    write_suite(tmp_path / "own", "mine", 'task.run("t", commands=["true"])\n', {})
+
+    said = slow_up.start(UP_DEMO="1", SUITES_DIR=str(tmp_path / "own")).hears("run launch mine")
+
+    assert "there is no suite hello here" in said
+    assert "was not launched" not in said
+
+
+def test_it_listens_on_loopback_only_and_says_so(slow_up: Up):
+    up = slow_up.start()
+
+    sockets = psutil.net_connections("inet")
+    listening = [tuple(each.laddr) for each in sockets if each.status == psutil.CONN_LISTEN]
+    assert [place[0] for place in listening if place[1] == up.port] == ["127.0.0.1"]
+    assert f"listening on 127.0.0.1:{up.port}\n" in up.said()
+
+
+def test_an_open_address_is_warned_of(slow_up: Up):
+    said = slow_up.start(HOST="0.0.0.0").said()
+
+    assert f"listening on 0.0.0.0:{slow_up.port}\n" in said
+    assert "every network of this machine" in said
 
 
 # What goes wrong, in one sentence

@@ -16,12 +16,19 @@ from apps.suites import api as suites
 from kernel.errors import PlatformError
 
 RUNNER_S: Final = 30  # the runner registers within this time, or its log says why not
+SUITE: Final = "hello"
+_NEXT: Final = "shop"
+
+
+def is_there() -> bool:
+    """Whether the suite that `up` launches is among the suites of this installation."""
+    return _is_known(SUITE)
 
 
 def images() -> list[str]:
     """The images that the example suites name, the demo's first."""
     wanted: list[str] = []
-    for suite_id in dict.fromkeys([conf.demo_suite(), *conf.example_suites()]):
+    for suite_id in dict.fromkeys([SUITE, *conf.example_suites()]):
         try:
             topology = suites.get_definition(suite_id).get("topology", [])
         except suites.SuiteNotFound:
@@ -30,10 +37,10 @@ def images() -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def show(suite_id: str, console: Console, *, stop: threading.Event) -> None:
+def show(console: Console, *, stop: threading.Event) -> None:
     """Launch and follow until the run is over or `stop` is set; errors are shown, not raised."""
     try:
-        request = executions.LaunchRequest(suite_id=suite_id)
+        request = executions.LaunchRequest(suite_id=SUITE)
         run_id = _launched(request, stop)["id"]
         console.print(f"[bold]{_page(run_id)}[/]", soft_wrap=True)
         executions.watch(run_id, console, stop=stop)
@@ -41,7 +48,7 @@ def show(suite_id: str, console: Console, *, stop: threading.Event) -> None:
             executions.print_verdict(executions.run_detail(run_id), console)
             _say_what_next(run_id, console)
     except PlatformError as error:
-        console.print(f"[red]✗[/] {suite_id} was not launched:", end=" ")
+        console.print(f"[red]✗[/] {SUITE} was not launched:", end=" ")
         console.print(error.detail, markup=False, soft_wrap=True)
 
 
@@ -50,14 +57,28 @@ def _page(run_id: str) -> str:
 
 
 def _say_what_next(run_id: str, console: Console) -> None:
-    suite_id = "hello" if conf.runs_processes() else "shop"
     console.print(
         f"\n  see the run    {_page(run_id)}\n"
-        f"  launch another {conf.command_line()} run launch {suite_id} --watch\n"
+        f"  launch another {launch_command()}\n"
         "  serving until Ctrl-C",
         markup=False,
         soft_wrap=True,
     )
+
+
+def launch_command() -> str:
+    """A command that works here: `shop` needs images, and the workspace may hold other suites."""
+    wanted = (SUITE,) if conf.runs_processes() else (_NEXT, SUITE)
+    others = (suite["id"] for suite in suites.list_suites())
+    suite_id = next((one for one in wanted if _is_known(one)), None) or next(others, "SUITE")
+    return f"{conf.command_line()} run launch {suite_id} --watch"
+
+
+def _is_known(suite_id: str) -> bool:
+    try:
+        return suites.find_suite(suite_id).suite_id == suite_id
+    except suites.SuiteNotFound:
+        return False
 
 
 def _launched(request: executions.LaunchRequest, stop: threading.Event) -> dict[str, Any]:

@@ -47,21 +47,14 @@ class EmbeddedServer(uvicorn.Server):
         self.should_exit = True
 
 
-def listeners(host: str, port: int, further_hosts: tuple[str, ...] = ()) -> list[socket.socket]:
-    """Bound sockets: `host` must be free, further hosts are taken where they exist.
-
-    Raises PortTaken.
-    """
+def listener(host: str, port: int) -> socket.socket:
+    """A bound socket. Raises PortTaken."""
     try:
-        bound = [_bound(host, port)]
+        return _bound(host, port)
     except OSError as error:
         raise PortTaken(
             f"cannot listen on {host}:{port} ({error.strerror}): {_way_out(error, port)}"
         ) from None
-    for further in further_hosts:
-        with contextlib.suppress(OSError):
-            bound.append(_bound(further, port))
-    return bound
 
 
 def _way_out(error: OSError, port: int) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import threading
+from typing import Final
 
 from django.core.management import call_command
 from django.db import DatabaseError, connection
@@ -15,9 +17,11 @@ from apps.console import conf
 from apps.console.embedded import demo, images, interrupts
 from apps.console.embedded.background import CeleryThread
 from apps.console.embedded.datafolder import remember
-from apps.console.embedded.server import EmbeddedServer, listeners
-from apps.system.api import exported_telemetry, store_unusable
+from apps.console.embedded.server import EmbeddedServer, PortTaken, listener
+from apps.system.api import escape, exported_telemetry, store_unusable
 from apps.workers import api as workers
+
+ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - looked for, not listened on
 
 
 class Up:
@@ -28,15 +32,21 @@ class Up:
         self.celery = CeleryThread()
         self.server = EmbeddedServer(on_started=self._serving)
         self.runner: workers.RunnerThread | None = None
+        self.administrator: accounts.FirstAdministrator | None = None
+        self.places: list[str] = []
         self._over = threading.Event()
         self._demo = threading.Thread(target=self._show_demo, name="demo", daemon=True)
 
     def run(self) -> int:
         """Raises PortTaken, PlatformError when the store is not usable."""
-        sockets = listeners(conf.host(), conf.port(), workers.container_bridges())
+        sockets = [listener(conf.host(), conf.port())]
         self.console.print("[bold]Partita[/] starts", soft_wrap=True)
         prepare_store()
+        self.administrator = accounts.first_administrator()
         runtime = self._chosen_runtime()
+        if runtime == "docker":
+            sockets += self._listeners_for_containers()
+        self.places = [place_of(each) for each in sockets]
         remember(conf.listener_file(), port=conf.port(), url=conf.base_url(), runtime=runtime)
         self.runner = workers.RunnerThread(runtime=runtime)
         for number in interrupts.SIGNALS:
@@ -46,6 +56,8 @@ class Up:
                 asyncio.run(self.server.serve(sockets=sockets))
             finally:
                 self._stop()
+        if not (self.server.started or self.server.should_exit):
+            self._warn(f"it did not start: {conf.data_dir() / 'up.log'} says why")
         return 0 if self.server.started else 1
 
     def _chosen_runtime(self) -> str:
@@ -53,12 +65,23 @@ class Up:
         if why:
             self._warn(why)
         conf.use_runtime(chosen)
-        if chosen == "docker" and conf.demo_suite():
+        if chosen == "docker":
             try:
                 images.ensure(demo.images(), conf.image_builder(), self._say)
             except images.ImageMissing as missing:
                 self._warn(f"not every example can run: {missing}")
         return chosen
+
+    def _listeners_for_containers(self) -> list[socket.socket]:
+        """On the engine's bridge, unless HOST opens every address anyway."""
+        bridge = workers.container_bridge()
+        if not bridge or conf.host() in (bridge, *ANY_ADDRESS):
+            return []
+        try:
+            return [listener(bridge, conf.port())]
+        except PortTaken as error:
+            self._warn(f"containers cannot reach this server: {error}")
+            return []
 
     def _serving(self) -> None:
         """In the server's loop, once requests are answered."""
@@ -67,20 +90,39 @@ class Up:
         if self.runner is not None:
             self.runner.start()
         self._greet()
-        if conf.demo_suite():
+        if not conf.launches_demo():
+            self._say(f"launch a suite: {demo.launch_command()}")
+        elif demo.is_there():
             self._demo.start()
+        else:
+            self._say(f"there is no suite {demo.SUITE} here: launch one: {demo.launch_command()}")
 
     def _greet(self) -> None:
-        email, password = accounts.seed_admin_credentials()
         self.console.print(f"[green]✓[/] serving on [bold]{conf.base_url()}[/]", soft_wrap=True)
-        self.console.print("  sign in as ", end="")
-        self.console.print(email, style="bold", markup=False, end="")
-        self.console.print(" with ", end="")
-        self.console.print(password, style="bold", markup=False)
-        self._say(f"data and log (up.log) in {conf.data_dir()}; Ctrl-C stops everything")
+        self._say(f"listening on {' and '.join(self.places)}")
+        if conf.host() in ANY_ADDRESS:
+            self._warn(f"HOST={conf.host()}: every network of this machine reaches this server")
+        self._say_who_signs_in()
+        self._say(
+            f"data and log (up.log) in {conf.data_dir()}; Ctrl-C stops it, the next start goes on"
+        )
+
+    def _say_who_signs_in(self) -> None:
+        who = self.administrator
+        if who is None:
+            self._warn("there is no administrator: set ADMIN_EMAIL and ADMIN_PASSWORD, start again")
+        elif not conf.offers_password():
+            self._say("sign-in by password is off (AUTH_PASSWORD_LOGIN_ENABLED)")
+        elif who.made and who.password_holds and conf.password_origin() == "new":
+            self.console.print(f"  sign in as [bold]{escape(who.email)}[/] with", end=" ")
+            self.console.print(who.password, style="bold", markup=False)
+            self._say(f"shown this once; it stays in {conf.secrets_file()}")
+        else:
+            self.console.print(f"  sign in as [bold]{escape(who.email)}[/]", end=" ")
+            self.console.print(password_hint(who), style="dim", markup=False, soft_wrap=True)
 
     def _show_demo(self) -> None:
-        demo.show(conf.demo_suite(), self.console, stop=self._over)
+        demo.show(self.console, stop=self._over)
 
     def _stop(self) -> None:
         self._over.set()
@@ -103,6 +145,21 @@ class Up:
     def _warn(self, sentence: str) -> None:
         self.console.print("[yellow]![/]", end=" ")
         self.console.print(sentence, markup=False, soft_wrap=True)
+
+
+def place_of(listening: socket.socket) -> str:
+    """As in `127.0.0.1:8090` and `[::1]:8090`."""
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def password_hint(who: accounts.FirstAdministrator) -> str:
+    """Where the password is to be found; it is not printed: somebody gave it, or saw it before."""
+    if not who.password_holds:
+        return "with the account's own password"
+    if conf.password_origin() == "given":
+        return "with the password in ADMIN_PASSWORD"
+    return f"with the password in {conf.secrets_file()}"
 
 
 def prepare_store() -> None:
