@@ -21,6 +21,7 @@ from sync_stack.core.bundle.datasources import (
 from sync_stack.core.bundle.fields import Given, read_table
 from sync_stack.core.bundle.findings import Findings, Spot
 from sync_stack.core.bundle.secret_values import bound
+from sync_stack.core.bundle.urls import is_among, server_of, servers_in
 
 _DEFAULTS: Final[Mapping[str, UpdateStrategy]] = {
     "mongo": UpdateStrategy.KEY_VALUE,
@@ -99,17 +100,34 @@ def _only_one(given: Given, findings: Findings, *names: str) -> None:
 
 
 def _mongo(given: Given, findings: Findings) -> None:
-    _only_one(given, findings, "endpoint", "hosts", "host")
+    _compare_hosts(given, findings)
+    _only_one(given, findings, "hosts", "host")
     if not any(given.has(name) for name in ("endpoint", "host", "hosts")):
         given.complete = False
         findings.error(given.at("endpoint"), "missing_field", "endpoint, host or hosts is required")
-    _needs(given, "port", "host", findings)
+    if not given.has("endpoint"):
+        _needs(given, "port", "host", findings)
     _needs(given, "password", "username", findings)
     _needs(given, "ssl_key_path", "ssl_cert_path", findings)
     _only_one(given, findings, "connect_timeout_s", "connect_timeout_ms")
     if milliseconds := given.take("connect_timeout_ms"):
         given.values["connect_timeout_s"] = milliseconds / 1000
     _join_hosts(given, 27017)
+
+
+def _compare_hosts(given: Given, findings: Findings) -> None:
+    """What stands beside a connection string must name its servers; the string is what counts."""
+    if not given.has("endpoint"):
+        return
+    servers = servers_in(given.get("endpoint", ""))
+    host, port = given.take("host", ""), given.take("port", 0)
+    named = [("hosts", server_of(text)) for text in given.take("hosts", ())]
+    if host or port:
+        named.append(("host" if host else "port", (host.lower(), port)))
+    for name, server in named:
+        if servers and not is_among(server, servers):
+            message = f"{name} and endpoint name different servers"
+            findings.error(given.at(name), "mutually_exclusive", message)
 
 
 def _join_hosts(given: Given, port: int) -> None:

@@ -83,7 +83,7 @@ COMMON: Final = (
         name="update_strategy",
         value=Choice(
             UpdateStrategy,
-            prefix="UPDATE_STRATEGY_",
+            prefixes=("UPDATE_STRATEGY_", "STRATEGY_"),
             numbers={
                 0: None,
                 1: UpdateStrategy.KEY_VALUE,
@@ -96,12 +96,12 @@ COMMON: Final = (
     ),
     Field(
         name="output_shape",
-        value=Choice(OutputShape, prefix="OUTPUT_SHAPE_"),
+        value=Choice(OutputShape, prefixes=("OUTPUT_SHAPE_",)),
         words="Of records that hold many keys",
     ),
     Field(
         name="output_types",
-        value=Choice(OutputTypes, prefix="OUTPUT_TYPES_"),
+        value=Choice(OutputTypes, prefixes=("OUTPUT_TYPES_",)),
         words="native: a number or bool where reading it back gives the same spelling",
     ),
     Field(name="secret_manager", value=NAME, words="Holds `ref` secrets of the entry"),
@@ -127,7 +127,8 @@ _MONGO: Final = (
             pattern=r"mongodb(?:\+srv)?://\S+",
             shown=False,
         ),
-        words="Required, unless `host` or `hosts` say where it is",
+        words="Required, unless `host` or `hosts` say where it is; they may stand beside it where "
+        "they name the same servers",
     ),
     Field(name="host", value=HOST, words="With `port`, in place of `endpoint`"),
     Field(name="port", value=_PORT, default="27017", words="Of `host`"),
@@ -162,7 +163,7 @@ _REDIS: Final = (
         aliases=("deployment_mode",),
         value=Choice(
             RedisMode,
-            prefix="MODE_",
+            prefixes=("DEPLOYMENT_MODE_", "MODE_"),
             numbers={
                 0: None,
                 1: RedisMode.STANDALONE,
@@ -178,7 +179,7 @@ _REDIS: Final = (
         name="data_structure",
         value=Choice(
             RedisStructure,
-            prefix="DATA_STRUCTURE_",
+            prefixes=("DATA_STRUCTURE_",),
             numbers={
                 0: None,
                 1: RedisStructure.STRING,
@@ -242,7 +243,10 @@ _S3: Final = (
         value=Choice(Encryption),
     ),
     Field(name="kms_key_id", aliases=("sse_kms_key_id",), value=NAME, words="Only with aws:kms"),
-    Field(name="conditional_writes", value=Choice(ConditionalWrites, prefix="CONDITIONAL_WRITES_")),
+    Field(
+        name="conditional_writes",
+        value=Choice(ConditionalWrites, prefixes=("CONDITIONAL_WRITES_",)),
+    ),
     Field(name="max_concurrency", value=Whole(1, 100)),
     Field(name="verify_ssl", value=Flag(), words="false warns `risky_setting`"),
     Field(name="ssl_ca_cert", value=TEXT, words="Path or PEM"),
@@ -286,7 +290,7 @@ _CONFIGMAP: Final = (
         words="true is `update_strategy: KEY_VALUE`, false DOCUMENT",
     ),
     Field(name="data_key", value=Text(words="a data key", pattern=r"[-._a-zA-Z0-9]{1,253}")),
-    Field(name="data_format", value=Choice(DataFormat)),
+    Field(name="data_format", value=Choice(DataFormat, prefixes=("DATA_FORMAT_",))),
     Field(name="labels", value=_LABELS),
     Field(name="annotations", value=_LABELS),
     Field(name="immutable", value=Flag()),
@@ -294,7 +298,7 @@ _CONFIGMAP: Final = (
         name="on_conflict",
         value=Choice(
             OnConflict,
-            prefix="ON_CONFLICT_",
+            prefixes=("ON_CONFLICT_", "CONFLICT_STRATEGY_"),
             numbers={0: None, 1: OnConflict.REPLACE, 2: OnConflict.PATCH, 3: OnConflict.FAIL},
         ),
         words="What foreign keys mean",
@@ -320,13 +324,13 @@ _FILE: Final = (
     ),
     Field(
         name="format",
-        value=Choice(FileFormat),
+        value=Choice(FileFormat, prefixes=("FORMAT_",)),
         default="from the destination's suffix, else json",
     ),
     Field(name="env_as_dir", value=Flag(), words="`<env>/config.<ext>`"),
     Field(name="env_as_filename", value=Flag(), words="`config-<env>.<ext>`"),
     Field(name="file_mode", value=Checked("file mode", file_mode), default='"0640"'),
-    Field(name="key_case", value=Choice(KeyCase, prefix="KEY_CASE_")),
+    Field(name="key_case", value=Choice(KeyCase, prefixes=("KEY_CASE_",))),
 )
 
 

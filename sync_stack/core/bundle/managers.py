@@ -70,7 +70,7 @@ _APP_ROLE: Final = Table(
             name="secret_id_type",
             value=Choice(
                 SecretIdType,
-                prefix="SECRET_ID_TYPE_",
+                prefixes=("SECRET_ID_TYPE_",),
                 numbers={1: SecretIdType.PLAIN, 2: SecretIdType.ENVIRONMENT},
             ),
             default="PLAIN",

@@ -99,10 +99,10 @@ PLATFORM: Final = Table(
             "and `/api/v3`, `/api/v4`, `/api/v1` are reduced to the web base",
         ),
         Field(name="tag", value=TAG, words="Suffix of the name: `github-tag`"),
-        Field(name="flavor", value=Choice(Flavor, prefix="FLAVOR_"), words="Bitbucket only"),
+        Field(name="flavor", value=Choice(Flavor, prefixes=("FLAVOR_",)), words="Bitbucket only"),
         Field(
             name="protocol",
-            value=Choice(Protocol, prefix="PROTOCOL_"),
+            value=Choice(Protocol, prefixes=("PROTOCOL_",)),
             words="Form of clone URLs",
         ),
         Field(name="secret", value=SECRET, words="Webhook key; required in production"),

@@ -228,7 +228,7 @@ RULE: Final = Table(
         ),
         Field(
             name="file_format",
-            value=Choice(FileFormatName),
+            value=Choice(FileFormatName, prefixes=("FILE_FORMAT_",)),
             words="Of all files of the rule",
         ),
         Field(
@@ -255,7 +255,7 @@ RULE: Final = Table(
         Field(name="default_env", value=ENVIRONMENT, words="For refs that nothing else maps"),
         Field(
             name="env_slice",
-            value=Choice(EnvSlice),
+            value=Choice(EnvSlice, prefixes=("ENV_SLICE_",)),
             words="Whether blocks of environments are looked for in files",
         ),
         Field(name="environments", value=Listed(ENVIRONMENT), words="More names for `env_slice`"),
@@ -265,7 +265,7 @@ RULE: Final = Table(
             words="true lets content of forks reach a sink: `risky_setting`",
         ),
         Field(name="cleanup", value=Group(CLEANUP), default="keep"),
-        Field(name="on_missing_file", value=Choice(OnMissingFile)),
+        Field(name="on_missing_file", value=Choice(OnMissingFile, prefixes=("ON_MISSING_FILE_",))),
         Field(
             name="adopt",
             value=Flag(),
@@ -279,7 +279,7 @@ RULE: Final = Table(
         ),
         Field(
             name="key_format",
-            value=Choice(KeyFormat),
+            value=Choice(KeyFormat, prefixes=("KEY_FORMAT_",)),
             default="of the sink",
         ),
         Field(
@@ -298,7 +298,7 @@ RULE: Final = Table(
             name="sync_mode",
             value=Choice(
                 SyncMode,
-                prefix="SYNC_MODE_",
+                prefixes=("SYNC_MODE_",),
                 numbers={
                     0: SyncMode.AUTO,
                     1: SyncMode.GIT_UPSERT_ALL,

@@ -18,6 +18,7 @@ from sync_stack.core.globs import BadGlob, check_glob
 
 SHOWN: Final = 60  # characters of a wrong value in a message
 _TRUE: Final = "true"
+_UNSPECIFIED: Final = "UNSPECIFIED"
 
 
 class Missing(Enum):
@@ -182,13 +183,14 @@ def _period(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of an enum's words in any case, with or without the type's prefix, or its number.
+    """One of an enum's words in any case, with or without one of the prefixes, or its number.
 
+    Where 0 is the number of "as if not given", so is the word UNSPECIFIED, its name in protobuf.
     `renamed`: words that still count as another one, with a warning `deprecated_name`.
     """
 
     options: type[StrEnum]
-    prefix: str = ""
+    prefixes: tuple[str, ...] = ()
     numbers: Mapping[int, StrEnum | None] = field(default_factory=dict)  # None: as if not given
     renamed: Mapping[str, StrEnum] = field(default_factory=dict)
 
@@ -206,11 +208,20 @@ class Choice:
             return BAD
         if spot.kind is Kind.NUMBER:
             return self._by_number(spot, findings)
-        word = spot.text.upper().removeprefix(self.prefix)
+        word = self._bare(spot.text.upper())
         for member in self.options:
             if member.value.upper() == word:
                 return member
+        if word == _UNSPECIFIED and 0 in self.numbers:
+            return self.numbers[0]
         return self._renamed(word, spot, findings)
+
+    def _bare(self, word: str) -> str:
+        """Without its prefix."""
+        for prefix in self.prefixes:
+            if word.startswith(prefix):
+                return word.removeprefix(prefix)
+        return word
 
     def _by_number(self, spot: Spot, findings: Findings) -> Any:
         for number, member in self.numbers.items():
@@ -321,8 +332,8 @@ ENVIRONMENT: Final = Text(
     pattern=r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
 )
 TAG: Final = Text(
-    words="a tag ([a-z0-9][a-z0-9-]{0,30})",
-    pattern=r"[a-z0-9][a-z0-9-]{0,30}",
+    words="a tag ([a-z0-9][a-z0-9-]{0,30}, or empty for none)",
+    pattern=r"(?:[a-z0-9][a-z0-9-]{0,30})?",
 )
 HEADER: Final = Text(words="a header name", pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 

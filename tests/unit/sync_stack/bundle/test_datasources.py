@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sync_stack.configuration.reading import bundle_of, read_text
 from sync_stack.core.bundle.model import (
     ConfigMapOptions,
     FileOptions,
@@ -19,6 +20,17 @@ from tests.support.bundles import codes, read_changed, valid, with_datasource
 
 KEYS = {"access_key_id": "a" * 20, "secret_access_key": {"env": "K"}}
 CONFIGMAP = {"namespace": "apps", "configmap_name": "settings"}
+
+
+BUNDLE = """bundle: {
+	platforms: [{github: {tag: "", secret: "a-webhook-secret"}}]
+	datasources: [{mongo: {tag: "", endpoint: "mongodb://mongo:27017", host: "mongo"}}, {redis: {
+		%s
+	}}]
+	rules: [{platform: "github", datasource: "mongo", repositories: ["acme/*"], file_name: "a.yaml"
+		branch_map: main: "production"}]
+}
+"""
 
 
 def added(kind, **fields):
@@ -41,6 +53,80 @@ def test_a_mongo_datasource_by_hosts():
         "b:2",
         "[::1]:27017",
     )
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"host": "M.example", "port": 27017},
+        {"host": "m.example"},
+        {"port": 27017},
+        {"hosts": ["m.example", "[::1]:2"]},
+    ],
+)
+def test_hosts_beside_a_connection_string_may_repeat_it(beside):
+    made = added("mongo", endpoint="mongodb://u:p%40w@m.example,[::1]:2/?x=y", **beside)
+
+    assert made.options == MongoOptions(endpoint="mongodb://u:p%40w@m.example,[::1]:2/?x=y")
+
+
+def test_the_name_of_an_srv_record_has_no_port_to_disagree_with():
+    made = added("mongo", endpoint="mongodb+srv://m.example", host="m.example", port=27017)
+
+    assert made.options == MongoOptions(endpoint="mongodb+srv://m.example")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "attribute", "value"),
+    [
+        ("redis", {"update_strategy": "STRATEGY_KEY_VALUE"}, "update_strategy", "KEY_VALUE"),
+        ("redis", {"update_strategy": "strategy_document"}, "update_strategy", "DOCUMENT"),
+        ("redis", {"update_strategy": "UPDATE_STRATEGY_FILE"}, "update_strategy", "FILE"),
+        ("redis", {"update_strategy": "STRATEGY_UNSPECIFIED"}, "update_strategy", "KEY_VALUE"),
+        ("redis", {"mode": "DEPLOYMENT_MODE_STANDALONE"}, "mode", "STANDALONE"),
+        ("redis", {"deployment_mode": "DEPLOYMENT_MODE_CLUSTER"}, "mode", "CLUSTER"),
+        ("redis", {"mode": "MODE_CLUSTER"}, "mode", "CLUSTER"),
+        ("redis", {"mode": "DEPLOYMENT_MODE_UNSPECIFIED"}, "mode", "STANDALONE"),
+        ("configmap", {"on_conflict": "CONFLICT_STRATEGY_FAIL"}, "on_conflict", "FAIL"),
+        ("configmap", {"on_conflict": "ON_CONFLICT_REPLACE"}, "on_conflict", "REPLACE"),
+        ("configmap", {"data_format": "DATA_FORMAT_YAML"}, "data_format", "yaml"),
+    ],
+)
+def test_words_of_protobuf_mean_the_same_values(kind, fields, attribute, value):
+    made = added(kind, **(CONFIGMAP if kind == "configmap" else {}), **fields)
+
+    holder = made if attribute == "update_strategy" else made.options
+    assert getattr(holder, attribute) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "line"),
+    [
+        (
+            'mode: "DEPLOYMENT_MODE_RING"',
+            "config.cue:4:9: bundle.datasources[1].redis.mode: unknown value "
+            '"DEPLOYMENT_MODE_RING" (known: CLUSTER, SENTINEL, STANDALONE) [bad_enum]',
+        ),
+        (
+            'update_strategy: "MODE_KEY_VALUE"',
+            "config.cue:4:20: bundle.datasources[1].redis.update_strategy: unknown value "
+            '"MODE_KEY_VALUE" (known: DOCUMENT, FILE, KEY_VALUE) [bad_enum]',
+        ),
+    ],
+)
+def test_an_unknown_word_is_told_with_its_place_and_the_known_ones(tmp_path, field, line):
+    path = tmp_path / "config.cue"
+    path.write_text(BUNDLE % field)
+
+    (found,) = bundle_of(read_text(path)).errors
+
+    assert str(found).replace(str(path), "config.cue") == line
+
+
+def test_an_empty_tag_is_no_tag():
+    made = valid(with_datasource("file", tag="", root="/srv"))
+
+    assert [each.name for each in made.datasources] == ["mongo", "redis", "file"]
 
 
 def test_times_are_seconds():
@@ -121,7 +207,14 @@ def test_configmap_and_file_options():
     [
         ("mongo", {}, "endpoint missing_field"),
         ("mongo", {"endpoint": "redis://x"}, "endpoint out_of_range"),
-        ("mongo", {"endpoint": "mongodb://m", "host": "m"}, "host mutually_exclusive"),
+        ("mongo", {"endpoint": "mongodb://m", "host": "other"}, "host mutually_exclusive"),
+        ("mongo", {"endpoint": "mongodb://m", "port": 27018}, "port mutually_exclusive"),
+        (
+            "mongo",
+            {"endpoint": "mongodb://a,b:1", "hosts": ["a", "b:2"]},
+            "hosts mutually_exclusive",
+        ),
+        ("mongo", {"host": "a", "hosts": ["a"]}, "host mutually_exclusive"),
         ("mongo", {"endpoint": "mongodb://m", "password": "p"}, "username missing_field"),
         ("mongo", {"host": "m", "max_pool_size": 0}, "max_pool_size out_of_range"),
         ("mongo", {"host": "m", "timeout": "11s"}, "timeout out_of_range"),
