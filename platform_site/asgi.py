@@ -14,9 +14,11 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402 - the apps must be ready first
 
 from apps.system.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
+from apps.system.logs import protect_server_logs  # noqa: E402
 from platform_site.settings.secrets_check import require_jwt_secret  # noqa: E402
 
 require_jwt_secret(settings.JWT_SECRET)
+protect_server_logs()
 
 application = ProtocolTypeRouter({"http": ControlPlaneHandler(), "lifespan": Lifespan()})
 

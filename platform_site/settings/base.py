@@ -259,14 +259,19 @@ LOGGING = {
     "filters": {
         "request_id": {"()": "apps.system.logs.RequestIdFilter"},
         "with_stack": {"()": "apps.system.logs.WithStackFilter"},
+        "without_credentials": {"()": "apps.system.logs.WithoutCredentialsFilter"},
     },
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",
             "formatter": "line",
-            "filters": ["request_id"],
+            "filters": ["request_id", "without_credentials"],
         },
-        "audit": {"class": "logging.StreamHandler", "formatter": "bare"},
+        "audit": {
+            "class": "logging.StreamHandler",
+            "formatter": "bare",
+            "filters": ["without_credentials"],
+        },
     },
     "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "WARNING")},
     "loggers": {

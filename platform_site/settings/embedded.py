@@ -80,6 +80,10 @@ def log_handlers(data_dir: Path) -> dict[str, dict[str, object]]:
         "delay": True,
     }
     return {
-        "stderr": {**into_file, "formatter": "line", "filters": ["request_id"]},
-        "audit": {**into_file, "formatter": "bare"},
+        "stderr": {
+            **into_file,
+            "formatter": "line",
+            "filters": ["request_id", "without_credentials"],
+        },
+        "audit": {**into_file, "formatter": "bare", "filters": ["without_credentials"]},
     }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from apps.system.domain.masking import mask_tokens
 from kernel.clock import rfc3339
 
 _PREFIXES: Final = ("/api/", "/accounts/")
 _FORMS: Final = frozenset({"/sign-in", "/sign-up", "/forgot-password", "/reset-password"})
-_TOKEN_LIKE = re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*")
 _MAX_PATH: Final = 2048
 
 
@@ -61,4 +60,4 @@ def is_audited(method: str, path: str) -> bool:
 def recorded_path(path: str) -> str:
     """The path without what looks like a token, in characters that every store takes."""
     clean = path.replace("\x00", "\ufffd").encode(errors="replace").decode()
-    return _TOKEN_LIKE.sub("***", clean)[:_MAX_PATH]
+    return mask_tokens(clean)[:_MAX_PATH]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -26,6 +27,15 @@ ROOT = Path(__file__).resolve().parents[3]
 START_S = 30
 
 
+def documented_command(port: int) -> list[str]:
+    """As docs/operations.md has it, on another port."""
+    text = (ROOT / "docs" / "operations.md").read_text()
+    found = re.search(r"^uvicorn (platform_site\.asgi:application .*)$", text, re.MULTILINE)
+    assert found
+    words = found[1].replace("--host 0.0.0.0 --port 8090", f"--host 127.0.0.1 --port {port}")
+    return [sys.executable, "-m", "uvicorn", *words.split()]
+
+
 class Server:
     def __init__(self, folder: Path) -> None:
         self.port, self.metrics_port = free_port(), free_port()
@@ -41,12 +51,11 @@ class Server:
             "METRICS_ADDR": f"127.0.0.1:{self.metrics_port}",
         }
         self._manage("migrate", "--verbosity", "0")
-        command = [sys.executable, "-m", "uvicorn", "platform_site.asgi:application"]
-        options = ["--port", str(self.port), "--no-proxy-headers"]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [*command, *options], cwd=ROOT, env=self.environment, stdout=output, stderr=output
-            )
+                documented_command(self.port), cwd=ROOT, env=self.environment,
+                stdout=output, stderr=output,
+            )  # fmt: skip
         self._wait()
 
     def _manage(self, *arguments: str) -> None:
@@ -139,6 +148,41 @@ def stored(server: Server, request_id: str) -> bool:
     with closing(sqlite3.connect(path)) as connection:
         query = "SELECT count(*) FROM system_auditrecord WHERE request_id = ?"
         return bool(connection.execute(query, [request_id]).fetchone()[0])
+
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlLWNhbmFyeQ"
+OPAQUE = "Canary-0123456789-abcdefghijklmnopqrstuvwxy"
+EVENTS = "/api/v1/executions/run-0123456789ab/events"
+
+
+@pytest.mark.parametrize("secret", [JWT, OPAQUE, "canary-of-another-shape"])
+def test_no_log_line_of_the_documented_command_holds_a_credential(server: Server, secret: str):
+    targets = [
+        f"{EVENTS}?token={secret}",
+        f"{EVENTS}?since=1&%74oken={secret}",
+        f"/api/v1/engine/overview/stream?token={secret}",
+        f"/api/v1/executions?ticket={secret}",
+        f"/api/v1/auth/oidc/callback?code={secret}&state={secret}",
+        f"/auth/callback?code={secret}",
+        f"/reset-password?token={secret}",
+        f"/nothing?token={secret}",
+        f"/static/no?token={secret}",
+        *([f"/api/v1/executions/{secret}", f"/reset/{secret}"] if secret in (JWT, OPAQUE) else []),
+    ]
+    headers = {"Authorization": f"Bearer {secret}", "Cookie": f"partita_session={secret}"}
+    before = len(server.log.read_text())
+
+    for method in ("GET", "HEAD", "POST", "BREW"):
+        for target in targets:
+            httpx.request(method, server.url + target, headers=headers, timeout=10)
+            httpx.request(method, server.url + target, timeout=10)
+    server.raw(f"GET /?token={secret} HTTP/9.9\r\n{secret}\r\n\r\n".encode())
+
+    def logged() -> str:
+        text = server.log.read_text()[before:]
+        return text if text.count("/static/no") >= 6 else ""
+
+    assert secret not in until(logged, within_s=5, what="the access log")
 
 
 def test_the_start_fails_without_a_secret(server: Server) -> None:
