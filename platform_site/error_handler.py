@@ -23,11 +23,13 @@ from rest_framework import exceptions as drf
 
 from apps.console.api import error_page
 from apps.system.api import (
+    DatastoreUnavailable,
     InvalidParameter,
     PayloadTooLarge,
     Stage,
     internal_error,
     invalid_input,
+    is_store_away,
     problem_for,
     request_context,
 )
@@ -65,6 +67,8 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
 def answer(request: HttpRequest, error: Exception) -> HttpResponse:
     """The problem for any exception; what nobody foresaw is logged with its stack."""
     fact = as_platform_error(error)
+    if isinstance(fact, DatastoreUnavailable):
+        logger.warning("%s %s: %s", request.method, request_context().route, cause_of(error))
     if fact.problem_code == "internal_error" and fact is not error:
         logger.error("%s %s failed", request.method, request_context().route, exc_info=error)
     return shown(request, fact)
@@ -88,6 +92,8 @@ def as_platform_error(error: Exception) -> PlatformError:
         return invalid_input(error)
     if isinstance(error, drf.APIException):
         return _from_drf(error)
+    if is_store_away(error):
+        return DatastoreUnavailable()
     return _from_django(error)
 
 
@@ -97,6 +103,11 @@ def _from_drf(error: drf.APIException) -> PlatformError:
             wait = getattr(error, "wait", None)
             return PlatformError(str(error.detail), code=code, retry_after_s=wait)
     return internal_error()
+
+
+def cause_of(error: Exception) -> str:
+    """The class of what the driver raised: its words may name addresses and accounts."""
+    return type(error.__cause__ or error).__name__
 
 
 def _from_django(error: Exception) -> PlatformError:

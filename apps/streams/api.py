@@ -18,12 +18,12 @@ from apps.streams.services.topics import (
     open_topics,
 )
 from apps.streams.services.unit_of_work import (
-    DatastoreUnavailable,
     LostRace,
     and_let_go,
     release_stale_connection,
     unit_of_work,
 )
+from apps.system.api import DatastoreUnavailable
 
 __all__ = [
     "Batch",

@@ -18,7 +18,12 @@ from apps.system.commands import (
 )
 from apps.system.conf import telemetry_settings
 from apps.system.domain.conditional import is_not_modified, strong_etag
-from apps.system.domain.context import RequestContext, audit_agent, request_context
+from apps.system.domain.context import (
+    RequestContext,
+    audit_agent,
+    is_awaited,
+    request_context,
+)
 from apps.system.domain.lifecycle import LifespanPart, begin_drain, is_draining, lifespan_parts
 from apps.system.domain.probing import Probe, ProbeResult, probes
 from apps.system.http.client import client_ip
@@ -54,11 +59,13 @@ from apps.system.http.strict import (
 from apps.system.pipeline.stage import Stage, when_closed
 from apps.system.selectors import installation_id
 from apps.system.services.quick_redis import QuickRedis, RedisAway, redis_key, shared_redis
+from apps.system.services.store_faults import DatastoreUnavailable, is_store_away
 from apps.system.services.telemetry import exported_telemetry, start_telemetry, stop_telemetry
 
 __all__ = [
     "MAX_BODY_BYTES",
     "PAGING",
+    "DatastoreUnavailable",
     "ExitCode",
     "InvalidCursor",
     "InvalidParameter",
@@ -90,8 +97,10 @@ __all__ = [
     "integer_parameter",
     "internal_error",
     "invalid_input",
+    "is_awaited",
     "is_draining",
     "is_not_modified",
+    "is_store_away",
     "lifespan_parts",
     "metrics",
     "paginate",

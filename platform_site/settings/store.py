@@ -9,6 +9,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 from platform_site.settings import env
 
+# How long a request or a probe waits for a connection, a lock or a statement: it answers within 2 s
+# that the store is away. Everything else has the longer limits below.
+ANSWER_S = 1.2
+
 # IMMEDIATE: a transaction that will write takes the write lock at once and waits for it;
 # a deferred one fails at its first write with "database is locked", whatever the timeout.
 _SQLITE_OPTIONS = {
@@ -30,7 +34,7 @@ def databases(driver: str, data_dir: Path) -> dict[str, dict[str, Any]]:
 
 def _sqlite(data_dir: Path) -> dict[str, Any]:
     path = env.text("SQLITE_PATH", str(data_dir / "partita.sqlite3"))
-    return {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": dict(_SQLITE_OPTIONS)}
+    return {"ENGINE": "platform_site.sqlite", "NAME": path, "OPTIONS": dict(_SQLITE_OPTIONS)}
 
 
 def _postgres(_data_dir: Path) -> dict[str, Any]:
@@ -42,6 +46,7 @@ def _postgres(_data_dir: Path) -> dict[str, Any]:
     known = conninfo_to_dict(dsn)
     options = {key: str(known.pop(key)) for key in list(known) if key not in _DSN_KEYS}
     options.setdefault("options", _POSTGRES_TIMEOUTS)
+    options.setdefault("connect_timeout", _POSTGRES_CONNECT_S)
     settings = {name: str(known.get(key, "")) for key, name in _DSN_KEYS.items()}
     return {
         "ENGINE": "platform_site.postgresql",
@@ -54,6 +59,7 @@ def _postgres(_data_dir: Path) -> dict[str, Any]:
 # reconnect_timeout: the pauses between attempts double until it is over; then whoever asks next
 # starts anew. With the default, 5 min, a server away for 2 min was found again 1 min after it.
 _POSTGRES_POOL = {"min_size": 1, "max_size": 20, "timeout": 10, "reconnect_timeout": 2}
+_POSTGRES_CONNECT_S = "2"  # a frozen server takes connections and says nothing
 _DSN_KEYS = {
     "dbname": "NAME",
     "user": "USER",

@@ -11,6 +11,7 @@ from django.views.decorators.csrf import csrf_protect
 
 from apps.accounts.api import Principal, authenticate_request
 from apps.console.services import dressed, error_page
+from apps.system.api import DatastoreUnavailable
 from kernel.errors import PlatformError
 
 View = Callable[..., HttpResponse]
@@ -27,6 +28,8 @@ def page(view: View) -> View:
     def guarded(request: HttpRequest, **parts: str) -> HttpResponse:
         try:
             principal = authenticate_request(request)
+        except DatastoreUnavailable:  # says nothing about the credential
+            raise
         except PlatformError:  # a credential that is no good any more is as good as none
             principal = None
         if principal is None:

@@ -22,7 +22,8 @@ from apps.streams import selectors
 from apps.streams.domain.frames import Page
 from apps.streams.services.feeds import Envelope, Feed, SnapshotFeed, Take, TopicFeed
 from apps.streams.services.nudges import listen
-from apps.streams.services.unit_of_work import DatastoreUnavailable, release_stale_connection
+from apps.streams.services.unit_of_work import release_stale_connection
+from apps.system.api import DatastoreUnavailable
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Feed)

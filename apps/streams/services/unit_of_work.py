@@ -26,7 +26,7 @@ from django.db import (
 )
 
 from apps.streams import conf
-from kernel.errors import PlatformError
+from apps.system.api import DatastoreUnavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,12 +39,6 @@ _DISCONNECTS: Final = {"57P01", "57P02", "57P03", "08000", "08003", "08006", Non
 
 class LostRace(Exception):
     """A compare-and-set found another version: raised inside a use case to have it repeated."""
-
-
-class DatastoreUnavailable(PlatformError):
-    """The store did not take the use case for UNIT_OF_WORK_PATIENCE, or cannot be reached."""
-
-    code = "datastore_unavailable"
 
 
 class _Thread(threading.local):
@@ -84,16 +78,18 @@ def _until_settled(work: Callable[[], R]) -> R:
             creations += _is_taken_key(error)
             if creations > _CREATIONS or not attempt.may_repeat(error):
                 raise
-            if pause_s is None:
-                raise DatastoreUnavailable(_detail(error)) from error
+            if pause_s is None or attempt.waited_for_store(error):
+                raise _unavailable(error) from error
             time.sleep(pause_s)
     raise AssertionError("the last pause is None")
 
 
-def _detail(error: Exception) -> str:
+def _unavailable(error: Exception) -> DatastoreUnavailable:
     if isinstance(error, LostRace):
-        return "the datastore is busy: other changes kept coming first; try again"
-    return "the datastore does not answer or is busy; try again"
+        return DatastoreUnavailable(
+            "the datastore is busy: other changes kept coming first; try again"
+        )
+    return DatastoreUnavailable()
 
 
 def _pauses() -> Iterator[float | None]:
@@ -112,6 +108,7 @@ class _Attempt(Generic[R]):
     def __init__(self, work: Callable[[], R]) -> None:
         self._work = work
         self._committing = False
+        self._started = time.monotonic()
 
     def run(self) -> R:
         _drop_broken_connection()
@@ -124,6 +121,12 @@ class _Attempt(Generic[R]):
         finally:
             _thread.inside = False
 
+    def waited_for_store(self, error: Exception) -> bool:
+        """Whether the driver waited for a lock or a connection for half of the patience."""
+        if time.monotonic() - self._started < conf.unit_of_work_patience_s() / 2:
+            return False
+        return _is_locked(error) or _is_disconnect(error)
+
     def may_repeat(self, error: Exception) -> bool:
         """Raises DatastoreUnavailable for a store that is away while it commits."""
         if isinstance(error, LostRace) or _is_conflict(error) or _is_taken_key(error):
@@ -131,7 +134,7 @@ class _Attempt(Generic[R]):
         if not isinstance(error, (OperationalError, InterfaceError)):
             return False
         if self._committing or not _is_disconnect(error):
-            raise DatastoreUnavailable(_detail(error)) from error
+            raise _unavailable(error) from error
         return True
 
 
@@ -185,6 +188,11 @@ def _is_conflict(error: Exception) -> bool:
         return True
     if hasattr(cause, "has_error_label"):
         return bool(cause.has_error_label("TransientTransactionError"))
+    return _is_locked(error)
+
+
+def _is_locked(error: Exception) -> bool:
+    """Another connection to SQLite holds its lock."""
     return "database is locked" in str(error) or "database table is locked" in str(error)
 
 

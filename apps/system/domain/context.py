@@ -40,6 +40,11 @@ def enter_request(context: RequestContext) -> None:
     _current.set(context)
 
 
+def is_awaited() -> bool:
+    """Return whether an HTTP request or a probe waits for what runs here, on any thread."""
+    return _current.get() is not None
+
+
 def audit_agent(agent_id: str) -> None:
     """Name the agent whose credential the current request carried, for its audit record."""
     request_context().agent_id = agent_id

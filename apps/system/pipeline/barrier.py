@@ -6,13 +6,14 @@ import logging
 import re
 from typing import Self
 
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 
 from apps.system.domain.context import UNMATCHED, RequestContext, enter_request
 from apps.system.http.problems import internal_error, problem_for
 from apps.system.pipeline.stage import Stage
+from apps.system.services.store_faults import DatastoreUnavailable, is_store_away
 from kernel import ids
 
 logger = logging.getLogger("partita.http")
@@ -29,13 +30,20 @@ class FaultBarrier(Stage):
         enter_request(context)
         try:
             response = await self.get_response(request)
-        except Exception:  # the barrier: nothing may pass it
-            logger.exception("%s %s failed", request.method, context.route)
-            response = problem_for(request, internal_error())
+        except Exception as error:  # noqa: BLE001 - the barrier: nothing may pass it
+            response = _answer(request, context, error)
         response.headers.setdefault("X-Request-Id", context.request_id)
         if request.method == "HEAD" and isinstance(response, StreamingHttpResponse):
             response.streaming_content = _Nothing()
         return response
+
+
+def _answer(request: HttpRequest, context: RequestContext, error: Exception) -> HttpResponse:
+    if is_store_away(error):
+        logger.warning("%s %s: the store is away", request.method, context.route)
+        return problem_for(request, DatastoreUnavailable())
+    logger.error("%s %s failed", request.method, context.route, exc_info=error)
+    return problem_for(request, internal_error())
 
 
 def route_pattern(path: str) -> str:

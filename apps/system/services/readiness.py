@@ -7,13 +7,16 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import close_old_connections
 
+from apps.system.domain.context import RequestContext, enter_request
 from apps.system.domain.lifecycle import is_draining
 from apps.system.domain.probing import Probe, ProbeResult, probes
+from apps.system.services.store_faults import is_store_away
 from kernel import clock
 from kernel.errors import PlatformError
 
@@ -63,7 +66,7 @@ class ProbeRunner:
         with self._lock:
             running = self._under_way.get(probe.name)
             if running is None or running.done():
-                running = self._threads.submit(_timed, probe)
+                running = self._threads.submit(Context().run, _timed, probe)
                 self._under_way[probe.name] = running
             return running
 
@@ -78,16 +81,24 @@ class ProbeRunner:
 
 
 def _timed(probe: Probe) -> tuple[ProbeResult, float]:
+    enter_request(RequestContext())  # somebody waits: the store has to answer in time
     close_old_connections()
     started = time.monotonic()
     try:
         result = probe.check()
-    except Exception as error:  # the edge: whatever a probe raises means not ready
-        logger.warning("the probe %s failed", probe.name, exc_info=error)
-        result = ProbeResult(ready=False, detail=f"the check failed ({type(error).__name__})")
+    except Exception as error:  # noqa: BLE001 - the edge: what a probe raises means not ready
+        result = _failed(probe, error)
     finally:
         close_old_connections()
     return result, time.monotonic() - started
+
+
+def _failed(probe: Probe, error: Exception) -> ProbeResult:
+    if is_store_away(error):
+        logger.warning("the probe %s failed: the store does not answer", probe.name)
+        return ProbeResult(ready=False, detail="the datastore does not answer")
+    logger.warning("the probe %s failed", probe.name, exc_info=error)
+    return ProbeResult(ready=False, detail=f"the check failed ({type(error).__name__})")
 
 
 def _component(probe: Probe, result: ProbeResult, seconds: float) -> dict[str, Any]:

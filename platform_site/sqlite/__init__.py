@@ -1,0 +1,1 @@
+"""The database engine `platform_site.sqlite`."""
