@@ -45,7 +45,7 @@ def _bundle(app_env: str) -> Bundle:
     environment = Environment(os.environ)
     settings = bundle_settings(environment, app_env=app_env)
     reading = bundle_of(
-        read_text(settings.path),
+        read_text(settings.path, name=settings.name),
         production=settings.production,
         strict=settings.strict,
         cue_binary=settings.cue_binary,

@@ -75,7 +75,7 @@ class BundleFile:
     @classmethod
     def opened(cls, settings: BundleSettings, needs: Needs = Needs()) -> BundleFile:
         """Raises StartRefused with a line for every error."""
-        text = read_text(settings.path)
+        text = read_text(settings.path, name=settings.name)
         reading = _checked(text, settings, needs)
         if reading.bundle is None:
             raise StartRefused([str(entry) for entry in reading.errors])
@@ -91,7 +91,7 @@ class BundleFile:
     def reload(self) -> Reload:
         """Take the file's content if it changed and is valid. Counts and logs what happened."""
         with self._reloading:
-            text = read_text(self.settings.path)
+            text = read_text(self.settings.path, name=self.settings.name)
             if text.digest == self.bundle.digest:
                 self._rejected = ()
                 return Reload.UNCHANGED

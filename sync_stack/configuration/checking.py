@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 from kernel.complaints import Complaint
 from sync_stack.configuration.conf import BundleSettings, process_environment
@@ -18,15 +17,17 @@ from sync_stack.core.bundle.secret_use import all_secrets
 def check_file(settings: BundleSettings, *, resolve: bool) -> tuple[Complaint, ...]:
     """Errors and warnings, by position; `resolve`: also secrets that cannot be had, anywhere."""
     reading = bundle_of(
-        read_text(settings.path), production=settings.production, cue_binary=settings.cue_binary
+        read_text(settings.path, name=settings.name),
+        production=settings.production,
+        cue_binary=settings.cue_binary,
     )
     if not resolve or reading.bundle is None:
         return reading.complaints
-    return listed([*reading.complaints, *_unresolved(reading.bundle, settings.path)])
+    return listed([*reading.complaints, *_unresolved(reading.bundle, settings.file)])
 
 
-def _unresolved(bundle: Bundle, path: Path) -> list[Complaint]:
+def _unresolved(bundle: Bundle, file: str) -> list[Complaint]:
     resolver = SecretResolver(VaultClient, variables=process_environment())
     with contextlib.closing(resolver):
         resolver.use(bundle)
-        return unreadable(all_secrets(bundle), resolver, file=str(path), managed=True)
+        return unreadable(all_secrets(bundle), resolver, file=file, managed=True)

@@ -12,13 +12,23 @@ from sync_stack.configuration.environment import Environment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSettings:
-    """Where the bundle is, how strictly it is read, how often its file is checked (0: never)."""
+    """Where the bundle is, how strictly it is read, how often its file is checked (0: never).
+
+    `name` is the file's name for messages and for its suffix, where `path` is only where it was
+    mounted; empty: the path.
+    """
 
     path: Path = Path("config.cue")
+    name: str = ""
     strict: bool = False
     reload_interval_s: float = 10.0
     production: bool = False
     cue_binary: str = ""
+
+    @property
+    def file(self) -> str:
+        """As messages name it."""
+        return self.name or str(self.path)
 
 
 def process_environment() -> Mapping[str, str]:
@@ -30,6 +40,7 @@ def bundle_settings(environment: Environment, *, app_env: str) -> BundleSettings
     """What is wrong is in the environment's `problems`."""
     return BundleSettings(
         path=Path(environment.text("CONFIG_PATH", "config.cue")),
+        name=environment.text("CONFIG_NAME"),
         strict=environment.flag("BUNDLE_STRICT", default=False),
         reload_interval_s=environment.duration_s("BUNDLE_RELOAD_INTERVAL", "10s"),
         production=app_env == "production",

@@ -34,5 +34,5 @@ def open_configuration(settings: BundleSettings, process: Process) -> Configurat
     It does not watch the file yet: call `file.watch()`, and `file.reload_on_hangup()`.
     """
     secrets = SecretResolver(VaultClient, variables=process_environment())
-    needs = needs_of(process, secrets, file=str(settings.path))
+    needs = needs_of(process, secrets, file=settings.file)
     return Configuration(file=BundleFile.opened(settings, needs), secrets=secrets)

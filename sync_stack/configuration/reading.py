@@ -21,9 +21,12 @@ _DATA_FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleText:
-    """The content of a bundle's file; `problem` says why there is none."""
+    """The content of a bundle's file; `problem` says why there is none.
 
-    path: Path
+    `file` names it in messages, and its suffix says how it is read.
+    """
+
+    file: str
     data: bytes = b""
     problem: str = ""
 
@@ -33,23 +36,24 @@ class BundleText:
         return hashlib.sha256(self.data).hexdigest() if not self.problem else self.problem
 
 
-def read_text(path: Path) -> BundleText:
-    """At most 4 MiB of a regular file."""
+def read_text(path: Path, *, name: str = "") -> BundleText:
+    """At most 4 MiB of a regular file; `name`: what to call it in place of the path."""
+    file_name = name or str(path)
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        return BundleText(path=path, problem=f"cannot be read: {error.strerror}")
+        return BundleText(file=file_name, problem=f"cannot be read: {error.strerror}")
     if len(data) > MAX_BYTES:
-        return BundleText(path=path, problem=f"larger than {MAX_BYTES} bytes")
-    return BundleText(path=path, data=data)
+        return BundleText(file=file_name, problem=f"larger than {MAX_BYTES} bytes")
+    return BundleText(file=file_name, data=data)
 
 
 def bundle_of(
     text: BundleText, *, production: bool = False, strict: bool = False, cue_binary: str = ""
 ) -> BundleReading:
     """Everything that is wrong with the text, or the bundle in it."""
-    file = str(text.path)
+    file = text.file
     if text.problem:
         return _refused([Complaint(file=file, code="syntax_error", message=text.problem)])
     try:
@@ -63,9 +67,9 @@ def bundle_of(
 
 def _tree(text: BundleText, cue_binary: str) -> Tree:
     """By the suffix: `.json` and `.yaml` are data, everything else is CUE."""
-    if name := _DATA_FORMATS.get(text.path.suffix.lower()):
-        return formats[name].parse(text.data, file=str(text.path))
-    return evaluate(_decoded(text), file=str(text.path), binary=cue_binary)
+    if name := _DATA_FORMATS.get(Path(text.file).suffix.lower()):
+        return formats[name].parse(text.data, file=text.file)
+    return evaluate(_decoded(text), file=text.file, binary=cue_binary)
 
 
 def _decoded(text: BundleText) -> str:
@@ -73,7 +77,7 @@ def _decoded(text: BundleText) -> str:
         return text.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = text.data[: error.start].count(b"\n") + 1
-        raise ShapingError("parse_error", "not UTF-8", file=str(text.path), line=line) from None
+        raise ShapingError("parse_error", "not UTF-8", file=text.file, line=line) from None
 
 
 def _refused(complaints: list[Complaint]) -> BundleReading:

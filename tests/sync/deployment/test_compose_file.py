@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from sync_stack.configuration.bundle_file import BundleFile
+from sync_stack.configuration.conf import bundle_settings
+from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.startup import StartRefused
 from tests.support import compose
 from tests.support.processes import ROOT
 
@@ -113,17 +118,33 @@ def test_volumes_and_ports_are_those_of_the_contract(services):
     assert ports == {"orchestrator-api": ["8000:8000"], "gateway": ["5657:5657"]}
 
 
-def test_the_bundle_is_mounted_read_only_under_its_own_name_and_must_exist():
-    for given, inside in ((None, "/bundle/config.cue"), ("conf/b.yaml", "/bundle/conf/b.yaml")):
-        variables = OPERATOR | ({"CONFIG_PATH": given} if given else {})
-        for name in PARTITA:
-            service = compose.services(variables)[name]
-            (bundle,) = [each for each in service["volumes"] if isinstance(each, dict)][:1]
-            assert bundle["source"] == (given or "./config.cue")
-            assert bundle["target"] == inside
-            assert bundle["read_only"] is True
-            assert bundle["bind"] == {"create_host_path": False}
-            assert service["environment"]["CONFIG_PATH"] == inside
+@pytest.mark.parametrize(
+    "given", ["", "conf/b.yaml", "./b.json", "../cfg/prod.cue", "../../prod.yaml", "/srv/prod.cue"]
+)
+def test_the_bundle_is_mounted_at_one_place_wherever_it_lies_and_must_exist(given):
+    for name in PARTITA:
+        service = compose.services(OPERATOR | {"CONFIG_PATH": given})[name]
+        (bundle,) = [each for each in service["volumes"] if isinstance(each, dict)][:1]
+        inside = service["environment"]
+        assert bundle["source"] == (given or "./config.cue")
+        assert bundle["target"] == inside["CONFIG_PATH"] == "/bundle/config.cue"
+        assert bundle["read_only"] is True
+        assert bundle["bind"] == {"create_host_path": False}
+        assert inside["CONFIG_NAME"] == (given or "config.cue")
+
+
+def test_a_bundle_elsewhere_is_read_by_its_own_suffix_and_named_as_outside(tmp_path):
+    inside = compose.services(OPERATOR | {"CONFIG_PATH": "../cfg/prod.yaml"})["gateway"]
+    path = tmp_path / Path(inside["environment"]["CONFIG_PATH"]).name
+    path.write_text("bundle:\n  rules: []\n")
+    variables = {"CONFIG_PATH": str(path), "CONFIG_NAME": inside["environment"]["CONFIG_NAME"]}
+    settings = bundle_settings(Environment(variables), app_env="production")
+
+    with pytest.raises(StartRefused) as refused:
+        BundleFile.opened(settings)
+
+    assert all(line.startswith("../cfg/prod.yaml:") for line in refused.value.lines)
+    assert "../cfg/prod.yaml:2:10: bundle.rules: " in "\n".join(refused.value.lines)
 
 
 def test_every_service_runs_with_as_little_as_possible(services):

@@ -48,7 +48,7 @@ class Command(BaseCommand):
         complaints = check_file(settings, resolve=options["resolve"])
         code = exit_code(complaints, strict=options["strict"] or settings.strict)
         written = as_json if options["output"] == "json" else as_text
-        self.stdout.write(known_secrets.mask(written(complaints, settings.path)))
+        self.stdout.write(known_secrets.mask(written(complaints, settings.file)))
         sys.exit(code)
 
 
@@ -58,7 +58,7 @@ def _settings(path: Path | None) -> BundleSettings:
     settings = bundle_settings(environment, app_env=environment.app_env())
     if environment.problems:
         raise StartRefused(environment.problems)
-    return replace(settings, path=path) if path else settings
+    return replace(settings, path=path, name="") if path else settings
 
 
 def exit_code(complaints: tuple[Complaint, ...], *, strict: bool) -> int:
@@ -68,17 +68,17 @@ def exit_code(complaints: tuple[Complaint, ...], *, strict: bool) -> int:
     return EXIT_WARNINGS if strict and severities else EXIT_VALID
 
 
-def as_text(complaints: tuple[Complaint, ...], path: Path) -> str:
+def as_text(complaints: tuple[Complaint, ...], file: str) -> str:
     lines = [f"{entry.severity}: {entry}" for entry in complaints]
     errors = sum(entry.severity == "error" for entry in complaints)
     warnings = len(complaints) - errors
     verdict = "valid" if not errors else "not valid"
-    return "\n".join([*lines, f"{path}: {verdict}, {errors} errors, {warnings} warnings"])
+    return "\n".join([*lines, f"{file}: {verdict}, {errors} errors, {warnings} warnings"])
 
 
-def as_json(complaints: tuple[Complaint, ...], path: Path) -> str:
+def as_json(complaints: tuple[Complaint, ...], file: str) -> str:
     answer = {
-        "file": str(path),
+        "file": file,
         "valid": not any(entry.severity == "error" for entry in complaints),
         "complaints": [entry.as_dict() for entry in complaints],
     }
