@@ -35,15 +35,18 @@ class Claimed:
     attempt: int
 
 
-def claim_steps(supervisor: Supervisor, boards: dict[UUID, Board], *, limit: int) -> list[Claimed]:
+def claim_steps(
+    supervisor: Supervisor, boards: dict[UUID, Board], *, limit: int, looks_around: bool = True
+) -> list[Claimed]:
     """Claim on the open boards and on those of other runs, which are opened and put into `boards`.
 
-    Oldest first; what was queued just now on an open board comes last.
+    Oldest first; what was queued just now on an open board comes last. `looks_around` False: only
+    that.
     """
-    backends = routed_backends(supervisor)
+    backends = routed_backends(supervisor) if limit else {}
     if not backends:
         return []
-    places = _candidates(supervisor, backends, limit + _SPARE)
+    places = _candidates(supervisor, backends, limit + _SPARE) if looks_around else {}
     boards.update(open_boards({pk for pk, _ in places} - boards.keys()))
     fresh = [(pk, at) for pk, board in boards.items() for at in _just_queued(board)]
     claimed: list[Claimed] = []

@@ -50,13 +50,17 @@ def exchange(
     chunks: Sequence[LogChunk] = (),
     completions: Sequence[Completion] = (),
     claims: int = 0,
+    looks_around: bool = True,
 ) -> ExchangeAnswer:
     """Record every report, in that order, plan what follows, and claim up to `claims` steps.
 
+    `looks_around` False: claim only what these reports set free; a query less, for callers who
+    looked for other steps a moment ago and were not told of new ones.
     One report that is refused (StaleAttempt, LogGap, JobNotFound, InvalidInput in its place of the
     answer) does not touch the others. Secrets are resolved after the transaction, for the answer.
     """
-    answers, claimed = _exchange(supervisor, (states, chunks, completions), claims)
+    reports = (states, chunks, completions)
+    answers, claimed = _exchange(supervisor, reports, claims, looks_around=looks_around)
     return ExchangeAnswer(
         states=answers[0],
         chunks=answers[1],
@@ -70,6 +74,8 @@ def _exchange(
     supervisor: Supervisor,
     reports: tuple[Sequence[StateReport], Sequence[LogChunk], Sequence[Completion]],
     claims: int,
+    *,
+    looks_around: bool,
 ) -> tuple[tuple[tuple[Answer, ...], ...], list[Claimed]]:
     states, chunks, completions = reports
     table = _Table(supervisor, [*states, *chunks, *completions])
@@ -80,7 +86,7 @@ def _exchange(
     )
     for board in table.boards.values():
         settle(board)
-    claimed = claim_steps(supervisor, table.boards, limit=claims) if claims else []
+    claimed = claim_steps(supervisor, table.boards, limit=claims, looks_around=looks_around)
     write_boards(table.boards.values())
     return answers, claimed
 

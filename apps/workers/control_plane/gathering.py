@@ -23,6 +23,8 @@ LOOK_S: Final = 1.0  # without a nudge: nudges may be lost
 WAIT_S: Final = 10.0  # then a claim is asked anew: how old its answer may be counts from there
 LULL_S: Final = 0.002  # reports come in bursts: those that one answer set free go together,
 BURST_S: Final = 0.01  # which wait for one another this long at most
+STATE_LULLS: Final = 3  # so many lulls after states alone, for which nobody waits: the output of
+STATE_BURST_S: Final = 0.03  # short steps follows at once, and one transaction serves for both
 Exchange = Callable[..., executions.ExchangeAnswer]
 Answer = Future[Any]
 
@@ -39,6 +41,19 @@ class _Waiting:
     @property
     def size(self) -> int:
         return len(self.states) + len(self.chunks) + len(self.completions)
+
+    @property
+    def has_states_only(self) -> bool:
+        return bool(self.states) and not self.chunks and not self.completions
+
+    @property
+    def lulls(self) -> int:
+        """How many lulls end a burst."""
+        return STATE_LULLS if self.has_states_only else 1
+
+    @property
+    def burst_s(self) -> float:
+        return STATE_BURST_S if self.has_states_only else BURST_S
 
     @property
     def futures(self) -> list[Answer]:
@@ -101,27 +116,34 @@ class Gathering(threading.Thread):
 
     def run(self) -> None:
         while not self._stopping:
-            waiting, claim = self._next()
+            waiting, claim, looks_around = self._next()
             if waiting or claim:
-                self._settle(waiting, claim)
+                self._settle(waiting, claim, looks_around=looks_around)
 
-    def _next(self) -> tuple[_Waiting, tuple[int, Answer] | None]:
-        """What goes into the next call; waits until there is something."""
+    def _next(self) -> tuple[_Waiting, tuple[int, Answer] | None, bool]:
+        """What goes into the next call, and whether its claim looks beyond the runs reported on.
+
+        Waits until there is something.
+        """
         with self._changed:
             self._changed.wait_for(self._is_due, timeout=self._patience_s())
         self._let_burst_end()
         with self._changed:
             waiting, self._waiting = self._waiting, _Waiting()
             claim = self._claim if self._looks(bool(waiting.completions)) else None
+            looks_around = self._looks(completing=False)
             if claim:
-                self._claim, self._work_may_wait = None, False
-                self._looked_at = time.monotonic()
-            return waiting, claim
+                self._claim = None
+                if looks_around:
+                    self._work_may_wait, self._looked_at = False, time.monotonic()
+            return waiting, claim, looks_around
 
     def _let_burst_end(self) -> None:
-        deadline, seen = time.monotonic() + BURST_S, -1
-        while seen != (seen := self._waiting.size) and time.monotonic() < deadline:
-            time.sleep(LULL_S)
+        began, seen, lulls = time.monotonic(), self._waiting.size, 0
+        while lulls < self._waiting.lulls and time.monotonic() - began < self._waiting.burst_s:
+            time.sleep(LULL_S)  # a wait for each report would wake this thread for each
+            lulls = lulls + 1 if seen == self._waiting.size else 0
+            seen = self._waiting.size
 
     def _is_due(self) -> bool:
         return bool(self._waiting) or self._stopping or self._looks(completing=False)
@@ -135,13 +157,16 @@ class Gathering(threading.Thread):
     def _patience_s(self) -> float | None:
         return LOOK_S if self._claim else None
 
-    def _settle(self, waiting: _Waiting, claim: tuple[int, Answer] | None) -> None:
+    def _settle(
+        self, waiting: _Waiting, claim: tuple[int, Answer] | None, *, looks_around: bool
+    ) -> None:
         try:
             answer = self._exchange(
                 states=[report for report, _ in waiting.states],
                 chunks=[report for report, _ in waiting.chunks],
                 completions=[report for report, _ in waiting.completions],
                 claims=claim[0] if claim else 0,
+                looks_around=looks_around,
             )
         except Exception as error:  # noqa: BLE001 - the edge of the thread: reports are repeated
             self._fail(waiting, claim, error)

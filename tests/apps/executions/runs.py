@@ -240,9 +240,11 @@ class Worker:
         return api.adopt(self.supervisor, active)
 
     def report(self, step: str, state: str) -> Any:
+        return api.exchange(self.supervisor, states=[self.state(step, state)]).states[0]
+
+    def state(self, step: str, state: str = "running") -> api.StateReport:
         job = self.jobs[step]
-        report = api.StateReport(job_id=job["jobId"], attempt=job["attempt"], state=state)
-        return api.exchange(self.supervisor, states=[report]).states[0]
+        return api.StateReport(job_id=job["jobId"], attempt=job["attempt"], state=state)
 
     def log(self, step: str, *texts: str, seq: int = 0, position: int | None = None) -> Any:
         return api.exchange(

@@ -7,6 +7,8 @@ from functools import partial
 import pytest
 
 from apps.executions import api
+from apps.executions.domain.topics import logs_topic
+from apps.streams.api import read
 from tests.apps.executions.runs import Worker, booted_run, node
 from tests.support.threads import at_once
 
@@ -81,3 +83,36 @@ def test_a_cancel_beside_completions_leaves_one_final_status(worker: Worker):
     at_once([cancel, lambda: worker.end("a"), lambda: worker.end("b")])
     assert run.status == "Canceled"
     assert run.statuses["c"] == "canceled"
+
+
+def test_a_claim_that_does_not_look_around_takes_what_its_reports_set_free(worker: Worker):
+    booted_run(node("a"), node("b", after=["a"]))
+    worker.claim()
+    booted_run(node("elsewhere"))
+
+    done = [worker.completion("a")]
+    answer = api.exchange(worker.supervisor, completions=done, claims=8, looks_around=False)
+
+    assert [spec["node"]["id"] for spec in answer.claimed] == ["b"]
+
+
+def test_lines_of_one_step_in_one_unit_of_work_are_one_chunk(worker: Worker):
+    """Two steps that start, print and end together: a chunk each, in which nothing moves."""
+    run = booted_run(node("a"), node("b"))
+    worker.claim()
+
+    api.exchange(
+        worker.supervisor,
+        states=[worker.state("a"), worker.state("b")],
+        chunks=[worker.chunk("a", "hello"), worker.chunk("b", "hello")],
+        completions=[worker.completion("a", final_seq=1), worker.completion("b", final_seq=1)],
+    )
+
+    chunks = read(logs_topic(run.id), after=0, limit=100)
+    assert [(chunk.source, len(chunk.records)) for chunk in chunks[-3:]] == [
+        ("a", 3),
+        ("b", 3),
+        ("execution", 1),
+    ]
+    told = [line["text"] for line in run.lines("", "output") if line["source"] == "b"]
+    assert told[-3:] == ["started", "hello", "ended as expected"]
