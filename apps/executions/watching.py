@@ -37,6 +37,7 @@ _URGENCY: Final = ("running", "failed", "queued", "canceled", "pending", "skippe
 _INFRASTRUCTURE: Final = frozenset(
     {"runtime_unavailable", "agent_unavailable", "agent_lost", "internal_error"}
     | {"backend_unavailable", "secret_unresolved", "run_timeout"}
+    | {"dependency_replaced"}
 )
 
 

@@ -40,6 +40,7 @@ _REASONS: Final[dict[str, str]] = {
     "secret_unresolved": "a secret could not be resolved",
     "backend_unavailable": "the backend is gone or disabled",
     "run_timeout": "the run took longer than allowed",
+    "dependency_replaced": "a service started anew after steps had run against it",
     "step_failed": "a step failed",
 }
 

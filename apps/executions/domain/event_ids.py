@@ -6,7 +6,7 @@ from typing import Final
 
 RUN_SOURCE: Final = "execution"
 # Events that may come several times in one attempt; all others come once by the state machine.
-REPEATABLE: Final = frozenset({"adopted", "image-pull", "artifacts", "reset-mocks"})
+REPEATABLE: Final = frozenset({"adopted", "image-pull", "artifacts", "reset", "reset-mocks"})
 
 
 def event_id(source: str, what: str, *, attempt: int = 0, nth: int = 1) -> str:

@@ -12,9 +12,11 @@ from itertools import islice
 from operator import or_
 from typing import Any, Final
 
-from apps.executions.domain.states import StepReason, StepStatus
+from apps.executions.domain.states import TERMINAL_STEP, StepReason, StepStatus
 
 _WAITING: Final = (StepStatus.PENDING, StepStatus.QUEUED)
+_STARTED: Final = (StepStatus.RUNNING, StepStatus.HEALTHY)
+_ALWAYS_AGAIN: Final = ("service", "log", "mock")
 _NOBODY: Final[frozenset[int]] = frozenset()
 
 
@@ -29,7 +31,7 @@ class PlanNode:
     triggers: tuple[int, ...] = ()
     continue_on_failure: bool = False
     retries: int = 0
-    may_run_again: bool = False  # after its supervisor was lost: a service, or `idempotent`
+    may_run_again: bool = False  # unasked, in a new world: `idempotent`, and kinds that always may
     has_image: bool = True
 
 
@@ -41,6 +43,7 @@ class Plan:
     needs_of: tuple[int, ...] = field(init=False)
     triggers_of: tuple[int, ...] = field(init=False)
     continuing: int = field(init=False)
+    services: int = field(init=False)
 
     def __post_init__(self) -> None:
         nodes = self.nodes
@@ -52,6 +55,7 @@ class Plan:
             "needs_of": tuple(_set_of(node.needs) for node in nodes),
             "triggers_of": tuple(_set_of(node.triggers) for node in nodes),
             "continuing": continuing,
+            "services": _set_of(at for at, node in enumerate(nodes) if node.kind == "service"),
         }.items():
             object.__setattr__(self, name, value)  # the way into a frozen dataclass
 
@@ -73,6 +77,20 @@ class Decision:
     cancel: tuple[int, ...] = ()
     failing: bool = False
     verdict: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """What follows for the others when services start anew, as places in level order.
+
+    `started`: ran against one of them, directly or through others. `reset`: these, to run again,
+    and what was queued behind one of these or was skipped, to be decided again. `stuck`: of those
+    that started, what must not run twice; the run cannot go on.
+    """
+
+    started: tuple[int, ...] = ()
+    reset: tuple[int, ...] = ()
+    stuck: tuple[int, ...] = ()
 
 
 def plan_of(topology: Sequence[Mapping[str, Any]]) -> Plan:
@@ -102,11 +120,11 @@ def decide(
     for at in plan.by_level:
         if failing:
             bits.mark_failure_path(plan, at)
-        if statuses[at] not in _WAITING or at in again:
+        if statuses[at] not in _WAITING:
             continue
-        pending = statuses[at] is StepStatus.PENDING
-        end = _dead_end(plan, bits, at) if pending else None
-        if end is None and failing and not bits.failure_path & plan.bits[at]:
+        end = _dead_end(plan, bits, at)
+        goes_on = at in again or bits.failure_path & plan.bits[at]
+        if end is None and failing and not goes_on:
             end = Skip(StepReason.RUN_FAILED)
         if end is StepStatus.CANCELED:
             bits.end(plan, at, canceled=True)
@@ -122,6 +140,57 @@ def decide(
         cancel=tuple(cancel),
         failing=failing,
         verdict=not failing if ended else None,
+    )
+
+
+def replacement(
+    plan: Plan,
+    statuses: Sequence[StepStatus],
+    services: Iterable[int],
+    *,
+    not_selected: Set[int] = _NOBODY,
+) -> Replacement:
+    """Find what becomes void when `services` start anew.
+
+    What failed or was canceled stays so: the run does not build on it.
+    """
+    anew = _set_of(services)
+    below = _downstream(plan, anew) & ~anew
+    dependents = [at for at in plan.by_level if plan.bits[at] & below]
+    started = tuple(at for at in dependents if statuses[at] in _STARTED)
+    behind = _downstream(plan, _set_of(started))
+
+    def is_void(at: int) -> bool:
+        if statuses[at] is StepStatus.QUEUED:
+            return bool(plan.bits[at] & behind)
+        skipped = statuses[at] is StepStatus.SKIPPED and at not in not_selected
+        return skipped or statuses[at] in _STARTED
+
+    return Replacement(
+        started=started,
+        reset=tuple(at for at in dependents if is_void(at)),
+        stuck=tuple(at for at in started if not plan.nodes[at].may_run_again),
+    )
+
+
+def upstream(plan: Plan, place: int) -> tuple[int, ...]:
+    """Return what a step depends on, directly or through others, the nearest level first."""
+    below = _upstream(plan, place)
+    return tuple(at for at in reversed(plan.by_level) if plan.bits[at] & below)
+
+
+def may_begin(plan: Plan, statuses: Sequence[StepStatus], at: int, skipped_by: Set[int]) -> bool:
+    """Whether a queued step may be claimed; `skipped_by` are the steps not selected.
+
+    Below a step that failed, a service may be starting anew.
+    """
+    if not all(is_satisfied(plan, statuses, need, skipped_by) for need in plan.nodes[at].needs):
+        return False
+    if StepStatus.FAILED not in statuses:
+        return True
+    return not any(
+        plan.nodes[up].kind == "service" and statuses[up] not in TERMINAL_STEP
+        for up in upstream(plan, at)
     )
 
 
@@ -213,8 +282,26 @@ def _startable(plan: Plan, bits: _Bits, max_parallel: int) -> tuple[int, ...]:
 def _is_ready(plan: Plan, bits: _Bits, at: int) -> bool:
     if not bits.pending & plan.bits[at] or plan.needs_of[at] & ~bits.satisfied:
         return False
+    if bits.failed and _upstream(plan, at) & plan.services & ~bits.terminal:
+        return False  # a service that it builds on through a failed step is starting anew
     triggers = plan.triggers_of[at]
     return not triggers or (not triggers & ~bits.terminal and bool(triggers & bits.failed))
+
+
+def _downstream(plan: Plan, places: int) -> int:
+    """These and whatever depends on them, directly or through others."""
+    for at in plan.by_level:
+        if (plan.needs_of[at] | plan.triggers_of[at]) & places:
+            places |= plan.bits[at]
+    return places
+
+
+def _upstream(plan: Plan, place: int) -> int:
+    below = plan.needs_of[place] | plan.triggers_of[place]
+    for at in reversed(plan.by_level):
+        if plan.bits[at] & below:
+            below |= plan.needs_of[at] | plan.triggers_of[at]
+    return below
 
 
 def _set_of(places: Iterable[int]) -> int:
@@ -232,6 +319,6 @@ def _planned(node: Mapping[str, Any], places: Mapping[str, int]) -> PlanNode:
         triggers=tuple(places[trigger] for trigger in dict.fromkeys(triggers)),
         continue_on_failure=bool(node.get("continueOnFailure")),
         retries=int(node.get("retries", 0)),
-        may_run_again=node["kind"] == "service" or bool(node.get("idempotent")),
+        may_run_again=node["kind"] in _ALWAYS_AGAIN or bool(node.get("idempotent")),
         has_image=any(node.get(key) for key in ("image", "file", "commands")),
     )

@@ -12,6 +12,7 @@ from typing import Final
 from apps.executions.domain.states import JobState, StepStatus
 
 PENDING: Final = "p"
+PENDING_AGAIN: Final = "P"  # reset: it started or was skipped before
 QUEUED: Final = "q"
 QUEUED_AGAIN: Final = "Q"  # between two attempts
 RUNNING: Final = "r"
@@ -20,6 +21,7 @@ NOT_SELECTED: Final = "n"  # skipped, and satisfies its dependents
 
 STATUS_OF: Final[dict[str, StepStatus]] = {
     PENDING: StepStatus.PENDING,
+    PENDING_AGAIN: StepStatus.PENDING,
     QUEUED: StepStatus.QUEUED,
     QUEUED_AGAIN: StepStatus.QUEUED,
     RUNNING: StepStatus.RUNNING,
@@ -32,6 +34,7 @@ STATUS_OF: Final[dict[str, StepStatus]] = {
 }
 JOB_OF: Final[dict[str, JobState]] = {
     PENDING: JobState.NONE,
+    PENDING_AGAIN: JobState.NONE,
     QUEUED: JobState.PENDING,
     QUEUED_AGAIN: JobState.PENDING,
     RUNNING: JobState.RUNNING,
@@ -44,7 +47,10 @@ JOB_OF: Final[dict[str, JobState]] = {
 }
 
 
-def letter(status: StepStatus, job: JobState, *, attempt: int) -> str:
+def letter(status: StepStatus, job: JobState, *, attempt: int, repeats: bool = False) -> str:
+    """Return the letter of a step; `repeats`: events of it may come a second time."""
+    if status is StepStatus.PENDING and (attempt or repeats):
+        return PENDING_AGAIN
     if status is StepStatus.QUEUED and attempt > 1:
         return QUEUED_AGAIN
     if status is StepStatus.HEALTHY and job is JobState.RUNNING:

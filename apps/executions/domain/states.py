@@ -46,6 +46,7 @@ class StepEvent(StrEnum):
     FAILED = "failed"
     RETRY = "retry"
     REQUEUED = "requeued"
+    RESET = "reset"  # a service that it ran against, or that decided about it, starts anew
     CANCELED = "canceled"
 
 
@@ -67,6 +68,7 @@ class JobEvent(StrEnum):
     FAILED = "failed"
     CANCELED = "canceled"
     RETURNED = "returned"  # a retry, or a lease that was lost
+    RESET = "reset"
 
 
 class StepReason(StrEnum):
@@ -106,6 +108,7 @@ class RunReason(StrEnum):
     SECRET_UNRESOLVED = "secret_unresolved"  # noqa: S105 - a reason, not a secret
     BACKEND_UNAVAILABLE = "backend_unavailable"
     RUN_TIMEOUT = "run_timeout"
+    DEPENDENCY_REPLACED = "dependency_replaced"  # what had run against it must not run again
     INTERNAL_ERROR = "internal_error"
 
 
@@ -149,9 +152,16 @@ STEP_TRANSITIONS: Final[dict[tuple[StepStatus, StepEvent], StepStatus]] = {
     (StepStatus.RUNNING, StepEvent.FAILED): StepStatus.FAILED,
     (StepStatus.RUNNING, StepEvent.RETRY): StepStatus.QUEUED,
     (StepStatus.RUNNING, StepEvent.REQUEUED): StepStatus.QUEUED,
+    # what ran against a service that starts anew runs again; what was queued or skipped because of
+    # such a step is decided again
+    (StepStatus.RUNNING, StepEvent.RESET): StepStatus.PENDING,
     (StepStatus.RUNNING, StepEvent.CANCELED): StepStatus.CANCELED,
-    # services only: their job stays open after `healthy` (StepStatus.HEALTHY is final for the rest)
+    (StepStatus.HEALTHY, StepEvent.RESET): StepStatus.PENDING,
+    (StepStatus.QUEUED, StepEvent.RESET): StepStatus.PENDING,
+    (StepStatus.SKIPPED, StepEvent.RESET): StepStatus.PENDING,
+    # services only: their job stays open after `healthy`
     (StepStatus.HEALTHY, StepEvent.FAILED): StepStatus.FAILED,
+    (StepStatus.HEALTHY, StepEvent.RETRY): StepStatus.QUEUED,
     (StepStatus.HEALTHY, StepEvent.REQUEUED): StepStatus.QUEUED,
     (StepStatus.HEALTHY, StepEvent.CANCELED): StepStatus.CANCELED,
 }
@@ -164,6 +174,11 @@ JOB_TRANSITIONS: Final[dict[tuple[JobState, JobEvent], JobState]] = {
     (JobState.RUNNING, JobEvent.FAILED): JobState.FAILED,
     (JobState.RUNNING, JobEvent.CANCELED): JobState.CANCELED,
     (JobState.RUNNING, JobEvent.RETURNED): JobState.PENDING,
+    (JobState.NONE, JobEvent.RESET): JobState.NONE,
+    (JobState.PENDING, JobEvent.RESET): JobState.NONE,
+    (JobState.RUNNING, JobEvent.RESET): JobState.NONE,
+    (JobState.SUCCEEDED, JobEvent.RESET): JobState.NONE,
+    (JobState.CANCELED, JobEvent.RESET): JobState.NONE,
 }
 
 Status = TypeVar("Status", ExecutionStatus, StepStatus, JobState)

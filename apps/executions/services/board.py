@@ -65,6 +65,7 @@ class Board:
     job_states: list[JobState]
     letters: list[str]
     started_now: list[int] = field(default_factory=list)  # queued within this unit of work
+    replaced: dict[int, str] = field(default_factory=dict)  # services that start anew, and why
     ends_now: bool = False
     stops_now: bool = False  # open jobs were asked to stop without having done what they are for
     _rows: dict[int, Step] = field(default_factory=dict)
@@ -134,7 +135,10 @@ class Board:
         self._attempts[at] = values.get("attempt", self._attempts[at])
         if "status" in values or "job_state" in values:
             self.letters[at] = standings.letter(
-                self.statuses[at], self.job_states[at], attempt=self._attempts[at]
+                self.statuses[at],
+                self.job_states[at],
+                attempt=self._attempts[at],
+                repeats=bool(values.get("repeats") or self.known(at, "repeats")),
             )
         self._changes[at].update(values)
         if row := self._rows.get(at):
@@ -151,7 +155,7 @@ class Board:
         """An event of a step with the status it has now, and its mirror in the log."""
         node = self.run.plan.nodes[at]
         attempt = self.attempt(at)
-        nth = self._nth(at, what) if what in REPEATABLE else 1
+        nth = self._nth(at, what) if what in REPEATABLE or self._was_counted(at, what) else 1
         self._record(
             event_id(node.id, what, attempt=attempt, nth=nth),
             node.id,
@@ -223,6 +227,16 @@ class Board:
                 nudge(name)
         if self._events:
             nudge(OVERVIEW_NUDGE)
+
+    def _was_counted(self, at: int, what: str) -> bool:
+        """Whether a reset left the step's event in its attempt; its row has been read then."""
+        repeats = self.known(at, "repeats")
+        return bool(repeats) and event_id("", what, attempt=self.attempt(at)) in repeats
+
+    def count(self, at: int, what: str) -> None:
+        """Note that this event was said in the step's attempt, so that the next is the second."""
+        if not self._was_counted(at, what):
+            self._nth(at, what)
 
     def _nth(self, at: int, what: str) -> int:
         repeats = dict(self.row(at).repeats)

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from apps.agents.api import is_online
-from apps.executions.domain.plan import is_satisfied
+from apps.executions.domain.plan import may_begin
 from apps.executions.domain.reports import Supervisor
 from apps.executions.domain.states import ExecutionStatus, JobState
 from apps.executions.domain.topics import WORK_NUDGE
@@ -103,10 +103,7 @@ def _may_claim(board: Board, at: int, supervisor: Supervisor, backends: Mapping[
     node = board.run.plan.nodes[at]
     if supervisor.capabilities and node.kind not in supervisor.capabilities:
         return False
-    skipped_by_choice = set(board.not_selected)
-    return all(
-        is_satisfied(board.run.plan, board.statuses, need, skipped_by_choice) for need in node.needs
-    )
+    return may_begin(board.run.plan, board.statuses, at, set(board.not_selected))
 
 
 def _claim(board: Board, at: int, supervisor: Supervisor) -> Claimed:

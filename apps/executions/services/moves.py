@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from apps.executions.domain.states import (
     CancelReason,
     JobEvent,
     JobState,
+    RunReason,
     StepEvent,
     StepReason,
     StepStatus,
@@ -66,7 +68,7 @@ def jobs_nudge(agent_id: str) -> str:
 
 def start(board: Board, at: int) -> bool:
     """Hand a step to the backend; a log node is done at once. Returns whether it ended already."""
-    _step(board, at, StepEvent.READY, attempt=1, queued_at=board.now)
+    _step(board, at, StepEvent.READY, attempt=board.attempt(at) + 1, queued_at=board.now)
     if board.run.plan.nodes[at].kind == "log":
         board.say(at, "queued", "queued")
         _speak(board, at)
@@ -173,7 +175,8 @@ def lose(board: Board, at: int, text: str) -> None:
         cancel(board, at, text)
     elif may_requeue(board.run.plan.nodes[at], requeues=row.requeues):
         trace_attempt(board, at, "requeued", str(StepReason.AGENT_LOST))
-        _again(board, at, StepEvent.REQUEUED, requeues=row.requeues + 1)
+        cause = _own_cause(board, at, StepReason.AGENT_LOST)
+        _again(board, at, StepEvent.REQUEUED, text, requeues=row.requeues + 1, cause=cause)
         board.nudge(WORK_NUDGE)
         board.say(at, "requeued", text, level="warn", reason=str(StepReason.AGENT_LOST))
     else:
@@ -186,9 +189,21 @@ def give_back(board: Board, at: int, text: str) -> None:
         lose(board, at, text)
         return
     trace_attempt(board, at, "requeued", "")
-    _again(board, at, StepEvent.REQUEUED)
+    _again(board, at, StepEvent.REQUEUED, text)
     board.nudge(WORK_NUDGE)
     board.say(at, "requeued", text, level="warn")
+
+
+def reset(board: Board, at: int, text: str, cause: Sequence[Mapping[str, Any]] = ()) -> None:
+    """What it ran against starts anew: its attempt is void, and it waits for its turn again."""
+    if board.statuses[at] is StepStatus.SKIPPED:
+        board.count(at, "skipped")
+    if board.job_states[at] is JobState.RUNNING:
+        trace_attempt(board, at, "reset", str(RunReason.DEPENDENCY_REPLACED))
+        board.nudge(jobs_nudge(board.row(at).agent_id))  # whoever holds it is refused, and stops it
+    _step(board, at, StepEvent.RESET, **_UNHELD, queued_at=None, not_before=None, cause=list(cause))
+    _job(board, at, JobEvent.RESET)
+    board.say(at, "reset", text, level="warn", reason=str(RunReason.DEPENDENCY_REPLACED))
 
 
 def end_stopped(board: Board, at: int) -> None:
@@ -229,7 +244,7 @@ def _ended(board: Board) -> dict[str, Any]:
 
 
 def _may_try_again(board: Board, at: int, reason: StepReason) -> bool:
-    if board.statuses[at] is not StepStatus.RUNNING or not board.is_planning:
+    if board.statuses[at] not in (StepStatus.RUNNING, StepStatus.HEALTHY) or not board.is_planning:
         return False
     row = board.row(at)
     return not row.cancel_reason and may_retry(
@@ -241,16 +256,28 @@ def _retry(board: Board, at: int, reason: StepReason, detail: str) -> None:
     used = board.row(at).retries_used
     pause = pause_before_retry(used)
     trace_attempt(board, at, str(StepStatus.FAILED), str(reason))
-    _again(board, at, StepEvent.RETRY, retries_used=used + 1, not_before=board.now + pause)
+    failed = f"attempt {board.attempt(at)} failed: {detail or reason}"
+    values = {"retries_used": used + 1, "not_before": board.now + pause}
+    if board.statuses[at] is StepStatus.HEALTHY:
+        values["cause"] = _own_cause(board, at, reason)
+    _again(board, at, StepEvent.RETRY, failed, **values)
     board.nudge(WORK_NUDGE, after_s=pause.total_seconds())
-    text = f"attempt {board.attempt(at) - 1} failed: {detail or reason}; next in {pause.seconds} s"
+    text = f"{failed}; next in {pause.seconds} s"
     board.say(at, "retry", text, level="warn", reason=str(reason))
 
 
-def _again(board: Board, at: int, event: StepEvent, **values: Any) -> None:
+def _again(board: Board, at: int, event: StepEvent, why: str, **values: Any) -> None:
+    if board.run.plan.nodes[at].kind == "service":
+        board.replaced[at] = why  # `settle` looks for what had run against it
     fresh = {**_UNHELD, "not_before": None, "queued_at": board.now, **values}
     _step(board, at, event, attempt=board.attempt(at) + 1, **fresh)
     _job(board, at, JobEvent.RETURNED)
+
+
+def _own_cause(board: Board, at: int, reason: StepReason) -> list[dict[str, Any]]:
+    """Why the step has another attempt that its suite did not ask for: the first such reason."""
+    row = board.row(at)
+    return row.cause or cause_chain(row.step_id, reason=str(reason), exit_code=None, cause=[])
 
 
 def _cause(board: Board, why: Skip) -> list[dict[str, Any]]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from apps.executions import conf
 from apps.executions.domain.causes import cause_chain, in_words
 from apps.executions.domain.event_ids import RUN_SOURCE
-from apps.executions.domain.plan import Decision, Skip, decide
+from apps.executions.domain.plan import (
+    Decision,
+    Replacement,
+    Skip,
+    decide,
+    replacement,
+    upstream,
+)
 from apps.executions.domain.reports import LogLine
-from apps.executions.domain.standings import QUEUED_AGAIN, places_of
+from apps.executions.domain.standings import PENDING_AGAIN, QUEUED_AGAIN, places_of
 from apps.executions.domain.states import (
     TERMINAL_STEP,
     CancelReason,
@@ -26,6 +34,7 @@ from apps.executions.services import moves
 from apps.executions.services.board import Board
 from apps.executions.services.measuring import run_finished
 from apps.executions.services.tracing import trace_run
+from kernel.clock import rfc3339
 
 TEARDOWN_WITHIN: Final = timedelta(seconds=60)
 STOPPED_WITHIN: Final = timedelta(seconds=30)
@@ -33,6 +42,8 @@ STOPPED_WITHIN: Final = timedelta(seconds=30)
 
 def settle(board: Board) -> None:
     """Obey what the plan decides; store the final status once nothing of the run is open."""
+    if board.is_planning:
+        _start_over(board)
     if board.is_planning:
         _plan(board)
     if not board.is_over and _is_drained(board):
@@ -93,6 +104,39 @@ def force_end(board: Board) -> None:
     settle(board)
 
 
+def _start_over(board: Board) -> None:
+    """Reset what ran against services that start anew; fail the run if some must not run twice."""
+    services, board.replaced = board.replaced, {}
+    if not services:
+        return
+    not_selected = set(board.not_selected)
+    found = replacement(board.run.plan, board.statuses, services, not_selected=not_selected)
+    if found.stuck and board.execution.failing:
+        fail_run(board, RunReason.STEP_FAILED, _first_failure(board))
+    elif found.stuck:
+        fail_run(board, RunReason.DEPENDENCY_REPLACED, _in_a_sentence(board, services, found))
+    else:
+        board.load(found.reset)
+        names = ", ".join(board.run.plan.nodes[at].id for at in services)
+        causes = [board.row(at).cause for at in services if board.row(at).cause]
+        text = f"{names} starts anew: it ran against the former one"
+        for at in found.reset:
+            moves.reset(board, at, text, *causes[:1])
+
+
+def _in_a_sentence(board: Board, services: Mapping[int, str], found: Replacement) -> str:
+    """Say which service was replaced, when and why, what had run against it, what is in the way."""
+
+    def named(places: Iterable[int]) -> str:
+        return ", ".join(board.run.plan.nodes[at].id for at in places)
+
+    whys = "; ".join(dict.fromkeys(services.values()))
+    return (
+        f"{named(services)} was replaced at {rfc3339(board.now)} ({whys}) after "
+        f"{named(found.started)} had run against it, and {named(found.stuck)} is not idempotent"
+    )
+
+
 def _plan(board: Board) -> None:
     decision = _decide(board)
     while _obey(board, decision):
@@ -115,7 +159,9 @@ def _obey(board: Board, decision: Decision) -> bool:
     """Returns whether a step that was started ended at once, so that there is more to decide."""
     if decision.failing and not board.execution.failing:
         board.change_run(failing=True)
-    board.load(skip.because for skip in decision.skip.values() if skip.because is not None)
+    again = [at for at in decision.start if board.letters[at] == PENDING_AGAIN]
+    causes = [skip.because for skip in decision.skip.values() if skip.because is not None]
+    board.load([*causes, *again])
     for at in decision.cancel:
         moves.cancel(board, at, "canceled with what it depends on")
     for at, skip in decision.skip.items():
@@ -142,11 +188,26 @@ def _first_failure(board: Board) -> str:
         if status is StepStatus.FAILED and not nodes[at].continue_on_failure
     ]
     board.load(hard)
-    first: Step = min((board.row(at) for at in hard), key=lambda row: (row.finished_at, row.index))
-    chain = cause_chain(
-        first.step_id, reason=first.reason, exit_code=first.exit_code, cause=first.cause
-    )
-    return in_words(chain)
+    first = min(hard, key=lambda at: (board.row(at).finished_at, board.row(at).index))
+    chain = _link(board.row(first))
+    return in_words(chain if board.row(first).cause else [*chain, *_upstream_cause(board, first)])
+
+
+def _upstream_cause(board: Board, at: int) -> list[dict[str, Any]]:
+    """Find the nearest step it depends on that failed too, or that an engine or supervisor lost."""
+    places = upstream(board.run.plan, at)
+    board.load(places)
+    for place in places:
+        row = board.row(place)
+        if row.status == StepStatus.FAILED:
+            return _link(row)
+        if row.cause:
+            return list(row.cause)
+    return []
+
+
+def _link(row: Step) -> list[dict[str, Any]]:
+    return cause_chain(row.step_id, reason=row.reason, exit_code=row.exit_code, cause=row.cause)
 
 
 def _stop_open_jobs(board: Board, why: CancelReason) -> None:

@@ -155,7 +155,12 @@ class Run:
         """Step id → status; the run's own row must tell the same."""
         rows = list(Step.objects.filter(execution_id=self.pk).order_by("index"))
         told = "".join(
-            letter(StepStatus(row.status), JobState(row.job_state), attempt=row.attempt)
+            letter(
+                StepStatus(row.status),
+                JobState(row.job_state),
+                attempt=row.attempt,
+                repeats=bool(row.repeats),
+            )
             for row in rows
         )
         assert self.row.standings == told

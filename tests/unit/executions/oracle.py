@@ -20,9 +20,9 @@ def expected_decision(
     cancel: list[int] = []
     for level in sorted({node.level for node in plan.nodes}):
         for at in places_of(plan, level):
-            if now[at] not in (P, Q) or at in again:
+            if now[at] not in (P, Q):
                 continue
-            fate = fate_of(plan, now, at, failing=failing)
+            fate = fate_of(plan, now, at, failing=failing and at not in again)
             if fate == C:
                 now[at] = C
                 cancel.append(at)
@@ -58,22 +58,21 @@ def satisfied(plan: Plan, now: list[StepStatus], at: int) -> bool:
     return now[at] == H or (now[at] == F and plan.nodes[at].continue_on_failure)
 
 
-def fate_of(  # noqa: C901, PLR0911 - one sentence of the rules after another
+def fate_of(  # noqa: PLR0911 - one sentence of the rules after another
     plan: Plan, now: list[StepStatus], at: int, *, failing: bool
 ) -> Skip | StepStatus | None:
     node = plan.nodes[at]
-    if now[at] == P:
-        for need in node.needs:
-            if hard(plan, now, need):
-                return Skip(StepReason.DEPENDENCY_FAILED, need)
-        for need in node.needs:
-            if now[need] == S:
-                return Skip(StepReason.DEPENDENCY_SKIPPED, need)
-        if any(now[need] == C for need in node.needs):
-            return C
-        ended = [now[trigger] for trigger in node.triggers]
-        if ended and set(ended) <= TERMINAL - {F}:
-            return Skip(StepReason.TRIGGER_NOT_FAILED)
+    for need in node.needs:
+        if hard(plan, now, need):
+            return Skip(StepReason.DEPENDENCY_FAILED, need)
+    for need in node.needs:
+        if now[need] == S:
+            return Skip(StepReason.DEPENDENCY_SKIPPED, need)
+    if any(now[need] == C for need in node.needs):
+        return C
+    ended = [now[trigger] for trigger in node.triggers]
+    if ended and set(ended) <= TERMINAL - {F}:
+        return Skip(StepReason.TRIGGER_NOT_FAILED)
     if failing and not on_failure_path(plan, now, at):
         return Skip(StepReason.RUN_FAILED)
     return None
@@ -91,5 +90,14 @@ def is_ready(plan: Plan, now: list[StepStatus], at: int) -> bool:
     node = plan.nodes[at]
     if now[at] != P or not all(satisfied(plan, now, need) for need in node.needs):
         return False
+    if F in now and any(
+        plan.nodes[up].kind == "service" and now[up] not in TERMINAL for up in below(plan, at)
+    ):
+        return False
     ended = [now[trigger] for trigger in node.triggers]
     return not ended or (set(ended) <= TERMINAL and F in ended)
+
+
+def below(plan: Plan, at: int) -> set[int]:
+    edges = {*plan.nodes[at].needs, *plan.nodes[at].triggers}
+    return edges.union(*(below(plan, edge) for edge in edges))

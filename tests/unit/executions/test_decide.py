@@ -172,6 +172,7 @@ def boards(draw: Any) -> tuple[Plan, list[StepStatus], set[int]]:
         nodes.append(
             PlanNode(
                 id=f"n{at}",
+                kind=draw(st.sampled_from(["task", "service"])),
                 level=levels[at],
                 needs=tuple(sorted(needs - triggers)),
                 triggers=tuple(sorted(triggers)),

@@ -65,6 +65,11 @@ def test_canceling_ends_canceled_and_nothing_else():
     assert ends == {ExecutionStatus.CANCELED}
 
 
-def test_failed_skipped_and_canceled_steps_stay_so():
-    final = {StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELED}
+def test_failed_and_canceled_steps_stay_so():
+    final = {StepStatus.FAILED, StepStatus.CANCELED}
     assert not [status for status, _ in STEP_TRANSITIONS if status in final]
+
+
+def test_what_was_skipped_is_decided_again_after_a_reset_only():
+    ways = [event for status, event in STEP_TRANSITIONS if status is StepStatus.SKIPPED]
+    assert ways == [StepEvent.RESET]
