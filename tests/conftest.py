@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernel.redaction import known_secrets
+from tests.support import mongo_queries
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +16,20 @@ def _secrets_of_one_test() -> Iterator[None]:
     known, redactor = dict(known_secrets._known), known_secrets._redactor
     yield
     known_secrets._known, known_secrets._redactor = known, redactor
+
+
+@pytest.fixture(scope="session")
+def _watch() -> Iterator[mongo_queries.Watch]:
+    with mongo_queries.watched() as watch:
+        yield watch
+
+
+@pytest.fixture(autouse=True)
+def _each_query_has_an_index_on_mongodb(_watch: mongo_queries.Watch) -> Iterator[None]:
+    """Whatever our code asked in the test, on any store, does not read a whole collection there."""
+    yield
+    unserved = _watch.unserved()
+    assert not unserved, (
+        "no index serves these on MongoDB: give their models one, or a line in"
+        " READ_WHOLE (tests/support/mongo_queries.py):\n" + "\n".join(unserved)
+    )

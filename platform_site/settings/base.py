@@ -9,6 +9,7 @@ from typing import Any
 from platform_site.settings import embedded, env
 from platform_site.settings.keys import derived_key
 from platform_site.settings.redis_address import redis_url
+from platform_site.settings.store import apps as apps_of_store
 from platform_site.settings.store import databases
 from platform_site.settings.sync_values import *
 
@@ -177,6 +178,7 @@ INSTALLED_APPS = [
     "sync_stack.orchestrator",
     "sync_stack.gateway",  # for `manage.py help`: it has no rows
     "sync_stack.watcher",  # likewise
+    *apps_of_store(DB_DRIVER),
 ]
 MIDDLEWARE = [  # outermost first; the order is the specification's
     "apps.system.pipeline.barrier.FaultBarrier",

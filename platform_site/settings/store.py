@@ -32,6 +32,11 @@ def databases(driver: str, data_dir: Path) -> dict[str, dict[str, Any]]:
     return {"default": builders[driver](data_dir)}
 
 
+def apps(driver: str) -> list[str]:
+    """Apps that INSTALLED_APPS needs for that store."""
+    return ["platform_site.mongodb"] if driver == "mongo" else []
+
+
 def _sqlite(data_dir: Path) -> dict[str, Any]:
     path = env.text("SQLITE_PATH", str(data_dir / "partita.sqlite3"))
     return {"ENGINE": "platform_site.sqlite", "NAME": path, "OPTIONS": dict(_SQLITE_OPTIONS)}
@@ -75,7 +80,7 @@ def _mongo(_data_dir: Path) -> dict[str, Any]:
     uri = env.text("MONGO_URI", "mongodb://localhost:27017")
     named = "@" in uri.partition("://")[2].partition("/")[0]  # its own user and password win
     return {
-        "ENGINE": "django_mongodb_backend",
+        "ENGINE": "platform_site.mongodb",
         "HOST": uri,
         "NAME": env.text("MONGO_DB", "partita"),
         "USER": "" if named else env.text("MONGO_USER"),

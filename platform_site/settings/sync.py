@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from platform_site.settings import env, generated
 from platform_site.settings.keys import MIN_SECRET_BYTES, derived_key
+from platform_site.settings.store import apps as apps_of_store
 from platform_site.settings.store import databases
 from platform_site.settings.store_of_bundle import mongo_of_bundle
 from platform_site.settings.sync_values import *
@@ -82,6 +83,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
 INSTALLED_APPS = ["sync_stack.orchestrator", "sync_stack.watcher"]
+if DATABASES:
+    INSTALLED_APPS += apps_of_store(DB_DRIVER)
 MIDDLEWARE: list[str] = []
 SILENCED_SYSTEM_CHECKS = [f"security.W{number:03d}" for number in (1, 2, 3, 4, 8)]
 _environment = Environment(os.environ)

@@ -47,6 +47,10 @@ class LedgerUnit(models.Model):
 
     class Meta:
         app_label = "sync"
+        indexes = [
+            models.Index(fields=["datasource"], name="sync_unit_datasource"),
+            models.Index(fields=["intent_task_id"], name="sync_unit_intent"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.rule_id} {self.repo} {self.env} at {self.destination}"
