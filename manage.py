@@ -7,9 +7,30 @@ import os
 import sys
 
 SYNC_COMMANDS = ("run_orchestrator", "run_watcher", "sync_")
+# Settings that know the commands of one part only.
+NARROW = ("platform_site.settings.gateway", "platform_site.settings.sync")
 
 
-def settings_module(command: str) -> str:
+def settings_module(command: str, given: str = "") -> str:
+    """The settings of a command, or those `given` by DJANGO_SETTINGS_MODULE.
+
+    A narrow one that is given for some commands, perhaps exported for a whole shell, does not
+    hide the others: they get their own.
+    """
+    if given and (given not in NARROW or _is_of_django(command)):
+        return given
+    return _own_settings(command)
+
+
+def _is_of_django(command: str) -> bool:
+    """`migrate`, `check` …: whatever settings are given, they have it."""
+    from django.core import management
+
+    # not get_commands: what it finds before the settings are known is all it ever finds
+    return command in management.find_commands(management.__path__[0])
+
+
+def _own_settings(command: str) -> str:
     """Commands of the sync stack need no account, no page and no JWT_SECRET."""
     if command == "run_gateway":
         return "platform_site.settings.gateway"
@@ -19,8 +40,9 @@ def settings_module(command: str) -> str:
 
 
 def main() -> None:
-    module = settings_module(sys.argv[1] if len(sys.argv) > 1 else "")
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", module)  # noqa: TID251
+    given = os.environ.get("DJANGO_SETTINGS_MODULE", "")  # noqa: TID251
+    module = settings_module(sys.argv[1] if len(sys.argv) > 1 else "", given)
+    os.environ["DJANGO_SETTINGS_MODULE"] = module  # noqa: TID251
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 

@@ -82,7 +82,11 @@ ALLOWED_HOSTS = ["*"]  # the API answers itself; no URL is built from Host
 USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
-INSTALLED_APPS = ["sync_stack.orchestrator", "sync_stack.watcher"]
+INSTALLED_APPS = [
+    "sync_stack.orchestrator",
+    "sync_stack.watcher",
+    "sync_stack.gateway",  # its command: it has no rows
+]
 if DATABASES:
     INSTALLED_APPS += apps_of_store(DB_DRIVER)
 MIDDLEWARE: list[str] = []
