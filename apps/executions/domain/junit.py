@@ -15,6 +15,9 @@ from defusedxml.ElementTree import fromstring
 Outcome = Literal["passed", "failure", "error", "skipped"]
 REPORT_FORMATS: Final = ("junit", "ctrf")
 _CTRF_OUTCOMES: Final[dict[str, Outcome]] = {"passed": "passed", "failed": "failure"}
+_CTRF_COUNTS: Final = ("tests", "passed", "failed", "skipped", "pending", "other")
+_MOST_TESTS: Final = 2**53  # what a JSON number keeps exactly
+_LATEST_MS: Final = 10**15
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -51,6 +54,19 @@ def read_cases(format_: str, body: bytes) -> tuple[Case, ...]:
     `testsuites` and `testsuite`.
     """
     return tuple(_ctrf_cases(body) if format_ == "ctrf" else _junit_cases(body))
+
+
+def read_summary(format_: str, body: bytes) -> dict[str, Any]:
+    """Return `testSummary` as on the wire. Raises ReportUnreadable.
+
+    JUnit is counted from its cases. CTRF counts itself in `results.summary`, as the list of its
+    tests may be short or missing; without a summary, and for more failures, the list counts.
+    """
+    counted = _counted(read_cases(format_, body))
+    own = _ctrf_results(body).get("summary") if format_ == "ctrf" else None
+    if own is None:
+        return counted
+    return _ctrf_summary(own, listed_failures=counted["failures"])
 
 
 def as_junit(title: str, suites: Sequence[SuiteOfStep]) -> bytes:
@@ -97,24 +113,77 @@ def _junit_case(element: ET.Element) -> Case:
     )
 
 
-def _ctrf_cases(body: bytes) -> Iterator[Case]:
+def _counted(cases: Sequence[Case]) -> dict[str, Any]:
+    outcomes = [case.outcome for case in cases]
+    seconds = [case.seconds for case in cases if case.seconds is not None]
+    return {
+        "total": len(cases),
+        "passed": outcomes.count("passed"),
+        "failures": outcomes.count("failure"),
+        "errors": outcomes.count("error"),
+        "skipped": outcomes.count("skipped"),
+    } | ({"durationSeconds": round(sum(seconds), 3)} if seconds else {})
+
+
+def _ctrf_results(body: bytes) -> Mapping[str, Any]:
     try:
-        tests = json.loads(body)["results"]["tests"]
+        results = json.loads(body)["results"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportUnreadable(f"no readable CTRF: {error!r}") from None
+    if not isinstance(results, Mapping) or not results.keys() & {"tests", "summary"}:
+        raise ReportUnreadable("no readable CTRF: results has neither tests nor summary")
+    return results
+
+
+def _ctrf_cases(body: bytes) -> Iterator[Case]:
+    tests = _ctrf_results(body).get("tests", [])
     if not isinstance(tests, list):
         raise ReportUnreadable("no readable CTRF: results.tests is no list")
     return (_ctrf_case(test) for test in tests if isinstance(test, Mapping))
 
 
+def _ctrf_summary(own: object, *, listed_failures: int) -> dict[str, Any]:
+    if not isinstance(own, Mapping):
+        raise ReportUnreadable("no readable CTRF: results.summary is no object")
+    counts = {name: _count(own, name) for name in _CTRF_COUNTS}
+    return {
+        "total": counts["tests"],
+        "passed": counts["passed"],
+        "failures": max(counts["failed"], listed_failures),
+        "errors": 0,  # the format knows none
+        "skipped": counts["skipped"] + counts["pending"] + counts["other"],
+    } | _ctrf_duration(own)
+
+
+def _count(own: Mapping[str, Any], name: str) -> int:
+    value = own.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_TESTS:
+        raise ReportUnreadable(f"no readable CTRF: results.summary.{name} is no count")
+    return value
+
+
+def _ctrf_duration(own: Mapping[str, Any]) -> dict[str, float]:
+    """From its start and stop, in milliseconds of an epoch; nothing where they are no times."""
+    start, stop = _ctrf_seconds(own.get("start")), _ctrf_seconds(own.get("stop"))
+    if start is None or stop is None or stop < start:
+        return {}
+    return {"durationSeconds": round(stop - start, 3)}
+
+
+def _ctrf_seconds(milliseconds: object) -> float | None:
+    """None for what is no time: JSON as Python reads it has NaN, infinity and endless integers."""
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+        return None
+    return milliseconds / 1000 if 0 <= milliseconds < _LATEST_MS else None
+
+
 def _ctrf_case(test: Mapping[str, Any]) -> Case:
-    duration = test.get("duration")
     suite = test.get("suite")
     return Case(
         name=str(test.get("name", "")),
         classname=suite if isinstance(suite, str) else "",
         outcome=_CTRF_OUTCOMES.get(str(test.get("status")), "skipped"),
-        seconds=duration / 1000 if isinstance(duration, int | float) else None,
+        seconds=_ctrf_seconds(test.get("duration")),
         message=str(test.get("message") or ""),
         text=str(test.get("trace") or ""),
     )

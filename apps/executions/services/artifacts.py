@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apps.executions.domain.junit import REPORT_FORMATS, ReportUnreadable, read_cases
+from apps.executions.domain.junit import REPORT_FORMATS, ReportUnreadable, read_summary
 from apps.executions.domain.reports import (
     ArtifactUpload,
     ContentNotFound,
@@ -24,7 +23,6 @@ from kernel.errors import PlatformError
 from kernel.ids import slug
 
 MAX_ARTIFACT_BYTES: Final = 10 * 2**20
-_COUNTED: Final = {"passed": "passed", "failure": "failures", "error": "errors"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +136,6 @@ def _read_report(upload: ArtifactUpload) -> _Report:
     if upload.format not in REPORT_FORMATS:
         return _Report()
     try:
-        cases = read_cases(upload.format, upload.body)
+        return _Report(read_summary(upload.format, upload.body))
     except ReportUnreadable as error:
         return _Report(problem=f"no readable {upload.format} report: {error}")
-    counts = Counter(_COUNTED.get(case.outcome, "skipped") for case in cases)
-    seconds = [case.seconds for case in cases if case.seconds is not None]
-    names = ("passed", "failures", "errors", "skipped")
-    summary: dict[str, Any] = {"total": len(cases), **{name: counts[name] for name in names}}
-    return _Report(summary | ({"durationSeconds": round(sum(seconds), 3)} if seconds else {}))

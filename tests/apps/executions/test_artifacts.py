@@ -94,3 +94,17 @@ def test_an_unreadable_report_is_kept_and_said(worker: Worker):
     warned = [event for event in run.events() if event["level"] == "warn"]
     assert [event["id"] for event in warned] == ["unit-artifacts"]
     assert Artifact.objects.get().test_summary is None
+
+
+def test_a_ctrf_report_whose_summary_counts_failures_fails_the_step(worker: Worker):
+    """Invariant 1: its list of tests may be empty."""
+    exports = [{"path": "ctrf.json", "on": "always", "format": "ctrf", "required": False}]
+    run = booted_run(node("unit", kind="test", artifactExports=exports))
+    worker.claim()
+    body = b'{"results":{"summary":{"tests":3,"passed":1,"failed":2},"tests":[]}}'
+    store(worker, "unit", body, path="ctrf.json", format="ctrf", media_type="application/json")
+
+    worker.end("unit")
+
+    assert run.reasons == {"unit": "test_failures"}
+    assert run.step("unit").detail == "2 failures, 0 errors of 3 tests"
