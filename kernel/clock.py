@@ -13,16 +13,21 @@ def now() -> datetime:
 
 def rfc3339(instant: datetime) -> str:
     """As in `2026-01-02T03:04:05.123Z`."""
-    utc = instant.astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+    return f"{instant.astimezone(UTC).isoformat(timespec='milliseconds')[:23]}Z"
 
 
 def parse_rfc3339(text: str) -> datetime:
-    """An aware datetime; raises ValueError for other text and for times without an offset."""
+    """An aware datetime, in UTC.
+
+    Raises ValueError for other text, without an offset, and for what is no time in UTC.
+    """
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         raise ValueError(f"{text!r}: a time needs an offset, such as Z")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r}: in UTC it is no time of the years 1 to 9999") from None
 
 
 def milliseconds(span: timedelta) -> int:

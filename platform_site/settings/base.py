@@ -52,6 +52,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 10
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # by default a worker ends after 100, about an hour
 CELERY_TASK_ROUTES = {"sync.*": {"queue": "sync"}}
 CELERY_BEAT_SCHEDULE = {"sweep": {"task": "executions.sweep", "schedule": 2.0}}
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (

@@ -169,7 +169,9 @@ class Board:
 
     def print(self, source: str, lines: Iterable[LogLine], *, attempt: int = 0) -> int:
         """Log lines that mirror no event. Returns their size in bytes."""
-        records = line_records(source, lines, started_at=self.execution.started_at, attempt=attempt)
+        records = line_records(
+            source, lines, at=(self.execution.started_at, self.now), attempt=attempt
+        )
         self._lines.append((source, records))
         self.measure(lines_stored(len(records)))
         return sum(map(len, records))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -35,6 +35,7 @@ class _Event(msgspec.Struct, omit_defaults=True):
     attempt: int | None = None
 
 
+_SKEW: Final = timedelta(days=1)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -60,14 +61,21 @@ def event_record(
 
 
 def line_records(
-    source: str, lines: Iterable[LogLine], *, started_at: datetime, attempt: int
+    source: str, lines: Iterable[LogLine], *, at: tuple[datetime, datetime], attempt: int
 ) -> list[bytes]:
-    """One record per line; `timestamp` comes from the line's own time."""
+    """One record per line; `timestamp` comes from the line's own time.
+
+    `at`: (start of the run, now). A line of tomorrow or later has the time of its arrival: the
+    clock that stamped it is wrong.
+    """
     records = []
-    at, timestamp, time = started_at, *_stamps(started_at, started_at)
+    started_at, now = at
+    seen, timestamp, time = started_at, *_stamps(started_at, started_at)
     for line in lines:
-        if line.time is not at and line.time != at:  # a burst of lines has one time
-            at, timestamp, time = line.time, *_stamps(started_at, line.time)
+        if line.time is not seen and line.time != seen:  # a burst of lines has one time
+            seen = line.time
+            believed = seen if seen < now + _SKEW else now
+            timestamp, time = _stamps(started_at, believed)
         records.append(
             _encode(
                 _Line(

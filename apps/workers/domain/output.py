@@ -141,7 +141,11 @@ def _lines(text: str, record: Record, *, ends: bool) -> Iterator[LogLine]:
 
 
 def _time_of(record: Record) -> datetime:
-    return datetime.fromisoformat(record.time) if record.time else clock.now()
+    """By the runtime's clock, unless that is beyond the year 9999."""
+    try:
+        return datetime.fromisoformat(record.time) if record.time else clock.now()
+    except ValueError:
+        return clock.now()
 
 
 def cut(text: str, limit: int = LINE_LIMIT) -> list[str]:

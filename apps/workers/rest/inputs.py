@@ -213,7 +213,7 @@ def _time(entry: Mapping[str, Any], now: datetime) -> datetime:
         return now
     try:
         return clock.parse_rfc3339(_text(entry, "time", ""))
-    except (ValueError, OverflowError):
+    except ValueError:
         raise _Fault("time", "invalid_value", "must be a time such as 2026-01-02T03:04:05Z") from (
             None
         )

@@ -11,6 +11,7 @@ import pytest
 
 from apps.executions import api as executions
 from apps.executions.models import Artifact
+from kernel import clock
 from tests.apps.executions.runs import (
     Run,
     booted_run,
@@ -55,6 +56,21 @@ def test_a_suite_runs_to_its_end_by_http(worker):
     assert run.status == "Healthy"
     assert run.output("seed") == ["one", "two"]
     assert run.event_ids()[-1] == "execution-healthy"
+
+
+@pytest.mark.parametrize("wrong", ["9999-12-31T23:59:59.999Z", "2999-01-01T00:00:00+14:00"])
+def test_a_line_of_an_absurd_time_is_kept_with_the_time_of_its_arrival(worker, wrong):
+    run = booted_run(node("a"))
+    worker.claim_all()
+    began = clock.rfc3339(clock.now())
+    lines = [{"text": "before"}, {"text": "absurd", "time": wrong}, {"text": "after"}]
+
+    worker.report("a", "logs", seq=0, position=3, lines=lines)
+
+    told = run.lines("output")
+    assert [line["text"] for line in told] == ["before", "absurd", "after"]
+    assert all(began <= line["time"] <= clock.rfc3339(clock.now()) for line in told)
+    assert {line["timestamp"] for line in told} <= {"00:00", "00:01", "00:02", "00:03"}
 
 
 def test_a_claim_answers_the_step_spec_and_only_it_tells_secrets(worker, monkeypatch, member):

@@ -21,6 +21,16 @@ def test_what_is_written_is_read_back() -> None:
     assert instant.tzinfo is UTC
 
 
+def test_early_years_are_written_with_four_digits() -> None:
+    assert clock.rfc3339(datetime(1, 1, 1, tzinfo=UTC)) == "0001-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+05:00"])
+def test_a_time_that_is_none_in_utc_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="years 1 to 9999"):
+        clock.parse_rfc3339(text)
+
+
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-01-02T03:04:05"])
 def test_a_time_without_offset_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"offset|isoformat"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.workers.domain.output import LINE_LIMIT, LineCutter, LogWatch, Record, cut
+from kernel import clock
 from kernel.redaction import Redactor
 
 SECRET = "s3cret/+value"
@@ -23,6 +25,15 @@ def fed(made: LineCutter, *data: bytes) -> list[tuple[str, bool]]:
 
 def test_the_newline_is_taken_off_and_carriage_returns_stay() -> None:
     assert fed(cutter(), b"10%\r20%\r\n") == [("10%\r20%\r", False)]
+
+
+@pytest.mark.parametrize("stamp", ["10000-01-01T00:00:00.00Z", "9999-99-99T99:99:99.999Z", "soon"])
+def test_a_stamp_that_is_no_time_costs_no_line(stamp: str) -> None:
+    before = clock.now()
+
+    (line,) = cutter().feed(Record(1, "stdout", b"still here\n", stamp))
+
+    assert (line.text, line.time >= before) == ("still here", True)
 
 
 def test_invalid_utf8_is_replaced() -> None:
