@@ -77,13 +77,24 @@ _DSN_KEYS = {
 
 
 def _mongo(_data_dir: Path) -> dict[str, Any]:
-    uri = env.text("MONGO_URI", "mongodb://localhost:27017")
+    uri = env.secret("MONGO_URI") or "mongodb://localhost:27017"
+    if not uri.startswith(("mongodb://", "mongodb+srv://")):
+        raise ImproperlyConfigured(  # without the value: it may hold a password
+            "MONGO_URI: expected mongodb://HOST:PORT/?OPTIONS or mongodb+srv://HOST/?OPTIONS"
+            " (`bundle` is for processes of the sync stack)"
+        )
     named = "@" in uri.partition("://")[2].partition("/")[0]  # its own user and password win
+    user, password = env.text("MONGO_USER"), env.secret("MONGO_PASSWORD")
+    return mongo(uri, user="" if named else user, password="" if named else password)
+
+
+def mongo(uri: str, *, user: str, password: str, **options: Any) -> dict[str, Any]:
+    """The entry of DATABASES; `options` are pymongo's. The database is MONGO_DB."""
     return {
         "ENGINE": "platform_site.mongodb",
         "HOST": uri,
         "NAME": env.text("MONGO_DB", "partita"),
-        "USER": "" if named else env.text("MONGO_USER"),
-        "PASSWORD": "" if named else env.secret("MONGO_PASSWORD"),
-        "OPTIONS": {"serverSelectionTimeoutMS": 5000},
+        "USER": user,
+        "PASSWORD": password,
+        "OPTIONS": {"serverSelectionTimeoutMS": 5000, **options},
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from platform_site.settings.store import mongo
 from sync_stack.configuration.conf import bundle_settings
 from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.reading import bundle_of, read_text
@@ -20,7 +21,7 @@ _NO_MONGO = "MONGO_URI=bundle: the bundle has no mongo datasource; set MONGO_URI
 
 
 def mongo_of_bundle(app_env: str) -> dict[str, Any]:
-    """HOST, USER, PASSWORD and OPTIONS of DATABASES. Raises ImproperlyConfigured."""
+    """Return the entry of DATABASES. Raises ImproperlyConfigured."""
     bundle = _bundle(app_env)
     found = [each for each in bundle.datasources if isinstance(each.options, MongoOptions)]
     if not found:
@@ -33,12 +34,9 @@ def mongo_of_bundle(app_env: str) -> dict[str, Any]:
             settings = server_settings(options, secrets.resolve)
         except SecretError as error:
             raise ImproperlyConfigured(f"datasource {found[0].name}: {error}") from None
-    return {
-        "HOST": options.endpoint or f"mongodb://{','.join(options.hosts)}",
-        "USER": settings.pop("username", ""),
-        "PASSWORD": settings.pop("password", ""),
-        "OPTIONS": {"serverSelectionTimeoutMS": 5000, **settings},
-    }
+    uri = options.endpoint or f"mongodb://{','.join(options.hosts)}"
+    user, password = settings.pop("username", ""), settings.pop("password", "")
+    return mongo(uri, user=user, password=password, **settings)
 
 
 def _bundle(app_env: str) -> Bundle:

@@ -34,9 +34,11 @@ SYNC_FIRST_START = generated.prepare() if _COMMAND == "run_orchestrator" else ()
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
 DB_DRIVER = env.choice("DB_DRIVER", "mongo", ("mongo", "postgres", "sqlite"))
-DATABASES: dict[str, dict[str, Any]] = {} if _CHECKS_ONLY else databases(DB_DRIVER, DATA_DIR)
-if DB_DRIVER == "mongo" and env.text("MONGO_URI") == "bundle" and not _CHECKS_ONLY:
-    DATABASES["default"] |= mongo_of_bundle(SYNC_APP_ENV)
+DATABASES: dict[str, dict[str, Any]] = {}
+if DB_DRIVER == "mongo" and env.secret("MONGO_URI") == "bundle" and not _CHECKS_ONLY:
+    DATABASES = {"default": mongo_of_bundle(SYNC_APP_ENV)}
+elif not _CHECKS_ONLY:
+    DATABASES = databases(DB_DRIVER, DATA_DIR)
 DEFAULT_AUTO_FIELD = (
     "django_mongodb_backend.fields.ObjectIdAutoField"
     if DB_DRIVER == "mongo"

@@ -261,8 +261,8 @@ WORLDS["s3-unconditional"] = _s3(UpdateStrategy.DOCUMENT, conditional_writes=Con
 def _mongo(strategy: UpdateStrategy, **fields: Any) -> Worlds:
     @contextmanager
     def build(_folder: Path) -> Iterator[World]:
-        if not (uri := parts.address("MONGODB_URI")):
-            pytest.skip("needs a MongoDB server: MONGODB_URI is not set")
+        if not (uri := parts.address("MONGO_URI") or parts.address("MONGODB_URI")):
+            pytest.skip("needs a MongoDB server: MONGO_URI is not set")
         client: MongoClient[dict[str, Any]] = MongoClient(uri)
         name = f"c{uuid4().hex}"
         documents = client["partita_sink_tests"][name]

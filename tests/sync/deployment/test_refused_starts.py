@@ -182,7 +182,7 @@ def test_the_store_of_the_compose_file_is_the_server_of_the_bundle(starts):
     here = {"CONFIG_PATH": str(starts.bundle), "TLS_AUTO_DIR": str(state / "watcher")}
     given = {name: str(text) for name, text in watcher["environment"].items()} | here
     store, key = as_the_settings_have_it(starts, given)
-    assert store["ENGINE"] == "django_mongodb_backend"
+    assert store["ENGINE"] == "platform_site.mongodb"
     assert (store["HOST"], store["NAME"]) == ("mongodb://mongo:27017", "partita")
     assert (store["USER"], store["PASSWORD"]) == ("partita", PASSWORD)
     assert key == (state / "secret-key").read_text().strip()
@@ -198,6 +198,24 @@ def test_another_store_is_taken_with_its_own_credentials(monkeypatch, tmp_path):
     monkeypatch.setenv("MONGO_URI", "mongodb://elsewhere/?x=a@b")
     store = databases("mongo", tmp_path)["default"]
     assert (store["USER"], store["PASSWORD"]) == ("partita", PASSWORD)
+
+
+def test_the_uri_of_the_store_may_stand_in_a_file(monkeypatch, tmp_path):
+    file = tmp_path / "uri"
+    file.write_text("mongodb://their:pass@elsewhere\n")
+    monkeypatch.delenv("MONGO_URI", raising=False)
+    monkeypatch.setenv("MONGO_URI_FILE", str(file))
+
+    assert databases("mongo", tmp_path)["default"]["HOST"] == "mongodb://their:pass@elsewhere"
+
+
+@pytest.mark.parametrize("uri", ["bundle", "their:pass@elsewhere", "http://their:pass@elsewhere"])
+def test_what_is_no_address_of_mongodb_is_refused_without_being_shown(uri, monkeypatch, tmp_path):
+    monkeypatch.setenv("MONGO_URI", uri)
+
+    with pytest.raises(ImproperlyConfigured, match="MONGO_URI: expected mongodb://") as refusal:
+        databases("mongo", tmp_path)
+    assert "pass" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
