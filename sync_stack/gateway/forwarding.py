@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from sync_stack.core.replay import Delivery
 from sync_stack.gateway.answers import Code, Refusal
 from sync_stack.gateway.breaker import Breaker, Permit
 from sync_stack.gateway.metrics import Metrics
+from sync_stack.gateway.webhook_stream import CallFailed, StreamUnknown, WebhookStreams
 from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
 
@@ -26,7 +28,8 @@ PASSED_ON: Final = (
     "x-attempt-number",
     "user-agent",
 )
-_METHOD: Final = "ProcessWebhook"
+_UNARY: Final = "ProcessWebhook"
+_STREAM: Final = "ProcessWebhooks"
 _BUSY_RETRY_S: Final = 5
 _MAX_DETAIL: Final = 300
 _COUNTED: Final = frozenset(
@@ -44,6 +47,7 @@ class Outbound:
     """A delivery as it is handed on: the serialized ProcessWebhookRequest, and whose it is."""
 
     message: bytes
+    idempotency_key: str
     correlation_id: str
     traceparent: str = ""
 
@@ -63,6 +67,7 @@ class Circumstances:
 def outbound(delivery: Delivery, about: Circumstances) -> Outbound:
     digest = hashlib.sha256(delivery.body).hexdigest()
     seconds, nanos = divmod(about.received_ns, 10**9)
+    key = delivery.idempotency_key(digest)
     request = ProcessWebhookRequest(
         platform=delivery.platform,
         datasource=delivery.segment,
@@ -71,13 +76,14 @@ def outbound(delivery: Delivery, about: Circumstances) -> Outbound:
         received_at={"seconds": seconds, "nanos": nanos},
         event=delivery.event,
         delivery_id=delivery.delivery_id,
-        idempotency_key=delivery.idempotency_key(digest),
+        idempotency_key=key,
         correlation_id=about.correlation_id,
         payload_sha256=digest,
         signature_verified=about.signature_verified,
     )
     return Outbound(
         message=request.SerializeToString(),
+        idempotency_key=key,
         correlation_id=about.correlation_id,
         traceparent=about.traceparent,
     )
@@ -93,8 +99,12 @@ class Forwarder:
     ) -> None:
         self.breaker = breaker
         self._channel = channel
+        self._streams = WebhookStreams(channel, token=token)
         self._metrics = metrics
         self._token = token
+
+    async def close(self) -> None:
+        await self._streams.close()
 
     async def forward(self, sent: Outbound, *, timeout_s: float) -> str:
         """The id of the task, which is stored by then. Raises Refusal."""
@@ -107,9 +117,9 @@ class Forwarder:
             )
         try:
             answer = await self._call(sent, timeout_s)
-        except grpc.aio.AioRpcError as error:
-            self._judge(permit, error.code())
-            raise refusal_of(error.code(), error.details() or "") from None
+        except CallFailed as error:
+            self._judge(permit, error.code)
+            raise refusal_of(error.code, error.details) from None
         except asyncio.CancelledError:
             self.breaker.abandoned(permit)
             raise
@@ -117,22 +127,45 @@ class Forwarder:
         return str(answer.task_id)
 
     async def _call(self, sent: Outbound, timeout_s: float) -> Any:
+        """The ProcessWebhookResponse. Raises CallFailed."""
+        if self._streams.takes(len(sent.message)):
+            started = time.monotonic()
+            try:
+                return await self._counted(_STREAM, self._on_stream(sent, timeout_s))
+            except StreamUnknown:
+                timeout_s = max(0.0, timeout_s - (time.monotonic() - started))
+        return await self._counted(_UNARY, self._alone(sent, timeout_s))
+
+    def _on_stream(self, sent: Outbound, timeout_s: float) -> Coroutine[Any, Any, Any]:
+        return self._streams.call(sent.idempotency_key, sent.message, sent.traceparent, timeout_s)
+
+    async def _alone(self, sent: Outbound, timeout_s: float) -> Any:
+        """By a unary call: large deliveries, and all while the stream is not known."""
         metadata = call_metadata(
             correlation_id=sent.correlation_id, traceparent=sent.traceparent, token=self._token
         )
+        try:
+            return await self._channel.process_webhook(
+                sent.message, timeout=timeout_s, metadata=metadata
+            )
+        except grpc.aio.AioRpcError as error:
+            raise CallFailed(error.code(), error.details() or "") from None
+
+    async def _counted(self, method: str, call: Coroutine[Any, Any, Any]) -> Any:
         started = time.monotonic()
         status = "CANCELLED"
         try:
-            answer = await self._channel.process_webhook(
-                sent.message, timeout=timeout_s, metadata=metadata
-            )
+            answer = await call
             status = "OK"
-        except grpc.aio.AioRpcError as error:
-            status = error.code().name
+        except CallFailed as error:
+            status = error.code.name
+            raise
+        except StreamUnknown:
+            status = grpc.StatusCode.UNIMPLEMENTED.name
             raise
         finally:
-            self._metrics.calls.labels(_METHOD, status).inc()
-            self._metrics.call_durations.labels(_METHOD).observe(time.monotonic() - started)
+            self._metrics.calls.labels(method, status).inc()
+            self._metrics.call_durations.labels(method).observe(time.monotonic() - started)
         return answer
 
     def _judge(self, permit: Permit, code: grpc.StatusCode) -> None:

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from sync_stack.gateway.forwarding import Outbound
+from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
 
 log: Final = logging.getLogger("partita.sync.gateway")
 
@@ -110,7 +111,10 @@ class Inbox:
             row = self._reading.execute(_SELECT, (entry.id,)).fetchone()
         if row is None:
             raise KeyError(entry.id)
-        return Outbound(message=row[0], correlation_id=row[1], traceparent=row[2])
+        key = ProcessWebhookRequest.FromString(row[0]).idempotency_key
+        return Outbound(
+            message=row[0], idempotency_key=key, correlation_id=row[1], traceparent=row[2]
+        )
 
     async def remove(self, entry: Queued) -> None:
         """Raises sqlite3.Error."""

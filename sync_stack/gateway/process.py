@@ -121,6 +121,7 @@ class Gateway:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self.forwarder.close()
         await self.channel.close(_CHANNEL_GRACE_S)
         await self.gate.reservations.close()
         await self.admin.stop_listening()

@@ -11,13 +11,19 @@ import grpc
 import grpc.aio
 
 from kernel import clock
-from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookResponse
+from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import (
+    ProcessWebhookBatchResult,
+    ProcessWebhookResponse,
+)
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import OrchestratorStub
 from sync_stack.rpc.tls import TlsFiles, TlsPair, TlsUnreadable, client_credentials
 
 logger = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES: Final = 101 * 2**20
+MAX_BATCH: Final = 256  # deliveries in a message of ProcessWebhooks
+MAX_BATCH_BYTES: Final = 4 * 2**20
+PROCESS_WEBHOOKS: Final = "/partita.sync.v1.Orchestrator/ProcessWebhooks"
 PROCESS_WEBHOOK: Final = "/partita.sync.v1.Orchestrator/ProcessWebhook"
 RELOAD_INTERVAL_S: Final = 10.0
 _CLOSE_GRACE_S: Final = 20.0
@@ -87,6 +93,9 @@ class OrchestratorChannel:
         # Takes the request as bytes, so that a large one is not held twice.
         self.process_webhook: Any = channel.unary_unary(
             PROCESS_WEBHOOK, response_deserializer=ProcessWebhookResponse.FromString
+        )
+        self.process_webhooks: Any = channel.stream_stream(
+            PROCESS_WEBHOOKS, response_deserializer=ProcessWebhookBatchResult.FromString
         )
 
     async def watch_files(

@@ -31,9 +31,9 @@ class Claim:
         return {"id": self.task_id, "attempt": self.attempt, "state": State.RUNNING}
 
 
-def add(task: Task) -> bool:
-    """False when its (idempotency_key, try) exists."""
-    return inserted(task)
+def add(rows: Sequence[Task]) -> bool:
+    """Insert them in one transaction; False when an (idempotency_key, try) exists."""
+    return inserted(*rows)
 
 
 def get(task_id: str) -> Task | None:
@@ -42,6 +42,12 @@ def get(task_id: str) -> Task | None:
 
 def newest_try(idempotency_key: str) -> Task | None:
     return Task.objects.filter(idempotency_key=idempotency_key).order_by("-try_number").first()
+
+
+def newest_tries(idempotency_keys: Collection[str]) -> dict[str, Task]:
+    """By key; keys without a task are left out."""
+    rows = Task.objects.filter(idempotency_key__in=list(idempotency_keys)).order_by("try_number")
+    return {row.idempotency_key: row for row in rows}
 
 
 def count_waiting() -> int:

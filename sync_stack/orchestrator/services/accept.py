@@ -7,11 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import DataError
+
 from sync_stack.core.bundle.model import Bundle, Platform
 from sync_stack.core.events import BadPayload, Event
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator import conf
-from sync_stack.orchestrator.services.create import Created, NewTask, create_task
+from sync_stack.orchestrator.services.create import (
+    Created,
+    NewTask,
+    create_task,
+    create_tasks,
+)
 from sync_stack.platforms import normalize
 
 SCHEMA_REGISTRY = "schema-registry"
@@ -45,6 +52,52 @@ def accept_delivery(
     delivery: Delivery, bundle: Bundle, publish: Callable[[Sequence[str]], None]
 ) -> Created:
     """The task is durable when this returns. Raises Refused, TooManyTasks, the store's errors."""
+    return create_task(_new_task(delivery, bundle), publish)
+
+
+def accept_deliveries(
+    deliveries: Sequence[Delivery], bundle: Bundle, publish: Callable[[Sequence[str]], None]
+) -> list[Created | Refused]:
+    """Store what these deliveries bring in one transaction; what is refused stops no other one.
+
+    The answers are in the order of the deliveries. Raises the store's errors: then none of them is
+    answered, and none published.
+    """
+    try:
+        return _accepted(deliveries, bundle, publish)
+    except DataError:  # one of them holds what the store cannot: only that one is refused
+        if len(deliveries) == 1:
+            return [Refused("INVALID_ARGUMENT", "the store cannot hold this delivery")]
+    return [_accept_one(delivery, bundle, publish) for delivery in deliveries]
+
+
+def _accept_one(
+    delivery: Delivery, bundle: Bundle, publish: Callable[[Sequence[str]], None]
+) -> Created | Refused:
+    return accept_deliveries([delivery], bundle, publish)[0]
+
+
+def _accepted(
+    deliveries: Sequence[Delivery], bundle: Bundle, publish: Callable[[Sequence[str]], None]
+) -> list[Created | Refused]:
+    read = [_new_task_or_refusal(delivery, bundle) for delivery in deliveries]
+    made = iter(create_tasks([each for each in read if isinstance(each, NewTask)], publish))
+    return [each if isinstance(each, Refused) else next(made) or _too_many() for each in read]
+
+
+def _too_many() -> Refused:
+    return Refused("RESOURCE_EXHAUSTED", "too many tasks wait")
+
+
+def _new_task_or_refusal(delivery: Delivery, bundle: Bundle) -> NewTask | Refused:
+    try:
+        return _new_task(delivery, bundle)
+    except Refused as refusal:
+        return refusal
+
+
+def _new_task(delivery: Delivery, bundle: Bundle) -> NewTask:
+    """Raises Refused."""
     if not delivery.idempotency_key:
         raise Refused("INVALID_ARGUMENT", "idempotency_key is required")
     if conf.is_production() and not delivery.signature_verified:
@@ -52,20 +105,17 @@ def accept_delivery(
     platform = _platform(delivery, bundle)
     events = _events(platform, delivery)
     kind = Kind.SCHEMA_REFRESH if delivery.datasource == SCHEMA_REGISTRY else Kind.WEBHOOK
-    return create_task(
-        NewTask(
-            kind=kind,
-            idempotency_key=delivery.idempotency_key,
-            platform=delivery.platform,
-            segment=delivery.datasource,
-            events=events,
-            tenant=_tenant(bundle, delivery),
-            delivery_id=delivery.delivery_id[:256],
-            correlation_id=delivery.correlation_id[:128],
-            bundle_digest=bundle.digest,
-            traceparent=delivery.traceparent,
-        ),
-        publish,
+    return NewTask(
+        kind=kind,
+        idempotency_key=delivery.idempotency_key,
+        platform=delivery.platform,
+        segment=delivery.datasource,
+        events=events,
+        tenant=_tenant(bundle, delivery),
+        delivery_id=delivery.delivery_id[:256],
+        correlation_id=delivery.correlation_id[:128],
+        bundle_digest=bundle.digest,
+        traceparent=delivery.traceparent,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from kernel import clock
@@ -50,27 +51,72 @@ class Created:
 
 
 def create_task(new: NewTask, publish: Callable[[Sequence[str]], None]) -> Created:
-    """The task of this key: a new one, or the newest there is unless that has failed.
+    """Return the task of this key as `create_tasks` does. Raises TooManyTasks."""
+    (created,) = create_tasks([new], publish)
+    if created is None:
+        raise TooManyTasks
+    return created
 
-    Of several callers with one key exactly one makes a row. Raises TooManyTasks.
+
+def create_tasks(
+    news: Sequence[NewTask], publish: Callable[[Sequence[str]], None]
+) -> list[Created | None]:
+    """Return the task of each key: a new one, or the newest there is unless that has failed.
+
+    The new ones are written in one transaction, in their order; those that would be more than
+    SYNC_MAX_PENDING are None. Of several callers with one key exactly one makes a row.
     """
+    tried: set[str] = set()  # ids of rows: a store without transactions may have kept some
     for _ in range(_RACES):
-        newest = tasks.newest_try(new.idempotency_key)
-        if newest is not None and newest.state not in _FAILED:
-            return Created(newest, duplicate=True)
-        if tasks.count_waiting() >= conf.max_pending():
-            raise TooManyTasks
-        row = _row(new, newest)
-        if tasks.add(row):
-            publish([row.id])
-            return Created(row, duplicate=False)
-    raise TooManyTasks
+        known = tasks.newest_tries({new.idempotency_key for new in news})
+        rows = _new_rows(news, known)
+        if tasks.add(list(rows.values())):
+            fresh = {row.id for row in rows.values()} | tried
+            created = [_created(rows, known, new.idempotency_key, fresh) for new in news]
+            own = [each.task.id for each in created if each and not each.duplicate]
+            if own:
+                publish(own)
+            return created
+        tried.update(row.id for row in rows.values())
+    return [None] * len(news)
 
 
-def _row(new: NewTask, before: Task | None) -> Task:
+def _new_rows(news: Sequence[NewTask], known: Mapping[str, Task]) -> dict[str, Task]:
+    """By key, in order: one for each that has no task, or a failed one, as far as there is room."""
+    wanted: dict[str, NewTask] = {}
+    for new in news:
+        newest = known.get(new.idempotency_key)
+        if newest is None or newest.state in _FAILED:
+            wanted.setdefault(new.idempotency_key, new)
+    if not wanted:
+        return {}
+    room = max(0, conf.max_pending() - tasks.count_waiting())
+    # Ids of one millisecond have no order of their own, and tasks are taken in the order of ids.
+    ids = sorted(new_uuid7() for _ in wanted)
+    return {
+        key: _row(task_id, new, known.get(key))
+        for task_id, (key, new) in zip(ids, islice(wanted.items(), room), strict=False)
+    }
+
+
+def _created(
+    rows: Mapping[str, Task], known: Mapping[str, Task], key: str, fresh: set[str]
+) -> Created | None:
+    """What became of a key; a second delivery of a batch with one key is a duplicate too."""
+    row = rows.get(key)
+    if row is None:
+        row = known.get(key)
+        if row is None or row.state in _FAILED:
+            return None
+    duplicate = row.id not in fresh
+    fresh.discard(row.id)
+    return Created(row, duplicate=duplicate)
+
+
+def _row(task_id: str, new: NewTask, before: Task | None) -> Task:
     request = {"events": [event.as_dict() for event in new.events], "rules": list(new.rules)}
     return Task(
-        id=new_uuid7(),
+        id=task_id,
         kind=new.kind,
         state=State.PENDING,
         message="accepted",

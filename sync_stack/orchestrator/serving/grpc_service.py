@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+import grpc
+import grpc.aio
 from django.db import Error as StoreError
 from django.db import close_old_connections
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -17,19 +20,27 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import tasks
-from sync_stack.orchestrator.services.accept import Delivery, Refused, accept_delivery
+from sync_stack.orchestrator.services.accept import (
+    Delivery,
+    Refused,
+    accept_deliveries,
+    accept_delivery,
+)
 from sync_stack.orchestrator.services.create import Created, TooManyTasks
 from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
-from sync_stack.orchestrator.serving.grpc_trace import traced
-from sync_stack.orchestrator.serving.metrics import Metrics
+from sync_stack.orchestrator.serving.grpc_trace import CallSpan, traced
+from sync_stack.orchestrator.serving.metrics import GrpcCall, Metrics
 from sync_stack.orchestrator.serving.task_message import state_of, task_message
+from sync_stack.rpc.channel import MAX_BATCH, MAX_BATCH_BYTES
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import OrchestratorServicer
 
 log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
+MAX_STREAMS: Final = 64  # of webhooks, at once; a gateway has one
+_LAST_BATCHES_S: Final = 5.0  # in which a gateway ends its stream after it was told of the stop
 MAY_CALL: Final = {  # with mutual TLS: identity → methods
-    "gateway": frozenset({"ProcessWebhook", "Ping"}),
+    "gateway": frozenset({"ProcessWebhook", "ProcessWebhooks", "Ping"}),
     "watcher": frozenset({"TriggerSync", "GetTask", "Ping"}),
 }
 
@@ -55,6 +66,8 @@ class Orchestrator(OrchestratorServicer):
     threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(8, thread_name_prefix="grpc-store")
     )
+    _draining: asyncio.Event = field(default_factory=asyncio.Event)
+    _streams: int = 0
 
     async def ProcessWebhook(self, request: Any, context: Any) -> Any:  # noqa: N802
         bundle, outcome = self.bundle(), "error"
@@ -70,6 +83,54 @@ class Orchestrator(OrchestratorServicer):
         finally:
             self.metrics.webhook(bundle, request.datasource, request.platform, outcome)
         return _response(pb.ProcessWebhookResponse, created)
+
+    async def ProcessWebhooks(self, _requests: Any, context: Any) -> None:  # noqa: N802
+        """Store batch after batch until the gateway ends the stream, or `drain` asks it to."""
+        method = "ProcessWebhooks"
+        with self.metrics.grpc_stream(method) as call:
+            await self._authorize(method, context, call)
+            if self._streams >= MAX_STREAMS:
+                await call.abort(context, "RESOURCE_EXHAUSTED", f"{MAX_STREAMS} streams are open")
+            self._streams += 1
+            batches = _Batches(context, self._draining)
+            try:
+                while (batch := await batches.next()) is not grpc.aio.EOF:
+                    await _check_size(batch, context, call)
+                    await context.write(await self._stored(batch))
+            finally:
+                self._streams -= 1
+                batches.close()
+
+    def drain(self) -> None:
+        """Ask gateways to end their streams; what they have sent is still stored and answered."""
+        self._draining.set()
+
+    async def _stored(self, batch: Any) -> Any:
+        """Store the deliveries in one transaction. Never raises what one of them did wrong."""
+        bundle, begun = self.bundle(), time.perf_counter()
+        spans = [CallSpan("ProcessWebhooks", each.traceparent) for each in batch.webhooks]
+        deliveries = [
+            _delivery(each.request, span.traceparent)
+            for each, span in zip(batch.webhooks, spans, strict=True)
+        ]
+        answers: Sequence[Created | Refused]
+        try:
+            answers = await self._in_thread(
+                lambda: accept_deliveries(deliveries, bundle, self.publish)
+            )
+        except StoreError as error:
+            log.warning("ProcessWebhooks: the store failed: %s", type(error).__name__)
+            answers = [Refused("UNAVAILABLE", "the store cannot be used")] * len(deliveries)
+        seconds = time.perf_counter() - begun
+        for delivery, answer, span in zip(deliveries, answers, spans, strict=True):
+            status, refused = (
+                ("OK", False) if isinstance(answer, Created) else (answer.status, True)
+            )
+            self.metrics.grpc_answered("ProcessWebhooks", status, seconds)
+            outcome = "error" if refused else "ok"
+            self.metrics.webhook(bundle, delivery.datasource, delivery.platform, outcome)
+            span.end(error="error" if refused else "")
+        return _batch_result(deliveries, answers)
 
     async def TriggerSync(self, request: Any, context: Any) -> Any:  # noqa: N802
         with traced("TriggerSync", context) as traceparent:
@@ -95,8 +156,7 @@ class Orchestrator(OrchestratorServicer):
         with self.metrics.grpc_call(method) as call:
             await self._authorize(method, context, call)
             try:
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self.threads, _in_store, act)
+                return await self._in_thread(act)
             except Refused as refusal:
                 await call.abort(context, refusal.status, refusal.detail)
             except TooManyTasks:
@@ -106,11 +166,42 @@ class Orchestrator(OrchestratorServicer):
                 await call.abort(context, "UNAVAILABLE", "the store cannot be used")
             raise AssertionError("abort raises")
 
+    async def _in_thread(self, act: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.threads, _in_store, act)
+
     async def _authorize(self, method: str, context: Any, call: Any) -> None:
         if self.settings.token and not _has_token(context, self.settings.token):
             await call.abort(context, "UNAUTHENTICATED", "a bearer token is required")
         if self.settings.identities and not _may_call(context, method):
             await call.abort(context, "PERMISSION_DENIED", f"this identity may not {method}")
+
+
+class _Batches:
+    """What a gateway sends on one stream; once this process stops, for 5 s at most."""
+
+    def __init__(self, context: Any, draining: asyncio.Event) -> None:
+        self._context = context
+        self._stopping = asyncio.ensure_future(draining.wait())
+        self._told = False
+
+    async def next(self) -> Any:
+        """Return the next batch, or EOF."""
+        reading = asyncio.ensure_future(self._context.read())
+        try:
+            if not self._told:
+                await asyncio.wait({self._stopping, reading}, return_when=asyncio.FIRST_COMPLETED)
+            if self._stopping.done() and not self._told:
+                self._told = True
+                await self._context.write(pb.ProcessWebhookBatchResult(draining=True))
+            return await asyncio.wait_for(reading, _LAST_BATCHES_S if self._told else None)
+        except TimeoutError:
+            log.info("a gateway did not end its stream", extra={"event": "stream_cut_off"})
+            return grpc.aio.EOF
+        finally:
+            reading.cancel()
+
+    def close(self) -> None:
+        self._stopping.cancel()
 
 
 def _delivery(request: Any, traceparent: str) -> Delivery:
@@ -144,6 +235,24 @@ def _heal(request: Any, traceparent: str) -> Heal:
 def _in_store(act: Callable[[], T]) -> T:
     close_old_connections()
     return act()
+
+
+async def _check_size(batch: Any, context: Any, call: GrpcCall) -> None:
+    if len(batch.webhooks) > MAX_BATCH or batch.ByteSize() > MAX_BATCH_BYTES:
+        bound = f"a batch holds at most {MAX_BATCH} deliveries and {MAX_BATCH_BYTES} bytes"
+        await call.abort(context, "INVALID_ARGUMENT", bound)
+
+
+def _batch_result(deliveries: Sequence[Delivery], answers: Sequence[Created | Refused]) -> Any:
+    made = pb.ProcessWebhookBatchResult()
+    for delivery, answer in zip(deliveries, answers, strict=True):
+        result = made.results.add(idempotency_key=delivery.idempotency_key)
+        if isinstance(answer, Refused):
+            result.code = grpc.StatusCode[answer.status].value[0]
+            result.detail = answer.detail
+        else:
+            result.response.CopyFrom(_response(pb.ProcessWebhookResponse, answer))
+    return made
 
 
 def _response(kind: Any, created: Created) -> Any:

@@ -64,9 +64,27 @@ class GrpcCall:
         await context.abort(grpc.StatusCode[status], detail)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """The labels that a bundle allows; made once for it, as each delivery asks."""
+
+    bundle: Bundle | None = None
+    segments: frozenset[str] = frozenset()
+    platforms: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> _Known:
+        return cls(
+            bundle=bundle,
+            segments=frozenset({rule.segment for rule in bundle.rules} | {"schema-registry"}),
+            platforms=frozenset(each.name for each in bundle.platforms),
+        )
+
+
 class Metrics:
     def __init__(self, *, version: str = "") -> None:
         self.registry: Final = CollectorRegistry()
+        self._known = _Known()
         self._grpc = Counter(
             "orch_grpc_requests", "gRPC calls.", ["rpc_method", "status"], registry=self.registry
         )
@@ -104,13 +122,29 @@ class Metrics:
         try:
             yield call
         finally:
-            self._grpc.labels(method, call.status).inc()
-            self._grpc_seconds.labels(method).observe(time.perf_counter() - begun)
+            self.grpc_answered(method, call.status, time.perf_counter() - begun)
+
+    @contextmanager
+    def grpc_stream(self, method: str) -> Iterator[GrpcCall]:
+        """A stream counts only when it is refused; what it brings is counted one by one."""
+        call, begun = GrpcCall(), time.perf_counter()
+        try:
+            yield call
+        finally:
+            if call.status != "OK":
+                self.grpc_answered(method, call.status, time.perf_counter() - begun)
+
+    def grpc_answered(self, method: str, status: str, seconds: float) -> None:
+        self._grpc.labels(method, status).inc()
+        self._grpc_seconds.labels(method).observe(seconds)
 
     def webhook(self, bundle: Bundle, datasource: str, platform: str, outcome: str) -> None:
-        segments = {rule.segment for rule in bundle.rules} | {"schema-registry"}
-        platforms = {each.name for each in bundle.platforms}
-        where = (_one_of(segments, datasource), _one_of(platforms, platform))
+        if self._known.bundle is not bundle:
+            self._known = _Known.of(bundle)
+        where = (
+            _one_of(self._known.segments, datasource),
+            _one_of(self._known.platforms, platform),
+        )
         self.webhooks.labels(*where, outcome).inc()
 
     def text(self) -> bytes:

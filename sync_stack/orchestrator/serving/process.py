@@ -103,6 +103,7 @@ class OrchestratorProcess:
         http.end()
         if isinstance(self.publish, Publisher):
             self.publish.stop()
+        self._service.drain()
         await server.stop(GRACE_S)
         await asyncio.to_thread(http.stop, HTTP_STOP_S)
         if self.workers is not None:
@@ -116,7 +117,7 @@ class OrchestratorProcess:
         if files is None and not token:
             host = "127.0.0.1"  # whatever the address says: nobody else may trigger syncs
         server = grpc.aio.server(options=SERVER_OPTIONS)
-        service = Orchestrator(
+        service = self._service = Orchestrator(
             bundle=lambda: self._configuration.bundle,
             publish=self._ports.publish,
             ready=self._ready,

@@ -31,6 +31,7 @@ from sync_stack.gateway.process import Gateway
 from sync_stack.rpc.channel import SERVER_OPTIONS
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import (
     PingResponse,
+    ProcessWebhookBatchResult,
     ProcessWebhookRequest,
     ProcessWebhookResponse,
 )
@@ -59,11 +60,16 @@ class Resolver:
 
 @dataclass
 class Orchestrator(OrchestratorServicer):
-    """`failing`: the status of every call; `gate`, when set, is waited for."""
+    """`failing`: the status of every call; `gate`, when set, is waited for.
+
+    `streams` False: one that does not know ProcessWebhooks. Batches are answered side by side.
+    """
 
     failing: grpc.StatusCode | None = None
     gate: asyncio.Event | None = None
     ready: bool = True
+    streams: bool = True
+    batches: list[int] = field(default_factory=list)
     calls: list[ProcessWebhookRequest] = field(default_factory=list)
     metadata: list[dict[str, str]] = field(default_factory=list)
     tasks: dict[str, str] = field(default_factory=dict)
@@ -77,6 +83,41 @@ class Orchestrator(OrchestratorServicer):
             await self.gate.wait()
         if self.failing is not None:
             await context.abort(self.failing, "as the test says")
+        return self._answer(request)
+
+    async def ProcessWebhooks(self, requests: Any, context: Any) -> None:  # noqa: N802
+        if not self.streams:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        turn = asyncio.Lock()
+        async with asyncio.TaskGroup() as answering:
+            async for batch in requests:
+                self.batches.append(len(batch.webhooks))
+                _ = answering.create_task(self._answer_batch(batch, context, turn))
+
+    async def _answer_batch(self, batch: Any, context: Any, turn: asyncio.Lock) -> None:
+        opened = dict(context.invocation_metadata())
+        for each in batch.webhooks:
+            self.calls.append(each.request)
+            self.metadata.append(
+                opened
+                | {
+                    "traceparent": each.traceparent,
+                    "x-correlation-id": each.request.correlation_id,
+                }
+            )
+        if self.gate is not None:
+            await self.gate.wait()
+        result = ProcessWebhookBatchResult()
+        for each in batch.webhooks:
+            answer = result.results.add(idempotency_key=each.request.idempotency_key)
+            if self.failing is None:
+                answer.response.CopyFrom(self._answer(each.request))
+            else:
+                answer.code, answer.detail = self.failing.value[0], "as the test says"
+        async with turn:
+            await context.write(result)
+
+    def _answer(self, request: ProcessWebhookRequest) -> ProcessWebhookResponse:
         duplicate = request.idempotency_key in self.tasks
         task = self.tasks.setdefault(request.idempotency_key, str(uuid.uuid4()))
         return ProcessWebhookResponse(task_id=task, message="accepted", duplicate=duplicate)

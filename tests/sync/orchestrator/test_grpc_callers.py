@@ -10,6 +10,7 @@ import pytest
 
 from sync_stack.orchestrator.serving.grpc_service import Orchestrator, ServiceSettings
 from sync_stack.orchestrator.serving.metrics import Metrics
+from sync_stack.rpc.channel import SERVER_OPTIONS
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
     OrchestratorStub,
@@ -29,7 +30,7 @@ def service(world, **settings: Any) -> Orchestrator:
 
 class Calls:
     def __init__(self, served: Orchestrator) -> None:
-        self._server = grpc.aio.server()
+        self._server = grpc.aio.server(options=SERVER_OPTIONS)
         add_OrchestratorServicer_to_server(served, self._server)
         self._port = self._server.add_insecure_port("127.0.0.1:0")
 

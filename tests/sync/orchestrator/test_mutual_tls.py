@@ -32,6 +32,7 @@ from sync_stack.rpc.tls import (
     server_credentials,
 )
 from tests.sync.orchestrator.test_grpc_callers import service
+from tests.sync.orchestrator.test_webhook_stream import status_of_stream
 
 WEBHOOK = pb.ProcessWebhookRequest(platform="x", datasource="y", idempotency_key="k")
 HEAL = pb.TriggerSyncRequest(rule_id="shop", idempotency_key="k")
@@ -128,6 +129,19 @@ async def test_each_identity_may_call_its_own_methods(world, files):
         assert watcher == (DENIED, "FAILED_PRECONDITION", "NOT_FOUND", "OK")
         guest = await outcomes(address, files.pair("guest"))
         assert guest == (DENIED, DENIED, DENIED, DENIED)
+
+
+async def test_only_the_gateway_may_open_a_stream_of_webhooks(world, files):
+    """Sync invariant 27."""
+    async with serving(world, files.server) as address:
+        for client, expected in (
+            (files.gateway, "OK"),
+            (files.watcher, DENIED),
+            (files.pair("guest"), DENIED),
+        ):
+            channel = OrchestratorChannel(address, client)
+            assert await status_of_stream(channel.stub, pb.ProcessWebhookBatch()) == expected
+            await channel.close(0)
 
 
 async def test_without_a_certificate_that_the_authority_signed_nobody_gets_in(world, files):

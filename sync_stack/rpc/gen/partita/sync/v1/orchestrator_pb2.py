@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"partita/sync/v1/orchestrator.proto\x12\x0fpartita.sync.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x03\n\x15ProcessWebhookRequest\x12\x10\n\x08platform\x18\x01 \x01(\t\x12\x12\n\ndatasource\x18\x02 \x01(\t\x12\x13\n\x0braw_payload\x18\x03 \x01(\x0c\x12\x44\n\x07headers\x18\x04 \x03(\x0b\x32\x33.partita.sync.v1.ProcessWebhookRequest.HeadersEntry\x12/\n\x0breceived_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65vent\x18\x06 \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x07 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x08 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\t \x01(\t\x12\x16\n\x0epayload_sha256\x18\n \x01(\t\x12\x1a\n\x12signature_verified\x18\x0b \x01(\x08\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"~\n\x16ProcessWebhookResponse\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12)\n\x05state\x18\x04 \x01(\x0e\x32\x1a.partita.sync.v1.TaskState\x12\x11\n\tduplicate\x18\x05 \x01(\x08J\x04\x08\x03\x10\x04\"\x95\x02\n\x12TriggerSyncRequest\x12\x12\n\ndatasource\x18\x01 \x01(\t\x12\x10\n\x08platform\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x0b\n\x03\x65nv\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0f\n\x07rule_id\x18\x06 \x01(\t\x12\x0c\n\x04repo\x18\x07 \x01(\t\x12\x0b\n\x03ref\x18\x08 \x01(\t\x12\x0e\n\x06\x63ommit\x18\t \x01(\t\x12\x16\n\x0e\x64\x65stination_id\x18\n \x01(\t\x12\x12\n\ngeneration\x18\x0b \x01(\x04\x12\x13\n\x0b\x64\x65livery_id\x18\x0c \x01(\t\x12\x17\n\x0fidempotency_key\x18\r \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x0e \x01(\t\"u\n\x13TriggerSyncResponse\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12)\n\x05state\x18\x03 \x01(\x0e\x32\x1a.partita.sync.v1.TaskState\x12\x11\n\tduplicate\x18\x04 \x01(\x08\"!\n\x0eGetTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\"\x82\x04\n\x04Task\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12)\n\x05state\x18\x02 \x01(\x0e\x32\x1a.partita.sync.v1.TaskState\x12\x0f\n\x07message\x18\x03 \x01(\t\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\x03\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x1a.partita.sync.v1.TaskError\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\t \x01(\x05\x12\x14\n\x0cmax_attempts\x18\n \x01(\x05\x12.\n\nstarted_at\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0fnext_attempt_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x63orrelation_id\x18\r \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x0e \x01(\t\x12\x17\n\x0fidempotency_key\x18\x0f \x01(\t\x12,\n\x07targets\x18\x10 \x03(\x0b\x32\x1b.partita.sync.v1.TaskTarget\"h\n\tTaskError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x02 \x01(\t\x12\x11\n\tretryable\x18\x03 \x01(\x08\x12\x0c\n\x04\x66ile\x18\x04 \x01(\t\x12\x0c\n\x04line\x18\x05 \x01(\x05\x12\x0e\n\x06\x63olumn\x18\x06 \x01(\x05\"\xa7\x02\n\nTaskTarget\x12\x0f\n\x07rule_id\x18\x01 \x01(\t\x12\x0c\n\x04repo\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\x12\x0b\n\x03\x65nv\x18\x04 \x01(\t\x12\x12\n\ndatasource\x18\x05 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x06 \x01(\t\x12\x0e\n\x06\x63ommit\x18\x07 \x01(\t\x12\x12\n\ngeneration\x18\x08 \x01(\x04\x12\x0f\n\x07outcome\x18\t \x01(\t\x12\x11\n\tsync_mode\x18\n \x01(\t\x12\x0f\n\x07written\x18\x0b \x01(\x03\x12\x0e\n\x06pruned\x18\x0c \x01(\x03\x12\x11\n\tunchanged\x18\r \x01(\x03\x12\x10\n\x08restored\x18\x0e \x01(\x03\x12)\n\x05\x65rror\x18\x0f \x01(\x0b\x32\x1a.partita.sync.v1.TaskError\"\r\n\x0bPingRequest\"h\n\x0cPingResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xb6\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12TASK_STATE_PENDING\x10\x01\x12\x16\n\x12TASK_STATE_RUNNING\x10\x02\x12\x18\n\x14TASK_STATE_SUCCEEDED\x10\x03\x12\x15\n\x11TASK_STATE_FAILED\x10\x04\x12\x17\n\x13TASK_STATE_RETRYING\x10\x05\x12\x13\n\x0fTASK_STATE_DEAD\x10\x06\x32\xd3\x02\n\x0cOrchestrator\x12\x61\n\x0eProcessWebhook\x12&.partita.sync.v1.ProcessWebhookRequest\x1a\'.partita.sync.v1.ProcessWebhookResponse\x12X\n\x0bTriggerSync\x12#.partita.sync.v1.TriggerSyncRequest\x1a$.partita.sync.v1.TriggerSyncResponse\x12\x41\n\x07GetTask\x12\x1f.partita.sync.v1.GetTaskRequest\x1a\x15.partita.sync.v1.Task\x12\x43\n\x04Ping\x12\x1c.partita.sync.v1.PingRequest\x1a\x1d.partita.sync.v1.PingResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"partita/sync/v1/orchestrator.proto\x12\x0fpartita.sync.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x03\n\x15ProcessWebhookRequest\x12\x10\n\x08platform\x18\x01 \x01(\t\x12\x12\n\ndatasource\x18\x02 \x01(\t\x12\x13\n\x0braw_payload\x18\x03 \x01(\x0c\x12\x44\n\x07headers\x18\x04 \x03(\x0b\x32\x33.partita.sync.v1.ProcessWebhookRequest.HeadersEntry\x12/\n\x0breceived_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65vent\x18\x06 \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x07 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x08 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\t \x01(\t\x12\x16\n\x0epayload_sha256\x18\n \x01(\t\x12\x1a\n\x12signature_verified\x18\x0b \x01(\x08\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"~\n\x16ProcessWebhookResponse\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12)\n\x05state\x18\x04 \x01(\x0e\x32\x1a.partita.sync.v1.TaskState\x12\x11\n\tduplicate\x18\x05 \x01(\x08J\x04\x08\x03\x10\x04\"J\n\x13ProcessWebhookBatch\x12\x33\n\x08webhooks\x18\x01 \x03(\x0b\x32!.partita.sync.v1.ForwardedWebhook\"`\n\x10\x46orwardedWebhook\x12\x37\n\x07request\x18\x01 \x01(\x0b\x32&.partita.sync.v1.ProcessWebhookRequest\x12\x13\n\x0btraceparent\x18\x02 \x01(\t\"e\n\x19ProcessWebhookBatchResult\x12\x36\n\x07results\x18\x01 \x03(\x0b\x32%.partita.sync.v1.ProcessWebhookResult\x12\x10\n\x08\x64raining\x18\x02 \x01(\x08\"\x88\x01\n\x14ProcessWebhookResult\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\x05\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x39\n\x08response\x18\x04 \x01(\x0b\x32\'.partita.sync.v1.ProcessWebhookResponse\"\x95\x02\n\x12TriggerSyncRequest\x12\x12\n\ndatasource\x18\x01 \x01(\t\x12\x10\n\x08platform\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x0b\n\x03\x65nv\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0f\n\x07rule_id\x18\x06 \x01(\t\x12\x0c\n\x04repo\x18\x07 \x01(\t\x12\x0b\n\x03ref\x18\x08 \x01(\t\x12\x0e\n\x06\x63ommit\x18\t \x01(\t\x12\x16\n\x0e\x64\x65stination_id\x18\n \x01(\t\x12\x12\n\ngeneration\x18\x0b \x01(\x04\x12\x13\n\x0b\x64\x65livery_id\x18\x0c \x01(\t\x12\x17\n\x0fidempotency_key\x18\r \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x0e \x01(\t\"u\n\x13TriggerSyncResponse\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12)\n\x05state\x18\x03 \x01(\x0e\x32\x1a.partita.sync.v1.TaskState\x12\x11\n\tduplicate\x18\x04 \x01(\x08\"!\n\x0eGetTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\"\x82\x04\n\x04Task\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12)\n\x05state\x18\x02 \x01(\x0e\x32\x1a.partita.sync.v1.TaskState\x12\x0f\n\x07message\x18\x03 \x01(\t\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\x03\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x1a.partita.sync.v1.TaskError\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\t \x01(\x05\x12\x14\n\x0cmax_attempts\x18\n \x01(\x05\x12.\n\nstarted_at\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0fnext_attempt_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x63orrelation_id\x18\r \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x0e \x01(\t\x12\x17\n\x0fidempotency_key\x18\x0f \x01(\t\x12,\n\x07targets\x18\x10 \x03(\x0b\x32\x1b.partita.sync.v1.TaskTarget\"h\n\tTaskError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x02 \x01(\t\x12\x11\n\tretryable\x18\x03 \x01(\x08\x12\x0c\n\x04\x66ile\x18\x04 \x01(\t\x12\x0c\n\x04line\x18\x05 \x01(\x05\x12\x0e\n\x06\x63olumn\x18\x06 \x01(\x05\"\xa7\x02\n\nTaskTarget\x12\x0f\n\x07rule_id\x18\x01 \x01(\t\x12\x0c\n\x04repo\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\x12\x0b\n\x03\x65nv\x18\x04 \x01(\t\x12\x12\n\ndatasource\x18\x05 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x06 \x01(\t\x12\x0e\n\x06\x63ommit\x18\x07 \x01(\t\x12\x12\n\ngeneration\x18\x08 \x01(\x04\x12\x0f\n\x07outcome\x18\t \x01(\t\x12\x11\n\tsync_mode\x18\n \x01(\t\x12\x0f\n\x07written\x18\x0b \x01(\x03\x12\x0e\n\x06pruned\x18\x0c \x01(\x03\x12\x11\n\tunchanged\x18\r \x01(\x03\x12\x10\n\x08restored\x18\x0e \x01(\x03\x12)\n\x05\x65rror\x18\x0f \x01(\x0b\x32\x1a.partita.sync.v1.TaskError\"\r\n\x0bPingRequest\"h\n\x0cPingResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xb6\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12TASK_STATE_PENDING\x10\x01\x12\x16\n\x12TASK_STATE_RUNNING\x10\x02\x12\x18\n\x14TASK_STATE_SUCCEEDED\x10\x03\x12\x15\n\x11TASK_STATE_FAILED\x10\x04\x12\x17\n\x13TASK_STATE_RETRYING\x10\x05\x12\x13\n\x0fTASK_STATE_DEAD\x10\x06\x32\xbc\x03\n\x0cOrchestrator\x12\x61\n\x0eProcessWebhook\x12&.partita.sync.v1.ProcessWebhookRequest\x1a\'.partita.sync.v1.ProcessWebhookResponse\x12g\n\x0fProcessWebhooks\x12$.partita.sync.v1.ProcessWebhookBatch\x1a*.partita.sync.v1.ProcessWebhookBatchResult(\x01\x30\x01\x12X\n\x0bTriggerSync\x12#.partita.sync.v1.TriggerSyncRequest\x1a$.partita.sync.v1.TriggerSyncResponse\x12\x41\n\x07GetTask\x12\x1f.partita.sync.v1.GetTaskRequest\x1a\x15.partita.sync.v1.Task\x12\x43\n\x04Ping\x12\x1c.partita.sync.v1.PingRequest\x1a\x1d.partita.sync.v1.PingResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,30 +34,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PROCESSWEBHOOKREQUEST_HEADERSENTRY']._loaded_options = None
   _globals['_PROCESSWEBHOOKREQUEST_HEADERSENTRY']._serialized_options = b'8\001'
-  _globals['_TASKSTATE']._serialized_start=2082
-  _globals['_TASKSTATE']._serialized_end=2264
+  _globals['_TASKSTATE']._serialized_start=2498
+  _globals['_TASKSTATE']._serialized_end=2680
   _globals['_PROCESSWEBHOOKREQUEST']._serialized_start=89
   _globals['_PROCESSWEBHOOKREQUEST']._serialized_end=475
   _globals['_PROCESSWEBHOOKREQUEST_HEADERSENTRY']._serialized_start=429
   _globals['_PROCESSWEBHOOKREQUEST_HEADERSENTRY']._serialized_end=475
   _globals['_PROCESSWEBHOOKRESPONSE']._serialized_start=477
   _globals['_PROCESSWEBHOOKRESPONSE']._serialized_end=603
-  _globals['_TRIGGERSYNCREQUEST']._serialized_start=606
-  _globals['_TRIGGERSYNCREQUEST']._serialized_end=883
-  _globals['_TRIGGERSYNCRESPONSE']._serialized_start=885
-  _globals['_TRIGGERSYNCRESPONSE']._serialized_end=1002
-  _globals['_GETTASKREQUEST']._serialized_start=1004
-  _globals['_GETTASKREQUEST']._serialized_end=1037
-  _globals['_TASK']._serialized_start=1040
-  _globals['_TASK']._serialized_end=1554
-  _globals['_TASKERROR']._serialized_start=1556
-  _globals['_TASKERROR']._serialized_end=1660
-  _globals['_TASKTARGET']._serialized_start=1663
-  _globals['_TASKTARGET']._serialized_end=1958
-  _globals['_PINGREQUEST']._serialized_start=1960
-  _globals['_PINGREQUEST']._serialized_end=1973
-  _globals['_PINGRESPONSE']._serialized_start=1975
-  _globals['_PINGRESPONSE']._serialized_end=2079
-  _globals['_ORCHESTRATOR']._serialized_start=2267
-  _globals['_ORCHESTRATOR']._serialized_end=2606
+  _globals['_PROCESSWEBHOOKBATCH']._serialized_start=605
+  _globals['_PROCESSWEBHOOKBATCH']._serialized_end=679
+  _globals['_FORWARDEDWEBHOOK']._serialized_start=681
+  _globals['_FORWARDEDWEBHOOK']._serialized_end=777
+  _globals['_PROCESSWEBHOOKBATCHRESULT']._serialized_start=779
+  _globals['_PROCESSWEBHOOKBATCHRESULT']._serialized_end=880
+  _globals['_PROCESSWEBHOOKRESULT']._serialized_start=883
+  _globals['_PROCESSWEBHOOKRESULT']._serialized_end=1019
+  _globals['_TRIGGERSYNCREQUEST']._serialized_start=1022
+  _globals['_TRIGGERSYNCREQUEST']._serialized_end=1299
+  _globals['_TRIGGERSYNCRESPONSE']._serialized_start=1301
+  _globals['_TRIGGERSYNCRESPONSE']._serialized_end=1418
+  _globals['_GETTASKREQUEST']._serialized_start=1420
+  _globals['_GETTASKREQUEST']._serialized_end=1453
+  _globals['_TASK']._serialized_start=1456
+  _globals['_TASK']._serialized_end=1970
+  _globals['_TASKERROR']._serialized_start=1972
+  _globals['_TASKERROR']._serialized_end=2076
+  _globals['_TASKTARGET']._serialized_start=2079
+  _globals['_TASKTARGET']._serialized_end=2374
+  _globals['_PINGREQUEST']._serialized_start=2376
+  _globals['_PINGREQUEST']._serialized_end=2389
+  _globals['_PINGRESPONSE']._serialized_start=2391
+  _globals['_PINGRESPONSE']._serialized_end=2495
+  _globals['_ORCHESTRATOR']._serialized_start=2683
+  _globals['_ORCHESTRATOR']._serialized_end=3127
 # @@protoc_insertion_point(module_scope)

@@ -72,6 +72,40 @@ class ProcessWebhookResponse(_message.Message):
     duplicate: bool
     def __init__(self, task_id: _Optional[str] = ..., message: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., duplicate: _Optional[bool] = ...) -> None: ...
 
+class ProcessWebhookBatch(_message.Message):
+    __slots__ = ("webhooks",)
+    WEBHOOKS_FIELD_NUMBER: _ClassVar[int]
+    webhooks: _containers.RepeatedCompositeFieldContainer[ForwardedWebhook]
+    def __init__(self, webhooks: _Optional[_Iterable[_Union[ForwardedWebhook, _Mapping]]] = ...) -> None: ...
+
+class ForwardedWebhook(_message.Message):
+    __slots__ = ("request", "traceparent")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    request: ProcessWebhookRequest
+    traceparent: str
+    def __init__(self, request: _Optional[_Union[ProcessWebhookRequest, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+
+class ProcessWebhookBatchResult(_message.Message):
+    __slots__ = ("results", "draining")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ProcessWebhookResult]
+    draining: bool
+    def __init__(self, results: _Optional[_Iterable[_Union[ProcessWebhookResult, _Mapping]]] = ..., draining: _Optional[bool] = ...) -> None: ...
+
+class ProcessWebhookResult(_message.Message):
+    __slots__ = ("idempotency_key", "code", "detail", "response")
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    idempotency_key: str
+    code: int
+    detail: str
+    response: ProcessWebhookResponse
+    def __init__(self, idempotency_key: _Optional[str] = ..., code: _Optional[int] = ..., detail: _Optional[str] = ..., response: _Optional[_Union[ProcessWebhookResponse, _Mapping]] = ...) -> None: ...
+
 class TriggerSyncRequest(_message.Message):
     __slots__ = ("datasource", "platform", "tenant", "env", "reason", "rule_id", "repo", "ref", "commit", "destination_id", "generation", "delivery_id", "idempotency_key", "correlation_id")
     DATASOURCE_FIELD_NUMBER: _ClassVar[int]

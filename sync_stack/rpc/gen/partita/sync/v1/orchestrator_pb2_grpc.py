@@ -39,6 +39,11 @@ class OrchestratorStub:
                 request_serializer=partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookRequest.SerializeToString,
                 response_deserializer=partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookResponse.FromString,
                 _registered_method=True)
+        self.ProcessWebhooks = channel.stream_stream(
+                '/partita.sync.v1.Orchestrator/ProcessWebhooks',
+                request_serializer=partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookBatch.SerializeToString,
+                response_deserializer=partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookBatchResult.FromString,
+                _registered_method=True)
         self.TriggerSync = channel.unary_unary(
                 '/partita.sync.v1.Orchestrator/TriggerSync',
                 request_serializer=partita_dot_sync_dot_v1_dot_orchestrator__pb2.TriggerSyncRequest.SerializeToString,
@@ -61,6 +66,14 @@ class OrchestratorServicer:
 
     def ProcessWebhook(self, request, context):
         """Stores a task for a delivery; the answer comes after the task is durable.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ProcessWebhooks(self, request_iterator, context):
+        """Many deliveries at once, for the gateway: a batch is stored in one transaction, and each of its
+        deliveries has an answer of its own. Batches of a stream are stored one after another.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -92,6 +105,11 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.ProcessWebhook,
                     request_deserializer=partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookRequest.FromString,
                     response_serializer=partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookResponse.SerializeToString,
+            ),
+            'ProcessWebhooks': grpc.stream_stream_rpc_method_handler(
+                    servicer.ProcessWebhooks,
+                    request_deserializer=partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookBatch.FromString,
+                    response_serializer=partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookBatchResult.SerializeToString,
             ),
             'TriggerSync': grpc.unary_unary_rpc_method_handler(
                     servicer.TriggerSync,
@@ -136,6 +154,33 @@ class Orchestrator:
             '/partita.sync.v1.Orchestrator/ProcessWebhook',
             partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookRequest.SerializeToString,
             partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ProcessWebhooks(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/partita.sync.v1.Orchestrator/ProcessWebhooks',
+            partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookBatch.SerializeToString,
+            partita_dot_sync_dot_v1_dot_orchestrator__pb2.ProcessWebhookBatchResult.FromString,
             options,
             channel_credentials,
             insecure,
