@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 
 class Headers:
@@ -43,3 +45,18 @@ class Headers:
     def first_present(self, names: Iterable[str]) -> str | None:
         """The first of `names` that is among the headers."""
         return next((name for name in names if name in self), None)
+
+
+def read_retry_after(text: str, *, now: datetime) -> float | None:
+    """Return the seconds that a Retry-After asks for: a number, or an HTTP date (RFC 9110, 10.2.3).
+
+    None for anything else; 0 for a time that is over.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdecimal():
+        return float(text[:9])
+    try:
+        until = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (until.astimezone(UTC) - now).total_seconds())

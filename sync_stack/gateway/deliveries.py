@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from sync_stack.core.bundle.model import Platform, SchemaRegistry
@@ -113,7 +114,8 @@ class Gate:
     ) -> _Checked | None:
         """Read and checked; None for an event that is ignored. Raises Refusal."""
         limits = generation.limits
-        _check_head(request, limits.max_body_bytes)
+        hint = partial(_json_hint, generation, segment, request)
+        _check_head(request, limits.max_body_bytes, hint)
         route = _route(generation, segment)
         labels.datasource = route.segment
         candidates = route.candidates(request.headers)
@@ -233,7 +235,23 @@ class Gate:
             )
 
 
-def _check_head(request: Request, limit: int) -> None:
+def _json_hint(generation: Generation, segment: str, request: Request) -> str:
+    """Name the setting of the sending platform that chooses JSON, where it has one."""
+    try:
+        candidates = _route(generation, segment).candidates(request.headers)
+    except Refusal:
+        return ""
+    for platform in candidates:
+        if setting := git_platform(platform).json_setting:
+            return f": in the webhook's settings at {platform.name}, set {setting!r} to it"
+    return ""
+
+
+def _check_head(request: Request, limit: int, hint: Callable[[], str]) -> None:
+    """Raise Refusal for a head that promises no JSON of at most `limit` bytes.
+
+    `hint` returns what to change at the sender, or nothing.
+    """
     types = request.headers.all("content-type")
     if not types or not types[0]:
         raise Refusal(
@@ -241,7 +259,7 @@ def _check_head(request: Request, limit: int) -> None:
         )
     media = types[0].partition(";")[0].strip().lower()
     if len(types) > 1 or media != "application/json":
-        raise Refusal(Code.INVALID_CONTENT_TYPE, "Content-Type must be application/json")
+        raise Refusal(Code.INVALID_CONTENT_TYPE, f"Content-Type must be application/json{hint()}")
     encodings = {value.lower() for value in request.headers.all("content-encoding")}
     if not encodings <= _IDENTITY:
         raise Refusal(Code.INVALID_CONTENT_TYPE, "a Content-Encoding is not accepted")

@@ -51,6 +51,7 @@ class Bitbucket:
 
     needs_delivery_id: ClassVar[bool] = True
     id_is_signed: ClassVar[bool] = False
+    json_setting: ClassVar[str] = ""
 
     def event_class(self, platform: Platform, event: str) -> EventClass | None:
         return class_by_names(platform, event)

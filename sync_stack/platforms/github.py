@@ -38,6 +38,7 @@ class GitHub:
 
     needs_delivery_id: ClassVar[bool] = True
     id_is_signed: ClassVar[bool] = False
+    json_setting: ClassVar[str] = "Content type"
 
     def event_class(self, platform: Platform, event: str) -> EventClass | None:
         return class_by_names(platform, event)

@@ -46,6 +46,7 @@ class GitLab:
 
     needs_delivery_id: ClassVar[bool] = False
     id_is_signed: ClassVar[bool] = True
+    json_setting: ClassVar[str] = ""
 
     def event_class(self, platform: Platform, event: str) -> EventClass | None:
         if event == _TAG_PUSH and _PUSH in platform.push_event_name:

@@ -35,6 +35,7 @@ class GitPlatform(Protocol):
 
     needs_delivery_id: ClassVar[bool]  # in production
     id_is_signed: ClassVar[bool]  # whether nobody can put another delivery id on the same body
+    json_setting: ClassVar[str]  # the webhook's setting that makes it send JSON; empty: always
 
     def event_class(self, platform: Platform, event: str) -> EventClass | None:
         """None for an event that is not handled."""

@@ -28,7 +28,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 
+from kernel import clock
 from kernel.redaction import Redactor
+from sync_stack.core.headers import read_retry_after
 from sync_stack.core.tasks import RETRYABLE
 
 MAX_OUTPUT: Final = 64 * 2**20
@@ -54,15 +56,21 @@ _SETTINGS: Final = {
 
 
 class GitError(Exception):
-    """One fact with a code of contract 4.10; `detail` holds no credential."""
+    """One fact with a code of `sync_stack.core.tasks`; `detail` holds no credential.
 
-    def __init__(self, code: str, detail: str, *, file: str = "") -> None:
+    `retry_after_s`: how long the host asks to be left alone, when it said so.
+    """
+
+    def __init__(
+        self, code: str, detail: str, *, file: str = "", retry_after_s: float | None = None
+    ) -> None:
         if code not in RETRYABLE:
             raise ValueError(f"{code!r} is no code of a task")
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail
         self.file = file
+        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +107,12 @@ class Git:
         self, *arguments: str, stdin: bytes = b"", limit: int = MAX_OUTPUT, offline: bool = False
     ) -> bytes:
         """Standard output, of at most `limit` bytes; `offline` asks no remote. Raises GitError."""
-        with _keys(self._source) as extra, tempfile.TemporaryFile() as errors:
-            environment = self._environment() | extra
+        with (
+            _keys(self._source) as extra,
+            tempfile.TemporaryFile() as errors,
+            _nameless(b"") as headers,
+        ):
+            environment = self._environment() | extra | _traced(headers)
             environment |= {"GIT_ALLOW_PROTOCOL": "none"} if offline else {}
             program = _started(self._command(arguments), environment, errors)
             try:
@@ -109,7 +121,8 @@ class Git:
                 _ended(program)
             if program.returncode:
                 errors.seek(0)
-                raise _failure(errors.read(65_536).decode(errors="replace"), self._source)
+                told = errors.read(65_536).decode(errors="replace")
+                raise _failure(told, self._source, retry_after_s=_retry_after(Path(headers)))
             return output
 
     def _command(self, arguments: Sequence[str]) -> list[str]:
@@ -158,6 +171,22 @@ def _keys(source: Source) -> Iterator[dict[str, str]]:
             f"-o IdentitiesOnly=yes -o IdentityAgent=none -i {key}"
         )
         yield {"GIT_SSH_COMMAND": command, "GIT_SSH_VARIANT": "ssh"}
+
+
+def _traced(headers: str) -> dict[str, str]:
+    """Have git write the HTTP headers to `headers`: its messages hold the status only.
+
+    git replaces the values of credentials, and writes no bodies.
+    """
+    return {"GIT_TRACE_CURL": headers, "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
+
+
+def _retry_after(headers: Path) -> float | None:
+    """Return the seconds of the last Retry-After in a trace of `_traced`; None without one."""
+    with headers.open("rb") as trace:
+        trace.seek(max(0, trace.seek(0, os.SEEK_END) - 65_536))
+        told = _RETRY_AFTER.findall(trace.read().decode(errors="replace"))
+    return read_retry_after(told[-1].strip(), now=clock.now()) if told else None
 
 
 def _opened_key(source: Source) -> bytes:
@@ -238,6 +267,7 @@ def _ended(program: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
+_RETRY_AFTER: Final = re.compile(r"<= Recv header: retry-after:([^\r\n]*)", re.IGNORECASE)
 _CAUSES: Final = (  # what git and curl say, in lower case; the first that fits
     (
         "commit_not_found",
@@ -257,11 +287,12 @@ _CAUSES: Final = (  # what git and curl say, in lower case; the first that fits
 )
 
 
-def _failure(text: str, source: Source) -> GitError:
+def _failure(text: str, source: Source, *, retry_after_s: float | None) -> GitError:
     """The error that git's last words stand for; a network's, unless they say another thing."""
     lower = text.lower()
     code = next((code for code, words in _CAUSES if re.search(words, lower)), "git_unavailable")
     secrets = [source.password, source.passphrase, source.private_key]
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
     telling = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1])
-    return GitError(code, Redactor(filter(None, secrets)).mask(telling)[:300])
+    detail = Redactor(filter(None, secrets)).mask(telling)[:300]
+    return GitError(code, detail, retry_after_s=retry_after_s)

@@ -15,7 +15,9 @@ from typing import Any, Final
 import httpx
 import yaml
 
+from kernel import clock
 from sync_stack.core.bundle.datasources import ConfigMapOptions
+from sync_stack.core.headers import read_retry_after
 from sync_stack.core.sink import SinkConflict, SinkError
 from sync_stack.sinks.limits import Timeouts
 from sync_stack.sinks.registry import Resolve
@@ -248,11 +250,10 @@ def _refuse(answer: httpx.Response, act: str) -> None:
         raise SinkError("destination_too_large", f"Kubernetes: {act} ({status})")
     if status in (400, 422):
         raise SinkError("destination_invalid", f"Kubernetes refused to {act} ({status})")
-    after = answer.headers.get("retry-after", "")
     raise SinkError(
         "sink_unavailable",
         f"Kubernetes: {act} ({status})",
-        retry_after_s=float(after) if after.isdecimal() else None,
+        retry_after_s=read_retry_after(answer.headers.get("retry-after", ""), now=clock.now()),
     )
 
 

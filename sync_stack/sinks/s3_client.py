@@ -10,7 +10,9 @@ import boto3
 from botocore import UNSIGNED, exceptions
 from botocore.config import Config
 
+from kernel import clock
 from sync_stack.core.bundle.datasources import S3Options
+from sync_stack.core.headers import read_retry_after
 from sync_stack.core.sink import SinkConflict, SinkError
 from sync_stack.sinks.limits import Timeouts
 from sync_stack.sinks.registry import Resolve
@@ -94,5 +96,4 @@ def _fact(error: exceptions.ClientError, name: str) -> SinkError:
 
 def _retry_after(error: exceptions.ClientError) -> float | None:
     headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    text = str(headers.get("retry-after", ""))
-    return float(text) if text.isdecimal() else None
+    return read_retry_after(str(headers.get("retry-after", "")), now=clock.now())

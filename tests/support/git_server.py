@@ -85,11 +85,15 @@ class _Quiet(WSGIRequestHandler):
 
 @dataclass
 class HttpGit:
-    """`git http-backend` behind WSGI. `password`: what basic auth must bring; `requests`: seen."""
+    """`git http-backend` behind WSGI. `password`: what basic auth must bring; `requests`: seen.
+
+    `busy`: it answers 429 with this Retry-After.
+    """
 
     root: Path
     password: str = ""
     redirect_to: str = ""
+    busy: str = ""
     requests: list[tuple[str, str]] = field(default_factory=list)
     port: int = 0
 
@@ -101,6 +105,9 @@ class HttpGit:
     ) -> Iterable[bytes]:
         authorization = environ.get("HTTP_AUTHORIZATION", "")
         self.requests.append((environ["PATH_INFO"], authorization))
+        if self.busy:
+            start("429 Too Many Requests", [("Retry-After", self.busy)])
+            return [b""]
         if self.redirect_to:
             start("301 Moved", [("Location", self.redirect_to + environ["PATH_INFO"])])
             return [b""]

@@ -29,7 +29,9 @@ def task_error(error: Exception) -> TaskError:
         case PlanRefused():
             found = _told(error.code, error.detail, keys=error.keys)
         case GitError():
-            found = _told(error.code, error.detail, file=error.file)
+            found = _told(
+                error.code, error.detail, file=error.file, retry_after_s=error.retry_after_s
+            )
         case SecretError():
             found = _told("secret_unavailable", str(error))
         case StoreError():

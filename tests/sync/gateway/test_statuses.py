@@ -62,6 +62,25 @@ async def test_headers_decide(headers, expected):
         assert len(gw.orchestrator.calls) == (expected[0] == 202)
 
 
+async def test_a_form_is_refused_with_the_setting_of_the_platform_that_makes_it_json():
+    """GitHub's own default is a form."""
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    async with world() as gw:
+        refused = await gw.send(headers=form)
+
+        assert answer(refused) == (415, "GW_INVALID_CONTENT_TYPE")
+        assert "in the webhook's settings at github, set 'Content type' to it" in refused.text
+
+
+async def test_a_form_of_an_unknown_sender_is_refused_without_a_guess():
+    form = {"Content-Type": "application/x-www-form-urlencoded", "X-GitHub-Event": None}
+    async with world() as gw:
+        refused = await gw.send(headers=form)
+
+        assert answer(refused) == (415, "GW_INVALID_CONTENT_TYPE")
+        assert "settings" not in refused.text
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -6,10 +6,13 @@ import os
 import shutil
 import threading
 import time
+from datetime import timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
 
+from kernel import clock
 from sync_stack.repositories import GitError, Repositories, Source
 from sync_stack.repositories import cache as cache_module
 from tests.support.git_server import HttpGit, Repository, served
@@ -256,6 +259,31 @@ def test_a_host_that_is_away_is_unavailable(repositories):
     with pytest.raises(GitError) as caught:
         repositories.ls_remote(Source(url="http://127.0.0.1:9/acme/shop.git"))
     assert caught.value.code == "git_unavailable"
+
+
+@pytest.mark.parametrize("asked", ["45", "date"])
+def test_a_busy_host_says_how_long_it_wants_to_be_left_alone(repository, repositories, asked):
+    """As seconds or as a date; a token never comes back with it."""
+    until = format_datetime(clock.now() + timedelta(seconds=46), usegmt=True)
+    site = HttpGit(repository.folder / "bare", busy=until if asked == "date" else asked)
+    with served(site):
+        where = Source(url=site.url("acme/shop"), username="u", password="token-1")
+        with pytest.raises(GitError) as caught:
+            repositories.ls_remote(where)
+
+    assert caught.value.code == "git_unavailable"
+    assert caught.value.retry_after_s == pytest.approx(45, abs=2)
+    assert "token-1" not in str(caught.value)
+
+
+def test_a_host_that_is_busy_without_saying_how_long_is_tried_as_any_other(
+    repository, repositories
+):
+    site = HttpGit(repository.folder / "bare", busy="soon")
+    with served(site), pytest.raises(GitError) as caught:
+        repositories.ls_remote(Source(url=site.url("acme/shop")))
+
+    assert caught.value.retry_after_s is None
 
 
 def test_a_host_that_does_not_answer_is_a_timeout(repositories):
