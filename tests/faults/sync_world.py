@@ -249,11 +249,13 @@ class History(World):
     def _heal(self, unit: LedgerUnit) -> None:
         self.heals += 1
         heal = Heal(
+            datasource=unit.datasource,
             rule=unit.rule_id,
             repo=unit.repo,
             env=unit.env,
             destination_id=unit.destination_id,
             idempotency_key=f"heal {self.heals}",
+            commit=unit.commit,
             generation=unit.generation,
         )
         trigger_heal(heal, self.bundle, self.published.extend)

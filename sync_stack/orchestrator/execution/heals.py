@@ -36,7 +36,7 @@ def heal_part(attempt: Attempt, part: Part) -> dict[str, Any]:
 
 
 def _wanted(attempt: Attempt, part: Part) -> Ledger | None:
-    """The unit's ledger, if it is still at the generation and the rule that the heal is for."""
+    """The unit's ledger, if it is still what the heal is for: generation, ref, commit and rule."""
     asked = attempt.task.request["heal"]
     key = UnitKey(
         rule=part.rule.name,
@@ -47,9 +47,14 @@ def _wanted(attempt: Attempt, part: Part) -> Ledger | None:
     ledger = ledgers.find(key)
     if ledger is None or ledger.applied is None:
         return None
-    same = asked["generation"] in (0, ledger.applied.generation)
+    applied = ledger.applied
+    same = (
+        asked["generation"] in (0, applied.generation)
+        and asked.get("ref", "") in ("", applied.ref)
+        and asked.get("commit", "") in ("", applied.commit)
+    )
     digest = rule_digest(attempt.bundle, part.rule)
-    return ledger if same and ledger.applied.rule_digest == digest else None
+    return ledger if same and applied.rule_digest == digest else None
 
 
 def _reading(attempt: Attempt, part: Part, ledger: Ledger) -> Reading:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sync_stack.core.bundle.model import Bundle, Rule
+from sync_stack.core.events import BadPayload
+from sync_stack.core.ledger import State
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator.execution.ref_events import event_for
 from sync_stack.orchestrator.rows import ledgers
@@ -20,13 +22,21 @@ Publish = Callable[[Sequence[str]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heal:
-    """What the watcher compared with, and wants back."""
+    """What a caller compared with, and wants back.
 
+    `commit`: the baseline to restore; "" asks for the head of `ref` ("": the unit's own) instead.
+    `generation` 0: whatever the unit is at. `rule` "": the only one of the datasource.
+    """
+
+    datasource: str
     rule: str
     repo: str
     env: str
     destination_id: str
     idempotency_key: str
+    commit: str
+    platform: str = ""
+    ref: str = ""
     generation: int = 0
     drift_id: str = ""
     correlation_id: str = ""
@@ -34,21 +44,28 @@ class Heal:
 
 
 def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
-    """Raises Refused, TooManyTasks."""
+    """A heal, or a sync of a head. Raises Refused, TooManyTasks.
+
+    A heal whose unit is no longer as the caller saw it ends `superseded`.
+    """
     if not heal.idempotency_key:
         raise Refused("INVALID_ARGUMENT", "idempotency_key is required")
-    rule = _rule(bundle, heal.rule)
+    rule = _rule(bundle, heal)
     if not rule.self_heal:
         raise Refused("FAILED_PRECONDITION", f"rule {rule.name!r} has no self_heal")
     key = UnitKey(rule=rule.name, repo=heal.repo, env=heal.env, destination_id=heal.destination_id)
     ledger = ledgers.find(key)
     if ledger is None or ledger.applied is None:
         raise Refused("FAILED_PRECONDITION", f"rule {rule.name!r} has no such unit")
+    if not heal.commit:
+        return _trigger_head(heal, ledger.applied, bundle, rule, publish)
     event = event_for(bundle, rule, heal.repo, ledger.applied.ref)
     asked = {
         "env": heal.env,
         "destination_id": heal.destination_id,
         "generation": heal.generation,
+        "ref": heal.ref,
+        "commit": heal.commit,
     }
     return create_task(
         NewTask(
@@ -67,6 +84,29 @@ def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
         ),
         publish,
     )
+
+
+def _trigger_head(
+    heal: Heal, applied: State, bundle: Bundle, rule: Rule, publish: Publish
+) -> Created:
+    if heal.generation not in (0, applied.generation):
+        detail = f"the unit is at generation {applied.generation}, not {heal.generation}"
+        raise Refused("FAILED_PRECONDITION", detail)
+    try:
+        return trigger_ref(
+            Kind.MANUAL,
+            bundle,
+            rule,
+            heal.repo,
+            heal.ref or applied.ref,
+            publish,
+            idempotency_key=heal.idempotency_key,
+            delivery_id=heal.drift_id,
+            correlation_id=heal.correlation_id,
+            traceparent=heal.traceparent,
+        )
+    except BadPayload as error:
+        raise Refused("INVALID_ARGUMENT", str(error)) from None
 
 
 def trigger_ref(  # noqa: PLR0913
@@ -97,8 +137,25 @@ def trigger_ref(  # noqa: PLR0913
     )
 
 
-def _rule(bundle: Bundle, name: str) -> Rule:
-    try:
-        return bundle.rule(name)
-    except KeyError:
-        raise Refused("NOT_FOUND", f"no rule {name!r}") from None
+def _rule(bundle: Bundle, heal: Heal) -> Rule:
+    """The rule that the request names, or means. Raises Refused."""
+    if not heal.datasource:
+        raise Refused("INVALID_ARGUMENT", "datasource is required")
+    found = [rule for rule in bundle.rules if _fits(rule, heal)]
+    if not found:
+        named = f"rule {heal.rule!r}" if heal.rule else "rule"
+        where = f"datasource {heal.datasource!r}"
+        where += f" and platform {heal.platform!r}" if heal.platform else ""
+        raise Refused("NOT_FOUND", f"no {named} for {where}")
+    if len(found) > 1:
+        names = ", ".join(sorted(rule.name for rule in found))
+        raise Refused("INVALID_ARGUMENT", f"rule_id is required: one of {names}")
+    return found[0]
+
+
+def _fits(rule: Rule, heal: Heal) -> bool:
+    return (
+        heal.datasource in (rule.datasource, rule.segment)
+        and heal.platform in ("", rule.platform)
+        and heal.rule in ("", rule.name)
+    )

@@ -220,11 +220,15 @@ def _delivery(request: Any, traceparent: str) -> Delivery:
 
 def _heal(request: Any, traceparent: str) -> Heal:
     return Heal(
+        datasource=request.datasource,
+        platform=request.platform,
         rule=request.rule_id,
         repo=request.repo,
         env=request.env,
         destination_id=request.destination_id,
         idempotency_key=request.idempotency_key,
+        ref=request.ref,
+        commit=request.commit,
         generation=request.generation,
         drift_id=request.delivery_id,
         correlation_id=request.correlation_id,

@@ -137,13 +137,79 @@ def test_a_heal_without_self_heal_or_unit_fails_its_precondition(world):
     assert caught.value.status == "FAILED_PRECONDITION"
 
 
-def trigger(world, unit: LedgerUnit, generation: int) -> Task:
-    heal = Heal(
-        rule=unit.rule_id,
-        repo=unit.repo,
-        env=unit.env,
-        destination_id=unit.destination_id,
-        idempotency_key=uuid.uuid4().hex,
-        generation=generation,
+@pytest.mark.parametrize("fields", [{"commit": "9" * 40}, {"ref": "refs/heads/develop"}])
+def test_a_heal_of_another_commit_or_ref_than_the_units_is_superseded(world, fields):
+    world.with_rules(self_heal=True)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.sink.put_by_hand(PLACE, "a", {"a": "9"})
+
+    task = world.finish(trigger(world, LedgerUnit.objects.get(), 0, **fields))
+
+    assert (task.state, task.message) == ("SUCCEEDED", "superseded")
+    assert world.values() == {"a": "9"}
+
+
+def test_a_trigger_without_a_commit_brings_the_head_of_the_ref(world):
+    world.with_rules(self_heal=True)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    unit = LedgerUnit.objects.get()
+    world.repository.commit({"app.yaml": "a: 2\n"})  # no webhook tells of it
+
+    task = world.finish(trigger(world, unit, unit.generation, commit=""))
+
+    assert (task.kind, task.message) == ("manual", "completed")
+    assert world.values() == {"a": "2"}
+    with pytest.raises(Refused) as caught:
+        trigger(world, unit, unit.generation, commit="")
+    assert (caught.value.status, "generation 2" in caught.value.detail) == (
+        "FAILED_PRECONDITION",
+        True,
     )
+    with pytest.raises(Refused) as caught:
+        trigger(world, unit, 0, commit="", ref="--upload-pack=x")
+    assert caught.value.status == "INVALID_ARGUMENT"
+
+
+def test_a_trigger_with_a_ref_and_no_commit_brings_that_ref(world):
+    world.with_rules(self_heal=True)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    unit = LedgerUnit.objects.get()
+    world.repository.commit({"app.yaml": "b: 1\n"}, branch="develop")
+
+    world.finish(trigger(world, unit, 0, commit="", ref="refs/heads/develop"))
+
+    assert world.values("staging-shop") == {"b": "1"}
+    assert world.values() == {"a": "1"}
+
+
+def test_the_rule_of_a_trigger_must_be_one_of_its_datasource(world):
+    world.with_rules(self_heal=True)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    unit = LedgerUnit.objects.get()
+
+    refused = []
+    for fields in ({"datasource": ""}, {"datasource": "other"}, {"platform": "gitlab"}):
+        with pytest.raises(Refused) as caught:
+            trigger(world, unit, 0, **fields)
+        refused.append((caught.value.status, caught.value.detail))
+
+    assert refused == [
+        ("INVALID_ARGUMENT", "datasource is required"),
+        ("NOT_FOUND", "no rule 'shop' for datasource 'other'"),
+        ("NOT_FOUND", "no rule 'shop' for datasource 'sink' and platform 'gitlab'"),
+    ]
+    assert trigger(world, unit, 0, rule="").kind == "heal"
+
+
+def trigger(world, unit: LedgerUnit, generation: int, **fields: str) -> Task:
+    known = {
+        "datasource": unit.datasource,
+        "rule": unit.rule_id,
+        "repo": unit.repo,
+        "env": unit.env,
+        "destination_id": unit.destination_id,
+        "idempotency_key": uuid.uuid4().hex,
+        "commit": unit.commit,
+    }
+    heal = Heal(generation=generation, **known | fields)
     return trigger_heal(heal, world.bundle, world.published.extend).task

@@ -75,5 +75,9 @@ async def test_facts_become_status_codes(world):
         keyless = pb.ProcessWebhookRequest(platform="github", datasource="sink")
         assert await status_of(stub.ProcessWebhook(keyless)) == "INVALID_ARGUMENT"
         assert await status_of(stub.GetTask(pb.GetTaskRequest(task_id="none"))) == "NOT_FOUND"
-        heal = pb.TriggerSyncRequest(rule_id="shop", idempotency_key="k")
+        heal = pb.TriggerSyncRequest(datasource="sink", rule_id="shop", idempotency_key="k")
         assert await status_of(stub.TriggerSync(heal)) == "FAILED_PRECONDITION"
+        heal = pb.TriggerSyncRequest(rule_id="shop", idempotency_key="k")
+        assert await status_of(stub.TriggerSync(heal)) == "INVALID_ARGUMENT"
+        heal = pb.TriggerSyncRequest(datasource="other", rule_id="shop", idempotency_key="k")
+        assert await status_of(stub.TriggerSync(heal)) == "NOT_FOUND"

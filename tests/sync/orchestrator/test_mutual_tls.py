@@ -35,7 +35,7 @@ from tests.sync.orchestrator.test_grpc_callers import service
 from tests.sync.orchestrator.test_webhook_stream import status_of_stream
 
 WEBHOOK = pb.ProcessWebhookRequest(platform="x", datasource="y", idempotency_key="k")
-HEAL = pb.TriggerSyncRequest(rule_id="shop", idempotency_key="k")
+HEAL = pb.TriggerSyncRequest(datasource="sink", rule_id="shop", idempotency_key="k")
 TASK = pb.GetTaskRequest(task_id="none")
 LONG_AGO = timedelta(days=400)
 

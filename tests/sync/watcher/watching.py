@@ -82,11 +82,15 @@ class Orchestrator(OrchestratorServicer):
     def _heal(self, request: Any) -> Any:
         self.before_heal()
         heal = Heal(
+            datasource=request.datasource,
+            platform=request.platform,
             rule=request.rule_id,
             repo=request.repo,
             env=request.env,
             destination_id=request.destination_id,
             idempotency_key=request.idempotency_key,
+            ref=request.ref,
+            commit=request.commit,
             generation=request.generation,
             drift_id=request.delivery_id,
         )
