@@ -12,6 +12,7 @@ import yaml
 from sync_stack.configuration.bundle_file import BundleFile
 from sync_stack.configuration.conf import bundle_settings
 from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.observing import observing_settings
 from sync_stack.configuration.startup import StartRefused
 from tests.support import compose
 from tests.support.processes import ROOT
@@ -216,6 +217,38 @@ def test_the_variables_of_the_operator_reach_whom_they_are_for():
     plain = compose.services(OPERATOR)["watcher"]["environment"]
     assert (plain["APP_ENV"], plain["DB_DRIVER"]) == ("production", "mongo")
     assert (plain["MONGO_URI"], plain["MONGO_DB"]) == ("bundle", "partita")
+
+
+def test_traces_and_log_shipping_are_settings_of_every_process():
+    given = {
+        "OTEL_ENABLED": "true",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "OTEL_EXPORTER_OTLP_HEADERS": "x-key=1",
+        "OTEL_RESOURCE_ATTRIBUTES": "team=shop",
+        "ELK_ENABLED": "true",
+        "ES_ENDPOINTS": "https://search:9200",
+        "ES_INDEX": "sync",
+    }
+    services = compose.services(OPERATOR | given)
+
+    for name in PARTITA:
+        environment = Environment(services[name]["environment"])
+        told = observing_settings(environment, service=name)
+        assert environment.problems == []
+        assert (told.telemetry.endpoint, told.telemetry.protocol) == (
+            "http://collector:4318",
+            "http/protobuf",
+        )
+        assert told.telemetry.service_name == f"partita-sync-{name}"
+        assert told.shipping.index == "sync"
+
+
+def test_without_these_settings_nothing_is_traced_or_shipped(services):
+    for name in PARTITA:
+        environment = Environment(services[name]["environment"])
+        told = observing_settings(environment, service=name)
+        assert (told.telemetry, told.shipping, environment.problems) == (None, None, [])
 
 
 def test_the_image_has_several_stages_a_user_and_no_secret():
