@@ -1,45 +1,22 @@
-"""From the parser's reductions to the syntax tree, made while parsing so that nothing recurses."""
+"""Declarations: from the parser's reductions to the syntax tree, made while parsing."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
 
-from lark import Token, Transformer
+from lark import Token
 
-from kernel.cue import literals, syntax
-from kernel.cue.faults import MAX_EXPRESSION, Broken, broken
+from kernel.cue import syntax
+from kernel.cue.build_attributes import check_build_attributes
+from kernel.cue.expressions import ExpressionBuilder, alias, placed, refused, strings
+from kernel.cue.faults import broken
 from kernel.cue.syntax import Label, Mark, Node, Unsupported, identifier_label
 from kernel.reading.tree import Attribute
 
 _ATTRIBUTE: Final = re.compile(r"@([^(]*)\((.*)\)\Z", re.DOTALL)
 _MARKS: Final = {"QUESTION": Mark.OPTIONAL, "BANG": Mark.REQUIRED}
 START: Final = Node(line=1, column=1)
-FUNCTIONS: Final = frozenset({"close", "len"})
-
-
-def _at(first: Token | Node, *children: Node | None) -> dict[str, int]:
-    line, column = first.line or 1, first.column or 1
-    depth = 1 + max((child.depth for child in children if child is not None), default=0)
-    if depth > MAX_EXPRESSION:
-        raise broken(line, column, f"nested more than {MAX_EXPRESSION} deep")
-    return {"line": line, "column": column, "depth": depth}
-
-
-def _refused(first: Token | Node, construct: str) -> Unsupported:
-    return Unsupported(construct=construct, **_at(first))
-
-
-def _strings(tokens: list[Token]) -> list[str]:
-    try:
-        return literals.read_string([str(token) for token in tokens])
-    except literals.BadLiteral as error:
-        raise _bad_literal(tokens[0], error) from None
-
-
-def _bad_literal(token: Token, error: literals.BadLiteral) -> Broken:
-    code = "unsupported_cue" if isinstance(error, literals.Bytes) else "syntax_error"
-    return broken(token.line or 1, token.column or 1, str(error), code)
 
 
 def attribute(token: Token) -> Attribute:
@@ -48,142 +25,28 @@ def attribute(token: Token) -> Attribute:
     return Attribute(name=match[1], body=match[2])
 
 
-class ExpressionBuilder(Transformer[Token, Node]):
-    """One method a rule of the grammar for expressions."""
-
-    def number(self, parts: list[Token]) -> Node:
-        try:
-            value, is_int, text = literals.read_number(parts[0])
-        except literals.BadLiteral as error:
-            raise _bad_literal(parts[0], error) from None
-        return syntax.Number(value=value, is_int=is_int, text=text, **_at(parts[0]))
-
-    def string(self, parts: list[Token]) -> Node:
-        return syntax.Constant(value=_strings(parts)[0], **_at(parts[0]))
-
-    def boolean(self, parts: list[Token]) -> Node:
-        return syntax.Constant(value=parts[0] == "true", **_at(parts[0]))
-
-    def null(self, parts: list[Token]) -> Node:
-        return syntax.Constant(value=None, **_at(parts[0]))
-
-    def bottom(self, parts: list[Token]) -> Node:
-        return syntax.Bottom(**_at(parts[0]))
-
-    def reference(self, parts: list[Token]) -> Node:
-        return syntax.Reference(name=str(parts[0]), **_at(parts[0]))
-
-    def interpolation(self, parts: list[Any]) -> Node:
-        tokens = [part for part in parts if isinstance(part, Token)]
-        texts = iter(_strings(tokens))
-        made = tuple(
-            syntax.Constant(value=next(texts), **_at(parts[0])) if isinstance(part, Token) else part
-            for part in parts
-        )
-        return syntax.Interpolation(parts=made, **_at(parts[0], *made))
-
-    def parenthesis(self, parts: list[Any]) -> Node:
-        inner: Node = parts[1]
-        return syntax.Parenthesis(inner=inner, **_at(parts[0], inner))
-
-    def selector(self, parts: list[Any]) -> Node:
-        label = identifier_label(str(parts[2]))
-        return syntax.Selector(base=parts[0], label=label, **_at(parts[0], parts[0]))
-
-    def quoted_selector(self, parts: list[Any]) -> Node:
-        label = Label(_strings([parts[2]])[0])
-        return syntax.Selector(base=parts[0], label=label, **_at(parts[0], parts[0]))
-
-    def index(self, parts: list[Any]) -> Node:
-        return syntax.Index(base=parts[0], index=parts[2], **_at(parts[0], parts[0], parts[2]))
-
-    def slice(self, parts: list[Any]) -> Node:
-        return _refused(parts[0], "a slice of a list")
-
-    def arguments(self, parts: list[Any]) -> Any:
-        return [part for part in parts if isinstance(part, Node)]
-
-    def call(self, parts: list[Any]) -> Node:
-        function, given = parts[0], parts[2] or []
-        if not isinstance(function, syntax.Reference) or function.name not in FUNCTIONS:
-            named = isinstance(function, syntax.Reference)
-            return _refused(parts[0], f"the function {function.name}()" if named else "a call")
-        if len(given) != 1:
-            raise broken(function.line, function.column, f"{function.name}() takes one argument")
-        return syntax.Call(function=function.name, argument=given[0], **_at(parts[0], given[0]))
-
-    def sign(self, parts: list[Any]) -> Node:
-        return syntax.Sign(operator=str(parts[0]), operand=parts[1], **_at(parts[0], parts[1]))
-
-    def bound(self, parts: list[Any]) -> Node:
-        return syntax.Bound(operator=str(parts[0]), operand=parts[1], **_at(parts[0], parts[1]))
-
-    def marked(self, parts: list[Any]) -> Node:
-        return syntax.Marked(operand=parts[1], **_at(parts[0], parts[1]))
-
-    def negation(self, parts: list[Any]) -> Node:
-        return _refused(parts[0], "the operator !")
-
-    def operation(self, parts: list[Any]) -> Node:
-        return _refused(parts[0], f"the operator {parts[1]}")
-
-    def unification(self, parts: list[Any]) -> Node:
-        operands = tuple(part for part in parts if isinstance(part, Node))
-        return syntax.Unification(parts=operands, **_at(parts[0], *operands))
-
-    def disjunction(self, parts: list[Any]) -> Node:
-        alternatives = tuple(
-            (True, part.operand) if isinstance(part, syntax.Marked) else (False, part)
-            for part in parts
-            if isinstance(part, Node)
-        )
-        operands = [operand for _, operand in alternatives]
-        return syntax.Disjunction(alternatives=alternatives, **_at(parts[0], *operands))
-
-    def item(self, parts: list[Any]) -> Any:
-        return parts[0]
-
-    def aliased_item(self, parts: list[Any]) -> Node:
-        return _refused(parts[0], "an alias")
-
-    def rest(self, parts: list[Any]) -> Node:
-        return syntax.Dots(value=parts[1], **_at(parts[0], parts[1]))
-
-    def list_comprehension(self, parts: list[Any]) -> Node:
-        return _refused(parts[0], "a comprehension")
-
-    def items(self, parts: list[Any]) -> Any:
-        return [part for part in parts if isinstance(part, Node)]
-
-    def list(self, parts: list[Any]) -> Node:
-        items: list[Node] = parts[1]
-        ellipses = [item for item in items if isinstance(item, syntax.Dots)]
-        if ellipses and (len(ellipses) > 1 or items[-1] is not ellipses[0]):
-            raise broken(ellipses[0].line, ellipses[0].column, "`...` ends a list")
-        rest = ellipses[0].value if ellipses else None
-        values = tuple(item for item in items if item not in ellipses)
-        place = _at(parts[0], *values, rest)
-        return syntax.ListLiteral(items=values, is_open=bool(ellipses), rest=rest, **place)
-
-
 class Builder(ExpressionBuilder):
     """One method a rule of the grammar for files, structs and declarations."""
 
     def start(self, parts: list[Any]) -> Node:
-        imports = [part for part in parts if isinstance(part, Unsupported)]
-        decls = parts[-1]
-        return _struct(START, [*imports, *decls])
+        tokens = [part for part in parts if isinstance(part, Token) and part.type == "ATTRIBUTE"]
+        check_build_attributes([(token, attribute(token)) for token in tokens])
+        imports = [each for part in parts if isinstance(part, tuple) for each in part]
+        return _struct(START, [*imports, *parts[-1]])
 
     def package(self, parts: list[Any]) -> None:
         return None
 
-    def import_one(self, parts: list[Any]) -> Node:
-        return _refused(parts[0], "an import")
+    def import_spec(self, parts: list[Any]) -> Node:
+        name, token = parts
+        path = strings([token])[0]
+        default = path.rpartition("/")[2].rpartition(":")[2]
+        return syntax.Import(name=str(name or default), path=path, **placed(token))
+
+    def import_one(self, parts: list[Any]) -> Any:
+        return tuple(part for part in parts if isinstance(part, syntax.Import))
 
     import_many = import_one
-
-    def import_specs(self, parts: list[Any]) -> None:
-        return None
 
     def decls(self, parts: list[Any]) -> Any:
         return [part for part in parts if isinstance(part, Node)]
@@ -192,21 +55,10 @@ class Builder(ExpressionBuilder):
         return parts[0]
 
     def embedding(self, parts: list[Any]) -> Node:
-        return syntax.Embedding(value=parts[0], **_at(parts[0], parts[0]))
+        return syntax.Embedding(value=parts[0], **placed(parts[0], parts[0]))
 
     def ellipsis(self, parts: list[Any]) -> Node:
-        return syntax.Dots(value=parts[1], **_at(parts[0], parts[1]))
-
-    def let(self, parts: list[Any]) -> Node:
-        return syntax.Let(name=str(parts[1]), value=parts[3], **_at(parts[0], parts[3]))
-
-    def comprehension(self, parts: list[Any]) -> Node:
-        return _refused(parts[0], "a comprehension")
-
-    def clauses(self, parts: list[Any]) -> Any:
-        return parts[0]
-
-    clause = clauses
+        return syntax.Dots(value=parts[1], **placed(parts[0], parts[1]))
 
     def free_attribute(self, parts: list[Any]) -> None:
         return None
@@ -217,8 +69,11 @@ class Builder(ExpressionBuilder):
     def mark(self, parts: list[Any]) -> Any:
         return _MARKS[parts[0].type]
 
-    def aliased(self, parts: list[Any]) -> Node:
-        return _refused(parts[0], "an alias")
+    def aliased_label(self, parts: list[Any]) -> Any:
+        return alias(parts[0]), parts[2]
+
+    def aliased_value(self, parts: list[Any]) -> Node:
+        return syntax.Aliased(alias=alias(parts[0]), value=parts[2], **placed(parts[0], parts[2]))
 
     def field_value(self, parts: list[Any]) -> Any:
         return parts[0]
@@ -227,19 +82,28 @@ class Builder(ExpressionBuilder):
         return _struct(parts[0], [parts[0]])
 
     def field(self, parts: list[Any]) -> Node:
-        label, mark, _, value, *attributes = parts
-        if isinstance(label, Unsupported | syntax.Interpolation | syntax.Parenthesis):
-            named = isinstance(label, Unsupported)
-            return label if named else _refused(parts[0], "a computed label")
+        given, mark, _, value, *tokens = parts
+        named, label = given if isinstance(given, tuple) else (None, given)
+        attributes = tuple(attribute(token) for token in tokens)
+        if isinstance(label, syntax.Interpolation | syntax.Parenthesis):
+            place = placed(label, label, value)
+            if named is not None:
+                return refused(named, "an alias of a computed label")
+            return syntax.ComputedField(
+                label=label, mark=mark or Mark.REGULAR, value=value, attributes=attributes, **place
+            )
         if isinstance(label, syntax.ListLiteral):
+            if named is not None:
+                return refused(named, "an alias of a pattern")
             return _pattern(label, mark, value)
         return syntax.Field(
             label=_label(label),
             is_identifier=isinstance(label, syntax.Reference),
             mark=mark or Mark.REGULAR,
             value=value,
-            attributes=tuple(attribute(token) for token in attributes),
-            **_at(parts[0], value),
+            attributes=attributes,
+            alias=named,
+            **placed(label, value),
         )
 
     def struct(self, parts: list[Any]) -> Node:
@@ -259,12 +123,16 @@ def _label(node: Node) -> Label:
 def _pattern(label: syntax.ListLiteral, mark: Mark | None, value: Node) -> Node:
     if len(label.items) != 1 or label.is_open or mark is not None:
         raise broken(label.line, label.column, "a pattern is `[type]: value`")
-    return syntax.Pattern(pattern=label.items[0], value=value, **_at(label, label, value))
+    given = label.items[0]
+    place = placed(label, label, value)
+    if isinstance(given, syntax.Aliased):
+        return syntax.Pattern(pattern=given.value, value=value, alias=given.alias, **place)
+    return syntax.Pattern(pattern=given, value=value, **place)
 
 
 def _struct(first: Token | Node, decls: list[Node]) -> syntax.Struct:
-    def of(kind: type[Any]) -> tuple[Any, ...]:
-        return tuple(decl for decl in decls if isinstance(decl, kind))
+    def of(*kinds: type[Any]) -> tuple[Any, ...]:
+        return tuple(decl for decl in decls if isinstance(decl, kinds))
 
     ellipses = of(syntax.Dots)
     typed = tuple(
@@ -277,21 +145,30 @@ def _struct(first: Token | Node, decls: list[Node]) -> syntax.Struct:
         patterns=of(syntax.Pattern),
         embeddings=of(syntax.Embedding),
         lets=of(syntax.Let),
+        dynamic=of(syntax.Comprehension, syntax.ComputedField),
+        imports=of(syntax.Import),
         is_open=bool(ellipses),
         unsupported=of(Unsupported) + typed,
         names=_names(decls),
-        **_at(first, *decls),
+        **placed(first, *decls),
     )
 
 
-def _names(decls: list[Node]) -> dict[str, Label | syntax.Let]:
-    """What identifiers inside may name: fields with an identifier for a label, and lets."""
-    names: dict[str, Label | syntax.Let] = {}
+def _names(decls: list[Node]) -> dict[str, syntax.Name]:
+    """What identifiers inside may name: fields with an identifier or alias, lets and imports."""
+    names: dict[str, syntax.Name] = {}
     for decl in decls:
         if isinstance(decl, syntax.Field) and decl.is_identifier:
             names[decl.label.name] = decl.label
-        if isinstance(decl, syntax.Let):
-            if decl.name in names:
-                raise broken(decl.line, decl.column, f"{decl.name} is declared twice")
-            names[decl.name] = decl
+    for decl in decls:
+        if isinstance(decl, syntax.Let | syntax.Import):
+            _declare(names, decl.name, decl, decl)
+        elif isinstance(decl, syntax.Field) and decl.alias is not None:
+            _declare(names, decl.alias.name, decl.label, decl)
     return names
+
+
+def _declare(names: dict[str, syntax.Name], name: str, meaning: syntax.Name, decl: Node) -> None:
+    if name in names:
+        raise broken(decl.line, decl.column, f"{name} is declared twice")
+    names[name] = meaning

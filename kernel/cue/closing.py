@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernel.cue.syntax import Label
-from kernel.cue.vertex import Closing, Declared, Scope, Vertex
+from kernel.cue.vertex import Closing, Declared, Key, Scope, Vertex
 
 Matches = Callable[[Declared, Label], bool]
 
@@ -29,6 +29,7 @@ class Closedness:
         self.declared = vertex.declared
         self.depth = len(vertex.path)
         self.matches = matches
+        self.is_uncertain = False  # editions of CUE disagree on what is allowed
         self.children: dict[Scope | None, list[Scope]] = {}
         seen: set[Scope] = set()
         for scope in self.declared:
@@ -44,9 +45,17 @@ class Closedness:
     def forbids(self, label: Label) -> bool:
         return self.any_closed and not label.special and self._violated(None, label)
 
+    def is_in_all(self, key: Key) -> bool:
+        """Whether every literal allows a field."""
+        every = (declared for found in self.declared.values() for declared in found)
+        return not isinstance(key, Label) or all(self._allows(each, key) for each in every)
+
     def _violated(self, scope: Scope | None, label: Label) -> bool:
-        if self._closed(scope) and not self._has(_widest(scope), label):
-            return True
+        if self._closed(scope) and not self._has(scope, label):
+            widest = _widest(scope)
+            if widest is scope or not self._has(widest, label):
+                return True
+            self.is_uncertain |= _is_embedding(scope)
         return any(self._violates(scope, child, label) for child in self._below(scope))
 
     def _violates(self, scope: Scope | None, child: Scope, label: Label) -> bool:
@@ -57,8 +66,13 @@ class Closedness:
         return self._violated(child, label)
 
     def _declares_around(self, scope: Scope | None, label: Label) -> bool:
+        if self._declares(scope, label):
+            return True
         owns = (child for child in self._below(scope) if child.kind is Closing.OWN)
-        return self._declares(scope, label) or any(self._has(own, label) for own in owns)
+        if any(self._has(own, label) for own in owns):
+            self.is_uncertain = True
+            return True
+        return False
 
     def _closed(self, scope: Scope | None) -> bool:
         if scope is None:
@@ -86,6 +100,11 @@ class Closedness:
         if literal.is_open or any(field.label == label for field in literal.fields):
             return True
         return bool(literal.patterns) and self.matches(declared, label)
+
+
+def _is_embedding(scope: Scope | None) -> bool:
+    parent = scope.parent if scope is not None else None
+    return parent is not None and parent.kind in (Closing.UNIT, Closing.EMBEDDING)
 
 
 def _widest(scope: Scope | None) -> Scope | None:

@@ -7,17 +7,17 @@ official program answers depends on the order of its evaluation: such a file is 
 
 from __future__ import annotations
 
-from kernel.cue.faults import Broken, broken
+from kernel.cue.faults import Broken, unsupported
 from kernel.cue.syntax import Label, Node
 from kernel.cue.vertex import Conjunct, Path, State, Vertex
 
 LET = "let "  # begins the label of a let, and no identifier
-MESSAGE = "a value that depends on itself is not part of the supported subset of CUE"
+DEPENDS_ON_ITSELF = "a value that depends on itself"
 
 
 def depends_on_itself(node: Node) -> Broken:
     """The refusal of a reference whose value is needed to know that value."""
-    return broken(node.line, node.column, MESSAGE, "unsupported_cue")
+    return unsupported(node.line, node.column, DEPENDS_ON_ITSELF)
 
 
 def is_under_way(target: Vertex, conjunct: Conjunct, vertex: Vertex) -> bool:

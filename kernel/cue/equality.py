@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from kernel.cue.closing import is_closed
-from kernel.cue.scalars import Facts, Type
+from kernel.cue.scalars import Facts
 from kernel.cue.vertex import Vertex
-
-_COMPOSITE: Final = {Type.LIST, Type.STRUCT}
 
 
 def same(one: Vertex, other: Vertex) -> bool:
-    """Whether two possibilities are the same value; an empty list is an empty struct here."""
+    """Whether two possibilities are the same value."""
     if not _same_facts(one.facts, other.facts):
         return False
     if _has_typed_rest(one) or _has_typed_rest(other):
@@ -26,13 +22,13 @@ def same(one: Vertex, other: Vertex) -> bool:
 
 
 def _has_typed_rest(vertex: Vertex) -> bool:
-    return any(literal.rest is not None for literal, _ in vertex.lists)
+    return any(each.literal.rest is not None for each in vertex.lists)
 
 
 def _same_facts(left: Facts, right: Facts) -> bool:
     if left.scalar is not None and right.scalar is not None:
         return left.scalar.equals(right.scalar)
-    if left.types != right.types and not {left.types, right.types} <= _COMPOSITE:
+    if left.types != right.types:
         return False
     bounds = {str(bound) for bound in left.limits} == {str(bound) for bound in right.limits}
     return bounds and left.scalar is right.scalar

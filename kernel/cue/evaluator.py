@@ -10,28 +10,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernel.cue import syntax
+from kernel.cue.builtins import Constant
 from kernel.cue.choices import drop_incomplete, expand
-from kernel.cue.closing import Closedness
 from kernel.cue.cycles import depends_on_itself, is_above, is_under_way, returns
-from kernel.cue.faults import Budget, Fault
-from kernel.cue.operands import Operands
-from kernel.cue.scalars import Limit, Scalar, Type, limit, predeclared
-from kernel.cue.syntax import Label, Mark, Node
+from kernel.cue.faults import Budget, Fault, unsupported
+from kernel.cue.members import Members, with_expr
+from kernel.cue.operations import constant
+from kernel.cue.scalars import Scalar, Type, limit, predeclared
+from kernel.cue.syntax import Node
 from kernel.cue.vertex import (
     Closing,
     Conjunct,
-    Constraint,
-    Declared,
-    Env,
-    Key,
     Scope,
     State,
+    Validator,
     Vertex,
 )
-from kernel.reading.tree import Attribute
 
 
-class Evaluator(Operands):
+class Evaluator(Members):
     """Evaluates one file. Methods raise Broken when the budget is used up."""
 
     def __init__(self, budget: Budget) -> None:
@@ -47,6 +44,8 @@ class Evaluator(Operands):
         self._take_all(vertex)
         self._finish(vertex)
         vertex.state = State.COLLECTED
+        if vertex.validators and vertex.facts.scalar is not None and not vertex.disjunctions:
+            self._validate(vertex)
         is_waiting = vertex.reasons and vertex.facts.scalar is None
         if vertex.disjunctions and not vertex.faults and not is_waiting:
             expand(self, vertex)
@@ -64,41 +63,83 @@ class Evaluator(Operands):
         members = [] if vertex.choices or goes_no_further else list(vertex.arcs.values())
         for member in members:
             self.complete(member)
+        if vertex.validators and not vertex.choices and not vertex.faults:
+            vertex.state = State.DONE
+            self._validate(vertex)
         vertex.failed = bool(vertex.faults) or any(member.failed for member in members)
         vertex.state = State.DONE
 
     def _take_all(self, vertex: Vertex) -> None:
         for conjunct in vertex.conjuncts:
-            self._take(vertex, conjunct)
-        while vertex.embedded:
-            waiting, vertex.embedded = vertex.embedded, []
-            self._constrain(vertex)  # members are whole before an embedding may name them
-            for conjunct in waiting:
-                self._take(vertex, conjunct)
+            self.take(vertex, conjunct)
+        self.take_embedded(vertex)
+        if vertex.dynamic:
+            self.constrain(vertex)
+            self.add_dynamic(vertex)
         while vertex.deferred:
             waiting, vertex.deferred = vertex.deferred, []
             for conjunct in waiting:
                 self._take_value(vertex, conjunct)
 
-    def _take(self, vertex: Vertex, conjunct: Conjunct) -> None:
+    def take_embedded(self, vertex: Vertex) -> None:
+        while vertex.embedded:
+            waiting, vertex.embedded = vertex.embedded, []
+            self.constrain(vertex)  # members are whole before an embedding may name them
+            for conjunct in waiting:
+                self.take(vertex, conjunct)
+
+    def take(self, vertex: Vertex, conjunct: Conjunct) -> None:
         """One conjunct: split it, follow it, or note what it says."""
         self.budget.step()
         match conjunct.expr:
             case syntax.Unification(parts=parts):
                 for part in parts:
-                    self._take(vertex, _with(conjunct, part))
+                    self.take(vertex, with_expr(conjunct, part))
             case syntax.Parenthesis(inner=inner):
-                self._take(vertex, _with(conjunct, inner))
+                self.take(vertex, with_expr(conjunct, inner))
             case syntax.Disjunction():
                 vertex.disjunctions.append(conjunct)
-            case syntax.Reference() | syntax.Selector() | syntax.Index():
+            case syntax.Reference() | syntax.Selector() | syntax.Index() | syntax.Known():
                 self._follow(vertex, conjunct)
-            case syntax.Call(function="close", argument=argument):
-                self._close(vertex, conjunct, argument)
-            case syntax.Bottom(line=line, column=column):
-                vertex.faults.append(Fault(line, column, "conflict", "an explicit error, _|_"))
+            case syntax.Aliased(alias=alias, value=value):
+                env = self.named_scope(alias, vertex, vertex, conjunct.env)
+                self.take(vertex, replace(with_expr(conjunct, value), env=env))
+            case syntax.Call(function=syntax.Reference(name="close" | "and" | "or" as name)):
+                self._take_call(vertex, conjunct, name)
             case _:
                 self._take_terminal(vertex, conjunct)
+
+    def _take_call(self, vertex: Vertex, conjunct: Conjunct, name: str) -> None:
+        node = conjunct.expr
+        assert isinstance(node, syntax.Call)
+        if len(node.arguments) != 1:
+            message = f"{name}() takes 1 argument"
+            self.note(vertex, Fault(node.line, node.column, "wrong_type", message))
+        elif name == "close":
+            self._close(vertex, conjunct, node.arguments[0])
+        else:
+            self._take_items(vertex, conjunct, node, name)
+
+    def _take_items(self, vertex: Vertex, conjunct: Conjunct, node: syntax.Call, name: str) -> None:
+        """`and(list)` or `or(list)`: all its items, or one of them."""
+        found = self.evaluated(node.arguments[0], conjunct, vertex)
+        if found is None:
+            return
+        place = {"line": node.line, "column": node.column}
+        known = [syntax.Known(vertex=item, **place) for item in found.items()]
+        if not found.lists or any(each.literal.is_open for each in found.lists):
+            raise unsupported(node.line, node.column, f"{name}() of an open list")
+        if name == "or" and not known:
+            fault = Fault(node.line, node.column, "conflict", "or() of an empty list")
+            self.note(vertex, fault)
+        elif len(known) == 1 or name == "and":
+            for item in known:
+                self.take(vertex, with_expr(conjunct, item))
+        else:
+            choice = syntax.Disjunction(
+                alternatives=tuple((False, item) for item in known), **place
+            )
+            self.take(vertex, with_expr(conjunct, choice))
 
     def _close(self, vertex: Vertex, conjunct: Conjunct, argument: Node) -> None:
         found = self.evaluated(argument, conjunct, vertex)
@@ -109,88 +150,36 @@ class Evaluator(Operands):
             vertex.faults.append(Fault(argument.line, argument.column, "wrong_type", message))
             return
         scope = Scope(Closing.CLOSE, conjunct.scope, len(vertex.path))
-        self._take(vertex, _with(conjunct, argument, scope))
+        self.take(vertex, with_expr(conjunct, argument, scope))
 
     def _take_terminal(self, vertex: Vertex, conjunct: Conjunct) -> None:
         vertex.is_solid |= not conjunct.is_cyclic
         match conjunct.expr:
             case syntax.Struct() as literal:
-                self._take_struct(vertex, conjunct, literal)
+                self.take_struct(vertex, conjunct, literal)
+                return
+            case syntax.Bottom(line=line, column=column):
+                self.note(vertex, Fault(line, column, "conflict", "an explicit error, _|_"))
                 return
             case syntax.ListLiteral() as literal:
-                self._take_list(vertex, conjunct, literal)
+                self.take_list(vertex, conjunct, literal)
             case syntax.Number() | syntax.Constant() as node:
-                self._note(vertex, vertex.facts.add_scalar(scalar_of(node)))
+                self.note(vertex, vertex.facts.add_scalar(scalar_of(node)))
                 vertex.at(node.line, node.column)
             case _:
                 vertex.deferred.append(conjunct)
         vertex.terminals.append(conjunct)
 
-    def _note(self, vertex: Vertex, fault: Fault | None) -> None:
-        if fault is not None:
-            vertex.faults.append(fault)
-
-    def _take_struct(self, vertex: Vertex, conjunct: Conjunct, literal: syntax.Struct) -> None:
-        env = Env(vertex, literal, conjunct.env)
-        scope = conjunct.scope
-        if literal.embeddings and not conjunct.is_spread:
-            scope = Scope(Closing.UNIT, scope, len(vertex.path))
-        vertex.terminals.append(replace(conjunct, scope=scope, is_spread=True))
-        if literal.is_struct:
-            narrowed = vertex.facts.narrow(Type.STRUCT, literal.line, literal.column)
-            self._note(vertex, narrowed)
-            vertex.at(literal.line, literal.column)
-        vertex.declared.setdefault(scope, []).append(Declared(literal, env))
-        inside = Conjunct(literal, env, scope, conjunct.trail, conjunct.is_cyclic)
-        for field in literal.fields:
-            self._take_field(vertex, inside, field)
-        for pattern in literal.patterns:
-            constraint = Constraint(pattern.pattern, _with(inside, pattern.value))
-            vertex.constraints.append(constraint)
-        for embedding in () if conjunct.is_spread else literal.embeddings:
-            within = Scope(Closing.EMBEDDING, scope, len(vertex.path))
-            vertex.embedded.append(_with(inside, embedding.value, within))
-
-    def _take_field(self, vertex: Vertex, inside: Conjunct, field: syntax.Field) -> None:
-        conjunct = _with(inside, field.value)
-        if field.label.is_definition:
-            scope = Scope(Closing.OWN, inside.scope, len(vertex.path) + 1)
-            conjunct = _with(inside, field.value, self._own_scope(vertex, field.label, scope))
-        if field.mark is Mark.REGULAR:
-            self._add_to_arc(vertex, field.label, conjunct, field.attributes)
-            return
-        vertex.constraints.append(Constraint(field.label, conjunct, field.attributes))
-        if field.mark is Mark.REQUIRED:
-            vertex.required.setdefault(field.label, field)
-
-    def _own_scope(self, vertex: Vertex, label: Label, scope: Scope) -> Scope:
-        """All declarations of one definition in one scope are closed together."""
-        member = vertex.arcs.get(label)
-        for earlier in member.conjuncts if member else ():
-            if earlier.scope is not None and _around(earlier.scope) is _around(scope):
-                return earlier.scope
-        return scope
-
-    def _add_to_arc(
-        self, vertex: Vertex, key: Key, conjunct: Conjunct, attributes: tuple[Attribute, ...] = ()
-    ) -> None:
-        member = vertex.arcs.get(key)
-        if member is None:
-            member = Vertex((*vertex.path, key), is_operand=vertex.is_operand)
-            vertex.arcs[key] = member
-        member.conjuncts.append(conjunct)
-        member.attributes += tuple(new for new in attributes if new not in member.attributes)
-
-    def _take_list(self, vertex: Vertex, conjunct: Conjunct, literal: syntax.ListLiteral) -> None:
-        self._note(vertex, vertex.facts.narrow(Type.LIST, literal.line, literal.column))
-        vertex.at(literal.line, literal.column)
-        vertex.lists.append((literal, conjunct))
-        for index, item in enumerate(literal.items):
-            self.budget.step()
-            self._add_to_arc(vertex, index, _with(conjunct, item))
-
     def _follow(self, vertex: Vertex, conjunct: Conjunct) -> None:
         """A reference: take over what must hold at its target."""
+        found = self.of_package(conjunct.expr, conjunct.env)
+        if isinstance(found, Constant):
+            node = constant(found, conjunct.expr)
+            self.take(vertex, Conjunct(node, None, conjunct.scope, conjunct.trail))
+            return
+        if found is not None:
+            self._take_terminal(vertex, conjunct)
+            return
         if self._take_predeclared(vertex, conjunct):
             return
         if self._is_inside_itself(vertex, conjunct):
@@ -234,7 +223,7 @@ class Evaluator(Operands):
         trail = (*by.trail, (target, vertex.path))
         for taken in list(target.conjuncts):
             cyclic = by.is_cyclic or taken.is_cyclic
-            self._take(vertex, Conjunct(taken.expr, taken.env, by.scope, trail, cyclic))
+            self.take(vertex, Conjunct(taken.expr, taken.env, by.scope, trail, cyclic))
 
     def _take_predeclared(self, vertex: Vertex, conjunct: Conjunct) -> bool:
         expr = conjunct.expr
@@ -247,7 +236,7 @@ class Evaluator(Operands):
         vertex.has_top |= types is Type.TOP
         vertex.terminals.append(conjunct)
         vertex.is_solid |= not conjunct.is_cyclic
-        self._note(vertex, vertex.facts.narrow(types, expr.line, expr.column))
+        self.note(vertex, vertex.facts.narrow(types, expr.line, expr.column))
         vertex.facts.limits.extend(limits)
         vertex.at(expr.line, expr.column)
         return True
@@ -256,21 +245,36 @@ class Evaluator(Operands):
         """What needs other values: bounds, signs, interpolation, `len`."""
         self.budget.step()
         node = conjunct.expr
-        found: Scalar | Limit | Fault | None
         if isinstance(node, syntax.Bound):
             operand = self.concrete(node.operand, conjunct, vertex)
             if operand is None:
                 return
-            found = limit(node.operator, operand, node.line, node.column)
-        else:
-            found = self.computed(node, conjunct, vertex)
-        if isinstance(found, Limit):
-            self._note(vertex, vertex.facts.add_limit(found))
-        elif isinstance(found, Scalar):
-            self._note(vertex, vertex.facts.add_scalar(found))
+            bound = limit(node.operator, operand, node.line, node.column)
+            fault = bound if isinstance(bound, Fault) else vertex.facts.add_limit(bound)
+            self.note(vertex, fault)
+            return
+        found = self.computed(node, conjunct, vertex)
+        if isinstance(found, Scalar):
+            self.note(vertex, vertex.facts.add_scalar(found))
             vertex.at(node.line, node.column)
+        elif isinstance(found, Validator):
+            narrowed = vertex.facts.narrow(found.types, found.line, found.column)
+            self.note(vertex, narrowed)
+            vertex.validators.append(found)
+            vertex.at(node.line, node.column)
+        elif isinstance(found, Node):
+            self._take_result(vertex, conjunct, found)
         else:
-            self._note(vertex, found)
+            self.note(vertex, found)
+
+    def _take_result(self, vertex: Vertex, conjunct: Conjunct, result: Node) -> None:
+        """What a function gives back beside what else must hold here."""
+        if isinstance(result, syntax.Struct) and vertex.arcs:
+            construct = "the struct of a function beside other fields"
+            raise unsupported(result.line, result.column, construct)
+        self.take(vertex, Conjunct(result, None, conjunct.scope, conjunct.trail))
+        vertex.terminals.pop()  # computed anew where the vertex is one of several possibilities
+        self.take_embedded(vertex)
 
     def _finish(self, vertex: Vertex) -> None:
         if vertex.has_cycle and not vertex.is_solid and not vertex.disjunctions:
@@ -280,66 +284,20 @@ class Evaluator(Operands):
             )
             vertex.arcs.clear()
         if vertex.lists:
-            self._finish_list(vertex)
+            self.finish_list(vertex)
         if vertex.constraints:
-            self._constrain(vertex)
-        self._check_closed(vertex)
+            self.constrain(vertex)
+        self.check_closed(vertex)
         if not vertex.disjunctions and not vertex.faults:
             if _is_plain_struct(vertex):
                 vertex.facts.types = Type.STRUCT
-            self._note(vertex, vertex.facts.settle())
+            self.note(vertex, vertex.facts.settle())
 
-    def _finish_list(self, vertex: Vertex) -> None:
-        """Bring lists to one length, item by item."""
-        first, _ = vertex.lists[0]
-        longest = max(vertex.lists, key=lambda entry: len(entry[0].items))[0]
-        for literal, conjunct in vertex.lists:
-            missing = range(len(literal.items), len(longest.items))
-            if missing and not literal.is_open:
-                other = longest if longest is not literal else first
-                message = (
-                    f"a list of {len(literal.items)} items conflicts with one of"
-                    f" {len(longest.items)} (at {other.line}:{other.column})"
-                )
-                vertex.faults.append(Fault(literal.line, literal.column, "conflict", message))
-                return
-            for index in missing if literal.rest is not None else ():
-                self.budget.step()
-                assert literal.rest is not None
-                self._add_to_arc(vertex, index, _with(conjunct, literal.rest))
-
-    def _constrain(self, vertex: Vertex) -> None:
-        for key, member in vertex.arcs.items():
-            for constraint in vertex.constraints:
-                if (constraint, key) in vertex.constrained:
-                    continue
-                self.budget.step()
-                vertex.constrained.add((constraint, key))
-                if self._covers(constraint, key, vertex):
-                    member.conjuncts.append(constraint.conjunct)
-                    member.attributes += constraint.attributes
-
-    def _covers(self, constraint: Constraint, key: Key, vertex: Vertex) -> bool:
-        if isinstance(constraint.label, Label) or not isinstance(key, Label):
-            return constraint.label == key
-        return not key.special and self.pattern_holds(
-            constraint.label, constraint.conjunct, key.name, vertex
-        )
-
-    def _check_closed(self, vertex: Vertex) -> None:
-        closedness = Closedness(vertex, self.has_pattern)
-        for key, member in vertex.arcs.items():
-            if isinstance(key, Label) and closedness.forbids(key):
-                expr = member.conjuncts[0].expr
-                for conjunct in member.conjuncts:
-                    if conjunct.scope is None:
-                        expr = conjunct.expr
-                message = f"the field {key.name} is not allowed here"
-                vertex.faults.append(Fault(expr.line, expr.column, "unknown_field", message))
-
-
-def _with(conjunct: Conjunct, expr: Node, scope: Scope | None = None) -> Conjunct:
-    return Conjunct(expr, conjunct.env, scope or conjunct.scope, conjunct.trail, conjunct.is_cyclic)
+    def _validate(self, vertex: Vertex) -> None:
+        validators, vertex.validators = vertex.validators, []
+        for validator in validators:
+            if not vertex.faults:
+                self.note(vertex, validator.holds(vertex))
 
 
 def scalar_of(node: syntax.Number | syntax.Constant) -> Scalar:
@@ -363,14 +321,6 @@ def _names_definition(expr: Node) -> bool:
             return _names_definition(base)
         case _:
             return False
-
-
-def _around(scope: Scope) -> Scope | None:
-    """The scope that a declaration's own lies in; a struct with embeddings makes no difference."""
-    around = scope.parent
-    while around is not None and around.kind is Closing.UNIT:
-        around = around.parent
-    return around
 
 
 def _is_plain_struct(vertex: Vertex) -> bool:

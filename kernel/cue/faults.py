@@ -43,6 +43,18 @@ def broken(line: int, column: int, message: str, code: str = "syntax_error") -> 
     return Broken(Fault(line, column, code, message))
 
 
+def unsupported(line: int, column: int, construct: str) -> Broken:
+    """The refusal of a construct that the built-in reader does not read, or not for certain."""
+    return broken(line, column, outside(construct), "unsupported_cue")
+
+
+def outside(construct: str) -> str:
+    return f"{construct} is not part of the supported subset of CUE; {_BINARY}"
+
+
+_BINARY: Final = "set CUE_BINARY to a cue program to have it read"
+
+
 class Budget:
     """What one evaluation may cost. Each method raises Broken when that is used up."""
 
@@ -81,4 +93,4 @@ class Budget:
 
 
 def too_large(what: str) -> Broken:
-    return Broken(Fault(1, 1, "unsupported_cue", f"the file {what}"))
+    return Broken(Fault(1, 1, "unsupported_cue", f"the file {what}; {_BINARY}"))

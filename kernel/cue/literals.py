@@ -65,12 +65,13 @@ def _decimal(match: re.Match[str]) -> tuple[Decimal, bool, str]:
         whole = whole.lstrip("0_") or "0"
     if exponent and (match["multiplier"] or abs(int(exponent[1:])) > _MAX_EXPONENT):
         raise BadLiteral("an exponent that is not allowed here")
-    plain = whole + (f".{fraction or '0'}" if match["dot"] else "")
+    plain = whole + (f".{fraction}" if fraction else "")
     plain = plain.replace("_", "") + exponent
     if match["multiplier"]:
         return _multiplied(plain, match["multiplier"])
     is_int = not match["dot"] and not exponent
-    return Decimal(plain), is_int, plain
+    value = Decimal(plain)
+    return value, is_int, plain if is_int else str(value)
 
 
 def _multiplied(plain: str, multiplier: str) -> tuple[Decimal, bool, str]:
@@ -89,7 +90,7 @@ def read_piece(token: str) -> str:
     """The text of a piece of a string, escapes resolved; `token` is `delimiter NUL content`."""
     delimiter, _, content = token.partition("\0")
     if "'" in delimiter:
-        raise Bytes("bytes are not supported here")
+        raise Bytes("a literal of bytes")
     return _unescaped(content, "\\" + "#" * delimiter.count("#"))
 
 

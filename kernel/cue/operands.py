@@ -1,23 +1,24 @@
-"""What names and operands stand for: targets of references, concrete values of expressions."""
+"""What names and operands stand for: targets of references, values of operands."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from itertools import chain
+from typing import cast
 
 from kernel.cue import syntax
+from kernel.cue.builtins import CORE, PACKAGES, Constant, Function
 from kernel.cue.choices import first_faults
 from kernel.cue.closing import is_closed
 from kernel.cue.cycles import LET, depends_on_itself
-from kernel.cue.faults import Budget, Fault
+from kernel.cue.faults import Budget, Fault, broken
 from kernel.cue.scalars import Scalar, Type
 from kernel.cue.syntax import Label, Node
 from kernel.cue.vertex import Conjunct, Declared, Env, Key, State, Vertex
 
-_IN_TEXT = Type.STRING | Type.NUMBER | Type.BOOL
 _AMBIGUOUS = "depends on a value that is ambiguous"
-_NOT_CONCRETE = "depends on a value that is not concrete"
-_OPEN = (_AMBIGUOUS, _NOT_CONCRETE)
+NOT_CONCRETE = "depends on a value that is not concrete"
+OPEN = (_AMBIGUOUS, NOT_CONCRETE)
 _PLAIN = (
     syntax.Number,
     syntax.Constant,
@@ -25,6 +26,7 @@ _PLAIN = (
     syntax.Sign,
     syntax.Bound,
     syntax.Call,
+    syntax.Operation,
 )
 
 
@@ -45,20 +47,21 @@ class Operands:
 
     def target(self, expr: Node, env: Env | None, vertex: Vertex) -> Vertex | None:
         """The vertex that a reference names; None, with the reason noted, when there is none."""
-        match expr:
-            case syntax.Reference():
-                return self._named(expr, env, vertex)
-            case syntax.Selector(base=base, label=label):
-                return self._member(base, label, expr, env, vertex)
+        found: Vertex | None
+        match bare(expr):
+            case syntax.Reference() as named:
+                found = self._named(named, env, vertex)
+            case syntax.Selector(base=base, label=label) if not self.of_package(bare(expr), env):
+                found = self._member(base, label, expr, env, vertex)
             case syntax.Index(base=base, index=index):
                 key = self._key(index, env, vertex)
-                return None if key is None else self._member(base, key, expr, env, vertex)
-            case syntax.Parenthesis(inner=inner):
-                return self.target(inner, env, vertex)
-            case _:
-                made = self._temporary(expr, Conjunct(expr, env), vertex)
-                self.collect(made)
-                return made
+                found = None if key is None else self._member(base, key, expr, env, vertex)
+            case syntax.Known(vertex=known):
+                found = cast(Vertex, known)
+            case other:
+                found = self._temporary(other, Conjunct(other, env), vertex)
+                self.collect(found)
+        return found
 
     def _named(self, expr: syntax.Reference, env: Env | None, vertex: Vertex) -> Vertex | None:
         found = self.declaring(expr.name, env)
@@ -67,8 +70,12 @@ class Operands:
         declared = found.literal.names[expr.name]
         if isinstance(declared, syntax.Let):
             return self._let(declared, found)
-        member = found.vertex.view().arcs.get(declared)
+        if isinstance(declared, syntax.Import):
+            raise broken(expr.line, expr.column, f"the package {expr.name} is no value")
+        view = found.vertex.view()
+        member = view.arcs.get(declared)
         if member is None:
+            _look_for(view, declared)
             is_final = found.vertex.facts.scalar is not None and not declared.special
             _miss(expr, f"the optional field {expr.name} is absent", vertex, is_final=is_final)
         return member
@@ -98,6 +105,7 @@ class Operands:
         member = view.arcs.get(key)
         if member is not None:
             return member
+        _look_for(view, key)
         is_known = view.state is not State.COLLECTING
         is_special = isinstance(key, Label) and key.special
         wanted = Type.LIST if isinstance(key, int) else Type.STRUCT
@@ -115,7 +123,7 @@ class Operands:
     def _never_has(self, vertex: Vertex, key: Key) -> bool:
         """Whether a struct is closed to a field, or a list too short for an index, for good."""
         if isinstance(key, int):
-            return bool(vertex.lists) and not all(literal.is_open for literal, _ in vertex.lists)
+            return bool(vertex.lists) and not all(each.literal.is_open for each in vertex.lists)
         if key.is_hidden or not is_closed(vertex):
             return False
         found = (declared for declared in chain(*vertex.declared.values()))
@@ -124,6 +132,8 @@ class Operands:
     def _may_declare(self, declared: Declared, label: Label) -> bool:
         literal = declared.literal
         if literal.is_open or any(field.label == label for field in literal.fields):
+            return True
+        if literal.dynamic:
             return True
         return self.has_pattern(declared, label)
 
@@ -147,7 +157,7 @@ class Operands:
         declared = found.literal.names[base.name] if found is not None else None
         if not isinstance(declared, syntax.Let):
             return False
-        value = _bare(declared.value)
+        value = bare(declared.value)
         if isinstance(value, syntax.Reference):
             return self.declaring(value.name, found) is None
         return isinstance(value, _PLAIN)
@@ -166,8 +176,8 @@ class Operands:
 
     def evaluated(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex | None:
         """The settled value of an expression; None, with the reason noted, while there is none."""
-        expr = _bare(expr)
-        found = self._operand(expr, conjunct, vertex)
+        expr = bare(expr)
+        found = self.operand(expr, conjunct, vertex)
         if found is None:
             return None
         self.collect(found)
@@ -178,20 +188,41 @@ class Operands:
         if found.state is State.COLLECTING or found.current is not None:
             raise depends_on_itself(expr)
         if settled is None:
-            vertex.reasons.append(_reason(expr, _AMBIGUOUS))
+            vertex.reasons.append(reason(expr, _AMBIGUOUS))
         elif settled.reasons:
             vertex.reasons.append(settled.reasons[0])
         else:
             return settled
         return None
 
-    def _operand(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex | None:
-        if isinstance(expr, syntax.Reference | syntax.Selector | syntax.Index):
+    def operand(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex | None:
+        references = syntax.Reference | syntax.Selector | syntax.Index | syntax.Known
+        if isinstance(expr, references) and not self.of_package(expr, conjunct.env):
             return self.target(expr, conjunct.env, vertex)
         made = self._temporary(expr, conjunct, vertex)
         if not isinstance(_closed(expr), syntax.Struct):
             self.complete(made)
         return made
+
+    def of_package(self, expr: Node, env: Env | None) -> Function | Constant | None:
+        """What a selector names in an imported package."""
+        if not isinstance(expr, syntax.Selector) or not isinstance(expr.base, syntax.Reference):
+            return None
+        name = expr.base.name
+        found = self.declaring(name, env)
+        declared = found.literal.names[name] if found is not None else None
+        if not isinstance(declared, syntax.Import):
+            return None
+        return PACKAGES[declared.path][expr.label.name]
+
+    def function(self, expr: Node, env: Env | None) -> Function | None:
+        """The function that a call names; None where a field or let has the name."""
+        found: Function | Constant | None
+        if isinstance(expr, syntax.Reference):
+            found = None if self.declaring(expr.name, env) else CORE.get(expr.name)
+        else:
+            found = self.of_package(expr, env)
+        return found if isinstance(found, Function) else None
 
     def concrete(
         self, expr: Node, conjunct: Conjunct, vertex: Vertex, wanted: Type = Type.TOP
@@ -209,62 +240,8 @@ class Operands:
             vertex.faults.append(Fault(expr.line, expr.column, "wrong_type", message))
             return None
         if found.facts.scalar is None:
-            vertex.reasons.append(_reason(expr, _NOT_CONCRETE))
+            vertex.reasons.append(reason(expr, NOT_CONCRETE))
         return found.facts.scalar
-
-    def computed(self, node: Node, conjunct: Conjunct, vertex: Vertex) -> Scalar | Fault | None:
-        """The value of a sign, an interpolation or `len`."""
-        match node:
-            case syntax.Sign(operator=operator, operand=operand):
-                return self._signed(
-                    node, operator, self.concrete(operand, conjunct, vertex, Type.NUMBER)
-                )
-            case syntax.Interpolation():
-                return self._interpolated(node, conjunct, vertex)
-            case syntax.Call(argument=argument):
-                found = self.evaluated(argument, conjunct, vertex)
-                return None if found is None else self._length(node, found, vertex)
-            case _:
-                return Fault(node.line, node.column, "unsupported_cue", "an unknown expression")
-
-    def _signed(self, node: Node, operator: str, found: Scalar | None) -> Scalar | Fault | None:
-        if found is None:
-            return None
-        if operator == "+" or not isinstance(found.content, Decimal) or not found.content:
-            return Scalar(found.type, found.content, found.text, node.line, node.column)
-        text = found.text[1:] if found.text.startswith("-") else f"-{found.text}"
-        return Scalar(found.type, found.content.copy_negate(), text, node.line, node.column)
-
-    def _interpolated(
-        self, node: syntax.Interpolation, conjunct: Conjunct, vertex: Vertex
-    ) -> Scalar | Fault | None:
-        texts = []
-        for part in node.parts:
-            known = len(vertex.reasons)
-            found = self.concrete(part, conjunct, vertex, _IN_TEXT)
-            if found is None:
-                is_absent = any(reason.message not in _OPEN for reason in vertex.reasons[known:])
-                vertex.is_patchy = is_absent and isinstance(_bare(part), syntax.Unification)
-                return None
-            texts.append(found.text)
-        self.budget.text(sum(map(len, texts)))
-        text = "".join(texts)
-        return Scalar(Type.STRING, text, text, node.line, node.column)
-
-    def _length(self, node: Node, found: Vertex, vertex: Vertex) -> Scalar | Fault | None:
-        facts = found.facts
-        if isinstance(facts.scalar, Scalar) and facts.scalar.type is Type.STRING:
-            count = len(facts.scalar.text.encode())
-        elif facts.types is Type.LIST and found.lists:
-            count = len(found.items())
-        elif facts.types is Type.STRUCT:
-            count = sum(1 for key in found.arcs if isinstance(key, Label) and not key.special)
-        elif facts.scalar is None and facts.types & (Type.STRING | Type.LIST | Type.STRUCT):
-            vertex.reasons.append(_reason(node, _NOT_CONCRETE))
-            return None
-        else:
-            return Fault(node.line, node.column, "wrong_type", f"len of {facts.types.words()}")
-        return Scalar(Type.INT, Decimal(count), str(count), node.line, node.column)
 
     def pattern_holds(self, pattern: Node, conjunct: Conjunct, name: str, vertex: Vertex) -> bool:
         """Whether a label matches the pattern of `[pattern]: T`."""
@@ -277,7 +254,7 @@ class Operands:
         return not made.faults
 
 
-def _bare(expr: Node) -> Node:
+def bare(expr: Node) -> Node:
     while isinstance(expr, syntax.Parenthesis):
         expr = expr.inner
     return expr
@@ -285,15 +262,23 @@ def _bare(expr: Node) -> Node:
 
 def _closed(expr: Node) -> Node:
     """What `close()` is given, or the expression itself."""
-    if isinstance(expr, syntax.Call) and expr.function == "close":
-        return _bare(expr.argument)
-    return expr
+    match expr:
+        case syntax.Call(function=syntax.Reference(name="close"), arguments=(argument,)):
+            return bare(argument)
+        case _:
+            return expr
 
 
-def _reason(node: Node, message: str) -> Fault:
+def reason(node: Node, message: str) -> Fault:
     return Fault(node.line, node.column, "not_concrete", message)
+
+
+def _look_for(view: Vertex, key: Key) -> None:
+    """Note that a struct whose fields are still brought together lacks one."""
+    if view.state is State.COLLECTING:
+        view.absent.add(key)
 
 
 def _miss(expr: Node, message: str, vertex: Vertex, *, is_final: bool = False) -> None:
     """Unless final an error only where the value is needed, but it drops an alternative."""
-    (vertex.faults if is_final else vertex.reasons).append(_reason(expr, message))
+    (vertex.faults if is_final else vertex.reasons).append(reason(expr, message))

@@ -12,7 +12,7 @@ from lark.exceptions import UnexpectedToken
 from kernel.cue.building import Builder
 from kernel.cue.faults import MAX_BYTES, Broken, broken, too_large
 from kernel.cue.scanner import Scanner
-from kernel.cue.syntax import Struct
+from kernel.cue.syntax import Node, Struct
 
 _GRAMMAR: Final = Path(__file__).with_name("grammar.lark")
 
@@ -32,6 +32,7 @@ def parse(text: str) -> Struct:
     """The file as one struct. Raises Broken at the first error of syntax or limit."""
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise too_large(f"is larger than {MAX_BYTES} bytes")
+    text = text.removeprefix("\ufeff")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise broken(line, 1, "the file holds a NUL character")
@@ -41,6 +42,11 @@ def parse(text: str) -> Struct:
         raise _unexpected(error.token) from None
     except UnexpectedInput as error:
         raise broken(error.line, error.column, "unexpected text") from None
+
+
+def parse_expression(text: str) -> Node:
+    """A struct of ours, as a value."""
+    return parse(text).embeddings[0].value
 
 
 def _unexpected(token: Token) -> Broken:

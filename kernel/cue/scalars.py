@@ -89,7 +89,7 @@ class Limit:
         return f"{self.operator}{self.operand.text}"
 
 
-def _matches(text: Any, pattern: Any) -> bool:
+def matches(text: Any, pattern: Any) -> bool:
     return re2.search(pattern, text, options=_QUIET) is not None
 
 
@@ -100,8 +100,8 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
-    "=~": _matches,
-    "!~": lambda text, pattern: not _matches(text, pattern),
+    "=~": matches,
+    "!~": lambda text, pattern: not matches(text, pattern),
 }
 _ORDERED: Final = Type.NUMBER | Type.STRING | Type.BYTES
 
@@ -233,7 +233,7 @@ class Facts:
         return pick(found, key=key)
 
     def _squeezed(self, low: Limit, high: Limit) -> Fault | None:
-        """Two bounds may leave one number, or none."""
+        """Two bounds may leave no number; where they leave one, editions differ on its value."""
         least, most = _decimal(low), _decimal(high)
         whole = not self.types & Type.FLOAT
         if whole:
@@ -244,8 +244,6 @@ class Facts:
         strict = not whole and (low.operator == ">" or high.operator == "<")
         if least > most or (strict and least == most):
             return Fault(high.line, high.column, "conflict", f"no number is {low} and {high}")
-        if least == most:
-            return self.add_scalar(_only(least, whole=whole, low=low))
         return None
 
 
@@ -253,9 +251,3 @@ def _decimal(bound: Limit) -> Decimal:
     content = bound.operand.content
     assert isinstance(content, Decimal)
     return content
-
-
-def _only(value: Decimal, *, whole: bool, low: Limit) -> Scalar:
-    text = str(int(value)) if whole else low.operand.text
-    type_ = Type.INT if whole else low.operand.type
-    return Scalar(type_, value, text, low.line, low.column)

@@ -22,6 +22,10 @@ KEYWORDS: Final = {
     "true": "BOOL",
     "false": "BOOL",
     "null": "NULL",
+    "div": "WORD",
+    "mod": "WORD",
+    "quo": "WORD",
+    "rem": "WORD",
 }
 SYMBOLS: Final = {
     "...": "DOTS",
@@ -152,6 +156,8 @@ class _Scan:
                 raise self._broken("names that begin with __ are reserved")
             labelled = _LABEL_FOLLOWS.match(self.text, match.end())
             name = "IDENT" if labelled else KEYWORDS.get(text, "IDENT")
+            if name == "WORD" and self.last not in _ENDS_A_LINE:
+                name = "IDENT"  # `div(5, 2)`, not `5 div 2`
             yield self._token(name, text)
         elif kind == "number":
             yield self._token("NUMBER", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kernel.reading.tree import Attribute
 
@@ -31,6 +31,11 @@ class Label(NamedTuple):
     @property
     def is_hidden(self) -> bool:
         return self.special and self.name.startswith("_")
+
+
+def struct_of_names(names: dict[str, Name]) -> Struct:
+    """A scope that is written as a clause or an alias and not as a struct."""
+    return Struct(names=names)
 
 
 def identifier_label(name: str) -> Label:
@@ -95,11 +100,27 @@ class Index(Node):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Call(Node):
-    """`close(x)` or `len(x)`."""
+class Slice(Node):
+    """`base[low:high]`; a missing end is None."""
 
-    function: str
-    argument: Node
+    base: Node
+    low: Node | None
+    high: Node | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Call(Node):
+    """`len(x)` or `strings.ToUpper(x)`."""
+
+    function: Node
+    arguments: tuple[Node, ...]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Known(Node):
+    """A value that the evaluator has at hand: an item that `or()` chooses from."""
+
+    vertex: Any
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -115,8 +136,26 @@ class Bound(Node):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Sign(Node):
+    """`-x`, `+x` or `!x`."""
+
     operator: str
     operand: Node
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Operation(Node):
+    operator: str
+    left: Node
+    right: Node
+
+    @property
+    def tested(self) -> Node | None:
+        """What `x == _|_` or `x != _|_` asks about, or None for any other operation."""
+        if self.operator not in ("==", "!="):
+            return None
+        if isinstance(self.right, Bottom):
+            return self.left
+        return self.right if isinstance(self.left, Bottom) else None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -150,14 +189,26 @@ class Field(Node):
     value: Node
     is_identifier: bool = True  # not quoted, so that references may name it
     attributes: tuple[Attribute, ...] = ()
+    alias: Alias | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ComputedField(Node):
+    r"""`(expression): value` or `"text \(expression)": value`."""
+
+    label: Node
+    mark: Mark
+    value: Node
+    attributes: tuple[Attribute, ...] = ()
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Pattern(Node):
-    """`[string]: T`."""
+    """`[string]: T` or `[X=string]: T`, where X is the label."""
 
     pattern: Node
     value: Node
+    alias: Alias | None = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -172,6 +223,64 @@ class Let(Node):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
+class Import(Node):
+    """`import name "path"`."""
+
+    name: str
+    path: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Alias(Node):
+    """The name of `X=label: value`, `label: X=value` and `[X=pattern]: value`.
+
+    `scope` is a struct that declares nothing but the name.
+    """
+
+    name: str
+    scope: Struct
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Aliased(Node):
+    """`X=value`."""
+
+    alias: Alias
+    value: Node
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Guard(Node):
+    """`if condition`."""
+
+    condition: Node
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Loop(Node):
+    """`for key, value in source`; `scope` declares both names."""
+
+    key: str
+    value: str
+    source: Node
+    scope: Struct
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class LetClause(Node):
+    """`let name = value` of a comprehension; `scope` declares the name."""
+
+    let: Let
+    scope: Struct
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Comprehension(Node):
+    clauses: tuple[Guard | Loop | LetClause, ...]
+    body: Struct
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
 class Dots(Node):
     value: Node | None = None
 
@@ -182,9 +291,11 @@ class Struct(Node):
     patterns: tuple[Pattern, ...] = ()
     embeddings: tuple[Embedding, ...] = ()
     lets: tuple[Let, ...] = ()
+    dynamic: tuple[Comprehension | ComputedField, ...] = ()  # fields that evaluation adds
+    imports: tuple[Import, ...] = ()
     is_open: bool = False  # has `...`
     unsupported: tuple[Unsupported, ...] = ()
-    names: dict[str, Label | Let] = field(default_factory=dict)  # what identifiers may name
+    names: dict[str, Name] = field(default_factory=dict)  # what identifiers may name
 
     @property
     def is_more_than_fields(self) -> bool:
@@ -194,6 +305,12 @@ class Struct(Node):
     @property
     def is_struct(self) -> bool:
         """Whether the value is a struct whatever is embedded."""
-        return not self.embeddings or any(
+        is_bare = not self.embeddings and not any(
+            isinstance(each, Comprehension) for each in self.dynamic
+        )
+        return is_bare or any(
             not field.label.special and field.mark is Mark.REGULAR for field in self.fields
         )
+
+
+Name = Label | Let | Import

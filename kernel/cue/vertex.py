@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 from kernel.cue.faults import Fault
-from kernel.cue.scalars import Facts
-from kernel.cue.syntax import Label, Let, ListLiteral, Node, Struct
+from kernel.cue.scalars import Facts, Type
+from kernel.cue.syntax import Alias, Label, Let, ListLiteral, Node, Struct
 from kernel.reading.tree import Attribute
 
 Key = Label | int
@@ -81,6 +81,7 @@ class Conjunct:
     trail: tuple[tuple[Vertex, Path], ...] = ()  # references it came through, and where
     is_cyclic: bool = False
     is_spread: bool = False  # its embeddings are conjuncts of their own
+    is_added: bool = False  # by a comprehension or as a computed field
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,12 +91,42 @@ class Constraint:
     label: Label | Node
     conjunct: Conjunct
     attributes: tuple[Attribute, ...] = ()
+    alias: Alias | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declared:
     literal: Struct
     env: Env
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Maker:
+    """A literal that declares fields of a struct, and how it came to it."""
+
+    labels: tuple[str, ...]
+    is_referred: bool  # by a reference or an embedding
+    is_added: bool  # by a comprehension or as a computed field
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """A list as written, and how many items that makes."""
+
+    literal: ListLiteral
+    conjunct: Conjunct
+    length: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Validator:
+    """A function such as `list.MaxItems(3)` that must hold for the value; raises Broken."""
+
+    holds: Callable[[Vertex], Fault | None]
+    types: Type
+    name: str
+    line: int
+    column: int
 
 
 @dataclass(slots=True, eq=False)
@@ -110,14 +141,20 @@ class Vertex:
     terminals: list[Conjunct] = field(default_factory=list)
     disjunctions: list[Conjunct] = field(default_factory=list)
     embedded: list[Conjunct] = field(default_factory=list)
+    dynamic: list[Conjunct] = field(default_factory=list)  # comprehensions, computed fields
     deferred: list[Conjunct] = field(default_factory=list)
+    absent: set[Key] = field(default_factory=set)  # looked for while fields were still added
     copied: set[tuple[Vertex, Scope | None, bool]] = field(default_factory=set)
     arcs: dict[Key, Vertex] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
     constrained: set[tuple[Constraint, Key]] = field(default_factory=set)
     required: dict[Label, Node] = field(default_factory=dict)
     declared: dict[Scope | None, list[Declared]] = field(default_factory=dict)
-    lists: list[tuple[ListLiteral, Conjunct]] = field(default_factory=list)
+    lists: list[Listed] = field(default_factory=list)
+    validators: list[Validator] = field(default_factory=list)
+    makers: list[Maker] = field(default_factory=list)  # what the order of its fields comes from
+    is_mixed: bool = False  # a definition of which embeddings and others declare parts
+    is_unordered: bool = False  # made from a struct without a certain order
     lets: dict[tuple[Let, Env], Vertex] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     reasons: list[Fault] = field(default_factory=list)  # why there is no value yet
@@ -164,3 +201,8 @@ class Choice:
     vertex: Vertex
     preference: Preference
     marked: Preference
+
+
+def scope_of(names: Struct, members: dict[Key, Vertex], path: Path, up: Env | None) -> Env:
+    """Where the names of a clause or an alias stand for values that are known."""
+    return Env(Vertex(path, state=State.DONE, arcs=members), names, up)

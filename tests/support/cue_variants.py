@@ -1,89 +1,66 @@
-"""Files that mean the same as a random one: the language knows no order of declarations.
-
-Where the real program answers such a file otherwise, it contradicts itself, and there is nobody to
-agree with. It does so on some values that depend on themselves.
-"""
+"""Variants of what people write: a number, a word, an operator or a line is another one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-ORDERS = 12
-OTHERS = 6
-_REFERENCE = re.compile(r'(?<![\w.#"@])(#A|#B|_h|[abcd])(?![\w?"]|: |:)')
+_NUMBER = re.compile(r"(?<![\w.\"])\d+(?![\w.\"])")
+_WORD = re.compile(r'"[a-z][a-z0-9-]*"')
+_OPERATOR = re.compile(r" (==|!=|<=|>=|<|>|&&|\|\||\+|-|\*|/|&|\|) ")
+_OPERATORS = ["==", "!=", "<", ">=", "&&", "||", "+", "-", "*", "/", "&", "|"]
 
 
-def equivalents(text: str) -> Iterator[str]:
-    random = Random(text)
-    yield with_named_operands(text)
-    for _ in range(ORDERS):
-        yield "\n".join(_reordered(text.split("\n"), random))
-    for _ in range(OTHERS):
-        yield _REFERENCE.sub(lambda found: _with_top(found[1], random), text)
+def variants(programs: Sequence[str], seed: int) -> Iterator[str]:
+    """Changed programs without end; most are still read, and some are refused."""
+    random = Random(seed)
+    while True:
+        text = random.choice(programs)
+        for _ in range(random.randint(1, 2)):
+            text = random.choices(_CHANGES, _WEIGHTS)[0](text, random)
+        yield text
 
 
-def _with_top(name: str, random: Random) -> str:
-    return f"({name} & _)" if random.random() < 0.7 else name
+def _other_number(text: str, random: Random) -> str:
+    return _replaced(text, _NUMBER, str(random.choice([0, 1, 2, 3, 5, 8, 10, 100])), random)
 
 
-def with_named_operands(text: str) -> str:
-    """What stands in an interpolation, as the member of a struct there."""
-    start = text.find("\\(")
-    if start < 0:
+def _other_word(text: str, random: Random) -> str:
+    words = _WORD.findall(text)
+    return _replaced(text, _WORD, random.choice(words), random) if words else text
+
+
+def _other_operator(text: str, random: Random) -> str:
+    return _replaced(text, _OPERATOR, f" {random.choice(_OPERATORS)} ", random)
+
+
+def _without_a_line(text: str, random: Random) -> str:
+    lines = text.splitlines(keepends=True)
+    del lines[random.randrange(len(lines))]
+    return "".join(lines)
+
+
+def _lines_exchanged(text: str, random: Random) -> str:
+    lines = text.splitlines(keepends=True)
+    one, other = random.randrange(len(lines)), random.randrange(len(lines))
+    lines[one], lines[other] = lines[other], lines[one]
+    return "".join(lines)
+
+
+def _replaced(text: str, pattern: re.Pattern[str], by: str, random: Random) -> str:
+    found = list(pattern.finditer(text))
+    if not found:
         return text
-    end = _closing(text, start + 1)
-    inner = with_named_operands(text[start + 2 : end])
-    rest = with_named_operands(text[end + 1 :])
-    return f"{text[:start]}\\({{operand: {inner}}}.operand){rest}"
+    match = random.choice(found)
+    return text[: match.start()] + by + text[match.end() :]
 
 
-def _closing(text: str, at: int) -> int:
-    depth = 0
-    for place in range(at, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[place], 0)
-        if not depth:
-            return place
-    raise ValueError("no closing parenthesis")
-
-
-def _reordered(lines: list[str], random: Random) -> list[str]:
-    """The declarations of a struct, and of the structs inside, in any order."""
-    blocks = [_inside(block, random) for block in _declarations(lines)]
-    random.shuffle(blocks)
-    return [line for block in blocks for line in block]
-
-
-def _declarations(lines: list[str]) -> Iterator[list[str]]:
-    block: list[str] = []
-    depth = 0
-    for line in lines:
-        block.append(line)
-        depth += sum((sign in "{[(") - (sign in "}])") for sign in line)
-        if not depth:
-            yield block
-            block = []
-
-
-def _inside(block: list[str], random: Random) -> list[str]:
-    made: list[str] = []
-    at = 0
-    while at < len(block):
-        made.append(block[at])
-        at += 1
-        if made[-1].endswith("{"):
-            end = _end_of_body(block, at)
-            made += _reordered(block[at:end], random)
-            at = end
-    return made
-
-
-def _end_of_body(block: list[str], start: int) -> int:
-    depth = 1
-    for at in range(start, len(block)):
-        for sign in block[at]:
-            depth += (sign == "{") - (sign == "}")
-            if not depth:
-                return at
-    raise ValueError("no closing brace")
+_CHANGES: list[Callable[[str, Random], str]] = [
+    _other_number,
+    _other_word,
+    _other_operator,
+    _without_a_line,
+    _lines_exchanged,
+]
+_WEIGHTS = [4, 4, 2, 2, 1]

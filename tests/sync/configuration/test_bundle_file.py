@@ -214,7 +214,7 @@ def wait_for(condition):
 
 def test_what_the_built_in_cue_cannot_read_is_left_to_the_named_program(tmp_path):
     path = tmp_path / "bundle.cue"
-    path.write_text('import "strings"\nbundle: {a: strings.ToUpper("x")}\n')
+    path.write_text('import "strconv"\nbundle: {a: strconv.Quote("x")}\n')
     answer = tmp_path / "answer.json"
     write(answer, SMALL)
     program = tmp_path / "cue"
