@@ -35,8 +35,9 @@ _changing = threading.Lock()
 class Watch:
     """What is known of one loop. `name` comes from a closed list: it is a label of metrics."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, longest_pause_s: float | None = None) -> None:
         self.name = name
+        self._longest_pause_s = longest_pause_s
         self._in_a_row = 0
         self._failed = self._dead = False
         self._running_since: float | None = None
@@ -53,7 +54,8 @@ class Watch:
         """Log and count an error of the body; return the pause before the next run, in seconds."""
         if self._is_steady():
             self._in_a_row = 0
-        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._in_a_row, 10))
+        longest = LONGEST_PAUSE_S if self._longest_pause_s is None else self._longest_pause_s
+        pause = min(longest, FIRST_PAUSE_S * 2.0 ** min(self._in_a_row, 10))
         pause *= random.uniform(0.5, 1)  # noqa: S311 - spreads load
         self._failed, self._running_since = True, None
         self._in_a_row += 1
@@ -85,7 +87,7 @@ class BackgroundThread:
 
     `ended`: set by whoever stops the loop; a pause between two runs ends with it. `after_failure`
     runs before the next run, to close broken connections for example. `title` names the thread
-    where several have one loop's name.
+    where several have one loop's name. `longest_pause_s`: for one that others wait for; else 15.
     """
 
     def __init__(
@@ -96,11 +98,12 @@ class BackgroundThread:
         ended: threading.Event | None = None,
         after_failure: Callable[[], object] | None = None,
         title: str = "",
+        longest_pause_s: float | None = None,
     ) -> None:
         self._body = body
         self._ended = ended or threading.Event()
         self._after_failure = after_failure
-        self.watch = Watch(name)
+        self.watch = Watch(name, longest_pause_s=longest_pause_s)
         self._thread = threading.Thread(target=self._run, name=title or name, daemon=True)
 
     def start(self) -> None:
@@ -201,8 +204,16 @@ class Delayed(PeriodicThread):
         return seconds < 0 or self._ended.wait(seconds)
 
 
-async def keep_running(name: str, body: Callable[[], Awaitable[object]]) -> None:
-    """Await `body()` until it returns, or the task is cancelled; run it again when it raises."""
+async def keep_running(
+    name: str,
+    body: Callable[[], Awaitable[object]],
+    *,
+    passing: tuple[type[Exception], ...] = (),
+) -> None:
+    """Await `body()` until it returns, or the task is cancelled; run it again when it raises.
+
+    Errors of `passing` are its caller's: they end it.
+    """
     watch = Watch(name)
     _register(watch)
     try:
@@ -210,6 +221,8 @@ async def keep_running(name: str, body: Callable[[], Awaitable[object]]) -> None
             try:
                 watch.begin()
                 await body()
+            except passing:
+                raise
             except Exception as error:  # noqa: BLE001 - the edge of every task: logged and counted
                 pause = watch.failed(error)
             else:

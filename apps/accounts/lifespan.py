@@ -13,6 +13,7 @@ from apps.accounts.services.purge import purge_expired
 from apps.accounts.services.sign_up import ensure_seed_admin
 from apps.streams.api import DatastoreUnavailable
 from apps.system.api import LifespanPart
+from kernel.background import keep_running
 
 _TIDY_EVERY_S: Final = 600
 _log = logging.getLogger("partita.accounts")
@@ -26,7 +27,8 @@ class AccountsPart(LifespanPart):
 
     async def start(self) -> None:
         await _tidy_up()
-        self._task = asyncio.create_task(_repeatedly(), context=contextvars.Context())
+        repeating = keep_running("accounts", _repeatedly)
+        self._task = asyncio.create_task(repeating, context=contextvars.Context())
 
     async def stop(self) -> None:
         if self._task is not None:

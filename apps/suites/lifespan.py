@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Final
 
 from apps.suites.library import library
 from apps.system.api import LifespanPart
+from kernel.background import BackgroundThread
 
 SERVER_PATIENCE_S: Final = 0.05
 
@@ -19,7 +19,7 @@ class SuiteEvaluation(LifespanPart):
 
     async def start(self) -> None:
         library.patience_s = SERVER_PATIENCE_S
-        threading.Thread(target=library.shown, name="suites-at-start", daemon=True).start()
+        BackgroundThread("suites-at-start", library.shown).start()
 
     async def stop(self) -> None:
         library.close()

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 
+from kernel import background
+
 
 class SystemConfig(AppConfig):
     name = "apps.system"
@@ -21,6 +23,15 @@ class SystemConfig(AppConfig):
             ("datastore", True, probing.check_datastore),
             ("cache", False, probing.check_cache),
             ("telemetry", False, probing.check_telemetry),
+            ("background", True, probing.check_background),
+            ("broker", False, probing.check_broker),
         ):
             probes.register(name)(Probe(name, required, check))
+        background.observe(_count_failures)
         shared_redis()  # where there is one, its library is imported now and not in a request
+
+
+def _count_failures(loop: str, failures: int) -> None:
+    from apps.system import metrics
+
+    metrics.count("partita.background.failures", failures, loop=loop)

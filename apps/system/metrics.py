@@ -42,6 +42,7 @@ METRICS: Final[dict[str, tuple[type[Counter | Gauge | Histogram], tuple[str, ...
     "partita.agent.leases_expired": (Counter, (), "Leases that ran out"),
     "partita.agent.stale_reports": (Counter, (), "Reports refused by fencing"),
     "partita.audit.dropped": (Counter, (), "Audit records that could not be stored"),
+    "partita.background.failures": (Counter, ("loop",), "Errors of background loops"),
 }
 _instruments: Final[dict[str, Any]] = {}
 _moved: Final[set[str]] = set()  # gauges that this process has set or moved

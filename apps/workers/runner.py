@@ -14,6 +14,7 @@ from typing import Final
 
 from apps.agents.api import Registration
 from apps.executions.api import Supervisor as Claimant
+from apps.streams.api import release_stale_connection
 from apps.system.api import installation_id
 from apps.workers import conf, host
 from apps.workers.control_plane.direct import DirectControlPlane
@@ -21,6 +22,7 @@ from apps.workers.domain.naming import Owner
 from apps.workers.posts import Post, posts
 from apps.workers.supervisor.supervisor import Options, Supervisor
 from kernel import ids
+from kernel.background import BackgroundThread
 
 log = logging.getLogger("partita.workers")
 _OBJECTS: Final = 20_000
@@ -150,18 +152,26 @@ class RunnerThread:
     """A runner inside another process. `runtime`: the name of a plug-in; default LOCAL_RUNTIME."""
 
     def __init__(self, runtime: str = "") -> None:
-        self._runner = Runner(runtime or conf.local_runtime())
-        self._thread = threading.Thread(target=self._work, name="runner", daemon=True)
+        self._runtime = runtime or conf.local_runtime()
+        self._runner = Runner(self._runtime)
+        self._used = False
+        self._ended = threading.Event()
+        self._thread = BackgroundThread(
+            "runner", self._work, ended=self._ended, after_failure=release_stale_connection
+        )
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
+        self._ended.set()
         self._runner.stop()
         self._thread.join(timeout_s)
 
     def _work(self) -> None:
-        try:
+        """A runner that failed has closed its runtimes: another one takes over its steps."""
+        if self._used:
+            self._runner = Runner(self._runtime)
+        self._used = True
+        if not self._ended.is_set():
             self._runner.run()
-        except Exception:
-            log.exception("the runner has ended")

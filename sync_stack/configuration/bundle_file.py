@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Final
 
+from kernel.background import PeriodicThread
 from kernel.complaints import Complaint
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.metrics import reloads
@@ -70,7 +71,8 @@ class BundleFile:
         self._reloading = threading.Lock()
         self._listeners: list[Callable[[Bundle], None]] = []
         self._wakes: SimpleQueue[_Wake] = SimpleQueue()
-        self._watcher: threading.Thread | None = None
+        self._ended = threading.Event()
+        self._watcher: PeriodicThread | None = None
 
     @classmethod
     def opened(cls, settings: BundleSettings, needs: Needs = Needs()) -> BundleFile:
@@ -103,7 +105,7 @@ class BundleFile:
 
     def watch(self) -> None:
         """Look at the file every `reload_interval_s` (0: only after `wake`), on a thread."""
-        self._watcher = threading.Thread(target=self._watch, name="bundle", daemon=True)
+        self._watcher = PeriodicThread("bundle", self.reload, self._is_over, ended=self._ended)
         self._watcher.start()
 
     def wake(self) -> None:
@@ -111,9 +113,10 @@ class BundleFile:
         self._wakes.put(_Wake.LOOK)
 
     def stop(self) -> None:
+        self._ended.set()
         self._wakes.put(_Wake.END)
         if self._watcher:
-            self._watcher.join(timeout=5)
+            self._watcher.join(5)
 
     def reload_on_hangup(self) -> None:
         """SIGHUP wakes the watch. Call on the main thread."""
@@ -122,17 +125,13 @@ class BundleFile:
     def _on_hangup(self, _number: int, _frame: FrameType | None) -> None:
         self.wake()
 
-    def _watch(self) -> None:
-        while self._go_on():
-            self.reload()
-
-    def _go_on(self) -> bool:
-        """Wait for a wake or the interval; False at the end."""
+    def _is_over(self) -> bool:
+        """Wait for a wake or the interval; True at the end."""
         try:
             wake = self._wakes.get(timeout=self.settings.reload_interval_s or None)
         except Empty:
-            return True
-        return wake is _Wake.LOOK
+            return False
+        return wake is _Wake.END
 
     def _take(self, bundle: Bundle, reading: BundleReading) -> None:
         self._needs.prepare(bundle)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from kernel import telemetry
+from kernel.background import BackgroundThread
 from kernel.redaction import known_secrets
 from kernel.telemetry import TelemetrySettings, parse_pairs
 from sync_stack.configuration.conf import process_environment
@@ -114,7 +115,7 @@ class Observing:
 
     def stop(self, within_s: float = STOP_S) -> None:
         """A collector that hangs holds nobody up for longer."""
-        sending = threading.Thread(target=self._end_traces, args=(within_s,), daemon=True)
+        sending = BackgroundThread("traces-end", partial(self._end_traces, within_s))
         sending.start()
         if self._shipper is not None:
             logging.getLogger().removeHandler(self._shipper)

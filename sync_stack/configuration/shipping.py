@@ -19,6 +19,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
+from kernel.background import BackgroundThread
 from sync_stack.configuration.logs import JsonLines
 from sync_stack.configuration.metrics import dropped_lines
 
@@ -120,12 +121,12 @@ class Shipper(logging.Handler):
         self._client = httpx.Client(
             timeout=_TIMEOUT_S, verify=ssl.create_default_context(), trust_env=False
         )
-        self._thread = threading.Thread(target=self._run, name="shipping", daemon=True)
+        self._thread = BackgroundThread("shipping", self._run, ended=self._ended)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """What shipping itself logs stays on stdout, or a failure would feed on itself."""
-        if threading.current_thread() is self._thread or self._ended.is_set():
+        if self._thread.is_current() or self._ended.is_set():
             return
         try:
             line = self._line(record)
@@ -152,20 +153,27 @@ class Shipper(logging.Handler):
         return f"{head[:-1]}, {self._json.format(record)[1:]}".encode()
 
     def _run(self) -> None:
-        pause = FIRST_PAUSE_S
         while batch := self._next():
-            while batch:
-                try:
-                    batch = self._send(batch)
-                    self._tell(failing=False)
-                    pause = FIRST_PAUSE_S
-                except _Refused as refusal:
-                    self._tell(failing=True, why=str(refusal))
-                    if self._ended.wait(pause):
-                        self._dropped("unsent", len(batch))
-                        break
-                    pause = min(LONGEST_PAUSE_S, pause * 2)
+            try:
+                self._ship(batch)
+            except Exception:
+                self._dropped("failed", len(batch))  # lines that nobody foresaw are not sent twice
+                raise
         self._client.close()
+
+    def _ship(self, batch: list[bytes]) -> None:
+        pause = FIRST_PAUSE_S
+        while batch:
+            try:
+                batch = self._send(batch)
+                self._tell(failing=False)
+                pause = FIRST_PAUSE_S
+            except _Refused as refusal:
+                self._tell(failing=True, why=str(refusal))
+                if self._ended.wait(pause):
+                    self._dropped("unsent", len(batch))
+                    return
+                pause = min(LONGEST_PAUSE_S, pause * 2)
 
     def _next(self) -> list[bytes]:
         """A batch as soon as there are lines; empty at the end."""

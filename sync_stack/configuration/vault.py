@@ -19,6 +19,7 @@ from hvac.exceptions import Forbidden, InvalidPath, VaultError
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
+from kernel.background import Delayed
 from sync_stack.configuration.secrets import SecretResolver, SecretUnavailable, UnreadableSecret
 from sync_stack.core.bundle.model import (
     AppRoleAuth,
@@ -55,7 +56,7 @@ class VaultClient:
         self._calls = threading.RLock()
         self._signed_in = False
         self._renewable = False
-        self._renewal: threading.Timer | None = None
+        self._renewal: Delayed | None = None
 
     def fetch(self, path: str, key: str) -> str:
         """The text at a key of a secret. Raises SecretUnavailable."""
@@ -69,7 +70,7 @@ class VaultClient:
     def close(self) -> None:
         with self._calls:
             if self._renewal:
-                self._renewal.cancel()
+                self._renewal.end()
             self._client.adapter.close()
             if self._ca_file:
                 self._ca_file.close()
@@ -142,7 +143,7 @@ class VaultClient:
     def _renew_after(self, token: Mapping[str, Any]) -> None:
         """Plan the renewal at half the token's life; a token without end needs none."""
         if self._renewal:
-            self._renewal.cancel()
+            self._renewal.end()
         self._renewable = token.get("renewable") is True
         life = token.get("lease_duration") or token.get("ttl") or 0
         if isinstance(life, int) and life > 0 and (self._renewable or not self._is_static):
@@ -154,8 +155,7 @@ class VaultClient:
         return isinstance(self._manager.auth, TokenAuth)
 
     def _plan(self, seconds: float) -> None:
-        self._renewal = threading.Timer(seconds, self._renew)
-        self._renewal.daemon = True
+        self._renewal = Delayed("vault-renewal", seconds, self._renew)
         self._renewal.start()
 
     def _renew(self) -> None:

@@ -7,6 +7,7 @@ goes together into the next, so a sync to disk is paid once for all of them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import logging
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
 
+from kernel.background import BackgroundThread
 from sync_stack.gateway.forwarding import Outbound
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
 
@@ -85,7 +87,7 @@ class Inbox:
         self.on_put: Callable[[Queued], None] = self.waiting.append
         self._read_turn = threading.Lock()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._write, name="inbox", daemon=True)
+        self._thread = BackgroundThread("inbox", self._write)
         self._thread.start()
 
     async def put(self, repository: str, sent: Outbound) -> bool:
@@ -134,7 +136,7 @@ class Inbox:
 
     def close(self) -> None:
         self._jobs.put(_CLOSE)
-        self._thread.join(timeout=5)
+        self._thread.join(5)
         self._reading.close()
         os.close(self._lock_file)
 
@@ -150,19 +152,21 @@ class Inbox:
         return await done
 
     def _write(self) -> None:
-        store = _opened(self.path)
-        going = True
-        while going:
-            jobs = [self._jobs.get()]
-            while not self._jobs.empty():
-                jobs.append(self._jobs.get())
-            going = _CLOSE not in jobs
-            _commit(store, [job for job in jobs if job is not None])
-        store.close()
+        with contextlib.closing(_opened(self.path)) as store:
+            going = True
+            while going:
+                jobs = [self._jobs.get()]
+                while not self._jobs.empty():
+                    jobs.append(self._jobs.get())
+                going = _CLOSE not in jobs
+                _commit(store, [job for job in jobs if job is not None])
 
 
 def _commit(store: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
-    """All of them in one transaction; a failure is everybody's. The loop is woken once for all."""
+    """All of them in one transaction; a failure is everybody's. The loop is woken once for all.
+
+    Raises what is no failure of the disk, after all have heard of it.
+    """
     if not jobs:
         return
     results: list[Any] = []
@@ -173,9 +177,13 @@ def _commit(store: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
         store.execute("COMMIT")
     except (sqlite3.Error, OSError) as error:
         failure = error
+    except Exception as error:
+        failure = OSError(f"the inbox failed: {type(error).__name__}")
+        raise
+    finally:
         if store.in_transaction:
             store.execute("ROLLBACK")
-    jobs[0].loop.call_soon_threadsafe(_tell, jobs, results, failure)
+        jobs[0].loop.call_soon_threadsafe(_tell, jobs, results, failure)
 
 
 def _tell(jobs: Sequence[_Job], results: Sequence[Any], failure: Exception | None) -> None:

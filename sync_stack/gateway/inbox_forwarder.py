@@ -8,8 +8,10 @@ import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from kernel.background import keep_running
 from sync_stack.configuration.logs import about
 from sync_stack.gateway.answers import Code, Refusal
 from sync_stack.gateway.forwarding import Forwarder
@@ -59,7 +61,8 @@ class InboxForwarder:
             line.append(entry)
         else:
             self._lines[entry.repository] = deque((entry,))
-            task = asyncio.get_running_loop().create_task(self._follow(entry.repository))
+            follow = partial(self._follow, entry.repository)
+            task = asyncio.create_task(keep_running("inbox-forwarder", follow))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         self._count()

@@ -8,11 +8,13 @@ import logging
 import socket
 import ssl
 from email.utils import formatdate
+from functools import partial
 from typing import Any, Final
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from kernel.background import keep_running
 from sync_stack.configuration.startup import StartRefused, unavailable
 from sync_stack.gateway.conf import Address
 from sync_stack.gateway.protocol import GatewayProtocol, broken_request
@@ -85,7 +87,7 @@ class Listener:
         """Raises StartRefused when the address cannot be had."""
         self._socket = _bound(self._address)
         self.port = int(self._socket.getsockname()[1])
-        self._spawn(self._tick())
+        self._spawn(keep_running("date", self._tick))
         if self._tls is None:
             loop = asyncio.get_running_loop()
             self._server = await loop.create_server(
@@ -94,7 +96,8 @@ class Listener:
         else:
             self._socket.listen(_BACKLOG)
             self._socket.setblocking(False)  # noqa: FBT003 - the socket module's own signature
-            self._accepting = self._keep(self._accept(self._socket, self._tls.context))
+            accept = partial(self._accept, self._socket, self._tls.context)
+            self._accepting = self._keep(keep_running("accept", accept))
 
     async def stop_listening(self) -> None:
         """New connections are refused from now on; idle ones are closed."""

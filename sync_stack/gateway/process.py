@@ -9,11 +9,13 @@ import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import uvloop
 from prometheus_client import disable_created_metrics
 
+from kernel.background import keep_running
 from sync_stack.configuration.bundle_file import BundleFile
 from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.logs import configure_logging
@@ -88,12 +90,17 @@ class Gateway:
         """Raises StartRefused when an address is in use."""
         await self.admin.start()
         await self.webhooks.start()
-        asking = keep_asking(
-            self.channel, self.health, token=self.settings.token, observe=self._pinged
+        asking = partial(
+            keep_asking,
+            self.channel,
+            self.health,
+            token=self.settings.token,
+            observe=self._pinged,
         )
-        self._run(asking, self.channel.watch_files())
+        self._run("ping", asking)
+        self._run("channel-files", self.channel.watch_files)
         if self.tls is not None:
-            self._run(self.tls.watch())
+            self._run("tls-files", self.tls.watch)
         if self.inbox is not None:
             self._inbox_forwarder = InboxForwarder(
                 self.inbox,
@@ -144,9 +151,8 @@ class Gateway:
         self.metrics.calls.labels("Ping", status).inc()
         self.metrics.call_durations.labels("Ping").observe(seconds)
 
-    def _run(self, *work: Awaitable[None]) -> None:
-        loop = asyncio.get_running_loop()
-        self._background += [loop.create_task(each) for each in work]  # type: ignore[arg-type]
+    def _run(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        self._background.append(asyncio.create_task(keep_running(name, work)))
 
     def _notes(self) -> list[str]:
         failing = [f"secret of {name}: {why}" for name, why in self.keys.failing.items()]

@@ -49,6 +49,7 @@ class HttpThread:
     def _serve(self) -> None:
         self._server = uvicorn.Server(uvicorn.Config(self._app, **_OPTIONS))
         self._server.should_exit = self._ended.is_set()
-        self._server.run(sockets=[self._listener.dup()])  # uvicorn closes what it is given
+        with self._listener.dup() as listener:  # uvicorn closes what it is given
+            self._server.run(sockets=[listener])
         if not self._ended.is_set():
             raise RuntimeError("the HTTP server ended by itself")

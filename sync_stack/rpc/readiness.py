@@ -1,4 +1,4 @@
-"""Readiness: whether the orchestrator said in the last seconds that it is ready (contract 2.10)."""
+"""Readiness: the orchestrator said lately that it is ready, and no loop of ours has failed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 
 import grpc.aio
 
+from kernel import background
 from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import PingRequest
 
@@ -42,8 +43,9 @@ class Health:
         notes = self._notes()
         if self.terminating:
             return False, "; ".join(["stopping", *notes])
-        ready = self._clock() - self._ready_at <= FRESH_S
-        return ready, "; ".join(notes if ready else [self._said, *notes])
+        heard = self._clock() - self._ready_at <= FRESH_S
+        broken = [f"background loop {name} failed" for name in background.failing()]
+        return heard and not broken, "; ".join([*([] if heard else [self._said]), *broken, *notes])
 
     def probed(self) -> tuple[bool, str]:
         """The same, with a line in the log when it is another than at the probe before."""

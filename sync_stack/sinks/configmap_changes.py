@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Final
 
+from kernel.background import BackgroundThread
 from sync_stack.core.sink import Destination, SinkError
 from sync_stack.sinks.configmap_client import Cluster, WatchExpired
 
@@ -24,7 +25,13 @@ class _Watch:
         self._namespace = namespace
         self._told = told
         self.ended = threading.Event()
-        threading.Thread(target=self._run, name=f"watch-{namespace}", daemon=True).start()
+        BackgroundThread(
+            "configmap-watch",
+            self._run,
+            ended=self.ended,
+            after_failure=lambda: self._tell((namespace, "")),  # what came meanwhile is not known
+            title=f"watch-{namespace}",
+        ).start()
 
     def _run(self) -> None:
         try:

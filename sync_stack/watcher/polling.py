@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from django.db import Error as StoreError
 
+from kernel.background import keep_running
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.rows.ledgers import destination_of
@@ -106,7 +107,7 @@ class Poller:
         """Until cancelled: loops for the datasources of the bundle in use, and old heals."""
         loops: dict[str, asyncio.Task[None]] = {}
         self._looker.memories.forget()
-        retention = asyncio.create_task(self._retain())
+        retention = asyncio.create_task(keep_running("retention", self._retain))
         try:
             await self._resume()
             while True:
@@ -127,11 +128,13 @@ class Poller:
             loops[name] = asyncio.create_task(self._loop(name))
         for name in loops.keys() - wanted:
             loops.pop(name).cancel()
-        for task in [each for each in loops.values() if each.done()]:
-            task.result()  # raises what ended it
 
     async def _loop(self, datasource: str) -> None:
-        await asyncio.gather(self._cycles(datasource), self._notices.listen(datasource))
+        """Each is repeated for itself: word of changes may fail while polls go on."""
+        await asyncio.gather(
+            keep_running("polls", partial(self._cycles, datasource)),
+            keep_running("notices", partial(self._notices.listen, datasource)),
+        )
 
     async def _cycles(self, datasource: str) -> None:
         clock = asyncio.get_running_loop().time
@@ -230,16 +233,21 @@ class Poller:
 
     async def _heal(self, datasource: str, unit_id: str, drift_id: str) -> None:
         """One attempt; after one that failed the unit is looked at when the next may begin."""
+        ended: list[Ended | None] = []
+
+        async def heal() -> None:
+            ended.append(await self._healed(drift_id))
+
         try:
-            ended = await self._healed(drift_id)
+            await keep_running("heals", heal)
         finally:
             self._heals.pop(unit_id, None)
-        if ended is not None and self._looker.memories.of(unit_id).failures:
+        if ended[-1] is not None and self._looker.memories.of(unit_id).failures:
             before = self._heals.pop(f"again {unit_id}", None)
             if before is not None:
                 before.cancel()
-            again = asyncio.create_task(self._look_again(datasource, unit_id))
-            self._heals[f"again {unit_id}"] = again
+            again = partial(self._look_again, datasource, unit_id)
+            self._heals[f"again {unit_id}"] = asyncio.create_task(keep_running("heals", again))
 
     async def _healed(self, drift_id: str) -> Ended | None:
         while True:

@@ -9,12 +9,14 @@ import random
 import signal
 import socket
 import time
+from functools import partial
 from typing import Final
 
 from django.db import Error as StoreError
 from prometheus_client import disable_created_metrics
 
 from kernel import clock
+from kernel.background import keep_running
 from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.observing import Observing
 from sync_stack.configuration.opened import Configuration, open_configuration
@@ -94,24 +96,26 @@ class Watcher:
     async def run(self, ended: asyncio.Event) -> bool:
         """Until `ended`; whether all threads have ended too."""
         self.admin.start()
-        asking = keep_asking(self.channel, self.health, token=self._settings.token)
-        pinging = asyncio.create_task(asking)
-        files = asyncio.create_task(self.channel.watch_files())
-        leading = asyncio.create_task(self._follow_lead())
+        asking = partial(keep_asking, self.channel, self.health, token=self._settings.token)
+        loops = [
+            asyncio.create_task(keep_running(name, work))
+            for name, work in (
+                ("ping", asking),
+                ("channel-files", self.channel.watch_files),
+                ("lead", self._follow_lead),
+            )
+        ]
         log.info("the watcher runs", extra={"event": "started", "port": self.admin.port})
-        waiting = asyncio.create_task(ended.wait())
-        done, _ = await asyncio.wait({waiting, leading}, return_when=asyncio.FIRST_COMPLETED)
+        await ended.wait()
         self.health.terminating = True
-        for task in (waiting, leading, pinging, files):
+        for task in loops:
             task.cancel()
-        results = await asyncio.gather(leading, pinging, files, return_exceptions=True)
+        await asyncio.gather(*loops, return_exceptions=True)
         await self._stop_work()
         await self._release()
         await self.channel.close(1.0)
         clean = await self.threads.close(GRACE_S)
         await asyncio.to_thread(self.admin.stop)
-        if leading in done and isinstance(results[0], Exception):
-            raise results[0]  # a fault of ours: the process ends, another one is started
         return clean
 
     async def _follow_lead(self) -> None:
@@ -120,11 +124,10 @@ class Watcher:
             await self._step()
             if self.leadership.is_mine and self._work is None:
                 log.info("this watcher leads", extra={"event": "leading"})
-                self._work = asyncio.create_task(self.poller.run())
+                self._work = asyncio.create_task(keep_running("poller", self.poller.run))
             elif not self.leadership.is_mine and self._work is not None:
                 log.warning("another watcher may lead", extra={"event": "lead_lost"})
                 await self._stop_work()
-            self._raise_fault()
             pause = BEAT_S if self.leadership.is_mine else _LOOK_FOR_LEAD_S
             await asyncio.sleep(pause * random.uniform(0.8, 1))  # noqa: S311 - spreads load
 
@@ -139,10 +142,6 @@ class Watcher:
                     "the store failed: %s", type(error).__name__, extra={"event": "store_failed"}
                 )
             self._store_failing = True
-
-    def _raise_fault(self) -> None:
-        if self._work is not None and self._work.done() and not self._work.cancelled():
-            self._work.result()
 
     async def _stop_work(self) -> None:
         work, self._work = self._work, None

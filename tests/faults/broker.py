@@ -65,7 +65,7 @@ class Broker:
 
     def disturb(self, chance: random.Random, over: threading.Event) -> None:
         """One fault after another until `over`; the broker answers when it returns."""
-        while not over.wait(chance.uniform(1, 6)):
+        while not over.wait(chance.uniform(0.5, 3)):
             fault = chance.choice(FAULTS)
             self.begin(fault)
             over.wait(chance.uniform(0.5, 12))

@@ -59,8 +59,12 @@ class Watched:
 
 
 def settle(history: History) -> None:
-    """Everything answers again; sweeps, workers and the watcher go on until nothing is left."""
+    """Everything answers again; sweeps, workers and the watcher go on until nothing is left.
+
+    Workers know of tasks by messages only: what a broker lost or refused is found by the sweep.
+    """
     history.chaos.away.clear()
+    history.broker.fault("back")
     for _ in range(ROUNDS):
         if Task.objects.filter(state="RUNNING").exists():
             history.recover()
@@ -73,11 +77,14 @@ def settle(history: History) -> None:
 
 
 def _run_all(history: History) -> int:
-    for attempts in range(ATTEMPTS):
+    """How many messages were worked off until no task waits."""
+    taken = 0
+    for _ in range(ATTEMPTS):
         if not history.waiting():
-            return attempts
-        history.work(0)
-    raise AssertionError("a task loops")
+            return taken
+        taken += history.work_off_messages()
+    left = [(task.state, task.message) for task in history.waiting()]
+    raise AssertionError(f"a task loops, or nobody is told of it: {left}")
 
 
 def check_settled(history: History) -> None:

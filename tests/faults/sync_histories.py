@@ -24,7 +24,9 @@ from bench.report import publish
 
 SEED: Final = int(os.environ.get("PARTITA_FAULT_SEED", random.randrange(10**6)))
 A_RUN: Final = 250  # of hypothesis; each has a seed of its own: that of the first, and on
-COLUMNS: Final = ("histories", "steps", "points", "tasks", "right", "wrong", "minutes")
+COLUMNS: Final = (
+    *("histories", "steps", "points", "broker faults", "tasks", "right", "wrong", "minutes"),
+)
 
 
 @dataclass
@@ -40,7 +42,9 @@ class Result:
 
         seen = sync_machine.FIGURES
         right = seen.histories - len(self.wrong)
-        numbers: Sequence[object] = (seen.histories, seen.steps, seen.points, seen.tasks)
+        numbers: Sequence[object] = (
+            *(seen.histories, seen.steps, seen.points, seen.broker_faults, seen.tasks),
+        )
         return [*numbers, right, len(self.wrong), round(self.seconds / 60, 1)]
 
 
@@ -104,7 +108,8 @@ def _publish(result: Result) -> None:
         "and services: pushes, force pushes, rewinds, deletes, redeliveries x 10, any order, Git, "
         "sink and store that fail, files empty and poisoned, up to four workers inside one "
         "another, killed or frozen at any of the points between two operations, drift and foreign "
-        "keys by hand, changes of the bundle. Right: it settles, live equals Git, nothing of "
+        "keys by hand, changes of the bundle, a broker stopped, frozen, emptied, with the "
+        "product's own publisher and wake sweep. Right: it settles, live equals Git, nothing of "
         "others is gone, commits and generations only move on, every delivery has ended.",
         COLUMNS,
         [result.cells()],

@@ -75,6 +75,7 @@ class Figures:
     histories: int = 0
     steps: int = 0
     points: int = 0
+    broker_faults: int = 0
     tasks: int = 0
     ends: Counter[str] = field(default_factory=Counter)
 
@@ -181,6 +182,17 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def watch(self) -> None:
         self.history.watch()
+
+    @rule(what=st.sampled_from(["stop", "freeze", "flush", "back", "restart"]))
+    def broker_fault(self, what: str) -> None:
+        """Lasts until `back`, or until the history settles."""
+        FIGURES.broker_faults += what != "back"
+        self.history.broker.fault(what)
+
+    @rule()
+    def work_off_messages(self) -> None:
+        self.history.work_off_messages()
+        self._look_on()
 
     @rule(
         destination=st.sampled_from(DESTINATIONS),

@@ -2,6 +2,8 @@
 
 python -m tests.faults.sync_real --histories 300 --seed 7          needs TEST_REDIS_ADDR
 
+The broker is a Redis of its own, which is stopped, frozen and emptied meanwhile.
+
 A wave of histories shares the processes and a store; each has a repository and keys of its own.
 """
 
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.report import publish
+from tests.faults.broker import Broker
 from tests.faults.sync_git import GONE, MAIN, BareRepository, FlakyGit
 from tests.faults.sync_processes import SyncProcesses
 from tests.support.git_server import served
@@ -41,9 +44,11 @@ COLUMNS: Final = (
     "202",
     "refused",
     "killed",
+    "broker faults",
     "tasks",
     "right",
     "wrong",
+    "settled in s",
     "min",
 )
 
@@ -224,14 +229,17 @@ class Tally:
     accepted: int = 0
     refused: int = 0
     kills: int = 0
+    broker_faults: int = 0
     tasks: int = 0
     wrong: list[str] = field(default_factory=list)
+    settled_s: float = 0.0  # of the slowest wave, from when everything answers again
     seconds: float = 0.0
 
     def cells(self) -> list[object]:
         right = self.histories - len(self.wrong)
-        counts = [self.histories, self.steps, self.accepted, self.refused, self.kills, self.tasks]
-        return [*counts, right, len(self.wrong), round(self.seconds / 60, 1)]
+        counts = [self.histories, self.steps, self.accepted, self.refused, self.kills]
+        counts += [self.broker_faults, self.tasks, right, len(self.wrong)]
+        return [*counts, round(self.settled_s), round(self.seconds / 60, 1)]
 
 
 def run(histories: int, seed: int, address: str, *, wave: int = WAVE, workers: int = 2) -> Tally:
@@ -245,25 +253,38 @@ def run(histories: int, seed: int, address: str, *, wave: int = WAVE, workers: i
             site = FlakyGit(git, chance=random.Random(chance.random()))
             with (
                 served(site),
+                Broker(Path(folder)) as broker,
                 SyncProcesses(
-                    Path(folder), f"http://127.0.0.1:{site.port}", address, workers=workers
+                    Path(folder),
+                    f"http://127.0.0.1:{site.port}",
+                    address,
+                    workers=workers,
+                    broker_url=broker.url,
                 ) as stack,
             ):
-                _wave(stack, site, min(wave, histories - first), chance, tally)
+                _wave(stack, site, broker, min(wave, histories - first), chance, tally)
         tally.seconds = time.monotonic() - begun
         print(dict(zip(COLUMNS, tally.cells(), strict=True)), flush=True)
     return tally
 
 
 def _wave(
-    stack: SyncProcesses, site: FlakyGit, count: int, chance: random.Random, tally: Tally
+    stack: SyncProcesses,
+    site: FlakyGit,
+    broker: Broker,
+    count: int,
+    chance: random.Random,
+    tally: Tally,
 ) -> None:
     made = [
         History(stack, BareRepository(site.root, f"acme/h{number}"), random.Random(chance.random()))
         for number in range(count)
     ]
-    _disturbed(made, site, stack, chance)
+    _disturbed(made, site, stack, broker, chance)
+    begun = time.monotonic()
     left = _settled(made)
+    tally.settled_s = max(tally.settled_s, time.monotonic() - begun)
+    tally.broker_faults += broker.faults
     tally.wrong += [f"{name}: {why}" for name, why in left.items()]
     if left:
         print(f"WRONG: {left}\n{stack.tails()}", flush=True)
@@ -271,20 +292,32 @@ def _wave(
 
 
 def _disturbed(
-    made: Sequence[History], site: FlakyGit, stack: SyncProcesses, chance: random.Random
+    made: Sequence[History],
+    site: FlakyGit,
+    stack: SyncProcesses,
+    broker: Broker,
+    chance: random.Random,
 ) -> None:
-    """Steps of all histories, mixed; workers die, Git fails at times, the bundle changes once."""
+    """Steps of all histories, mixed; workers die, Git fails at times, the bundle changes once.
+
+    The broker goes and comes back; in the end it is there.
+    """
     over = threading.Event()
     moments = random.Random(chance.random())
+    faults = random.Random(chance.random())
 
     def kill() -> None:
         while not over.wait(moments.uniform(0.5, 3)):
             stack.revive()
             stack.kill_one(moments)
 
-    killer = threading.Thread(target=kill)
+    disturbing = [
+        threading.Thread(target=kill),
+        threading.Thread(target=broker.disturb, args=(faults, over)),
+    ]
     site.failing = 0.05
-    killer.start()
+    for thread in disturbing:
+        thread.start()
     try:
         order = [history for history in made for _ in range(STEPS)]
         chance.shuffle(order)
@@ -297,7 +330,8 @@ def _disturbed(
             history.finish()
     finally:
         over.set()
-        killer.join()
+        for thread in disturbing:
+            thread.join()
 
 
 def _settled(made: Sequence[History]) -> dict[str, str]:
@@ -343,7 +377,8 @@ def _publish(tally: Tally, seed: int) -> None:
         "sync stack as processes: gateway, orchestrator, two Celery workers, watcher. kill -9 of a "
         "worker with its children, at times of the orchestrator, at random moments; pushes, "
         "rewinds, deletes, lost, late and tenfold webhooks, files empty and poisoned, drift and "
-        "foreign keys by hand, a changed bundle. Right: every destination equals its head, "
+        "foreign keys by hand, a changed bundle; a broker that is stopped, frozen or emptied every "
+        "few seconds, up to 12 s long. Right: every destination equals its head, "
         "nothing of others is gone, every task of a 202 has ended with a reason.",
         COLUMNS,
         [tally.cells()],

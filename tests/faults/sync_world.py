@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from django.db import OperationalError
@@ -41,6 +42,7 @@ from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
 from sync_stack.watcher.looking import Looker, Outcome
 from sync_stack.watcher.metrics import Metrics
 from sync_stack.watcher.states import Memories, StoreCopies
+from tests.faults.model_broker import ModelBroker
 from tests.support.fake_sink import Layout
 from tests.support.git_model import MAIN, GitModel
 from tests.support.sync_chaos import Chaos, DisturbedSink, Plan, Witness
@@ -137,10 +139,12 @@ class History(World):
     accepted: dict[str, str] = field(default_factory=dict)  # task → key
     theirs: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     touched: set[tuple[str, str]] = field(default_factory=set)
+    broker: ModelBroker = field(default_factory=ModelBroker)
     heals: int = 0
     wrong: list[str] = field(default_factory=list)  # where an exception would be swallowed
 
     def __post_init__(self) -> None:
+        self.published = self.broker  # type: ignore[assignment]  # all that World does is extend
         self.chaos = Chaos(self.act)
         self.git = GitModel(self.chaos.point)
         self.repository = self.git  # type: ignore[assignment]
@@ -205,6 +209,15 @@ class History(World):
             task = waiting[number % len(waiting)]
             Task.objects.filter(id=task.id, state="RETRYING").update(next_attempt_at=None)
             self.chaos.process(plan, lambda: self._execute(task.id))
+
+    def work_off_messages(self) -> int:
+        """Time passes, and workers take what the broker then holds; how many messages."""
+        Task.objects.filter(state="RETRYING").update(next_attempt_at=clock.now())
+        self.broker.pass_time()
+        taken = self.broker.take()
+        for task_id in taken:
+            self.chaos.process((), partial(self._execute, task_id))
+        return len(taken)
 
     def _execute(self, task_id: str) -> None:
         with suppress(OperationalError):  # before the claim: the worker logs it

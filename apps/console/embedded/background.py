@@ -12,27 +12,47 @@ from typing import Any
 from celery import current_app
 from celery.exceptions import SecurityWarning
 
+from kernel.background import BackgroundThread
+
 
 class CeleryThread:
-    """`start()` returns once the worker takes tasks; `stop()` lets the running ones end."""
+    """`start()` begins to take tasks; `stop()` lets the running ones end.
+
+    A worker that ends by itself, as Celery's does after an error of its own, is replaced.
+    """
 
     def __init__(self) -> None:
         # it warns root, for tasks in pickle could run code: ours are JSON, from this process
         warnings.filterwarnings("ignore", category=SecurityWarning)
-        self._worker: Any = current_app.Worker(
-            pool="threads",
-            concurrency=2,
-            without_heartbeat=True,
-            without_mingle=True,
-            without_gossip=True,
-            loglevel="WARNING",
-            quiet=True,
-        )
-        self._thread = threading.Thread(target=self._worker.start, name="celery", daemon=True)
+        self._ended = threading.Event()
+        self._worker: Any = _worker()
+        self._used = False
+        self._thread = BackgroundThread("celery", self._work, ended=self._ended)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
+        self._ended.set()
         self._worker.stop()
         self._thread.join(10)
+
+    def _work(self) -> None:
+        if self._used:
+            self._worker = _worker()
+        self._used = True
+        self._worker.start()
+        if not self._ended.is_set():
+            raise RuntimeError(f"the Celery worker ended by itself: exit {self._worker.exitcode}")
+
+
+def _worker() -> Any:
+    return current_app.Worker(
+        pool="threads",
+        concurrency=2,
+        without_heartbeat=True,
+        without_mingle=True,
+        without_gossip=True,
+        loglevel="WARNING",
+        quiet=True,
+    )

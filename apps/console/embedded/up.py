@@ -20,6 +20,7 @@ from apps.console.embedded.datafolder import remember
 from apps.console.embedded.server import EmbeddedServer, PortTaken, listener
 from apps.system.api import escape, exported_telemetry, store_unusable
 from apps.workers import api as workers
+from kernel.background import BackgroundThread
 
 ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - looked for, not listened on
 
@@ -35,7 +36,7 @@ class Up:
         self.administrator: accounts.FirstAdministrator | None = None
         self.places: list[str] = []
         self._over = threading.Event()
-        self._demo = threading.Thread(target=self._show_demo, name="demo", daemon=True)
+        self._demo = BackgroundThread("demo", self._show_demo, ended=self._over)
 
     def run(self) -> int:
         """Raises PortTaken, PlatformError when the store is not usable."""

@@ -10,6 +10,8 @@ from typing import Final
 
 from celery import current_app
 
+from kernel.background import BackgroundThread
+
 log = logging.getLogger("partita.executions")
 _WAITING_AT_MOST: Final = 1_000
 
@@ -27,7 +29,7 @@ class _Publisher:
     def __init__(self) -> None:
         self._waiting: queue.Queue[_Message] = queue.Queue(_WAITING_AT_MOST)
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
 
     def put(self, message: _Message) -> None:
         try:
@@ -37,7 +39,7 @@ class _Publisher:
             return
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="enqueue", daemon=True)
+                self._thread = BackgroundThread("enqueue", self._run)
                 self._thread.start()
 
     def _run(self) -> None:

@@ -13,6 +13,7 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.executions.services.sweep import leave_sweeping, sweep
 from apps.streams.api import DatastoreUnavailable, release_stale_connection
 from apps.system.api import LifespanPart
+from kernel.background import BackgroundThread
 
 log = logging.getLogger("partita.executions")
 INTERVAL_S: Final = 2.0
@@ -24,12 +25,14 @@ class Sweeper:
     def __init__(self, *, interval_s: float = INTERVAL_S) -> None:
         self._interval_s = interval_s
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
 
     def start(self) -> None:
         if self._thread is None:
             self._stopped.clear()
-            self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
+            self._thread = BackgroundThread(
+                "sweeper", self._run, ended=self._stopped, after_failure=release_stale_connection
+            )
             self._thread.start()
 
     def stop(self, *, wait_s: float = 5.0) -> None:
@@ -54,8 +57,6 @@ class Sweeper:
             log.warning("sweep: %s", error.detail)
         except (OperationalError, InterfaceError) as error:
             log.warning("sweep: the store is away: %s", error)
-        except Exception:  # the thread must outlive whatever the store does
-            log.exception("sweep")
 
 
 class SweeperPart(LifespanPart):

@@ -24,6 +24,7 @@ from apps.streams.services.feeds import Envelope, Feed, SnapshotFeed, Take, Topi
 from apps.streams.services.nudges import listen
 from apps.streams.services.unit_of_work import release_stale_connection
 from apps.system.api import DatastoreUnavailable
+from kernel.background import keep_running
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Feed)
@@ -54,7 +55,7 @@ class Hub:
         self._store_away = False
 
     def start(self) -> None:
-        self._rounds = self.spawn(self._run())
+        self._rounds = self.spawn(keep_running("streams", self._run))
         self._rounds.add_done_callback(lambda _: self._end())
 
     def drain(self) -> None:

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import redis
 
+from kernel.background import BackgroundThread
+
 GATHER_S: Final = 0.02
 RETRY_S: Final = 1.0
 _TIMEOUT_S: Final = 2.0
@@ -36,7 +38,7 @@ class RedisNudges:
         self._origin = secrets.token_hex(8)
         self._pending: set[str] = set()
         self._changed = threading.Condition()
-        self._running: dict[str, tuple[int, threading.Thread]] = {}  # (process: a fork has none)
+        self._running: dict[str, tuple[int, BackgroundThread]] = {}  # (process: a fork has none)
         self._closed = threading.Event()
         self._away = False
         self._told_at = 0.0
@@ -59,14 +61,14 @@ class RedisNudges:
             self._changed.notify_all()
         for process, thread in self._running.values():
             if process == os.getpid():
-                thread.join(timeout=1)
+                thread.join(1)
 
     def _start(self, name: str, work: Callable[[], None]) -> None:
         with self._changed:
             process, _ = self._running.get(name, (0, None))
             if process == os.getpid():
                 return
-            thread = threading.Thread(target=work, name=name, daemon=True)
+            thread = BackgroundThread(name, work, ended=self._closed)
             self._running[name] = (os.getpid(), thread)
             thread.start()
 

@@ -18,11 +18,13 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from apps.system.api import QuickRedis, RedisAway, redis_key, shared_redis
+from kernel.background import BackgroundThread
 
 log = logging.getLogger("partita.streams")
 LEASE_S: Final = 45.0
 RENEW_S: Final = 15.0
 RETRY_S: Final = 5.0  # after a renewal that did not reach Redis
+LONGEST_PAUSE_S: Final = 0.5
 _BATCH: Final = 500
 # KEYS: the user's set. ARGV: the most streams, ms of a lease, the stream. 1 when it has its place.
 _TAKE: Final = """
@@ -64,7 +66,7 @@ class StreamLeases:
         # Its `put` may interrupt itself: places are given back wherever an answer is collected.
         self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
 
     def take(self, user_key: str, *, most: int) -> tuple[str, Future[bool]]:
         """A name for a new stream, and whether it is one of `most`. Never blocks."""
@@ -89,8 +91,8 @@ class StreamLeases:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._answer_all, name="stream-leases", daemon=True
+                self._thread = BackgroundThread(  # who asks next waits for it
+                    "stream-leases", self._answer_all, longest_pause_s=LONGEST_PAUSE_S
                 )
                 self._thread.start()
 
@@ -106,8 +108,6 @@ class StreamLeases:
                 continue
             except RedisAway:
                 self._renew_at = min(self._renew_at, time.monotonic() + RETRY_S)
-            except Exception:  # who asks next needs the thread; a place is free meanwhile
-                log.exception("the places of streams")
 
     def _take(self, users_set: str, stream: str, most: int, answer: Future[bool]) -> None:
         try:

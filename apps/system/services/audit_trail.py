@@ -17,6 +17,7 @@ from apps.system import metrics
 from apps.system.domain.audit import Audited
 from apps.system.models import AuditRecord
 from kernel import clock
+from kernel.background import BackgroundThread
 
 logger = logging.getLogger("partita.system")
 
@@ -32,7 +33,7 @@ class AuditTrail:
 
     def __init__(self, *, capacity: int = CAPACITY) -> None:
         self._queue: queue.Queue[Audited | None] = queue.Queue(capacity)
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
         self._starting = threading.Lock()
         self._next_sweep = 0.0
 
@@ -53,7 +54,9 @@ class AuditTrail:
     def _ensure_thread(self) -> None:
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+                self._thread = BackgroundThread(
+                    "audit", self._run, after_failure=close_old_connections
+                )
                 self._thread.start()
 
     def _run(self) -> None:
@@ -91,6 +94,9 @@ def store(batch: Sequence[Audited]) -> None:
     except (DatabaseError, InterfaceError) as error:
         metrics.count("partita.audit.dropped", len(batch))
         logger.warning("%s audit records could not be stored: %s", len(batch), error)
+    except Exception:
+        metrics.count("partita.audit.dropped", len(batch))
+        raise
 
 
 def forget_old() -> None:

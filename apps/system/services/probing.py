@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from celery import current_app
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from kombu.exceptions import KombuError
 
 from apps.system import conf
 from apps.system.domain.probing import ProbeResult
 from apps.system.models import ReadinessMark
-from kernel import telemetry
+from kernel import background, telemetry
 
 if TYPE_CHECKING:
     from redis import Redis
 
+_BROKER_S: Final = 1
 _migrated: set[str] = set()
 
 
@@ -51,6 +54,27 @@ def check_telemetry() -> ProbeResult:
         return ProbeResult(ready=True, detail="not configured", disabled=True)
     if not telemetry.last_export_succeeded():
         return ProbeResult(ready=False, detail="the last export failed")
+    return ProbeResult(ready=True)
+
+
+def check_background() -> ProbeResult:
+    """Every background thread and task of this process runs."""
+    if failing := background.failing():
+        return ProbeResult(ready=False, detail=f"failed: {', '.join(failing)}")
+    return ProbeResult(ready=True)
+
+
+def check_broker() -> ProbeResult:
+    """Celery's broker takes a connection; its messages are hints, so nothing stops without it."""
+    if conf.broker_url().startswith("memory:"):
+        return ProbeResult(ready=True, detail="inside this process", disabled=True)
+    with current_app.connection_for_write() as broker:
+        errors: tuple[Any, ...] = (*broker.connection_errors, *broker.channel_errors)
+        try:
+            broker.ensure_connection(max_retries=1, timeout=_BROKER_S)
+            broker.channel()  # opening it asks the server
+        except (KombuError, *errors) as error:
+            return ProbeResult(ready=False, detail=f"no answer ({type(error).__name__})")
     return ProbeResult(ready=True)
 
 

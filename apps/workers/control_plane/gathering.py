@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from apps.executions import api as executions
 from apps.workers.domain.control_plane import ControlPlaneAway
+from kernel.background import BackgroundThread
 from kernel.errors import PlatformError
 
 log = logging.getLogger("partita.workers")
@@ -60,11 +61,10 @@ class _Waiting:
         return [future for _, future in [*self.states, *self.chunks, *self.completions]]
 
 
-class Gathering(threading.Thread):
+class Gathering:
     """Futures resolve on this thread: with `Recorded`, or the PlatformError of that very report."""
 
     def __init__(self, exchange: Exchange) -> None:
-        super().__init__(name="store", daemon=True)
         self._exchange = exchange
         self._changed = threading.Condition()
         self._waiting = _Waiting()
@@ -72,7 +72,13 @@ class Gathering(threading.Thread):
         self._claimed_since = 0.0
         self._work_may_wait = True
         self._looked_at = 0.0
-        self._stopping = False
+        self._stopping = threading.Event()
+        self._thread = BackgroundThread(
+            "store", self._run, ended=self._stopping, longest_pause_s=LOOK_S
+        )
+
+    def start(self) -> None:
+        self._thread.start()
 
     def state(self, report: executions.StateReport) -> Answer:
         return self._add(self._waiting_list("states"), report)
@@ -99,10 +105,9 @@ class Gathering(threading.Thread):
 
     def stop(self) -> None:
         with self._changed:
-            self._stopping = True
+            self._stopping.set()
             self._changed.notify()
-        if self.is_alive():
-            self.join(5)
+        self._thread.join(5)
 
     def _waiting_list(self, name: str) -> Callable[[], list[tuple[Any, Answer]]]:
         return lambda: getattr(self._waiting, name)
@@ -114,8 +119,8 @@ class Gathering(threading.Thread):
             self._changed.notify()
         return future
 
-    def run(self) -> None:
-        while not self._stopping:
+    def _run(self) -> None:
+        while not self._stopping.is_set():
             waiting, claim, looks_around = self._next()
             if waiting or claim:
                 self._settle(waiting, claim, looks_around=looks_around)
@@ -146,7 +151,8 @@ class Gathering(threading.Thread):
             seen = self._waiting.size
 
     def _is_due(self) -> bool:
-        return bool(self._waiting) or self._stopping or self._looks(completing=False)
+        over = self._stopping.is_set()
+        return bool(self._waiting) or over or self._looks(completing=False)
 
     def _looks(self, completing: bool) -> bool:  # noqa: FBT001 - private, two callers
         """What completes may free its dependants: they are claimed in the same transaction."""
@@ -168,14 +174,16 @@ class Gathering(threading.Thread):
                 claims=claim[0] if claim else 0,
                 looks_around=looks_around,
             )
-        except Exception as error:  # noqa: BLE001 - the edge of the thread: reports are repeated
+            _resolve(waiting.states, answer.states)
+            _resolve(waiting.chunks, answer.chunks)
+            _resolve(waiting.completions, answer.completions)
+            if claim:
+                self._hand_out(claim, answer.claimed)
+        except PlatformError as error:
             self._fail(waiting, claim, error)
-            return
-        _resolve(waiting.states, answer.states)
-        _resolve(waiting.chunks, answer.chunks)
-        _resolve(waiting.completions, answer.completions)
-        if claim:
-            self._hand_out(claim, answer.claimed)
+        except Exception as error:
+            self._fail(waiting, claim, error)  # reports are repeated
+            raise
 
     def _hand_out(self, claim: tuple[int, Answer], claimed: Sequence[dict[str, Any]]) -> None:
         if claimed:
@@ -190,8 +198,6 @@ class Gathering(threading.Thread):
             self._claim = self._claim or claim
 
     def _fail(self, waiting: _Waiting, claim: tuple[int, Answer] | None, error: Exception) -> None:
-        if not isinstance(error, PlatformError):
-            log.error("the store refused a group of reports", exc_info=error)
         away = ControlPlaneAway(str(error) or type(error).__name__)
         for future in [*waiting.futures, *([claim[1]] if claim else [])]:
             _set(future, away)
@@ -204,7 +210,7 @@ def _resolve(reports: Sequence[tuple[Any, Answer]], answers: Sequence[Any]) -> N
 
 def _set(future: Answer, value: Any) -> None:
     """Unless nobody waits any more: a step may be dropped at any moment."""
-    if not future.set_running_or_notify_cancel():
+    if future.done() or not future.set_running_or_notify_cancel():
         return
     if isinstance(value, Exception):
         future.set_exception(value)

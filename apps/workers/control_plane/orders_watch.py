@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Collection
 
 from apps.workers.domain.control_plane import ControlPlaneError, Job, Orders
+from kernel.background import PeriodicThread
 
 log = logging.getLogger("partita.workers")
 
 
-class OrdersWatch(threading.Thread):
+class OrdersWatch:
     """Calls `wake()` when one of `jobs()` got orders, or is no longer ours."""
 
     EACH_S = 2.0
@@ -26,21 +27,25 @@ class OrdersWatch(threading.Thread):
         ask: Callable[[Job], Orders | None],
         wake: Callable[[], None],
     ) -> None:
-        super().__init__(name="orders", daemon=True)
         self._jobs = jobs
         self._ask = ask
         self._wake = wake
         self._stopping = threading.Event()
+        self._thread = PeriodicThread("orders", self._look, self._wait, ended=self._stopping)
+
+    def start(self) -> None:
+        self._thread.start()
 
     def stop(self) -> None:
         self._stopping.set()
-        if self.is_alive():
-            self.join(5)
+        self._thread.join(5)
 
-    def run(self) -> None:
-        while not self._stopping.wait(self.EACH_S):
-            if any(self._has_orders(job) for job in self._jobs()):
-                self._wake()
+    def _wait(self) -> bool:
+        return self._stopping.wait(self.EACH_S)
+
+    def _look(self) -> None:
+        if any(self._has_orders(job) for job in self._jobs()):
+            self._wake()
 
     def _has_orders(self, job: Job) -> bool:
         try:

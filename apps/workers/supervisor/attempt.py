@@ -20,6 +20,7 @@ from apps.workers.supervisor.sampling import Sampler
 from apps.workers.supervisor.spool import SpoolSpace
 from apps.workers.supervisor.step_log import Start, StepLog
 from kernel import clock
+from kernel.background import keep_running
 from kernel.redaction import Redactor
 
 
@@ -94,7 +95,9 @@ class Attempt:
         """As long as there may be output: it ends with the unit."""
         each_s = self.spec.lease_ms / 1000 / RENEWALS
         self._sampler = Sampler(self.tools.runtime, unit, each_s=each_s)
-        sampling = asyncio.create_task(self._sampler.run(), name=f"sample {unit.name}")
+        sampling = asyncio.create_task(
+            keep_running("samples", self._sampler.run), name=f"sample {unit.name}"
+        )
         reading.add_done_callback(lambda _: sampling.cancel())
         self._sampling = sampling
 

@@ -16,8 +16,10 @@ from apps.workers.domain.control_plane import (
     Orders,
 )
 from apps.workers.domain.runtime import Usage
+from kernel.background import BackgroundThread
 
 log = logging.getLogger("partita.workers")
+LONGEST_PAUSE_S: Final = 2.0  # a lease that is not renewed is lost
 _KILL_WITHIN_GRACE: Final = 2 / 3  # a lease of 30 s and as much grace: 50 s without renewal
 
 
@@ -26,7 +28,7 @@ def now_s() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class LeaseKeeper(threading.Thread):
+class LeaseKeeper:
     """Tells of each answer and of what came too late; all are called on this thread.
 
     `usage(job)`: what goes along with its renewal; it must not wait for anything.
@@ -43,7 +45,6 @@ class LeaseKeeper(threading.Thread):
         on_expired: Callable[[Job], None],
         lease_s: float = 30.0,
     ) -> None:
-        super().__init__(name="leases", daemon=True)
         self._control_plane = control_plane
         self._usage = usage
         self._on_orders = on_orders
@@ -53,7 +54,13 @@ class LeaseKeeper(threading.Thread):
         self._renewed_at: dict[Job, float] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._stopping = False
+        self._stopping = threading.Event()
+        self._thread = BackgroundThread(
+            "leases", self._run, ended=self._stopping, longest_pause_s=LONGEST_PAUSE_S
+        )
+
+    def start(self) -> None:
+        self._thread.start()
 
     def hold(self, job: Job, *, lease_s: float) -> None:
         with self._lock:
@@ -71,17 +78,16 @@ class LeaseKeeper(threading.Thread):
         self._wake.set()
 
     def stop(self) -> None:
-        self._stopping = True
+        self._stopping.set()
         self._wake.set()
-        if self.is_alive():
-            self.join(5)
+        self._thread.join(5)
 
-    def run(self) -> None:
-        while not self._stopping:
+    def _run(self) -> None:
+        while not self._stopping.is_set():
             self._wake.wait(self._lease_s / RENEWALS)
             self._wake.clear()
             self.expire()
-            if self._held() and not self._stopping:
+            if self._held() and not self._stopping.is_set():
                 self._renew()
 
     def expire(self) -> None:

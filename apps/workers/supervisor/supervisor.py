@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from apps.workers.supervisor.probing import Prober
 from apps.workers.supervisor.racing import first_of
 from apps.workers.supervisor.spool import DISK_BYTES, SpoolSpace
 from apps.workers.supervisor.step_run import StepRun
+from kernel.background import keep_running
 from kernel.errors import InvalidInput
 
 log = logging.getLogger("partita.workers")
@@ -98,8 +100,13 @@ class Supervisor:
             return
         tasks: set[asyncio.Task[Any]] = {
             asyncio.create_task(self._stopping.wait()),
-            asyncio.create_task(self._heartbeat.run(self._facts)),
-            asyncio.create_task(self._claim_forever()),
+            *(
+                asyncio.create_task(keep_running(name, work, passing=(ControlPlaneError,)))
+                for name, work in (
+                    ("heartbeat", partial(self._heartbeat.run, self._facts)),
+                    ("claims", self._claim_forever),
+                )
+            ),
         }
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

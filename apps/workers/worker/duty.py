@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from apps.workers.control_plane.calls import AgentCalls
@@ -18,6 +19,7 @@ from apps.workers.domain.step_spec import StepSpec
 from apps.workers.supervisor.patience import persistently
 from apps.workers.supervisor.supervisor import Options, Supervisor
 from apps.workers.worker.direct import DirectRuns, Told
+from kernel.background import keep_running
 
 log = logging.getLogger("partita.workers")
 STOP_S: Final = 30.0  # for canceled jobs: SIGTERM, 10 s, SIGKILL, their last lines
@@ -53,8 +55,9 @@ class Duty:
             await asyncio.Event().wait()
             return
         supervising = asyncio.create_task(self._supervisor.run())
+        registration = partial(self._keep_registered, self._supervisor, self._employer.calls)
         registering = asyncio.create_task(
-            self._keep_registered(self._supervisor, self._employer.calls)
+            keep_running("registration", registration, passing=(ControlPlaneError,))
         )
         try:
             done, _ = await asyncio.wait(

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from django.db import Error as StoreError
 from django.db import close_old_connections, connection
 
+from kernel.background import BackgroundThread
 from sync_stack.core.sink import (
     Capabilities,
     Delete,
@@ -57,7 +58,14 @@ class Beat:
         self._started = self._last = begun
         self._refused = False
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"beat-{mine.task_id}", daemon=True)
+        self._thread = BackgroundThread(
+            "beat",
+            self._run,
+            ended=self._end,
+            after_failure=close_old_connections,
+            title=f"beat-{mine.task_id}",
+            longest_pause_s=PERIOD_S,
+        )
         self.restoring = False
 
     def __enter__(self) -> Beat:

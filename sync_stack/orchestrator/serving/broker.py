@@ -101,17 +101,27 @@ class Publisher:
 
     def _run(self) -> None:
         while not self._ended.is_set():
-            task_id = self._next()
-            try:
-                if task_id is not None:
-                    self._publish(task_id)
-                elif self._probe is not None and not self._ended.is_set():
-                    self._probe()
-            except BrokerAway as error:
-                self._note(away=error)
+            if not self.turn(self._next()):
                 self._ended.wait(_AGAIN_S)
-            else:
-                self._note(away=None)
+
+    def turn(self, task_id: str | None) -> bool:
+        """Send that id, or, without one, ask the broker; False when it is away."""
+        try:
+            if task_id is not None:
+                self._publish(task_id)
+            elif self._probe is not None and not self._ended.is_set():
+                self._probe()
+        except BrokerAway as error:
+            self._note(away=error)
+            return False
+        self._note(away=None)
+        return True
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Ids that are not sent yet, oldest first."""
+        with self._changed:
+            return tuple(self._waiting)
 
     def _next(self) -> str | None:
         """The oldest id that waits; None after 5 s without one."""

@@ -17,6 +17,7 @@ from django.db import Error as StoreError
 from django.db import close_old_connections, connection
 
 from kernel import clock
+from kernel.background import BackgroundThread
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.model import Bundle, Datasource, MongoOptions, RedisOptions
 from sync_stack.core.sink import SinkError
@@ -88,7 +89,7 @@ class TaskCopies:
         self._open: tuple[Datasource, Backend] | None = None
         self._waiting: queue.Queue[str] = queue.Queue(_MOST_WAITING)
         self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
         self._failing = False
 
     def __call__(self, task_ids: Sequence[str]) -> None:
@@ -114,7 +115,9 @@ class TaskCopies:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="task-copies", daemon=True)
+                self._thread = BackgroundThread(
+                    "task-copies", self._run, after_failure=close_old_connections
+                )
                 self._thread.start()
 
     def _run(self) -> None:

@@ -1,0 +1,401 @@
+"""Each background loop of the sync's processes is ended by an error and comes back, counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from kernel import background, telemetry
+from sync_stack.configuration.bundle_file import BundleFile
+from sync_stack.configuration.conf import BundleSettings
+from sync_stack.configuration.metrics import shared_text
+from sync_stack.configuration.observing import Observing, ObservingSettings
+from sync_stack.configuration.opened import Configuration, open_configuration
+from sync_stack.configuration.shipping import Endpoint, Shipper, ShippingSettings
+from sync_stack.configuration.vault import VaultClient
+from sync_stack.core.bundle.secret_use import Process
+from sync_stack.gateway import process as gateway_process
+from sync_stack.gateway.forwarding import Outbound
+from sync_stack.gateway.inbox import Inbox
+from sync_stack.gateway.inbox_forwarder import InboxForwarder
+from sync_stack.gateway.listener import InboundTls, Listener
+from sync_stack.orchestrator.execution import beat
+from sync_stack.orchestrator.rows import overview, tasks
+from sync_stack.orchestrator.rows.tasks import Claim
+from sync_stack.orchestrator.services import sweeping
+from sync_stack.orchestrator.serving import process as orchestrator_process
+from sync_stack.orchestrator.serving.broker import LocalWorkers, Publisher
+from sync_stack.orchestrator.serving.process import OrchestratorProcess
+from sync_stack.orchestrator.serving.task_copies import TaskCopies
+from sync_stack.rpc.channel import OrchestratorChannel
+from sync_stack.sinks.configmap_changes import ConfigMapChanges
+from sync_stack.watcher import process as watcher_process
+from sync_stack.watcher.conf import read_settings
+from sync_stack.watcher.noticing import Notices
+from sync_stack.watcher.polling import Poller
+from sync_stack.watcher.process import Watcher
+from tests.support.broken import BrokenOnce, Unforeseen, comes_back
+from tests.sync.gateway.certificates import Authority
+from tests.sync.gateway.world import world
+
+Patch = Callable[[object, str], BrokenOnce]
+ORCHESTRATOR = (
+    *("worker", "worker-poll", "http", "bundle"),
+    *("sweep-wake", "sweep-recover", "sweep-retention", "sweep-certificates", "sweep-reconcile"),
+)
+GATEWAY = ("ping", "channel-files", "tls-files", "date", "accept", "inbox", "inbox-forwarder")
+WATCHER = (
+    *("admin", "lead", "poller", "polls", "notices", "heals", "retention"),
+    *("ping", "channel-files"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(background, "STEADY_S", 0.2)
+    monkeypatch.setattr(background, "_watched", set())
+    monkeypatch.setattr(background, "_failures", background.Counter())
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Patch:
+    """Replaces a function, or a method of a class, by one that fails at its first call."""
+
+    def patch(where: object, name: str) -> BrokenOnce:
+        once = BrokenOnce(getattr(where, name))
+        monkeypatch.setattr(where, name, once.function())
+        return once
+
+    return patch
+
+
+@pytest.fixture
+def replaced(monkeypatch: pytest.MonkeyPatch) -> Patch:
+    """The same, and what it does then is nothing, with no store behind it."""
+
+    def patch(where: object, name: str) -> BrokenOnce:
+        once = BrokenOnce()
+        monkeypatch.setattr(where, name, once.function())
+        return once
+
+    return patch
+
+
+def bundle_file(folder: Path) -> Path:
+    path = folder / "config.json"
+    rule = {
+        "name": "shop",
+        "platform": "github",
+        "datasource": "file",
+        "repositories": ["acme/*"],
+        "file_name": "app.yaml",
+    }
+    bundle = {
+        "platforms": [{"github": {"endpoint": "http://127.0.0.1:9"}}],
+        "datasources": [{"file": {"root": str(folder / "out"), "format": "json"}}],
+        "rules": [rule | {"branch_map": {"main": "production"}}],
+    }
+    path.write_text(json.dumps({"bundle": bundle}), encoding="utf-8")
+    return path
+
+
+def opened(folder: Path, process: Process) -> Configuration:
+    settings = BundleSettings(path=bundle_file(folder), reload_interval_s=0)
+    return open_configuration(settings, process)
+
+
+async def ended(stop: Callable[[], object]) -> None:
+    stop()
+    for _ in range(250):
+        if not background.running():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"still running: {background.running()}")
+
+
+async def test_every_loop_of_an_orchestrator_comes_back(
+    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, broken: Patch, replaced: Patch
+):
+    settings.SYNC_GRPC_ADDR = settings.SYNC_HTTP_ADDR = "127.0.0.1:0"
+    settings.SYNC_RECONCILE_INTERVAL_S = 0.05
+    monkeypatch.setattr(overview, "store_answers", lambda: None)
+    monkeypatch.setattr(sweeping, "until_due", lambda _longest: 0.05)
+    for name in ("WAKE_S", "RETAIN_S", "RENEW_S"):
+        monkeypatch.setattr(orchestrator_process, name, 0.05)
+    loops = {
+        "worker": broken(LocalWorkers, "_run"),
+        "worker-poll": replaced(LocalWorkers, "_poll"),
+        "http": broken(uvicorn.Server, "run"),
+        "bundle": broken(BundleFile, "reload"),
+        "sweep-wake": replaced(sweeping, "wake"),
+        "sweep-recover": replaced(sweeping.Recovery, "sweep"),
+        "sweep-retention": replaced(sweeping, "retain"),
+        "sweep-certificates": replaced(orchestrator_process, "renew_certificates"),
+        "sweep-reconcile": replaced(orchestrator_process, "reconcile"),
+    }
+    assert sorted(loops) == sorted(ORCHESTRATOR)
+    configuration = opened(tmp_path, Process.ORCHESTRATOR)
+    configuration.file.watch()
+    process, over = OrchestratorProcess(configuration), asyncio.Event()
+    running = asyncio.create_task(process.run(over))
+
+    for name, once in loops.items():
+        await comes_back(name, once, configuration.file.wake)
+    url = f"http://127.0.0.1:{process.http_port}/v1/health/readiness"
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(url)
+
+    assert (answer.status_code, answer.json()["checks"]["background"]) == (200, "ok")
+    assert b'sync_background_failures_total{loop="sweep-recover"} 1.0' in shared_text()
+    over.set()
+    await running
+    await ended(configuration.close)
+
+
+async def test_an_orchestrator_is_not_ready_while_a_loop_fails(
+    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    settings.SYNC_GRPC_ADDR = settings.SYNC_HTTP_ADDR = "127.0.0.1:0"
+    monkeypatch.setattr(overview, "store_answers", lambda: None)
+    monkeypatch.setattr(LocalWorkers, "_poll", lambda _self: None)
+    monkeypatch.setattr(orchestrator_process, "WAKE_S", 0.05)
+    healthy = asyncio.Event()
+
+    def sweep(_self: Any, _publish: Any) -> None:
+        if not healthy.is_set():
+            raise Unforeseen
+
+    monkeypatch.setattr(sweeping, "wake", lambda *_arguments: None)
+    monkeypatch.setattr(sweeping, "until_due", lambda _longest: 3600.0)
+    monkeypatch.setattr(sweeping.Recovery, "sweep", sweep)
+    monkeypatch.setattr(orchestrator_process, "reconcile", lambda _ports: None)
+    configuration = opened(tmp_path, Process.ORCHESTRATOR)
+    process, over = OrchestratorProcess(configuration), asyncio.Event()
+    running = asyncio.create_task(process.run(over))
+    await process.serving.wait()
+    url = f"http://127.0.0.1:{process.http_port}/v1/health/readiness"
+
+    async def readiness() -> tuple[int, str]:
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(url)
+        return answer.status_code, answer.json()["checks"]["background"]
+
+    await told(readiness, (503, "failed"))
+    assert process._ready() == (False, "background loop sweep-recover failed")
+    healthy.set()
+    await told(readiness, (200, "ok"))
+    over.set()
+    await running
+    configuration.close()
+
+
+async def told(ask: Callable[[], Any], wanted: object) -> None:
+    for _ in range(500):
+        if await ask() == wanted:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{await ask()} instead of {wanted}")
+
+
+async def test_every_loop_of_a_gateway_comes_back(tmp_path: Path, broken: Patch):
+    files = Authority(tmp_path).pair("gateway")
+    loops = {
+        "ping": broken(gateway_process, "keep_asking"),
+        "channel-files": broken(OrchestratorChannel, "watch_files"),
+        "tls-files": broken(InboundTls, "watch"),
+        "date": broken(Listener, "_tick"),
+        "accept": broken(Listener, "_accept"),
+        "inbox": broken(Inbox, "_write"),
+        "inbox-forwarder": broken(InboxForwarder, "_follow"),
+    }
+    assert sorted(loops) == sorted(GATEWAY)
+    async with world(inbound_tls=files, inbox=tmp_path / "inbox") as gw:
+        assert gw.gateway.inbox is not None
+        sent = Outbound(message=b"", correlation_id="c")
+        assert await gw.gateway.inbox.put("acme/shop", sent)
+
+        for name, once in loops.items():
+            await comes_back(name, once)
+        gw.gateway.health.heard(ready=True)
+
+        assert gw.gateway.health.state() == (True, "")
+
+
+async def test_an_inbox_whose_disk_thread_fails_tells_who_waits(tmp_path: Path):
+    inbox = Inbox(tmp_path / "inbox")
+
+    def fail(_store: Any) -> None:
+        raise Unforeseen
+
+    with pytest.raises(OSError, match="the inbox failed: Unforeseen"):
+        await inbox._run(fail)
+    assert await inbox.put("acme/shop", Outbound(message=b"x", correlation_id="c"))
+    inbox.close()
+
+
+@asynccontextmanager
+async def watcher(folder: Path) -> AsyncIterator[Watcher]:
+    """A leader whose store is not asked."""
+    settings = read_settings(
+        {
+            "CONFIG_PATH": str(bundle_file(folder)),
+            "ADMIN_ADDR": "127.0.0.1:0",
+            "APP_ENV": "test",
+            "ORCHESTRATOR_ADDR": "127.0.0.1:9",
+            "POLL_INTERVAL": "1s",
+        }
+    )
+    made = Watcher(settings, open_configuration(settings.bundle, Process.WATCHER))
+    lead: Any = SimpleNamespace(is_mine=True, step=lambda: None, release=lambda: None)
+    made.leadership = lead
+    over = asyncio.Event()
+    running = asyncio.create_task(made.run(over))
+    yield made
+    over.set()
+    assert await running
+    made._configuration.close()
+
+
+async def test_every_loop_of_a_watcher_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Patch
+):
+    async def nothing(*_arguments: Any, **_options: Any) -> None:
+        return None
+
+    async def for_ever(*_arguments: Any, **_options: Any) -> None:
+        await asyncio.Event().wait()
+
+    for method in ("_resume", "cycle", "_retain"):
+        monkeypatch.setattr(Poller, method, for_ever if method == "_retain" else nothing)
+    monkeypatch.setattr(Poller, "_healed", nothing)
+    monkeypatch.setattr(Notices, "listen", for_ever)
+    loops = {
+        "admin": broken(uvicorn.Server, "run"),
+        "lead": broken(Watcher, "_follow_lead"),
+        "poller": broken(Poller, "run"),
+        "polls": broken(Poller, "_cycles"),
+        "notices": broken(Notices, "listen"),
+        "heals": broken(Poller, "_healed"),
+        "retention": broken(Poller, "_retain"),
+        "ping": broken(watcher_process, "keep_asking"),
+        "channel-files": broken(OrchestratorChannel, "watch_files"),
+    }
+    assert sorted(loops) == sorted(WATCHER)
+    async with watcher(tmp_path) as made:
+        for name, once in loops.items():
+            poke = (lambda: made.poller._start_heal("file", "u", "d")) if name == "heals" else None
+            await comes_back(name, once, poke or (lambda: None))
+        url = f"http://127.0.0.1:{made.admin.port}/metrics"
+        async with httpx.AsyncClient() as client:
+            metrics = (await client.get(url)).text
+
+    assert 'sync_background_failures_total{loop="poller"} 1.0' in metrics
+
+
+Piece = tuple[BrokenOnce, Callable[[], object]]  # what is broken, and how it is given work
+
+
+@contextmanager
+def publisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
+    monkeypatch.setattr(tasks, "mark_published", lambda _ids, _now: None)
+    once = BrokenOnce()
+    publish = Publisher(once.call)
+    publish.start()
+    yield once, lambda: publish(["a"])
+    publish.stop()
+
+
+@contextmanager
+def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
+    once = BrokenOnce(lambda _claim: True)
+    monkeypatch.setattr(tasks, "beat", once.call)
+    monkeypatch.setattr(beat, "PERIOD_S", 0.02)
+    with beat.Beat(Claim("a", 1), begun=beat.time.monotonic()) as made:
+        yield once, made.check
+
+
+@contextmanager
+def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
+    once = BrokenOnce()
+    monkeypatch.setattr(tasks, "get", once.call)
+    bundle: Any = SimpleNamespace(task_backend_datasource="file")
+    made = TaskCopies(lambda: bundle, lambda _ref, _names: "")
+    yield once, lambda: made(["a"])
+
+
+@contextmanager
+def shipping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
+    once = BrokenOnce(lambda _self, _batch: [])
+    monkeypatch.setattr(Shipper, "_send", once.function())
+    endpoint = Endpoint(url="http://127.0.0.1:9")
+    settings = ShippingSettings(endpoints=(endpoint,), index="i", service="s")
+    dropped: list[str] = []
+    shipper = Shipper(settings, dropped=lambda reason, _lines: dropped.append(reason))
+    record = logging.LogRecord("x", logging.INFO, "x.py", 1, "line", (), None)
+    yield once, lambda: shipper.emit(record)
+    shipper.stop(5)
+    assert dropped == ["failed"]
+
+
+@contextmanager
+def renewal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
+    once = BrokenOnce()
+    monkeypatch.setattr(VaultClient, "_renew", once.function())
+    VaultClient._plan(object.__new__(VaultClient), 0.01)
+    yield once, lambda: None
+
+
+@contextmanager
+def watching(_monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
+    cluster = SimpleNamespace(
+        newest=lambda _namespace: "1",
+        watch=lambda _namespace, _version: iter([("MODIFIED", "app", "2")]),
+        close=lambda: None,
+    )
+    once = BrokenOnce(lambda: cluster)
+    changes = ConfigMapChanges(once.call)
+    place: Any = SimpleNamespace(name="shop/app", id="here")
+    yield once, lambda: changes.next([place], 0.01)
+    changes.close()
+
+
+@contextmanager
+def traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
+    once = BrokenOnce()
+    monkeypatch.setattr(telemetry, "shutdown", once.call)
+    observing = Observing(ObservingSettings())
+    observing._traces = True
+    observing.stop(0.01)
+    yield once, lambda: None
+
+
+PIECES = {
+    "publisher": publisher,
+    "beat": beating,
+    "task-copies": copies,
+    "shipping": shipping,
+    "vault-renewal": renewal,
+    "configmap-watch": watching,
+    "traces-end": traces,
+}
+
+
+@pytest.mark.parametrize("name", PIECES)
+async def test_each_loop_of_several_processes_comes_back(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    with PIECES[name](monkeypatch) as (once, poke):
+        await comes_back(name, once, poke)
+
+        assert background.failures()[name] == 1
