@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -65,7 +67,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "FIRST_PAUSE_S", 0.1)
     monkeypatch.setattr(background, "STEADY_S", 0.2)
     monkeypatch.setattr(background, "_watched", set())
-    monkeypatch.setattr(background, "_failures", background.Counter())
+    monkeypatch.setattr(background, "_failures", Counter())
 
 
 @pytest.fixture
@@ -321,7 +323,7 @@ def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce(lambda _claim: True)
     monkeypatch.setattr(tasks, "beat", once.call)
     monkeypatch.setattr(beat, "PERIOD_S", 0.02)
-    with beat.Beat(Claim("a", 1), begun=beat.time.monotonic()) as made:
+    with beat.Beat(Claim("a", 1), begun=time.monotonic()) as made:
         yield once, made.check
 
 
@@ -330,7 +332,7 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce()
     monkeypatch.setattr(tasks, "get", once.call)
     bundle: Any = SimpleNamespace(task_backend_datasource="file")
-    made = TaskCopies(lambda: bundle, lambda _ref, _names: "")
+    made = TaskCopies(lambda: bundle, lambda _ref: "")
     yield once, lambda: made(["a"])
 
 
