@@ -236,6 +236,8 @@ def test_traces_and_log_shipping_are_settings_of_every_process():
         environment = Environment(services[name]["environment"])
         told = observing_settings(environment, service=name)
         assert environment.problems == []
+        assert told.telemetry
+        assert told.shipping
         assert (told.telemetry.endpoint, told.telemetry.protocol) == (
             "http://collector:4318",
             "http/protobuf",
