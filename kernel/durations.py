@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_IN_SECONDS_MS: Final = 120_000  # 90 s is read more easily than 1 min 30 s
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _PERIOD_UNIT_S: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _PERIOD_PART: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
@@ -71,6 +72,21 @@ def parse_cpu(value: str | float) -> float:
     if not 0 < cpus < float("inf"):
         raise ValueError(f"{value!r}: CPUs must be more than 0")
     return cpus
+
+
+def shown(seconds: float) -> str:
+    """As people write it: `250 ms`, `25 s`, `1.5 s`, `10 min`, `2 h 30 min`, `90 s`.
+
+    Exact to the millisecond: a unit appears where the rest is not 0.
+    """
+    whole_ms = round(seconds * 1000)
+    if whole_ms < _UNIT_MS["s"]:
+        return f"{whole_ms} ms"
+    if whole_ms < _IN_SECONDS_MS or whole_ms % _UNIT_MS["s"]:
+        return f"{whole_ms / _UNIT_MS['s']:.10g} s"
+    hours, rest = divmod(whole_ms // _UNIT_MS["s"], 3600)
+    parts = ((hours, "h"), (rest // 60, "min"), (rest % 60, "s"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
 def _number_ms(value: float) -> int:

@@ -22,6 +22,11 @@ def config_variables() -> Mapping[str, str]:
     return variables
 
 
+def in_cluster() -> bool:
+    """Whether this process runs in a pod, whose account reaches its cluster."""
+    return bool(settings.IN_CLUSTER)
+
+
 def runs_processes() -> bool:
     """Steps of the backends of type `local` are child processes, not containers."""
     return bool(settings.LOCAL_RUNTIME == "process")

@@ -120,7 +120,9 @@ def _parsed(path: Path, content: bytes | None) -> Document:
         text = content.decode()
     except UnicodeDecodeError as error:
         raise _invalid(path, f"is not UTF-8 (byte {error.start})") from None
-    return read_document(text, file=path.name, variables=conf.config_variables())
+    return read_document(
+        text, file=path.name, variables=conf.config_variables(), in_cluster=conf.in_cluster()
+    )
 
 
 def _invalid(path: Path, detail: str) -> SettingsInvalid:

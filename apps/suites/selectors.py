@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from apps.suites.domain.definition import Evaluation, Suite, definition_of
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.profiles import Profile, ProfileInvalid, find_profile, merge_chain
 from apps.suites.library import library
-from kernel.errors import FieldError, NotFound, PlatformError
+from apps.suites.sources import workspace
+from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 
 _NAMED: Final = 10
 
@@ -136,6 +138,19 @@ def find_suite(reference: str) -> Suite:
     raise SuiteNotFound(f"there is no suite {reference[:200]!r}{known}")
 
 
+def copy_files(suite: Suite, folder: Path) -> None:
+    """Write a suite's files into a folder that is new or empty.
+
+    Raises FolderTaken, PackageInvalid, InvalidInput.
+    """
+    if problem := suite.package_problem:
+        raise PackageInvalid(problem)
+    try:
+        workspace.write_files(suite.package.files, folder)
+    except OSError as error:
+        raise InvalidInput(f"{folder}: {error.strerror}") from None
+
+
 def _is_meant(suite: Suite, reference: str) -> bool:
     repository = suite.metadata.repository
     if reference == repository:
@@ -178,6 +193,7 @@ __all__ = [
     "ResolvedSuite",
     "SuiteNotFound",
     "TopologyInvalid",
+    "copy_files",
     "find_suite",
     "get_definition",
     "list_suites",

@@ -84,6 +84,7 @@ ADMIN_PASSWORD = env.secret("ADMIN_PASSWORD")
 SUITES_DIR = Path(env.text("SUITES_DIR", str(BASE_DIR / "examples" / "oci-suites")))
 SUITE_MAX_NODES = env.integer("SUITE_MAX_NODES", 2000, low=1)
 PLATFORM_SETTINGS_FILE = Path(env.text("PLATFORM_SETTINGS_FILE", "configuration.yaml"))
+IN_CLUSTER = bool(env.text("KUBERNETES_SERVICE_HOST"))
 CONFIG_VARIABLES = env.prefixed("PARTITA_CONFIG_")
 VAULT_TOKEN = env.text("VAULT_TOKEN")
 VAULT_TOKEN_FILE = env.text("VAULT_TOKEN_FILE")  # read at each use: it may be renewed there

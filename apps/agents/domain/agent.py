@@ -66,18 +66,23 @@ class Agent:
         return now - self.last_heartbeat_at < OFFLINE_AFTER
 
     def as_wire(self, now: datetime) -> dict[str, Any]:
-        """The Registration of the contract, 15.1."""
-        optional = {"hostUrl": self.host_url, "version": self.version}
+        """The Registration of the contract, 15.1; of who is offline, no job is known to run."""
+        online, heard = self.is_online(now), rfc3339(self.last_heartbeat_at)
+        optional = {
+            "hostUrl": self.host_url,
+            "version": self.version,
+            "offlineSince": "" if online else heard,
+        }
         return {
             "agentId": self.agent_id,
             "name": self.name,
-            "status": "online" if self.is_online(now) else "offline",
+            "status": "online" if online else "offline",
             "capabilities": list(self.capabilities),
             "backends": list(self.backends),
             "labels": dict(self.labels),
             "registeredAt": rfc3339(self.registered_at),
-            "lastHeartbeatAt": rfc3339(self.last_heartbeat_at),
-            "runningJobs": self.running_jobs,
+            "lastHeartbeatAt": heard,
+            "runningJobs": self.running_jobs if online else 0,
         } | {name: text for name, text in optional.items() if text}
 
 

@@ -32,7 +32,7 @@ from apps.executions.services.leases import lose_expired_leases
 from apps.executions.services.measuring import gauge, ungauge
 from apps.executions.services.settling import fail_run, force_end, settle
 from apps.streams.api import nudge, unit_of_work
-from kernel import clock
+from kernel import clock, durations
 from kernel.errors import PlatformError
 
 log = logging.getLogger("partita.executions")
@@ -98,8 +98,8 @@ def _end_overdue_run(pk: UUID) -> None:
     if board.execution.verdict or board.execution.status == ExecutionStatus.CANCELING:
         force_end(board)
     else:
-        hours = conf.max_duration().total_seconds() / 3600
-        fail_run(board, RunReason.RUN_TIMEOUT, f"the run took longer than {hours:g} h")
+        longest = durations.shown(conf.max_duration().total_seconds())
+        fail_run(board, RunReason.RUN_TIMEOUT, f"the run took longer than {longest}")
     write_boards([board])
 
 

@@ -1,17 +1,15 @@
-"""configuration.yaml: the parts of the platform settings that are used, checked.
-
-Of the other parts only the names are known here.
-"""
+"""configuration.yaml: the platform settings, checked; those that are used, as values."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast, get_args
 
 from apps.platform_settings.domain.backends import BUILT_IN, KIND_OF_TYPE, Backend, Mode
 from apps.platform_settings.domain.fields import Fields
-from apps.platform_settings.domain.registries import Registry, read_registries
+from apps.platform_settings.domain.registries import Registry, is_http, read_registries
 from apps.platform_settings.domain.secrets import (
     Override,
     SecretManagers,
@@ -57,6 +55,9 @@ _AGENT_KEYS: Final = frozenset(
         "runtimeCapabilities",
     ]
 )
+_SMTP_KEYS: Final = frozenset(["host", "port", "username", "password", "from"])
+_SMTP_PORT: Final = 587
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 _TYPE_ALIASES: Final = {
     "": "local",
     "docker": "local",
@@ -91,12 +92,15 @@ class SettingsInvalid(ValueError):
         self.faults = tuple(faults)
 
 
-def read_document(text: str, *, file: str, variables: Mapping[str, str]) -> Document:
+def read_document(
+    text: str, *, file: str, variables: Mapping[str, str], in_cluster: bool = False
+) -> Document:
     """Read and check a file's text; `variables` are the PARTITA_CONFIG_… of the environment.
 
-    Raises SettingsInvalid with every fault.
+    `in_cluster`: this process runs in a pod, whose account a kubernetes backend may use. Raises
+    SettingsInvalid with every fault.
     """
-    fields = Fields(file, variables)
+    fields = Fields(file, variables, in_cluster=in_cluster)
     try:
         document = _document(fields, read_yaml(text))
     except Unreadable as error:
@@ -113,6 +117,8 @@ def _document(fields: Fields, root: Node) -> Document:
     if listed := root.get("agents"):
         _check_together(fields, listed, agents)
     registries = tuple(read_registries(fields, root))
+    fields.text(root, "", "description")
+    _check_notifications(fields, root)
     return Document(
         mode=_mode(fields, root),
         agents=agents,
@@ -146,10 +152,26 @@ def _agents(fields: Fields, root: Node) -> Iterator[Backend]:
         yield agent
 
 
+def _check_notifications(fields: Fields, root: Node) -> None:
+    """`notifications.smtp`: this release sends no mail, but says what is wrong."""
+    section = root.get("notifications")
+    if section is None or section.is_null:
+        return
+    if not fields.known_keys(section, "/notifications", {"smtp"}):
+        return
+    smtp, pointer = section.get("smtp"), "/notifications/smtp"
+    if smtp is None or smtp.is_null or not fields.known_keys(smtp, pointer, _SMTP_KEYS):
+        return
+    for key in ("host", "username", "password", "from"):
+        fields.text(smtp, pointer, key)
+    fields.whole(smtp, pointer, "port", default=_SMTP_PORT, low=1, high=65535)
+
+
 def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
     def text(key: str) -> str:
         return fields.text(node, pointer, key)
 
+    text("serviceAccountToken")  # checked; it is used with the backends of a later release
     return Backend(
         backend_id=_agent_id(fields, node, pointer),
         label=fields.required(node, pointer, "name"),
@@ -163,8 +185,17 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
         tls_cert=text("tlsCert"),
         tls_key=text("tlsKey"),
         kubeconfig_path=text("kubeconfigPath"),
-        target_namespace=text("targetNamespace") or "default",
+        target_namespace=_namespace(fields, node, pointer),
     )
+
+
+def _namespace(fields: Fields, node: Node, pointer: str) -> str:
+    name = fields.text(node, pointer, "targetNamespace") or "default"
+    if not _NAMESPACE.match(name):
+        place = node.get("targetNamespace") or node
+        detail = "targetNamespace must be a namespace: lower case, digits and dashes, 63 at most"
+        fields.refuse(place, f"{pointer}/targetNamespace", "invalid_value", detail)
+    return name
 
 
 def _agent_id(fields: Fields, node: Node, pointer: str) -> str:
@@ -187,7 +218,19 @@ def _type(fields: Fields, node: Node, pointer: str) -> str:
         fields.refuse(place, f"{pointer}/type", "invalid_value", detail)
     elif kind == "remote-docker":
         fields.required(node, pointer, "hostUrl")
+    elif kind == "kubernetes":
+        _check_cluster(fields, node, pointer)
     return kind
+
+
+def _check_cluster(fields: Fields, node: Node, pointer: str) -> None:
+    url = fields.text(node, pointer, "hostUrl")
+    if url and not is_http(url):
+        detail = "hostUrl must be the http or https address of the cluster's API"
+        fields.refuse(node.get("hostUrl") or node, f"{pointer}/hostUrl", "invalid_value", detail)
+    if not (url or fields.in_cluster or fields.text(node, pointer, "kubeconfigPath")):
+        detail = "kubeconfigPath or hostUrl is required: this process runs in no cluster"
+        fields.refuse(node, f"{pointer}/kubeconfigPath", "required", detail)
 
 
 def _check_together(fields: Fields, listed: Node, agents: tuple[Backend, ...]) -> None:

@@ -18,10 +18,14 @@ _VARIABLE: Final = re.compile(r"\$\{(PARTITA_CONFIG_[A-Za-z0-9_]+)\}")
 class Fields:
     """Reads the keys of mappings. `faults` grows; a value at fault reads as its default.
 
-    A text `${PARTITA_CONFIG_X}` stands for that one of `variables`.
+    A text `${PARTITA_CONFIG_X}` stands for that one of `variables`; `in_cluster`: see
+    `read_document`.
     """
 
-    def __init__(self, file: str, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, file: str, variables: Mapping[str, str], *, in_cluster: bool = False
+    ) -> None:
+        self.in_cluster = in_cluster
         self._file = file
         self._variables = variables
         self.faults: list[FieldError] = []
@@ -82,6 +86,22 @@ class Fields:
             return default
         if node.text is None or not isinstance(value := node.scalar(), bool):
             self.refuse(node, f"{pointer}/{key}", "wrong_type", f"{key} must be true or false")
+            return default
+        return value
+
+    def whole(
+        self, mapping: Node, pointer: str, key: str, *, default: int, low: int, high: int
+    ) -> int:
+        node = mapping.get(key)
+        if node is None or node.is_null:
+            return default
+        value = None if node.text is None else node.scalar()
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.refuse(node, f"{pointer}/{key}", "wrong_type", f"{key} must be a whole number")
+            return default
+        if not low <= value <= high:
+            detail = f"{key} must be from {low} to {high}"
+            self.refuse(node, f"{pointer}/{key}", "invalid_value", detail)
             return default
         return value
 

@@ -119,7 +119,7 @@ def _registry(fields: Fields, node: Node, pointer: str) -> Registry:
 
 def _url(fields: Fields, node: Node, pointer: str) -> str:
     url = fields.required(node, pointer, "registryUrl")
-    if url and not _is_http(url):
+    if url and not is_http(url):
         place = node.get("registryUrl") or node
         detail = "registryUrl must be a http or https address"
         fields.refuse(place, f"{pointer}/registryUrl", "invalid_value", detail)
@@ -127,7 +127,8 @@ def _url(fields: Fields, node: Node, pointer: str) -> str:
     return url
 
 
-def _is_http(url: str) -> bool:
+def is_http(url: str) -> bool:
+    """Whether it is an http or https address with a host, and a port that there is."""
     try:
         parts = urlsplit(url)
         return parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0

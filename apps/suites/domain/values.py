@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from apps.suites.domain.problems import TopologyProblem
-from kernel.durations import parse_bytes, parse_cpu, parse_duration_ms
+from kernel.durations import parse_bytes, parse_cpu, parse_duration_ms, shown
 
 NODE_ID: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 MAX_RETRIES: Final = 10
@@ -127,7 +127,7 @@ def duration_ms(value: object, where: str, *, high_ms: int, zero: bool = False) 
         return 0
     milliseconds: int = _parsed(parse_duration_ms, value, where)
     if milliseconds > high_ms:
-        invalid(where, f"{value!r} is longer than the limit of {high_ms / 1000:g} s")
+        invalid(where, f"{value!r} is longer than the limit of {shown(high_ms / 1000)}")
     return max(1, milliseconds)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from apps.suites.domain.package import (
     MAX_FILE_BYTES,
@@ -16,8 +19,11 @@ from apps.suites.domain.package import (
     Package,
     broken_text_rule,
 )
+from kernel.errors import PlatformError
 from kernel.ids import is_identifier
 
+_SCRIPT: Final = 0o755
+_PLAIN: Final = 0o644
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
@@ -28,6 +34,13 @@ class BrokenPackage(Exception):
         super().__init__(reason)
         self.reason = reason
         self.path = path
+
+
+class FolderTaken(PlatformError):
+    code = "suite_exists"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder} exists and is not empty: name another folder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +92,27 @@ def read_package(suite_id: str, folder: Path) -> Package:
             problem_file=broken.path,
         )
     return Package(suite_id=suite_id, files=files)
+
+
+def write_files(files: Mapping[str, bytes], folder: Path) -> None:
+    """All of them or none, in a folder that is new or empty; scripts may be run.
+
+    Raises FolderTaken, and OSError.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+        made = Path(scratch) / "files"
+        for path, content in files.items():
+            target = made / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            target.chmod(_SCRIPT if content.startswith(b"#!") else _PLAIN)
+        try:
+            made.rename(folder)  # over an empty folder too, never over another
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise FolderTaken(folder) from None
+            raise
 
 
 def _text_of(found: Found, room: int) -> bytes:

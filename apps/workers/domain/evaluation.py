@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from apps.workers.domain.step_spec import Evaluation
+from kernel.durations import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ def _endings(rules: Evaluation, ended: Ended, timed_out_ms: int | None) -> Itera
     if ended.oom_killed:
         yield Finding(reason="oom_killed", detail="killed: out of its memory limit")
     if timed_out_ms is not None:
-        yield Finding(reason="timeout", detail=f"still running after {timed_out_ms / 1000:g} s")
+        yield Finding(reason="timeout", detail=f"still running after {shown(timed_out_ms / 1000)}")
     elif ended.exit_code != rules.expect_exit:
         reason = "exit_nonzero" if rules.expect_exit == 0 else "exit_unexpected"
         wanted = "" if rules.expect_exit == 0 else f", expected {rules.expect_exit}"

@@ -29,7 +29,10 @@ class AgentRegistration(Shape):
     version = serializers.CharField(required=False)
     registeredAt = serializers.DateTimeField()
     lastHeartbeatAt = serializers.DateTimeField()
-    runningJobs = serializers.IntegerField()
+    offlineSince = serializers.DateTimeField(
+        required=False, help_text="of who is offline: when it was last heard of"
+    )
+    runningJobs = serializers.IntegerField(help_text="0 of who is offline")
 
 
 class AgentList(Shape):

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import execute_from_command_line
 
 from apps.agents import api, models
 from kernel import clock
@@ -113,3 +114,30 @@ def test_optional_values_are_left_out_on_the_wire():
     wire = worker().agent.as_wire(clock.now())
     assert "hostUrl" not in wire
     assert None not in wire.values()
+
+
+def test_of_who_is_silent_it_is_said_since_when_and_no_job_is_told():
+    api.register(api.Registration(agent_id="edge", incarnation="1", kind="worker"))
+    api.heartbeat("edge", incarnation="1", running_jobs=3)
+    heard = api.get_agent("edge").as_wire(clock.now())
+    assert (heard["status"], heard["runningJobs"], "offlineSince" in heard) == ("online", 3, False)
+
+    silent_for(60)
+
+    silent = api.get_agent("edge").as_wire(clock.now())
+    assert (silent["status"], silent["runningJobs"]) == ("offline", 0)
+    assert silent["offlineSince"] == silent["lastHeartbeatAt"]
+
+
+def test_worker_status_tells_for_how_long_a_worker_is_offline(capsys):
+    for name in ("edge", "near"):
+        worker(name)
+        api.heartbeat(name, incarnation="1", running_jobs=2)
+    silent_for(7500)
+
+    with pytest.raises(SystemExit):
+        execute_from_command_line(["manage.py", "worker", "status"])
+
+    _, edge, near = capsys.readouterr().out.splitlines()
+    assert edge.split()[:9] == ["edge", "worker", "offline", "for", "2", "h", "5", "min", "–"]
+    assert near.split()[:5] == ["near", "worker", "online", "answers", "2"]

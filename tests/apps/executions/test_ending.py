@@ -96,14 +96,16 @@ def test_runs_of_others_are_not_there(worker: Worker):
         api.delete(somebody(), run.id)
 
 
-def test_a_run_that_takes_too_long_ends_with_its_reason(worker: Worker):
+def test_a_run_that_takes_too_long_ends_with_its_reason(worker: Worker, settings):
     """Invariant 5: every run has a deadline that ends in a reason."""
+    settings.EXECUTION_MAX_DURATION_S = 25
     run = booted_run(node("a"), node("b", after=["a"]))
     worker.claim()
     deadline_is_over(run)
     api.sweep()
 
     assert (run.row.failing, run.row.reason, run.status) == (True, "run_timeout", "Booting")
+    assert run.row.reason_detail == "the run took longer than 25 s"
     assert run.reasons == {"b": "run_failed"}
     assert worker.renew("a")[0].cancel_reason == "timeout"
     worker.end("a", "canceled")

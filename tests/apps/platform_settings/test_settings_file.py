@@ -24,7 +24,7 @@ mode: hybrid
 agents:
   - {agentId: local, name: Local Docker, type: local, enabled: true, default: true}
   - {agentId: edge, name: " Edge runner ", type: remote, routingTags: [zone=eu, " "]}
-  - {agentId: off, name: Off, type: k8s, enabled: false}
+  - {agentId: off, name: Off, type: k8s, hostUrl: "https://k8s:6443", enabled: false}
 registries:
   - {registryId: zot, name: Zot, provider: Zot, registryUrl: "http://zot:5000", secret: s3cr3t}
 secrets: {provider: none}
@@ -175,6 +175,67 @@ def test_what_is_no_settings_file_at_all_is_refused(file, broken):
 )
 def test_a_fault_has_its_place(text, fault):
     assert fault in faults(text)
+
+
+K8S = "agents:\n  - {agentId: k, name: K, type: kubernetes, %s}"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (K8S % "description: d", ("/agents/0/kubeconfigPath", "required", 2, 5)),
+        (K8S % "hostUrl: 'k8s:6443'", ("/agents/0/hostUrl", "invalid_value", 2, 54)),
+        (
+            K8S % "kubeconfigPath: /k, targetNamespace: Team_A",
+            ("/agents/0/targetNamespace", "invalid_value", 2, 82),
+        ),
+        (
+            K8S % "kubeconfigPath: /k, serviceAccountToken: [a]",
+            ("/agents/0/serviceAccountToken", "wrong_type", 2, 86),
+        ),
+        (K8S % "kubeconfigPath: {}", ("/agents/0/kubeconfigPath", "wrong_type", 2, 61)),
+        ("notifications: []", ("/notifications", "wrong_type", 1, 16)),
+        ("notifications: {mail: {}}", ("/notifications/mail", "unknown_field", 1, 17)),
+        (
+            "notifications:\n  smtp: {hots: mail}",
+            ("/notifications/smtp/hots", "unknown_field", 2, 10),
+        ),
+        ("notifications:\n  smtp: mail", ("/notifications/smtp", "wrong_type", 2, 9)),
+        (
+            "notifications:\n  smtp: {port: '587'}",
+            ("/notifications/smtp/port", "wrong_type", 2, 16),
+        ),
+        (
+            "notifications:\n  smtp: {port: true}",
+            ("/notifications/smtp/port", "wrong_type", 2, 16),
+        ),
+        (
+            "notifications:\n  smtp: {port: 65536}",
+            ("/notifications/smtp/port", "invalid_value", 2, 16),
+        ),
+        (
+            "notifications:\n  smtp: {from: [a]}",
+            ("/notifications/smtp/from", "wrong_type", 2, 16),
+        ),
+        ("description: {}", ("/description", "wrong_type", 1, 14)),
+    ],
+)
+def test_a_fault_of_what_is_not_used_yet_has_its_place_too(text, fault):
+    assert fault in faults(text)
+
+
+@pytest.mark.parametrize(
+    ("settings_of_it", "in_cluster"),
+    [
+        ("kubeconfigPath: /etc/kubeconfig", False),
+        ("hostUrl: 'https://k8s:6443', serviceAccountToken: t", False),
+        ("targetNamespace: team-a", True),
+    ],
+)
+def test_a_cluster_is_reached_by_a_file_by_an_address_or_from_inside(settings_of_it, in_cluster):
+    document = read_document(K8S % settings_of_it, file="c", variables={}, in_cluster=in_cluster)
+
+    assert [backend.kind for backend in document.backends] == ["kubernetes"]
 
 
 def test_two_of_a_kind_that_must_be_one(file):

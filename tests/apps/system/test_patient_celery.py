@@ -54,7 +54,8 @@ def test_a_worker_connects_to_a_redis_that_comes_after_its_hundredth_try(
 ) -> None:
     waits, outcome = Waits(), []
     monkeypatch.setattr(functional, "sleep", waits)
-    consumer: Any = celery.Worker(pool="solo", quiet=True).consumer
+    worker: Any = celery.Worker(pool="solo", quiet=True)
+    consumer = worker.consumer
 
     def connect() -> None:
         try:

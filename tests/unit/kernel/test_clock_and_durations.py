@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from kernel import clock
-from kernel.durations import parse_bytes, parse_cpu, parse_duration_ms
+from kernel.durations import parse_bytes, parse_cpu, parse_duration_ms, shown
 
 
 def test_times_are_written_in_utc_with_milliseconds() -> None:
@@ -50,6 +50,16 @@ def test_durations_are_shown_as_minutes_and_seconds(seconds: float, shown: str) 
 )
 def test_durations_are_read_as_people_write_them(text: str | float, ms: int) -> None:
     assert parse_duration_ms(text) == ms
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.25, "250 ms"), (25, "25 s"), (1.5, "1.5 s"), (90, "90 s"), (600, "10 min"),
+     (150, "2 min 30 s"), (14400, "4 h"), (9000, "2 h 30 min"), (3630, "1 h 30 s"),
+     (150.5, "150.5 s")],
+)  # fmt: skip
+def test_durations_are_shown_in_the_units_that_people_use(seconds: float, text: str) -> None:
+    assert shown(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""`manage.py suite list|show|validate`."""
+"""`manage.py suite list|show|validate|pull|fork`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -12,12 +13,14 @@ from apps.system.api import ExitCode, VerbCommand, escape, print_json, print_tab
 
 
 class Command(VerbCommand):
-    help = "List, show and validate suites."
+    help = "List, show, validate and copy suites."
     examples = """\
   manage.py suite list
   manage.py suite show hello
   manage.py suite validate shop        exit code 1 and file:line:column when it is broken
-  manage.py suite validate -o json     every suite, for a pipeline"""
+  manage.py suite validate -o json     every suite, for a pipeline
+  manage.py suite fork workspace/shop:workspace ./my-shop
+  manage.py suite pull workspace/shop:workspace"""
 
     def add_arguments(self, parser: Any) -> None:
         verbs = parser.add_subparsers(required=True, metavar="VERB")
@@ -28,6 +31,11 @@ class Command(VerbCommand):
             verbs, "validate", validate_suites, "resolve suites, report errors"
         )
         validate.add_argument("suite", nargs="*", help="suite ids; every suite when none is named")
+        fork = self.add_verb(verbs, "fork", fork_suite, "copy a suite's files into a new folder")
+        pull = self.add_verb(verbs, "pull", pull_suite, "tell whether a suite is here, and which")
+        for verb in (fork, pull):
+            verb.add_argument("suite", help="its id, or its repository with a tag or a digest")
+        fork.add_argument("folder", help="where to; it must not exist, or be empty")
 
 
 def list_suites(options: dict[str, Any]) -> int:
@@ -79,6 +87,30 @@ def validate_suites(options: dict[str, Any]) -> int:
         for definition in definitions:
             _print_verdict(definition)
     return ExitCode.ERROR if broken else ExitCode.OK
+
+
+def fork_suite(options: dict[str, Any]) -> int:
+    suite, folder = suites.find_suite(options["suite"]), Path(options["folder"])
+    suites.copy_files(suite, folder)
+    if options["output"] == "json":
+        print_json({"suite": suite.suite_id, "folder": str(folder), "digest": suite.digest})
+    else:
+        _say(f"{len(suite.package.files)} files of {suite.suite_id} are in {folder}")
+    return ExitCode.OK
+
+
+def pull_suite(options: dict[str, Any]) -> int:
+    """Suites of the workspace are here; this release asks no registry for others."""
+    suite = suites.find_suite(options["suite"])
+    if options["output"] == "json":
+        print_json({"suite": suite.suite_id, "digest": suite.digest, "pulled": False})
+    else:
+        _say(f"{suite.suite_id} is here already, {suite.digest}; nothing was pulled")
+    return ExitCode.OK
+
+
+def _say(sentence: str) -> None:
+    Console(highlight=False, soft_wrap=True).print(escape(sentence))
 
 
 def _print_verdict(definition: dict[str, Any]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from apps.agents import api as agents
 from apps.system.api import ExitCode, VerbCommand, print_json, print_table
 from kernel import clock
+from kernel.durations import shown
 
 
 class Command(VerbCommand):
@@ -26,17 +28,20 @@ def show_status(options: dict[str, Any]) -> int:
         print_json({"agents": [agent.as_wire(now) for agent in known]})
         return ExitCode.OK
     columns = ("ID", "KIND", "STATE", "RUNTIME", "JOBS", "BACKENDS", "LAST HEARD OF")
-    print_table(columns, [_row(agent, agent.is_online(now)) for agent in known])
+    print_table(columns, [_row(agent, now) for agent in known])
     return ExitCode.OK
 
 
-def _row(agent: agents.Agent, online: bool) -> tuple[str, ...]:  # noqa: FBT001 - a cell of the row
-    return (
-        agent.agent_id,
-        agent.kind,
-        "online" if online else "offline",
-        "answers" if agent.runtime_available else "away",
-        str(agent.running_jobs),
-        ", ".join(agent.backends),
-        clock.rfc3339(agent.last_heartbeat_at),
-    )
+def _row(agent: agents.Agent, now: datetime) -> tuple[str, ...]:
+    """Of who is silent, nothing is known but since when."""
+    silent = now - agent.last_heartbeat_at
+    if agent.is_online(now):
+        facts = (
+            "online",
+            "answers" if agent.runtime_available else "away",
+            str(agent.running_jobs),
+        )
+    else:
+        facts = (f"offline for {shown(int(silent.total_seconds()))}", "–", "–")
+    heard = clock.rfc3339(agent.last_heartbeat_at)
+    return (agent.agent_id, agent.kind, *facts, ", ".join(agent.backends), heard)
