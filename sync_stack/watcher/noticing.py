@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
 
+from django.db import Error as StoreError
+
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.model import Bundle, Datasource
 from sync_stack.core.sink import Changes, Destination, Notifying, Sink, SinkError
@@ -20,33 +22,41 @@ log: Final = logging.getLogger("partita.sync.watcher")
 NOTICE_PAUSE_S: Final = 5.0  # between two looks at a unit
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 300.0
+UNITS_S: Final = 5.0  # how old the list of units may be: a first sync adds one between two polls
 _WAIT_S: Final = 1.0
 
 
 class Notices:
-    """`look` is called with datasource and unit, for each unit every `pause_s` at most."""
+    """`look` is called with datasource and unit, for each unit every `pause_s` at most.
+
+    `units_of` reads the units of a datasource from the store, each with its destination.
+    """
 
     def __init__(
         self,
         bundle: Callable[[], Bundle],
         open_sink: Callable[[Datasource], Sink],
         look: Callable[[str, str], Awaitable[Any]],
+        units_of: Callable[[str], Awaitable[Mapping[str, Destination]]],
         *,
         pause_s: float = NOTICE_PAUSE_S,
     ) -> None:
         self._bundle = bundle
         self._open_sink = open_sink
         self._look = look
+        self._units_of = units_of
         self._pause_s = pause_s
         self._units: dict[str, Mapping[str, Destination]] = {}
+        self._read_at: dict[str, float] = {}
         self._failures: dict[str, int] = {}
         self._waiting: set[str] = set()  # units that will be looked at
         self._looks: set[asyncio.Task[None]] = set()
         self._looked: dict[str, float] = {}
 
     def follow(self, datasource: str, units: Mapping[str, Destination]) -> None:
-        """Those of the last cycle."""
+        """Listen for these units from now on."""
         self._units[datasource] = units
+        self._read_at[datasource] = asyncio.get_running_loop().time()
 
     async def listen(self, datasource: str) -> None:
         """Until cancelled; a sink that sends nothing is asked again now and then."""
@@ -66,6 +76,7 @@ class Notices:
         await asyncio.gather(*looks, return_exceptions=True)
         self._waiting.clear()
         self._units.clear()
+        self._read_at.clear()
         self._looked.clear()
 
     def _failed(self, datasource: str, error: Exception) -> float:
@@ -88,7 +99,7 @@ class Notices:
             return False
         try:
             while self._datasource(datasource) == known:
-                units = self._units.get(datasource, {})
+                units = await self._known_units(datasource)
                 places = set(units.values())
                 ids = await loop.run_in_executor(thread, changes.next, places, _WAIT_S)
                 self._failures.pop(datasource, None)
@@ -97,6 +108,17 @@ class Notices:
         finally:
             thread.submit(changes.close)
         return True
+
+    async def _known_units(self, datasource: str) -> Mapping[str, Destination]:
+        """Return the units, read anew every UNITS_S; those known before while the store is away."""
+        now = asyncio.get_running_loop().time()
+        if now - self._read_at.get(datasource, float("-inf")) >= UNITS_S:
+            self._read_at[datasource] = now
+            try:
+                self.follow(datasource, await self._units_of(datasource))
+            except StoreError:  # the polls of this datasource report it
+                log.debug("the units of %s are not read: the store failed", datasource)
+        return self._units.get(datasource, {})
 
     def _datasource(self, name: str) -> Datasource | None:
         return next((each for each in self._bundle().datasources if each.name == name), None)

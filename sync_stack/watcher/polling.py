@@ -101,7 +101,13 @@ class Poller:
         self._bundle = bundle
         self._interval_s = interval_s
         self._heals: dict[str, asyncio.Task[None]] = {}
-        self._notices = Notices(bundle, looker.open_sink, self._look_early, pause_s=notice_pause_s)
+        self._notices = Notices(
+            bundle,
+            looker.open_sink,
+            self._look_early,
+            partial(threads.run, _units),
+            pause_s=notice_pause_s,
+        )
 
     async def run(self) -> None:
         """Until cancelled: loops for the datasources of the bundle in use, and old heals."""

@@ -7,12 +7,13 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from django.db import OperationalError
 
 from sync_stack.core.bundle.model import (
     Bundle,
@@ -237,6 +238,10 @@ BUNDLE = Bundle(
 HERE = place("here")
 
 
+async def one_unit(_datasource: str) -> Mapping[str, Destination]:
+    return {"unit": HERE}
+
+
 async def settled(ready: Any) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not ready():  # noqa: ASYNC110 - of what other tasks leave behind
@@ -257,8 +262,7 @@ async def test_many_words_of_one_unit_are_one_look_in_each_pause(told):
     async def look(_datasource: str, _unit: str) -> None:
         looks.append(now())
 
-    notices = Notices(lambda: BUNDLE, lambda _source: told, look, pause_s=0.5)
-    notices.follow("sink", {"unit": HERE})
+    notices = Notices(lambda: BUNDLE, lambda _source: told, look, one_unit, pause_s=0.5)
     listening = asyncio.create_task(notices.listen("sink"))
     told.said += [frozenset({HERE.id, "unknown"})] * 30
     await settled(lambda: len(looks) == 2)
@@ -272,6 +276,32 @@ async def test_many_words_of_one_unit_are_one_look_in_each_pause(told):
     await settled(lambda: told.closed == 1)
 
 
+async def test_a_unit_synced_since_the_last_poll_is_listened_for(told, monkeypatch):
+    """Else its first changes wait for the next poll, which may be minutes away."""
+    monkeypatch.setattr(noticing, "UNITS_S", 0.05)
+    looks: list[str] = []
+    units: Mapping[str, Destination] = {"new": HERE}
+    faults = [None, OperationalError("the store is away")]
+    reads: list[object] = []
+
+    async def look(_datasource: str, unit: str) -> None:
+        looks.append(unit)
+
+    async def units_of(_datasource: str) -> Mapping[str, Destination]:
+        reads.append(fault := faults.pop(0) if faults else None)
+        if fault is not None:
+            raise fault
+        return units if len(reads) > 2 else {}
+
+    notices = Notices(lambda: BUNDLE, lambda _source: told, look, units_of, pause_s=0)
+    listening = asyncio.create_task(notices.listen("sink"))
+    await settled(lambda: len(reads) > 3)
+    told.said.append(frozenset({HERE.id}))
+    await settled(lambda: looks == ["new"])
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+
+
 async def test_a_source_that_fails_is_said_once_and_opened_again(told, monkeypatch, caplog):
     monkeypatch.setattr(noticing, "FIRST_PAUSE_S", 0.01)
     looks: list[str] = []
@@ -279,8 +309,7 @@ async def test_a_source_that_fails_is_said_once_and_opened_again(told, monkeypat
     async def look(_datasource: str, unit: str) -> None:
         looks.append(unit)
 
-    notices = Notices(lambda: BUNDLE, lambda _source: told, look, pause_s=0)
-    notices.follow("sink", {"unit": HERE})
+    notices = Notices(lambda: BUNDLE, lambda _source: told, look, one_unit, pause_s=0)
     away = SinkError("sink_unavailable", "Redis: ConnectionError")
     told.said += [away, away, frozenset({HERE.id})]
     listening = asyncio.create_task(notices.listen("sink"))
