@@ -127,7 +127,7 @@ def _pattern(label: syntax.ListLiteral, mark: Mark | None, value: Node) -> Node:
     place = placed(label, label, value)
     if isinstance(given, syntax.Aliased):
         return syntax.Pattern(pattern=given.value, value=value, alias=given.alias, **place)
-    return syntax.Pattern(pattern=given, value=value, **place)
+    return syntax.Pattern(pattern=given, value=value, alias=None, **place)
 
 
 def _struct(first: Token | Node, decls: list[Node]) -> syntax.Struct:

@@ -15,8 +15,6 @@ PROGRAMS = {
     "chromium": "chromium",
     "initdb": "postgresql",
     "docker-registry": "docker-registry",
-    "node": "nodejs",
-    "npm": "npm",
     "prometheus": "prometheus",
 }
 

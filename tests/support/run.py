@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support import packages, servers
+from tests.support import cue_oracle, packages, servers
 
 ROOT = Path(__file__).resolve().parents[2]
 SINK_TESTS = "tests/contracts/sink"  # many, and none needs the engine
@@ -44,6 +44,8 @@ def main() -> int:
         if os.environ.get("CI"):
             print("CI is set: a missing part is a failure", file=sys.stderr)
             return 1
+    if not options.bench and not options.faults and not options.rest:
+        cue_oracle.binaries()  # built once, before the tests wait for them
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-test-")))
         environment = {**os.environ, "PARTITA_TEST_FOLDER": str(folder)}

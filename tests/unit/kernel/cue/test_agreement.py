@@ -99,6 +99,7 @@ def test_what_people_write_has_the_value_that_cue_gives_it():
     tally = compared(programs)
 
     print(tally)
+    assert tally.read + len(tally.refused) >= 400
     assert not tally.wrong, "\n-----\n".join(tally.wrong)
     assert tally.share <= MOST_REFUSED, f"{tally}: {tally.refused}"
 
