@@ -18,18 +18,11 @@ from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
-from platform_site.settings.store import ANSWER_S
+from platform_site.answering import answer_limit_s
 
 RV = TypeVar("RV")
 CHECK_S: Final = 0.8  # for an idle connection to answer; the rest of ANSWER_S is for a new one
 PATIENT_CHECK_S: Final = 5.0  # where nobody waits
-
-
-def answer_limit_s() -> float | None:
-    """ANSWER_S where a request or a probe waits, else None."""
-    from apps.system.api import is_awaited  # not before the apps are ready
-
-    return ANSWER_S if is_awaited() else None
 
 
 class BoundedConnection(psycopg.Connection[Any]):

@@ -6,13 +6,12 @@ from typing import Any
 
 from django.db.backends.sqlite3 import base
 
-from platform_site.settings.store import ANSWER_S
+from platform_site.answering import answer_limit_s
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """Open the file; a request and a probe have a connection of their own thread."""
-        from apps.system.api import is_awaited  # not before the apps are ready
-
-        limited = {"timeout": ANSWER_S} if is_awaited() else {}
+        limit = answer_limit_s()
+        limited = {} if limit is None else {"timeout": limit}
         return super().get_new_connection({**conn_params, **limited})

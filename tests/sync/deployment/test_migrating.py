@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import repeat
+from pathlib import Path
 
 import pytest
 from django.db import OperationalError, connection
@@ -11,6 +15,7 @@ from django.db import OperationalError, connection
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.serving.starting import migrate
+from tests.support.processes import ROOT
 
 
 class Store:
@@ -53,3 +58,21 @@ def test_a_store_that_stays_away_ends_the_start(monkeypatch):
     assert store.slept == 60
     assert refusal.value.exit_code == 69
     assert refusal.value.lines == ("the store does not answer within 60 s: OperationalError",)
+
+
+def test_a_process_of_the_sync_alone_opens_its_store(tmp_path: Path):
+    """Its settings have the engines of the control plane, and none of its apps."""
+    program = "import django; django.setup(); from django.db import connection as c; c.connect()"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "DJANGO_SETTINGS_MODULE": "platform_site.settings.sync",
+        "DB_DRIVER": "sqlite",
+        "SQLITE_PATH": str(tmp_path / "store.sqlite3"),
+        "SECRET_KEY": "a-secret-key-of-a-test-0123456789-0123456789-0123456789",
+    }
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
