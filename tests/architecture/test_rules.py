@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
-from tests.architecture.sources import lines_matching, modules, trees
+from tests.apps.workers import test_background_loops as of_control_plane
+from tests.architecture.sources import ROOT, lines_matching, modules, trees
+from tests.sync import test_background_loops as of_sync
 
 EDGES = ("/rest/", "/views/", "/views.py", "/pipeline/", "/http/", "/management/", "/asgi.py")
 
@@ -88,3 +90,74 @@ def codes_given_at_calls() -> Iterator[str]:
                         and value.value not in PROBLEMS
                     ):
                         yield f"{path}:{call.lineno}: {value.value!r}"
+
+
+UNWATCHED = {
+    "kernel/background.py": "it is what watches",
+    "kernel/pinned_http.py": "what the thread raises is raised where its outcome is awaited",
+    "apps/system/parts.py": "prometheus_client's own listener, which outlives its requests' errors",
+    "apps/executions/services/board.py": "one nudge, which the next look makes up for",
+    "apps/executions/management/commands/run.py": "sets an event when a command's time is over",
+    "sync_stack/orchestrator/tasks.py": "sets an event when a worker's time to finish is over",
+}
+
+
+def test_every_thread_is_watched() -> None:
+    """Threads are kernel.background's, so that one that fails is counted and runs again."""
+    started = r"(?<![A-Za-z_.])(threading\.)?(Thread|Timer)\b|daemon=True"
+    offenders = [
+        line
+        for line in lines_matching(started)
+        if line.split(":")[0] not in UNWATCHED and "threading.local" not in line
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+ENDING_WITH_ITS_CALLER = {
+    "apps/workers/control_plane/http.py: _poll": "one claim, awaited by who asked for it",
+    "apps/workers/supervisor/step_log.py: _send_all": "awaited by its attempt, which it fails",
+    "sync_stack/watcher/noticing.py: _look_soon": "one look at a unit, whose faults are told there",
+}
+
+
+def test_every_endless_task_is_watched() -> None:
+    """What loops for ever is run by keep_running, not as a bare task."""
+    offenders = set()
+    for path, tree in trees("apps", "kernel", "sync_stack"):
+        endless = {
+            node.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.AsyncFunctionDef)
+            and any(isinstance(child, ast.While) for child in ast.walk(node))
+        }
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if name_of(call.func) in ("create_task", "spawn", "ensure_future") and call.args:
+                begun = call.args[0]
+                if isinstance(begun, ast.Call) and name_of(begun.func) in endless:
+                    offenders.add(f"{path}: {name_of(begun.func)}")
+    assert offenders <= set(ENDING_WITH_ITS_CALLER), "\n".join(sorted(offenders))
+
+
+def name_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def test_every_background_loop_has_a_test_that_ends_it() -> None:
+    sync = {*of_sync.ORCHESTRATOR, *of_sync.GATEWAY, *of_sync.WATCHER, *of_sync.PIECES}
+    ended = sync | {*of_control_plane.PIECES, *of_control_plane.SUPERVISOR}
+    starters = ("BackgroundThread", "PeriodicThread", "Delayed", "HttpThread", "keep_running")
+    named = {
+        call.args[0].value
+        for _path, tree in trees("apps", "sync_stack")
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and name_of(call.func) in starters
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+    }
+    assert len(named) > 20
+    assert not named - ended, f"no test ends {sorted(named - ended)}"
+    listed = (ROOT / "docs" / "operations.md").read_text() + (
+        ROOT / "docs" / "sync-monitoring.md"
+    ).read_text()
+    assert not [name for name in ended if f"`{name}`" not in listed]

@@ -1,0 +1,301 @@
+"""Each background loop of the control plane is ended by an error and comes back, counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from apps.accounts import lifespan as accounts
+from apps.console.embedded import background as embedded
+from apps.console.embedded import up
+from apps.executions.services import enqueue, sweeper
+from apps.streams.services.hub import Hub
+from apps.streams.services.redis_nudges import RedisNudges
+from apps.streams.services.stream_leases import StreamLeases
+from apps.suites import lifespan as suites
+from apps.system import metrics
+from apps.system.services import audit_trail, probing
+from apps.workers.control_plane.gathering import Gathering
+from apps.workers.control_plane.orders_watch import OrdersWatch
+from apps.workers.domain.control_plane import ControlPlaneAway
+from apps.workers.runner import Runner, RunnerThread
+from apps.workers.supervisor.heartbeat import Heartbeat
+from apps.workers.supervisor.lease_keeper import LeaseKeeper
+from apps.workers.supervisor.sampling import Sampler
+from apps.workers.supervisor.supervisor import Supervisor
+from apps.workers.worker.duty import Duty
+from kernel import background
+from tests.apps.workers.conftest import Stage
+from tests.support.broken import BrokenOnce, Unforeseen, comes_back
+
+Piece = tuple[BrokenOnce, Callable[[], object]]  # what is broken, and how it is given work
+Break = Callable[..., BrokenOnce]
+
+
+async def for_ever(*_arguments: Any, **_options: Any) -> None:
+    await asyncio.Event().wait()
+
+
+async def nothing(*_arguments: Any, **_options: Any) -> None:
+    return None
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(background, "STEADY_S", 0.2)
+    monkeypatch.setattr(background, "_watched", set())
+    monkeypatch.setattr(background, "_failures", Counter())
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
+    """Replaces a function, or a method of a class, by one that fails at its first call."""
+
+    def patch(where: object, name: str, then: Callable[..., Any] = lambda *_some: None) -> Any:
+        once = BrokenOnce(then)
+        monkeypatch.setattr(where, name, once.function())
+        return once
+
+    return patch
+
+
+@asynccontextmanager
+async def sweeping(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    for name in ("release_stale_connection", "leave_sweeping"):
+        monkeypatch.setattr(sweeper, name, lambda: None)
+    made = sweeper.Sweeper(interval_s=0.01)
+    once = broken(sweeper, "sweep")
+    made.start()
+    yield once, lambda: None
+    made.stop()
+
+
+@asynccontextmanager
+async def publishing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(enqueue, "current_app", SimpleNamespace(send_task=lambda *_a, **_o: None))
+    made = enqueue._Publisher()
+    once = broken(enqueue._Publisher, "_run", enqueue._Publisher._run)
+    yield once, lambda: made.put(enqueue._Message("executions.dispatch", (), None))
+
+
+@asynccontextmanager
+async def suites_at_start(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterator[Piece]:
+    once = BrokenOnce()
+    monkeypatch.setattr(suites, "library", SimpleNamespace(shown=once.call))
+    await suites.SuiteEvaluation().start()
+    yield once, lambda: None
+
+
+@asynccontextmanager
+async def auditing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(audit_trail, "store")
+    monkeypatch.setattr(audit_trail, "forget_old", lambda: None)
+    trail = audit_trail.AuditTrail()
+    record: Any = SimpleNamespace()
+    yield once, lambda: trail.put(record)
+    trail.close()
+
+
+@asynccontextmanager
+async def leases(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(LeaseKeeper, "expire")
+    ignore: Any = SimpleNamespace()
+    made = LeaseKeeper(ignore, usage=ignore, on_orders=ignore, on_expired=ignore, lease_s=0.03)
+    made.start()
+    yield once, lambda: None
+    made.stop()
+
+
+@asynccontextmanager
+async def orders(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(OrdersWatch, "EACH_S", 0.01)
+    once = BrokenOnce(lambda: ())
+    made = OrdersWatch(once.call, lambda _job: None, lambda: None)
+    made.start()
+    yield once, lambda: None
+    made.stop()
+
+
+@asynccontextmanager
+async def store(_monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterator[Piece]:
+    def answer(**reports: Any) -> Any:
+        stored = tuple(None for _ in reports["states"])
+        return SimpleNamespace(states=stored, chunks=(), completions=(), claimed=())
+
+    once = BrokenOnce(answer)
+    made, report = Gathering(once.call), SimpleNamespace()
+    made.start()
+    first = made.state(report)  # type: ignore[arg-type]
+    yield once, lambda: made.state(report)  # type: ignore[arg-type]
+    with pytest.raises(ControlPlaneAway, match="as the test says"):
+        first.result(0)
+    made.stop()
+
+
+@asynccontextmanager
+async def runner(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    over = asyncio.Event()
+    monkeypatch.setattr(Runner, "__init__", lambda _self, _runtime: None)
+    monkeypatch.setattr(Runner, "stop", lambda _self: over.set())
+    once = broken(Runner, "run", lambda _self: asyncio.run(_until(over)))
+    made = RunnerThread("process")
+    made.start()
+    yield once, lambda: None
+    made.stop()
+
+
+async def _until(over: asyncio.Event) -> None:
+    while not over.is_set():  # noqa: ASYNC110 - another loop sets it
+        await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def tidying(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(accounts, "_tidy_up", nothing)
+    once = broken(accounts, "_repeatedly", for_ever)
+    part = accounts.AccountsPart()
+    await part.start()
+    yield once, lambda: None
+    await part.stop()
+
+
+@asynccontextmanager
+async def nudges_out(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(RedisNudges, "_publish_all", lambda self: self._closed.wait(20))
+    made = _nudges()
+    yield once, lambda: made.tell("work")
+    made.close()
+
+
+@asynccontextmanager
+async def nudges_in(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(RedisNudges, "_subscribe_all", lambda self: self._closed.wait(20))
+    made = _nudges()
+    yield once, made.subscribe
+    made.close()
+
+
+def _nudges() -> RedisNudges:
+    return RedisNudges(
+        "redis://127.0.0.1:1", "channel", hear=lambda _name: None, hear_all=lambda: None
+    )
+
+
+@asynccontextmanager
+async def places(_monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterator[Piece]:
+    once = BrokenOnce(lambda *_some, **_more: 1)
+    redis: Any = SimpleNamespace(run=once.call)
+    made = StreamLeases(redis)
+    yield once, lambda: made.take("somebody", most=3)
+
+
+@asynccontextmanager
+async def streams(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(Hub, "_run", for_ever)
+    hub = Hub()
+    hub.start()
+    yield once, lambda: None
+    await hub.stop()
+
+
+@asynccontextmanager
+async def registration(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(Duty, "_keep_registered", for_ever)
+    duty: Any = object.__new__(Duty)
+    duty._supervisor = SimpleNamespace(run=for_ever, stop=lambda: None)
+    duty._employer = SimpleNamespace(calls=None, control_plane=SimpleNamespace(heard_at=""))
+    working = asyncio.create_task(duty.run())
+    yield once, lambda: None
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+
+@asynccontextmanager
+async def celery(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterator[Piece]:
+    over = asyncio.Event()
+    once = BrokenOnce(lambda: asyncio.run(_until(over)))
+    worker = SimpleNamespace(start=once.call, stop=over.set, exitcode=1)
+    monkeypatch.setattr(embedded, "_worker", lambda: worker)
+    made = embedded.CeleryThread()
+    made.start()
+    yield once, lambda: None
+    made.stop()
+
+
+@asynccontextmanager
+async def demo(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    for name in ("CeleryThread", "EmbeddedServer"):
+        monkeypatch.setattr(up, name, SimpleNamespace)
+    once = broken(up.Up, "_show_demo")
+    up.Up()._demo.start()
+    yield once, lambda: None
+
+
+PIECES = {
+    "sweeper": sweeping,
+    "enqueue": publishing,
+    "suites-at-start": suites_at_start,
+    "audit": auditing,
+    "leases": leases,
+    "orders": orders,
+    "store": store,
+    "runner": runner,
+    "accounts": tidying,
+    "streams-nudge-out": nudges_out,
+    "streams-nudge-in": nudges_in,
+    "stream-leases": places,
+    "streams": streams,
+    "registration": registration,
+    "celery": celery,
+    "demo": demo,
+}
+SUPERVISOR = ("heartbeat", "claims", "samples")
+
+
+@pytest.mark.parametrize("name", PIECES)
+async def test_each_loop_comes_back(name: str, monkeypatch: pytest.MonkeyPatch, broken: Break):
+    before = metrics.value_of("partita.background.failures", loop=name)
+
+    async with PIECES[name](monkeypatch, broken) as (once, poke):
+        await comes_back(name, once, poke)
+
+    assert background.failures()[name] == 1
+    assert metrics.value_of("partita.background.failures", loop=name) == before + 1
+
+
+async def test_every_loop_of_a_supervisor_comes_back(stage: Stage, broken: Break):
+    loops = {
+        "heartbeat": broken(Heartbeat, "run", Heartbeat.run),
+        "claims": broken(Supervisor, "_claim_forever", Supervisor._claim_forever),
+        "samples": broken(Sampler, "run", Sampler.run),
+    }
+    assert sorted(loops) == sorted(SUPERVISOR)
+
+    async with stage.supervisor():
+        job = await stage.add("serve")
+        await stage.store.state(job, "running")
+        for name, once in loops.items():
+            await comes_back(name, once)
+
+
+async def test_a_failing_loop_makes_the_server_not_ready(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(background, "FIRST_PAUSE_S", 60.0)
+
+    async def body() -> None:
+        raise Unforeseen
+
+    task = asyncio.create_task(background.keep_running("test-loop", body))
+    await asyncio.sleep(0.05)
+    found = probing.check_background()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert (found.ready, found.detail) == (False, "failed: test-loop")
+    assert probing.check_background().ready
