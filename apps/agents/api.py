@@ -17,7 +17,7 @@ from apps.agents.selectors import (
     online_agents,
     seen_since,
 )
-from apps.agents.services import heard_of, heartbeat, register, remove
+from apps.agents.services import heard_of, heartbeat, register, remove, serve
 
 __all__ = [
     "OFFLINE_AFTER",
@@ -35,4 +35,5 @@ __all__ = [
     "register",
     "remove",
     "seen_since",
+    "serve",
 ]

@@ -73,6 +73,12 @@ def heard_of(agent_id: str, incarnation: str) -> None:
 
 
 @unit_of_work
+def serve(agent_id: str, incarnation: str, backends: Sequence[str]) -> None:
+    """From now on it serves these backends, none when empty. Without a registration: no effect."""
+    _of(agent_id, incarnation).update(backends=list(backends))
+
+
+@unit_of_work
 def remove(agent_id: str) -> bool:
     """Forget the agent and its token; False when it was not registered."""
     gone = registered().filter(agent_id=agent_id)

@@ -6,8 +6,7 @@ Each has a registration of its own, so that a backend is available when its own 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,13 +28,29 @@ _ID_LIMIT: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
-    """One supervisor: its name, what it serves, its folder, and the runtime it drives."""
+class Wanted:
+    """One supervisor as the settings want it; `engine`: of a backend with one of its own."""
 
     agent_id: str
     backends: tuple[str, ...]
+    engine: Backend | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """One supervisor: what the settings want of it, its folder, and the runtime it drives."""
+
+    wanted: Wanted
     state_dir: Path
     runtime: Runtime
+
+    @property
+    def agent_id(self) -> str:
+        return self.wanted.agent_id
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        return self.wanted.backends
 
 
 def agent_id(backend_id: str = "") -> str:
@@ -44,21 +59,46 @@ def agent_id(backend_id: str = "") -> str:
     return ids.shortened(":".join(filter(None, words)), limit=_ID_LIMIT)
 
 
-def posts(runtime_name: str) -> tuple[Post, ...]:
-    """One for the host, whatever it serves, and those of the other engines that can be set up.
-
-    Raises UnknownPlugin, listing the known names.
-    """
+def wanted_posts(runtime_name: str) -> tuple[Wanted, ...]:
+    """As the settings are now: one for the host, whatever it serves, one for each other engine."""
     local = [each for each in backends() if each.kind == "local"]
     elsewhere = [each for each in local if is_elsewhere(each, runtime_name)]
     here = tuple(each.backend_id for each in local if each not in elsewhere)
-    home = Post(
-        agent_id=agent_id(),
-        backends=here,
-        state_dir=conf.state_dir(),
-        runtime=make_runtime(runtime_name),
+    return (
+        Wanted(agent_id=agent_id(), backends=here),
+        *(
+            Wanted(
+                agent_id=agent_id(each.backend_id),
+                backends=(each.backend_id,),
+                engine=_engine_of(each),
+            )
+            for each in elsewhere
+        ),
     )
-    return (home, *_posts_elsewhere(elsewhere))
+
+
+def posts(runtime_name: str) -> tuple[Post, ...]:
+    """Those that can be set up. Raises UnknownPlugin, listing the known names."""
+    made = (make_post(wanted, runtime_name) for wanted in wanted_posts(runtime_name))
+    return tuple(post for post in made if post is not None)
+
+
+def make_post(wanted: Wanted, runtime_name: str) -> Post | None:
+    """None, said in the log, where the settings name no engine: that backend stays unavailable."""
+    if wanted.engine is None:
+        return Post(wanted=wanted, state_dir=conf.state_dir(), runtime=make_runtime(runtime_name))
+    folder = conf.state_dir() / "backends" / wanted.engine.backend_id
+    try:
+        runtime = runtimes[_CONTAINERS](_options(folder, wanted.engine))
+    except RuntimeUnusable as error:
+        log.warning("the backend %s cannot be served: %s", wanted.engine.backend_id, error)
+        return None
+    return Post(wanted=wanted, state_dir=folder, runtime=runtime)
+
+
+def _engine_of(backend: Backend) -> Backend:
+    """Equal for two entries that name the same engine in the same way."""
+    return replace(backend, label="", description="", default=False, routing_tags=())
 
 
 def is_elsewhere(backend: Backend, runtime_name: str) -> bool:
@@ -77,27 +117,6 @@ def credentials_of(image: str) -> PullCredentials | None:
     if (found := pull_credentials(image)) is None:
         return None
     return PullCredentials(host=found.host, username=found.username, secret=found.secret)
-
-
-def _posts_elsewhere(elsewhere: Sequence[Backend]) -> list[Post]:
-    """Without those whose settings name no engine: they stay unavailable, the others do not."""
-    found = []
-    for backend in elsewhere:
-        try:
-            found.append(_post(backend))
-        except RuntimeUnusable as error:
-            log.warning("the backend %s cannot be served: %s", backend.backend_id, error)
-    return found
-
-
-def _post(backend: Backend) -> Post:
-    folder = conf.state_dir() / "backends" / backend.backend_id
-    return Post(
-        agent_id=agent_id(backend.backend_id),
-        backends=(backend.backend_id,),
-        state_dir=folder,
-        runtime=runtimes[_CONTAINERS](_options(folder, backend)),
-    )
 
 
 def _options(state_dir: Path, backend: Backend | None = None) -> RuntimeOptions:

@@ -10,21 +10,27 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Final
+
+from django.db import DatabaseError
 
 from apps.agents.api import Registration
 from apps.executions.api import Supervisor as Claimant
-from apps.streams.api import release_stale_connection
+from apps.streams.api import DatastoreUnavailable, release_stale_connection
 from apps.system.api import installation_id
 from apps.workers import conf, host
 from apps.workers.control_plane.direct import DirectControlPlane
+from apps.workers.domain.control_plane import ControlPlaneAway
 from apps.workers.domain.naming import Owner
-from apps.workers.posts import Post, posts
+from apps.workers.domain.runtime import RuntimeFailure
+from apps.workers.posts import Post, Wanted, make_post, posts, wanted_posts
 from apps.workers.supervisor.supervisor import Options, Supervisor
 from kernel import ids
 from kernel.background import BackgroundThread
 
 log = logging.getLogger("partita.workers")
+LOOK_S: Final = 2.0  # between two looks at the settings
 _OBJECTS: Final = 20_000
 KINDS = ("service", "task", "test")
 
@@ -33,11 +39,29 @@ class RunnerInUse(RuntimeError):
     """Another runner of this host has the data folder: two would adopt each other's steps."""
 
 
+@dataclass(slots=True)
+class _Serving:
+    """A supervisor at work. `leaving`: its backend is gone; what it still has comes to its end."""
+
+    post: Post
+    control_plane: DirectControlPlane
+    supervisor: Supervisor
+    task: asyncio.Task[None]
+    leaving: bool = False
+
+
 class Runner:
-    """Made outside an event loop: it reads the store. Its containers stay for a successor."""
+    """Made outside an event loop: it reads the store. Its containers stay for a successor.
+
+    A backend that is added to the settings, changed or taken out while it runs is served, or no
+    longer, within LOOK_S and the time that its last steps need.
+    """
 
     def __init__(self, runtime_name: str) -> None:
-        self._posts = [(post, _control_plane(post)) for post in posts(runtime_name)]
+        self._runtime_name = runtime_name
+        self._first = [(post, _control_plane(post)) for post in posts(runtime_name)]
+        self._serving: dict[str, _Serving] = {}
+        self._unusable: set[Wanted] = set()
         self._stopping = threading.Event()
         self._stop: Callable[[], object] = lambda: None
 
@@ -48,37 +72,112 @@ class Runner:
             asyncio.run(self._run())
 
     async def _run(self) -> None:
-        supervisors = [
-            Supervisor(control_plane, post.runtime, _options(post))
-            for post, control_plane in self._posts
-        ]
-
-        def stop() -> None:
-            for supervisor in supervisors:
-                supervisor.stop()
-
         loop = asyncio.get_running_loop()
-        self._stop = lambda: loop.call_soon_threadsafe(stop)
+        for post, control_plane in self._first:
+            self._begin(post, control_plane)
+        self._stop = lambda: loop.call_soon_threadsafe(self._stop_all)
         if self._stopping.is_set():
-            stop()
+            self._stop_all()
         try:
-            served = [
-                _serve(post.agent_id, supervisor)
-                for (post, _), supervisor in zip(self._posts, supervisors, strict=True)
-            ]
-            ended = await asyncio.gather(*served, return_exceptions=True)
+            while working := [each.task for each in self._all() if not each.task.done()]:
+                await asyncio.wait(working, timeout=LOOK_S)
+                if not self._stopping.is_set():
+                    await self._follow_settings()
         finally:
             self._stop = lambda: None
-            for post, control_plane in self._posts:
-                await control_plane.close()
-                await post.runtime.close()
-        for error in filter(None, ended):
-            raise error
+            await _ended([each.task for each in self._all()])
+            for each in self._all():
+                await each.control_plane.close()
+                await each.post.runtime.close()
+        for each in self._all():
+            if not each.task.cancelled() and (error := each.task.exception()):
+                raise error
 
     def stop(self) -> None:
         """From any thread, or a signal handler: claims nothing more, leaves what runs."""
         self._stopping.set()
         self._stop()
+
+    def _all(self) -> list[_Serving]:
+        return list(self._serving.values())
+
+    def _stop_all(self) -> None:
+        for each in self._all():
+            each.supervisor.stop()
+
+    def _begin(self, post: Post, control_plane: DirectControlPlane) -> None:
+        supervisor = Supervisor(control_plane, post.runtime, _options(post))
+        task = asyncio.create_task(_serve(post.agent_id, supervisor), name=post.agent_id)
+        self._serving[post.agent_id] = _Serving(post, control_plane, supervisor, task)
+
+    async def _follow_settings(self) -> None:
+        """What fails now is done at the next look."""
+        try:
+            listed = await asyncio.to_thread(wanted_posts, self._runtime_name)
+            wanted = {each.agent_id: each for each in listed}
+            for each in self._all():
+                await self._adjust(each, wanted.get(each.post.agent_id))
+            for agent_id in wanted.keys() - self._serving.keys():
+                await self._add(wanted[agent_id])
+        except (ControlPlaneAway, DatabaseError, DatastoreUnavailable) as error:
+            log.warning("changed backends are served later: %s", error)
+
+    async def _add(self, wanted: Wanted) -> None:
+        if wanted in self._unusable:
+            return
+        made = await asyncio.to_thread(_made, wanted, self._runtime_name)
+        if made is None:
+            self._unusable.add(wanted)
+        else:
+            log.info("%s serves %s from now on", wanted.agent_id, ", ".join(wanted.backends))
+            self._begin(*made)
+
+    async def _adjust(self, serving: _Serving, wanted: Wanted | None) -> None:
+        if serving.task.done():  # it failed, and said so
+            return
+        if wanted is not None and wanted.engine == serving.post.wanted.engine:
+            if serving.leaving or wanted.backends != serving.post.backends:
+                await serving.control_plane.serve(wanted.backends)
+                serving.post, serving.leaving = replace(serving.post, wanted=wanted), False
+                log.info("%s serves %s now", wanted.agent_id, ", ".join(wanted.backends) or "none")
+        elif not serving.leaving:
+            await serving.control_plane.serve(())
+            serving.leaving = True
+        elif await self._has_nothing(serving):
+            await self._let_go(serving)
+
+    async def _has_nothing(self, serving: _Serving) -> bool:
+        """No step, and on its engine no container, network or volume; an engine may be gone too."""
+        if serving.supervisor.jobs:
+            return False
+        try:
+            async with asyncio.timeout(LOOK_S):
+                return not await serving.post.runtime.runs(_options(serving.post).owner)
+        except (RuntimeFailure, TimeoutError) as error:
+            log.warning("%s: what it left is not known: %s", serving.post.agent_id, error)
+            return True
+
+    async def _let_go(self, serving: _Serving) -> None:
+        serving.supervisor.stop()
+        await asyncio.wait([serving.task])
+        await serving.control_plane.sign_off()
+        await serving.control_plane.close()
+        await serving.post.runtime.close()
+        del self._serving[serving.post.agent_id]
+        log.info("%s serves nothing any more", serving.post.agent_id)
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancels those that still run: this process is told to end, or one of its parts failed."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _made(wanted: Wanted, runtime_name: str) -> tuple[Post, DirectControlPlane] | None:
+    """On a thread: it reads the store."""
+    post = make_post(wanted, runtime_name)
+    return None if post is None else (post, _control_plane(post))
 
 
 def _collect_seldom() -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, TypeVar, cast
 
 from django.db import DatabaseError
@@ -49,7 +48,7 @@ class DirectControlPlane:
     ) -> None:
         self._registration = registration
         self._supervisor = supervisor
-        self._gathering = Gathering(partial(executions.exchange, supervisor))
+        self._gathering = Gathering(self._exchange)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
         self._unsubscribe = [listen(executions.WORK_NUDGE, self._gathering.work_may_wait)]
         self._gathering.start()
@@ -64,6 +63,21 @@ class DirectControlPlane:
             drop=adopted.drop,
             lease_grace_s=conf.lease_grace_s(),
         )
+
+    async def serve(self, backends: Sequence[str]) -> None:
+        """Claim steps of these backends from now on. Raises ControlPlaneAway."""
+        agent_id, incarnation = self._supervisor.agent_id, self._supervisor.incarnation
+        self._registration = replace(self._registration, backends=tuple(backends))
+        self._supervisor = replace(self._supervisor, backends=tuple(backends))
+        await self._in_thread(lambda: agents.serve(agent_id, incarnation, backends))
+        self._gathering.work_may_wait()
+
+    async def sign_off(self) -> None:
+        """Nobody is registered under this name any more. Raises ControlPlaneAway."""
+        await self._in_thread(lambda: agents.remove(self._supervisor.agent_id))
+
+    def _exchange(self, **reports: Any) -> executions.ExchangeAnswer:
+        return executions.exchange(self._supervisor, **reports)
 
     async def heartbeat(self, beat: Beat) -> Sequence[str]:
         return await self._in_thread(lambda: self._heartbeat(beat))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apps.agents.api import Agent, list_agents
+from apps.executions.api import dispatch, sweep
 from apps.workers import host, posts, runner
 from apps.workers.runner import Runner
 from apps.workers.runtimes.docker import DockerRuntime
+from tests.apps.executions.runs import node, queued_run
+from tests.support.processes import until
 from tests.support.tls_engine import Authority
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -151,3 +154,93 @@ def test_an_engine_whose_supervisor_fails_takes_nothing_from_the_others(
     stopper.join()
     assert running.is_set()
     assert f"runner:{host.host_name()}:far has ended" in caplog.text
+
+
+# The settings change while it runs
+
+HERE = "  - {agentId: here, name: Here, type: local}\n"
+SECOND = "  - {agentId: second, name: Second, type: local}\n"
+FAR = f'  - {{agentId: far, name: Far, type: remote-docker, hostUrl: "{DEAD}"}}\n'
+ELSEWHERE = FAR.replace(":9", ":10")
+
+
+@pytest.fixture
+def running(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
+    """A runner of child processes that began with the backend `here` alone."""
+    monkeypatch.setattr(runner, "LOOK_S", 0.1)
+    _list(settings, HERE)
+    made = Runner("process")
+    thread = threading.Thread(target=made.run)
+    thread.start()
+    try:
+        _until(lambda agents: any(each.backends == ("here",) for each in agents.values()))
+        yield made
+    finally:
+        made.stop()
+        thread.join(20)
+    assert not thread.is_alive()
+
+
+def _list(settings: Any, *agents: str) -> None:
+    settings.PLATFORM_SETTINGS_FILE.write_text("agents:\n" + "".join(agents))
+
+
+def test_a_backend_that_is_added_while_it_runs_gets_its_steps(
+    settings: Any, running: Runner
+) -> None:
+    _list(settings, SECOND, HERE)  # the first one is what runs are launched on
+    run = queued_run(node("a", commands=["true"]), files={"a.txt": b"a"})
+    assert run.row.backend_id == "second"
+
+    dispatch()
+    deadline = time.monotonic() + 20
+    while run.status != "Healthy":
+        sweep()
+        assert time.monotonic() < deadline, (run.status, run.statuses)
+        time.sleep(0.1)
+
+
+def test_a_backend_that_is_taken_out_gets_no_more_steps(settings: Any, running: Runner) -> None:
+    name = f"runner:{host.host_name()}"
+    _list(settings, SECOND)
+    _until(lambda agents: agents[name].backends == ("second",))
+
+    settings.PLATFORM_SETTINGS_FILE.write_text("mode: local\n")
+
+    found = _until(lambda agents: agents[name].backends == ("local-docker",))
+    assert found[name].is_online(found[name].last_heartbeat_at)
+
+
+def test_an_engine_is_taken_up_changed_and_let_go_without_a_restart(
+    settings: Any, running: Runner
+) -> None:
+    name = f"runner:{host.host_name()}:far"
+
+    _list(settings, HERE, FAR)
+    _wait(lambda: name in running._serving)
+    first = running._serving[name].post
+    _list(settings, HERE, ELSEWHERE)
+    _wait(lambda: name in running._serving and running._serving[name].post is not first)
+    second = running._serving[name].post
+    _list(settings, HERE)
+    _wait(lambda: name not in running._serving)
+
+    urls = [post.wanted.engine and post.wanted.engine.host_url for post in (first, second)]
+    assert urls == [DEAD, DEAD.replace(":9", ":10")]
+    assert list(running._serving) == [f"runner:{host.host_name()}"]
+
+
+def test_an_engine_that_cannot_be_set_up_is_told_of_once(
+    settings: Any, running: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = FAR.replace("hostUrl", 'tlsCert: "no certificate", hostUrl')
+
+    _list(settings, HERE, odd)
+    _wait(lambda: "cannot be served" in caplog.text)
+    time.sleep(0.5)  # several looks
+
+    assert caplog.text.count("cannot be served") == 1
+
+
+def _wait(holds: Callable[[], bool]) -> None:
+    until(holds, within_s=30, what="the settings are followed")
