@@ -100,11 +100,17 @@ def fates(request: PlanRequest, owned: Holdings) -> Fates:
         going=going,
         released=released,
         retained=owned.present(request.live, surplus - released - going),
-        would_prune=candidates if request.prune.dry_run and request.prunes else frozenset(),
+        would_prune=_would_go(request, owned, candidates),
         held=held,
         protected=guarded,
         vacated=_vacated(request, owned),
     )
+
+
+def _would_go(request: PlanRequest, owned: Holdings, candidates: frozenset[str]) -> frozenset[str]:
+    """What is there and would be pruned; what somebody has deleted already would not."""
+    wanted = request.prune.dry_run and request.prunes
+    return owned.present(request.live, candidates) if wanted else frozenset()
 
 
 def _held(request: PlanRequest) -> dict[str, LedgerKey]:
@@ -122,13 +128,13 @@ def written_records(request: PlanRequest) -> frozenset[str]:
 
 def _released(request: PlanRequest, owned: Holdings, candidates: frozenset[str]) -> frozenset[str]:
     """Those in records that bear another's marker, or none where each record should bear one."""
-    if not request.capabilities.marks_records:
-        return frozenset()
     ours = written_records(request)
     lost = {
         name
         for name, record in request.live.records.items()
-        if name not in ours and not request.owner.owns(record.mark)
+        if name not in ours
+        and not request.owner.owns(record.mark)
+        and (record.mark is not None or request.capabilities.marks_records)
     }
     return frozenset(key for key in candidates if owned.keys[key].record in lost)
 

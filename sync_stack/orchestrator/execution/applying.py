@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sync_stack.core.ownership import PlanRefused
+from sync_stack.core.plan import Plan
 from sync_stack.core.sink import SinkConflict, batches
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.execution import results
@@ -20,6 +21,7 @@ from sync_stack.orchestrator.execution.intents import (
 )
 from sync_stack.orchestrator.execution.planning import (
     Planned,
+    PlanStopped,
     cleanup_request,
     desired_keys,
     plan_unit,
@@ -35,12 +37,21 @@ log: Final = logging.getLogger(__name__)
 
 
 class UnitFailed(Exception):
-    """An error and the unit it happened in."""
+    """An error and the unit it happened in; of a dry run, the plans that there are."""
 
-    def __init__(self, unit: Unit, error: TaskError) -> None:
+    def __init__(
+        self,
+        unit: Unit,
+        error: TaskError,
+        *,
+        stopped: Plan | None = None,
+        planned: Sequence[Planned] = (),
+    ) -> None:
         super().__init__(str(error))
         self.unit = unit
         self.error = error
+        self.stopped = stopped
+        self.planned = planned
 
 
 class PartFailed(Exception):
@@ -63,7 +74,7 @@ def apply_units(
     try:
         planned, idle = _plan_all(attempt, part, reading, units, tree)
     except UnitFailed as failure:
-        raise _failed(reading, units, failure) from failure
+        raise _failed(reading, units, failure, failure.planned) from failure
     if reading.rule.dry_run:
         outcome = results.outcome_of_plan(reading, planned, idle)
         attempt.finish_part(part, outcome)
@@ -103,10 +114,14 @@ def _plan_all(
     units: Sequence[Unit],
     tree: Mapping[str, TreeEntry],
 ) -> tuple[list[Planned], list[tuple[Unit, str]]]:
-    """Plans, and the units with nothing to do: `no_files`, `env_not_in_file`."""
+    """Plans, and the units with nothing to do: `no_files`, `env_not_in_file`. Raises UnitFailed.
+
+    A guard that stops a dry run stops it only after the other units are planned.
+    """
     attempt.stage("plan", 0.25)
     planned: list[Planned] = []
     idle: list[tuple[Unit, str]] = []
+    failure: UnitFailed | None = None
     for unit in units:
         try:
             found = _plan(attempt, part, reading, unit, tree)
@@ -114,9 +129,16 @@ def _plan_all(
                 idle.append((unit, found))
                 continue
             _refuse_shared(found, planned)
+        except PlanStopped as error:
+            failure = failure or UnitFailed(
+                unit, task_error(error), stopped=error.plan, planned=planned
+            )
+            continue
         except KNOWN_ERRORS as error:
             raise UnitFailed(unit, task_error(error)) from error
         planned.append(found)
+    if failure:
+        raise failure
     return planned, idle
 
 
@@ -240,6 +262,8 @@ def _failed(
     planned: Sequence[Planned] = (),
 ) -> PartFailed:
     targets = results.failed_targets(reading, units, failure.unit, failure.error, planned)
+    if reading.rule.dry_run:
+        targets = results.with_plans(reading, targets, planned, failure.stopped)
     return PartFailed(failure.error, targets)
 
 

@@ -10,7 +10,7 @@ from sync_stack.core.bundle.datasources import KeyCase
 from sync_stack.core.bundle.model import Prune
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger
-from sync_stack.core.ownership import refuse_overlap
+from sync_stack.core.ownership import PlanRefused, refuse_overlap
 from sync_stack.core.plan import DesiredKey, Plan, PlanRequest, plan_apply
 from sync_stack.core.shaping import SecretRules, Shaped, ShapingRules, SourceFile, shape
 from sync_stack.core.sink import Live
@@ -136,16 +136,29 @@ def _cased(unit: Unit, shaped: Shaped) -> list[tuple[str, str, Any]]:
     return [(name, key, shaped.keys[key]) for name, key in names.items()]
 
 
+class PlanStopped(PlanRefused):
+    """A guard stops a dry run; `plan` is what would be done without it."""
+
+    def __init__(self, refused: PlanRefused, plan: Plan) -> None:
+        super().__init__(refused.code, refused.detail, refused.keys)
+        self.plan = plan
+
+
 def plan_unit(
     attempt: Attempt, part: Part, reading: Reading, unit: Unit, desired: Mapping[str, DesiredKey]
 ) -> tuple[PlanRequest, Plan]:
-    """Read live and decide. Raises PlanRefused, SinkError."""
+    """Read live and decide. Raises PlanRefused, in a dry run PlanStopped, and SinkError."""
     refuse_overlap(unit.destination, _older_neighbours(unit))
     known = unit.ledger.records() if unit.ledger else frozenset()
     wanted = known | {entry.record for entry in desired.values()}
     live = unit.sink.read(unit.destination, unit.owner, sorted(wanted))
     request = _request(attempt, reading, unit, desired, live)
-    return request, plan_apply(request)
+    try:
+        return request, plan_apply(request)
+    except PlanRefused as refused:
+        if refused.code != "prune_guard" or not reading.rule.dry_run:
+            raise
+        raise PlanStopped(refused, plan_apply(replace(request, limits_waived=True))) from None
 
 
 def _request(

@@ -55,7 +55,7 @@ def outcome_of_apply(
 def outcome_of_plan(
     reading: Reading, planned: Sequence[Planned], idle: Sequence[tuple[Unit, str]]
 ) -> dict[str, Any]:
-    targets = [_applied(reading, each) | _PLANNED | _going(each) for each in planned]
+    targets = [_applied(reading, each) | _PLANNED | _going(each.plan) for each in planned]
     return _with_idle(reading, planned, idle, targets, ["dry_run_complete"] * len(targets))
 
 
@@ -70,10 +70,43 @@ def outcome_of_cleanup(reading: Reading, planned: Sequence[Planned]) -> dict[str
 _PLANNED: Final = {"outcome": "planned", "committed": False}
 
 
-def _going(planned: Planned) -> dict[str, Any]:
+def _going(plan: Plan) -> dict[str, Any]:
     """The keys that the plan would delete."""
-    plan = planned.plan
     return {"would_prune": sorted(plan.pruned | plan.would_prune)[:MAX_LISTED]}
+
+
+def with_plans(
+    reading: Reading,
+    targets: Sequence[dict[str, Any]],
+    planned: Sequence[Planned],
+    stopped: Plan | None,
+) -> list[dict[str, Any]]:
+    """Targets of a dry run that failed, with what the plans say.
+
+    The one with the error gets the counts of the plan that its guard stops.
+    """
+    plans = {
+        each.unit.destination.id + each.unit.place.env: _applied(reading, each)
+        | _PLANNED
+        | _going(each.plan)
+        for each in planned
+    }
+    counts = _counts(stopped) | _going(stopped) if stopped else {}
+    return [
+        target | counts
+        if target.get("error")
+        else plans.get(target["destination_id"] + target["env"], target)
+        for target in targets
+    ]
+
+
+def _counts(plan: Plan) -> dict[str, int]:
+    return {
+        "written": len(plan.written),
+        "pruned": len(plan.pruned),
+        "unchanged": len(plan.unchanged),
+        "adopted": len(plan.adopted),
+    }
 
 
 def without_files(
@@ -157,10 +190,7 @@ def _applied(reading: Reading, planned: Planned) -> dict[str, Any]:
         "committed": True,
         "sync_mode": str(plan.mode),
         "outcome": "applied" if changed else "no_changes",
-        "written": len(plan.written),
-        "pruned": len(plan.pruned),
-        "unchanged": len(plan.unchanged),
-        "adopted": len(plan.adopted),
+        **_counts(plan),
         "would_prune": sorted(plan.would_prune)[:MAX_LISTED],
         "released": sorted(plan.released)[:MAX_LISTED],
         "warnings": [*reading.warnings, *map(str, planned.shaped.warnings)][:MAX_WARNINGS],

@@ -16,8 +16,10 @@ from sync_stack.configuration.startup import refusing
 from sync_stack.core.bundle.model import Bundle, Rule
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.management.examples import ending
+from sync_stack.orchestrator.rows import overview
 from sync_stack.orchestrator.serving.ports import open_bundle, ports_of
 
+EXIT_ARGUMENTS: Final = 2
 EXIT_STORE: Final = 69
 EXIT_CODES: Final = (
     "0 done; 1 it cannot be done, or a part of it failed; 2 wrong arguments; "
@@ -68,6 +70,21 @@ class SyncCommand(BaseCommand):
         """The bundle in use; a wrong one ends the command with exit code 78."""
         with refusing():
             return open_bundle()
+
+    def check_rule(self, name: str) -> None:
+        """Refuse a `--rule` of which neither the store nor the bundle knows anything."""
+        if not name or overview.knows_rule(name):
+            return
+        configuration = self.bundle()
+        try:
+            bundle = configuration.bundle
+        finally:
+            configuration.close()
+        rules = {rule.name for rule in bundle.rules}
+        rules |= {rule.name for rule in bundle.disabled_rules}
+        if name not in rules:
+            names = known(name, rules | overview.rules_of_units())
+            raise CommandError(f"no rule {name!r} ({names})", returncode=EXIT_ARGUMENTS)
 
     def ports(self, configuration: Configuration) -> Ports:
         """For commands that work themselves; nobody is told of their tasks."""

@@ -52,6 +52,18 @@ def list_units(where: Mapping[str, Any], *, after: str, limit: int) -> list[Ledg
     return list(rows[:limit])
 
 
+def knows_rule(name: str) -> bool:
+    """Whether a unit or a task is of this rule."""
+    return (
+        LedgerUnit.objects.filter(rule_id=name).exists()
+        or Task.objects.filter(facets__contains=f"\nrule:{name}\n").exists()
+    )
+
+
+def rules_of_units() -> set[str]:
+    return set(LedgerUnit.objects.values_list("rule_id", flat=True))
+
+
 def list_drift(
     where: Mapping[str, Any], *, since: datetime | None, before: str, limit: int
 ) -> list[Drift]:

@@ -11,15 +11,18 @@ from sync_stack.core.bundle.model import Rule
 from sync_stack.core.ledger import Ledger, LedgerKey, State, digest
 from sync_stack.core.shaping import SecretRules, ShapingError, ShapingRules, SourceFile, shape
 from sync_stack.core.sink import Owner, Sink, SinkError
+from sync_stack.core.tasks import Kind
+from sync_stack.core.tasks import State as TaskState
 from sync_stack.formats import detect
 from sync_stack.orchestrator import keys
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.execution.sources import git_source
-from sync_stack.orchestrator.models import LedgerUnit
+from sync_stack.orchestrator.models import LedgerUnit, Task
 from sync_stack.orchestrator.rows import ledgers, overview, tasks
 from sync_stack.repositories import GitError, Signature, Source
 
 _MOST_UNITS = 10_000
+_MOST_TASKS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,8 @@ class Origin:
 
     `live`: in_sync, changed, missing, or unknown when the datasource cannot be read. `applied` is
     the commit that the content was taken from, `changed` the one that last changed the key's line;
-    each is None when Git cannot tell. `line` is 0 where it is not known.
+    each is None when Git cannot tell. `line` is 0 where it is not known. `healed_by`: the heal that
+    put the content back last, if one has since the task that brought it.
     """
 
     unit: LedgerUnit
@@ -37,6 +41,7 @@ class Origin:
     live: str
     task_id: str
     delivery_id: str
+    healed_by: str = ""
     line: int = 0
     applied: Signature | None = None
     changed: Signature | None = None
@@ -88,14 +93,16 @@ def _sink(ports: Ports, ledger: Ledger) -> Sink | None:
 
 
 def _origin(held: _Held) -> Origin:
-    task = tasks.get(held.applied.task_id)
+    task = _bringer(held)
+    healed = task is not None and task.id != held.applied.task_id
     known: dict[str, Any] = {
         "unit": held.unit,
         "key": held.key,
         "entry": held.entry,
         "live": _live(held),
-        "task_id": held.applied.task_id,
+        "task_id": task.id if task else held.applied.task_id,
         "delivery_id": task.delivery_id if task else "",
+        "healed_by": held.applied.task_id if healed else "",
     }
     try:
         return Origin(**known, **_history(held))
@@ -104,6 +111,27 @@ def _origin(held: _Held) -> Origin:
     except KeyError:
         platform = held.ledger.platform
         return Origin(**known, problem=f"the bundle has no platform {platform!r} any more")
+
+
+def _bringer(held: _Held) -> Task | None:
+    """The task that brought the applied commit; a heal only put it back. None once it is purged."""
+    task = tasks.get(held.applied.task_id)
+    if task is None or task.kind != Kind.HEAL:
+        return task
+    ledger = held.ledger
+    facets = [f"rule:{ledger.rule_id}\n", f"repo:{ledger.repo}\n", f"env:{ledger.env}\n"]
+    done = {"state": TaskState.SUCCEEDED}
+    earlier = overview.list_tasks(done, facets, before=task.id, limit=_MOST_TASKS)
+    return next((each for each in earlier if _brought(each, held)), None)
+
+
+def _brought(task: Task, held: _Held) -> bool:
+    return task.kind != Kind.HEAL and any(
+        target["unit_id"] == held.unit.id
+        and target["committed"]
+        and target["commit"] == held.applied.commit
+        for target in task.result.get("targets", ())
+    )
 
 
 def _live(held: _Held) -> str:

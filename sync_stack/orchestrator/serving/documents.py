@@ -54,6 +54,8 @@ def task_document(task: Task, *, whole: bool = True) -> dict[str, Any]:
     made |= _times(task)
     if events := task.request.get("events"):
         made["event"] = events[0]
+        if len(events) > 1:
+            made["events"] = events
     if task.progress:
         made["progress"] = task.progress
     if task.error:

@@ -96,6 +96,7 @@ OPENAPI: Final[dict[str, Any]] = {
                 attempt="integer",
                 max_attempts="integer",
                 event="object",
+                events="array",
                 progress="object",
                 result="object",
                 error="object",

@@ -17,6 +17,7 @@ from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.models import LedgerUnit, Task
 from sync_stack.orchestrator.rows import overview
 from sync_stack.orchestrator.services.manual import trigger_purge
+from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
 from tests.support.sync_world import World, rule
 
 
@@ -232,6 +233,35 @@ def test_a_plan_that_a_guard_stops_says_so_and_is_no_success(world):
     assert world.values() == {"a": "1", "b": "2", "c": "3"}
 
 
+def test_a_plan_that_a_guard_stops_shows_what_it_would_do_and_the_other_units_plans(
+    tmp_path, monkeypatch
+):
+    """Sync invariant 22."""
+    files = ("p.yaml", "production"), ("s.yaml", "staging")
+    mapped = tuple(FileEnvironment(path=path, env=env) for path, env in files)
+    only = rule(
+        repositories=("acme/shop",), file_name="", file_path_map=mapped, branch_map={},
+        prune=Prune(enabled=True),
+    )  # fmt: skip
+    world = World(tmp_path, rules=(only,))
+    monkeypatch.setattr(SyncCommand, "bundle", lambda _self: Opened(world))
+    monkeypatch.setattr(SyncCommand, "ports", lambda _self, _configuration: world.ports())
+    world.finish(world.commit_and_push({"p.yaml": "a: 1\nb: 2\nc: 3\n", "s.yaml": "a: 1\n"}))
+    world.repository.commit({"p.yaml": "a: 2\nd: 4\n", "s.yaml": "a: 2\n"})
+    out = StringIO()
+
+    with pytest.raises(CommandError, match="prune_guard"):
+        call_command("sync_plan", "--rule", "shop", "-o", "json", stdout=out)
+
+    (task,) = json.loads(out.getvalue())["tasks"]
+    stopped, other = sorted(task["result"]["targets"], key=lambda target: target["env"])
+    assert (stopped["outcome"], stopped["error"]["code"]) == ("failed", "prune_guard")
+    assert (stopped["written"], stopped["pruned"], stopped["unchanged"]) == (2, 2, 0)
+    assert stopped["would_prune"] == ["b", "c"]
+    assert (other["outcome"], other["written"]) == ("planned", 1)
+    assert world.values() == {"a": "1", "b": "2", "c": "3"}
+
+
 def test_a_plan_names_the_keys_that_would_go(world):
     """Sync invariant 22."""
     world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
@@ -248,11 +278,66 @@ def test_a_plan_names_the_keys_that_would_go(world):
         (("sync_history", "--state", "faild"), 'did you mean "FAILED"'),
         (("sync_history", "--kind", "hook"), "known: heal, manual"),
         (("sync_status", "--status", "drift"), 'did you mean "drifted"'),
+        (
+            ("sync_status", "--rule", "shopp"),
+            r'no rule \'shopp\' \(known: shop; did you mean "shop"',
+        ),
+        (("sync_history", "--rule", "nope"), r"no rule 'nope' \(known: shop\)"),
+        (("sync_drift", "--rule", "nope"), "known: shop"),
+        (("sync_blame", "a", "--rule", "nope"), "known: shop"),
+        (("sync_orphans", "--rule", "nope"), "known: shop"),
     ],
 )
-def test_a_filter_that_nothing_can_match_is_refused(command, known):
-    with pytest.raises(CommandError, match=known):
+def test_a_filter_that_nothing_can_match_is_refused(world, command, known):
+    with pytest.raises(CommandError, match=known) as refused:
         call_command(*command)
+    assert refused.value.returncode == (2 if "--rule" in command else 1)
+
+
+def test_a_rule_that_left_the_bundle_is_still_a_filter(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.with_rules(name="renamed")
+    assert [unit["rule_id"] for unit in told("sync_status", "--rule", "shop")["targets"]] == [
+        "shop"
+    ]
+    assert told("sync_status", "--rule", "renamed")["targets"] == []
+
+
+def test_blame_after_a_heal_names_the_task_and_the_delivery_that_brought_the_key(world):
+    world.with_rules(self_heal=True)
+    brought = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    unit = LedgerUnit.objects.get()
+    world.sink.put_by_hand(place("production-shop"), "a", {"a": "9"})
+    heal = Heal(
+        datasource=unit.datasource,
+        rule=unit.rule_id,
+        repo=unit.repo,
+        env=unit.env,
+        destination_id=unit.destination_id,
+        idempotency_key="heal",
+        commit=unit.commit,
+        drift_id="a-drift",
+    )
+    healed = world.finish(trigger_heal(heal, world.bundle, world.published.extend).task)
+
+    found = told("sync_blame", "a")["keys"][0]
+
+    assert world.values() == {"a": "1"}
+    assert (found["task_id"], found["healed_by"]) == (brought.id, healed.id)
+    assert found.get("delivery_id", "") == brought.delivery_id
+
+
+def test_a_task_of_several_refs_shows_all_of_them(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = Task.objects.get()
+    (event,) = task.request["events"]
+    other = event | {"ref": "refs/heads/develop", "branch": "develop"}
+    Task.objects.update(request=task.request | {"events": [event, other]})
+
+    (shown,) = told("sync_history")["tasks"]
+
+    assert [each["ref"] for each in shown["events"]] == ["refs/heads/main", "refs/heads/develop"]
+    assert shown["event"] == event
 
 
 @pytest.mark.parametrize(

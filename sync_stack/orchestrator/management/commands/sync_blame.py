@@ -27,6 +27,7 @@ class Command(SyncCommand):
         add_filters(parser, "rule", "repo", "env", "datasource")
 
     def handle(self, **options: Any) -> None:
+        self.check_rule(options["rule"])
         where = given(options, rule="rule_id", repo="repo", env="env", datasource="datasource")
         configuration = self.bundle()
         try:
@@ -56,6 +57,7 @@ def _document(origin: Origin) -> dict[str, Any]:
     facts = {
         "line": origin.line,
         "delivery_id": origin.delivery_id,
+        "healed_by": origin.healed_by,
         "applied": origin.applied and _signed(origin.applied),
         "changed": origin.changed and _signed(origin.changed),
         "problem": origin.problem,

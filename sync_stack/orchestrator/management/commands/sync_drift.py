@@ -29,6 +29,7 @@ class Command(SyncCommand):
         state = options["state"].lower()
         if state and state not in set(Episode):
             raise CommandError(f"no state {state!r} ({known(state, Episode)})")
+        self.check_rule(options["rule"])
         where = given(options, rule="rule_id", repo="repo", env="env", datasource="datasource")
         where |= {"state": state} if state else {}
         limit = max(1, options["limit"])

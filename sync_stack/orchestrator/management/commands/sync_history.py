@@ -32,6 +32,7 @@ class Command(SyncCommand):
             where["state"] = _one_of("state", options["state"].upper(), State)
         if options["kind"]:
             where["kind"] = _one_of("kind", options["kind"].lower(), Kind)
+        self.check_rule(options["rule"])
         names = ("rule", "repo", "ref", "env")
         facets = [f"{name}:{options[name]}\n" for name in names if options[name]]
         found = overview.list_tasks(where, facets, before="", limit=max(1, options["limit"]))

@@ -38,6 +38,7 @@ class Command(SyncCommand):
         add_filters(parser, "rule", "repo", "env")
 
     def handle(self, **options: Any) -> None:
+        self.check_rule(options["rule"])
         configuration = self.bundle()
         try:
             ports = self.ports(configuration)

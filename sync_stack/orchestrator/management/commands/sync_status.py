@@ -32,6 +32,7 @@ class Command(SyncCommand):
         status = options["status"] = options["status"].lower()
         if status and status not in set(UnitStatus):
             raise CommandError(f"no status {status!r} ({known(status, UnitStatus)})")
+        self.check_rule(options["rule"])
         columns = {name: name for name in ("repo", "env", "datasource", "status")}
         where = given(options, rule="rule_id", **columns)
         units = overview.list_units(where, after="", limit=_MOST)

@@ -71,6 +71,24 @@ def test_values_are_compared_as_text():
     assert unit.plan({"v": "1.1"}, mode=SyncMode.LIVE_STATE).written == {"v"}
 
 
+@pytest.mark.parametrize("layout", [Layout.HASH, Layout.KEY_VALUE])
+def test_a_dry_prune_names_what_is_there_and_ours(layout):
+    """Sync invariant 13: neither what somebody has deleted nor what bears another's marker."""
+    unit = synced(layout, TEN)
+    place = unit.sink.places[unit.destination.id]
+    del place.records["k1"]
+    other = replace(unit.mark(), rule="other")
+    place.records["k2"] = LiveRecord(values={"k2": "2"}, mark=other)
+    kept = without(TEN, "k1", "k2", "k3")
+
+    plan = unit.plan(kept, prune=prune(dry_run=True))
+    real = unit.plan(kept, prune=prune())
+
+    assert (plan.would_prune, plan.released) == ({"k3"}, {"k2"})
+    assert real.pruned == {"k3"}
+    assert [gone.record for gone in real.deletes] == ["k3"]
+
+
 def test_live_state_prunes_with_prune_off():
     unit = synced(Layout.HASH, TEN)
 
