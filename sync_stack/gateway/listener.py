@@ -15,6 +15,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from kernel.background import keep_running
+from kernel.listeners import bound_socket
 from sync_stack.configuration.startup import StartRefused, unavailable
 from sync_stack.gateway.conf import Address
 from sync_stack.gateway.protocol import GatewayProtocol, broken_request
@@ -198,28 +199,10 @@ async def _first_byte(connection: socket.socket) -> int | None:
 
 
 def _bound(address: Address) -> socket.socket:
-    host = address.host
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    if not host:
-        return _everywhere(address.port)
     try:
-        info = socket.getaddrinfo(host, address.port, family, socket.SOCK_STREAM)[0]
-        made = socket.socket(info[0], socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(info[4])
+        return bound_socket(address.host, address.port)
     except OSError as error:
-        raise _taken(host, address.port, error) from None
-    return made
-
-
-def _everywhere(port: int) -> socket.socket:
-    """All interfaces, of both families where the machine has both."""
-    try:
-        if socket.has_dualstack_ipv6():
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-        return socket.create_server(("", port))
-    except OSError as error:
-        raise _taken("", port, error) from None
+        raise _taken(address.host, address.port, error) from None
 
 
 def _taken(host: str, port: int, error: OSError) -> StartRefused:

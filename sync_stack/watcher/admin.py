@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
+from kernel.listeners import bound_socket
 from sync_stack.configuration.startup import unavailable
 from sync_stack.rpc.http_thread import HttpThread
 from sync_stack.watcher.metrics import CONTENT_TYPE
@@ -69,9 +69,10 @@ class AdminListener:
     def __init__(self, app: AdminApp, address: tuple[str, int]) -> None:
         host, port = address
         try:
-            self._socket = _bound(host, port)
+            self._socket = bound_socket(host, port)
         except OSError as error:
             raise unavailable(f"ADMIN_ADDR {host}:{port}: {error.strerror}") from None
+        self._socket.listen()
         self.port: int = self._socket.getsockname()[1]
         self._server = HttpThread("admin", app, self._socket)
 
@@ -80,10 +81,3 @@ class AdminListener:
 
     def stop(self) -> None:
         self._server.stop(_STOP_S)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    if not host and socket.has_dualstack_ipv6():
-        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family)

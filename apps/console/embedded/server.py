@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator
 
 import uvicorn
 
+from kernel.listeners import bound_socket
+
 MAX_PORT = 65535
 GRACE_S = 10  # what running streams get to end on a whole record
 
@@ -50,7 +52,7 @@ class EmbeddedServer(uvicorn.Server):
 def listener(host: str, port: int) -> socket.socket:
     """A bound socket. Raises PortTaken."""
     try:
-        return _bound(host, port)
+        return bound_socket(host, port)
     except OSError as error:
         raise PortTaken(
             f"cannot listen on {host}:{port} ({error.strerror}): {_way_out(error, port)}"
@@ -63,14 +65,3 @@ def _way_out(error: OSError, port: int) -> str:
     if error.errno == errno.EACCES:
         return "a port from 1024 on needs no rights: PORT=8090 make up"
     return "HOST must be an address of this machine: HOST=127.0.0.1 make up"
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError:
-        listener.close()
-        raise
-    return listener

@@ -31,6 +31,7 @@ from apps.workers.worker.direct import Told
 from apps.workers.worker.duty import Duty, Employer
 from apps.workers.worker.state import WorkerState
 from kernel.errors import PlatformError
+from kernel.listeners import bound_socket
 
 log = logging.getLogger("partita.workers")
 KINDS: Final = ("service", "task", "test")
@@ -248,14 +249,12 @@ class _Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def _listener(settings: WorkerSettings) -> Generator[socket.socket]:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((settings.host, settings.port))
-        except OSError as error:
-            raise WorkerFailed(
-                f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
-                "AGENT_PORT names another port"
-            ) from None
+    try:
+        listener = bound_socket(settings.host, settings.port)
+    except OSError as error:
+        raise WorkerFailed(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
+            "AGENT_PORT names another port"
+        ) from None
+    with listener:
         yield listener

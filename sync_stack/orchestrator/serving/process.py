@@ -20,6 +20,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from kernel import background
 from kernel.background import PeriodicThread
+from kernel.listeners import bound_socket
 from sync_stack.configuration.observing import observe_process
 from sync_stack.configuration.opened import Configuration
 from sync_stack.configuration.startup import unavailable
@@ -257,9 +258,11 @@ def _git_cache() -> str:
 def _bound(address: tuple[str, int]) -> socket.socket:
     host, port = address
     try:
-        return socket.create_server((host, port), backlog=2048)
+        bound = bound_socket(host, port)
     except OSError as error:
         raise unavailable(f"ORCHESTRATOR_HTTP_ADDR {host}:{port}: {error.strerror}") from None
+    bound.listen(2048)
+    return bound
 
 
 async def serve(configuration: Configuration) -> None:
