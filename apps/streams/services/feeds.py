@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
+from math import inf
 from typing import Any, Final
 
 from apps.streams.domain.frames import MOST_BYTES, MOST_RECORDS, Page, Wrapping, snapshot
@@ -28,20 +29,26 @@ class Feed:
         self.followers = 0
         self.unlisten: Callable[[], None] = lambda: None
         self.error: Exception | None = None  # a fault in reading: every follower raises it
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[tuple[float, asyncio.Future[None]]] = []
 
-    async def changed(self) -> None:
-        """The next change, ping or end of the hub. Raises the feed's error."""
+    async def changed(self, *, sent_at: float) -> None:
+        """Wait for a change, the end of the hub, or a ping that is due. Raises the feed's error.
+
+        `sent_at`: when this follower last sent something, on the clock of the loop.
+        """
         future = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
+        self._waiting.append((sent_at, future))
         await future
         if self.error:
             raise self.error
 
-    def wake(self) -> None:
+    def wake(self, *, silent_since: float = inf) -> None:
+        """Wake the followers that have sent nothing after `silent_since`; without it all."""
         waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
+        for sent_at, future in waiting:
+            if sent_at > silent_since:
+                self._waiting.append((sent_at, future))
+            elif not future.done():
                 future.set_result(None)
 
     def fail(self, error: Exception) -> None:

@@ -24,8 +24,7 @@ async def follow(
     hub = hub_here()
     with hub.topic(topic, member, envelope) as feed:
         yield CONNECTED
-        follower = _Follower(hub, feed, frozenset(sources))
-        await follower.begin(after)
+        follower = _Follower(hub, feed, frozenset(sources), after=after)
         while frames := await follower.frames():
             yield frames
 
@@ -33,33 +32,29 @@ async def follow(
 class _Follower:
     """A cursor over a feed: from the shared pages while it keeps up, else from the store."""
 
-    def __init__(self, hub: Hub, feed: TopicFeed, sources: frozenset[str]) -> None:
+    def __init__(self, hub: Hub, feed: TopicFeed, sources: frozenset[str], *, after: int) -> None:
         self._hub = hub
         self._feed = feed
         self._sources = sources
-        self._cursor = 0
-        self._pings = hub.pings
+        self._cursor = after
+        self._sent_at = hub.loop.time()
+        self._begun = False
         self._caught_up = False
         self._ended = False
-
-    async def begin(self, after: int) -> None:
-        while not (self._feed.ready or self._hub.over):
-            await self._feed.changed()
-        if after > self._feed.head:
-            after = await self._clamped(after)
-        self._cursor = after
 
     async def frames(self) -> bytes:
         """What to send next, waiting for it; empty when the stream is over."""
         while not (self._hub.over or self._ended):
             if frames := self._due() or await self._more():
+                self._sent_at = self._hub.loop.time()
                 return frames
         return b""
 
     def _due(self) -> bytes:
-        if self._pings != self._hub.pings:
-            self._pings = self._hub.pings
+        if self._hub.is_ping_due(self._sent_at):
             return PING
+        if not self._begun:
+            return b""
         if self._cursor < self._feed.head:
             return self._gone() if self._feed.removed else b""
         self._ended = self._feed.removed or bool(self._feed.closed)
@@ -72,9 +67,12 @@ class _Follower:
     async def _more(self) -> bytes:
         if self._ended:
             return b""
-        if self._cursor >= self._feed.head:
-            self._caught_up = True
-            await self._feed.changed()
+        if not self._feed.ready or (self._begun and self._cursor >= self._feed.head):
+            self._caught_up = self._begun
+            await self._feed.changed(sent_at=self._sent_at)
+            return b""
+        if not self._begun:
+            await self._begin()
             return b""
         page = self._feed.page_beyond(self._cursor) or await self._from_store()
         if page is None:
@@ -88,11 +86,13 @@ class _Follower:
             metrics.count("partita.stream.resyncs", stream=self._feed.kind)
         return await self._hub.replay(self._feed, self._cursor, self._sources)
 
-    async def _clamped(self, after: int) -> int:
-        """Asks the store: another process may have sent what this one has not looked at yet."""
+    async def _begin(self) -> None:
+        """Ask the store: another process may have sent what this one has not looked at yet."""
         topic = self._feed.topic
-        ends = await self._hub.read(lambda: selectors.ends([topic]))
-        return min(after, ends[topic][0]) if topic in ends else self._feed.head
+        if self._cursor > self._feed.head:
+            ends = await self._hub.read(lambda: selectors.ends([topic]))
+            self._cursor = min(self._cursor, ends[topic][0]) if topic in ends else self._feed.head
+        self._begun = True
 
 
 async def snapshot_stream(nudge_name: str, *, scope: str, take: Take) -> AsyncGenerator[bytes]:
@@ -105,13 +105,13 @@ async def snapshot_stream(nudge_name: str, *, scope: str, take: Take) -> AsyncGe
     hub = hub_here()
     with hub.snapshots(nudge_name, scope, take) as feed:
         yield CONNECTED
-        seen, pings = 0, hub.pings
+        seen, sent_at = 0, hub.loop.time()
         while not hub.over:
-            if hub.pings != pings:
-                pings = hub.pings
-                yield PING
-            elif feed.version > seen:
-                seen = feed.version
+            if feed.version > seen:
+                seen, sent_at = feed.version, hub.loop.time()
                 yield feed.frame
+            elif hub.is_ping_due(sent_at):
+                sent_at = hub.loop.time()
+                yield PING
             else:
-                await feed.changed()
+                await feed.changed(sent_at=sent_at)

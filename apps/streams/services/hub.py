@@ -33,7 +33,7 @@ logger = logging.getLogger("partita.streams")
 
 TICK_S: Final = 0.05
 POLL_S: Final = 0.25
-PING_S: Final = 15.0
+PING_S: Final = 15.0  # of silence on one stream
 STORE_IS_AWAY: Final = (StoreError, DatastoreUnavailable)
 
 
@@ -42,7 +42,6 @@ class Hub:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.pings = 0  # followers send a ping whenever this has grown
         self.over = False  # draining, stopped or broken: followers end
         self.draining = False
         self._live = ThreadPoolExecutor(1, thread_name_prefix="streams-live")
@@ -148,14 +147,10 @@ class Hub:
         self._stirred.set()
 
     async def _run(self) -> None:
-        ping_at = self.loop.time() + PING_S
         while True:
             await self._until_due()
             await self._round()
-            if self.loop.time() >= ping_at:
-                ping_at += PING_S
-                self.pings += 1
-                self._wake_all()
+            self._wake_silent()
 
     async def _until_due(self) -> None:
         await asyncio.sleep(self._tick_at - self.loop.time())
@@ -223,6 +218,14 @@ class Hub:
     def _end(self) -> None:
         self.over = True
         self._wake_all()
+
+    def is_ping_due(self, sent_at: float) -> bool:
+        """Whether a follower that sent its last frame then was silent for PING_S."""
+        return self.loop.time() - sent_at >= PING_S
+
+    def _wake_silent(self) -> None:
+        for feed in self._feeds.values():
+            feed.wake(silent_since=self.loop.time() - PING_S)
 
     def _wake_all(self) -> None:
         for feed in self._feeds.values():

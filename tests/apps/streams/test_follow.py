@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from contextlib import aclosing
@@ -291,6 +292,52 @@ async def test_pings_come_while_nothing_else_does(open_logs, monkeypatch):
 
     await hub_module.stop_hub()
     assert seen.frames == [b": connected", b": ping", b": ping", b": ping"]
+
+
+async def busy_hub(seconds: float, others: str) -> None:
+    async with aclosing(follow(others)) as frames:
+        reading = asyncio.ensure_future(read_until(frames, Seen(), lambda _: False))
+        for _ in range(int(seconds / 0.05)):
+            streams.nudge(others)
+            await asyncio.sleep(0.05)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_after_idle_time_pings_do_not_catch_up(open_logs, monkeypatch):
+    """Nobody follows for a while; then one ping a heartbeat, however busy the others are."""
+    monkeypatch.setattr(hub_module, "PING_S", 0.5)
+    others = "execution-logs:run-000000000002"
+    await stored(streams.open_topics, [others])
+    async with aclosing(follow(open_logs)) as frames:
+        await anext(frames)
+    await asyncio.sleep(5)
+
+    busy = asyncio.ensure_future(busy_hub(2, others))
+    seen = Seen()
+    async with aclosing(follow(open_logs)) as frames:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.6):
+                async for part in frames:
+                    seen.take(part)
+    await busy
+    await hub_module.stop_hub()
+
+    assert 1 <= seen.frames.count(b": ping") <= 3
+
+
+async def test_a_stream_that_sends_records_sends_no_pings(open_logs, monkeypatch):
+    monkeypatch.setattr(hub_module, "PING_S", 1.5)
+    seen = Seen()
+
+    async with aclosing(follow(open_logs)) as frames:
+        for number in range(1, 26):
+            await append(open_logs, str(number))
+            await read_until(frames, seen, lambda s: number in s.ids)  # noqa: B023
+            await asyncio.sleep(0.1)
+
+    await hub_module.stop_hub()
+    assert b": ping" not in seen.frames
 
 
 async def test_nothing_is_kept_when_the_last_follower_left(hub, open_logs):
