@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apps.suites import api as suites
+from apps.system.api import ProbeResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,21 @@ def select_profile(suite_id: str, requested: str = "") -> LaunchProfile:
     if default is None:
         return NO_PROFILE
     return _merged(profiles, default)
+
+
+def probe() -> ProbeResult:
+    """Ready when the profiles of every suite can be read, valid or not.
+
+    One that is broken concerns its own suite, whose launches say so; `detail` counts them.
+    """
+    try:
+        profiles = suites.workspace_profiles()
+    except OSError as error:
+        detail = f"the folder of the suites cannot be read: {error.strerror}"
+        return ProbeResult(ready=False, detail=detail)
+    broken = sum(profile.problem is not None for profile in profiles)
+    detail = f"{len(profiles)} profiles" + (f", {broken} of them invalid" if broken else "")
+    return ProbeResult(ready=True, detail=detail)
 
 
 def _merged(profiles: tuple[suites.Profile, ...], profile: suites.Profile) -> LaunchProfile:

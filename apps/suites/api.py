@@ -27,6 +27,7 @@ from apps.suites.selectors import (
     list_suites,
     profiles_of_suite,
     resolve,
+    workspace_profiles,
 )
 
 __all__ = [
@@ -49,4 +50,5 @@ __all__ = [
     "profiles_of_suite",
     "read_profile",
     "resolve",
+    "workspace_profiles",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from apps.suites import conf
 from apps.suites.domain.definition import Evaluation, Suite, definition_of
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.profiles import Profile, ProfileInvalid, find_profile, merge_chain
@@ -125,6 +126,12 @@ def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> R
 def profiles_of_suite(suite_id: str) -> tuple[Profile, ...]:
     """A suite's profile files, the default first. Raises SuiteNotFound."""
     return find_suite(suite_id).profiles
+
+
+def workspace_profiles() -> tuple[Profile, ...]:
+    """Every profile file of the workspace, broken ones too. Raises OSError without its folder."""
+    list(conf.suites_dir().iterdir())
+    return tuple(profile for suite in library.suites() for profile in suite.profiles)
 
 
 def find_suite(reference: str) -> Suite:

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import execute_from_command_line
 
 from apps.agents import api, models
+from apps.agents.probes import agents
 from kernel import clock
 
 pytestmark = pytest.mark.django_db
@@ -107,6 +108,45 @@ def test_online_agents_are_found_by_backend():
     worker("b", backends=("two",))
     assert [agent.agent_id for agent in api.online_agents("one")] == ["a"]
     assert [agent.agent_id for agent in api.online_agents("two")] == ["a", "b"]
+
+
+@pytest.fixture
+def backends(settings, tmp_path):
+    """`backends("edge", …)` are those of the settings file, all for workers."""
+    settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
+
+    def configured(*names: str) -> None:
+        entries = [f"  - {{agentId: {name}, name: {name}, type: remote-agent}}" for name in names]
+        local = "  - {agentId: local, name: Local, type: local}"
+        text = "\n".join(["agents:", local, *entries, ""])
+        settings.PLATFORM_SETTINGS_FILE.write_text(text)
+
+    return configured
+
+
+def test_readiness_of_agents_needs_a_worker_online_for_each_of_their_backends(backends):
+    backends("edge", "far")
+    worker("edge")
+    worker("far")
+    everybody = agents()
+    silent_for(31, "far")
+    alone = agents()
+
+    assert (everybody.ready, everybody.detail) == (True, "2 workers online")
+    assert (alone.ready, alone.detail) == (False, "no worker is online for far")
+
+
+def test_without_a_backend_for_workers_their_readiness_is_disabled(backends):
+    backends()
+
+    assert agents().disabled
+
+
+def test_a_runner_does_not_count_as_a_worker(backends):
+    backends("edge")
+    worker("edge", kind="runner")
+
+    assert not agents().ready
 
 
 def test_optional_values_are_left_out_on_the_wire():

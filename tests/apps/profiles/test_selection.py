@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.profiles.api import ProfileInvalid, ProfileNotInSuite, select_profile
+from apps.profiles.selectors import probe
 from apps.suites.api import SuiteNotFound
 
 
@@ -77,3 +78,20 @@ def test_a_broken_profile_is_refused_with_file_and_line(suite):
 def test_profiles_of_no_suite_are_not_found(suite):
     with pytest.raises(SuiteNotFound):
         select_profile("nowhere")
+
+
+def test_readiness_reads_every_profile_and_counts_the_broken_ones(suite):
+    suite(a="", b="default: [")
+
+    result = probe()
+
+    assert (result.ready, result.detail) == (True, "2 profiles, 1 of them invalid")
+
+
+def test_without_the_folder_of_the_suites_profiles_are_not_ready(tmp_path, settings):
+    settings.SUITES_DIR = tmp_path / "away"
+
+    result = probe()
+
+    assert not result.ready
+    assert result.detail == "the folder of the suites cannot be read: No such file or directory"
