@@ -58,6 +58,7 @@ from apps.executions.selectors.runs import (
     recent_runs,
 )
 from apps.executions.selectors.scope import get_execution
+from apps.executions.selectors.steps import is_job
 from apps.executions.selectors.summaries import summaries, summary
 from apps.executions.services.artifacts import ArtifactTooLarge, source_content, store_artifact
 from apps.executions.services.dispatch import dispatch
@@ -121,6 +122,7 @@ __all__ = [
     "events_topic",
     "exchange",
     "get_execution",
+    "is_job",
     "jobs_nudge",
     "junit_document",
     "launch",

@@ -26,19 +26,23 @@ from apps.system.api import InvalidParameter, refuse_unknown_parameters
 T = TypeVar("T")
 View = Callable[..., Any]
 _MEDIA_TYPES: Final = {"txt": "text/plain; charset=utf-8", "ndjson": "application/x-ndjson"}
+_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 _PIECE_BYTES: Final = 256 * 2**10
 _readers = ThreadPoolExecutor(2, thread_name_prefix="log-download")
 
 
 def only_get(view: View) -> View:
-    """Answer other methods: OPTIONS with what is allowed, the rest with 405."""
+    """Let GET and HEAD through; OPTIONS is answered with what is allowed, the rest with 405.
+
+    The answer to HEAD has the headers of GET; the fault barrier sends nothing of its stream.
+    """
 
     @wraps(view)
     async def checked(request: HttpRequest, **path: str) -> HttpResponseBase:
         if request.method == "OPTIONS":
-            return HttpResponse(status=204, headers={"Allow": "GET, OPTIONS"})
-        if request.method != "GET":
-            return HttpResponseNotAllowed(["GET", "OPTIONS"])
+            return HttpResponse(status=204, headers={"Allow": ", ".join(_METHODS)})
+        if request.method not in _METHODS:
+            return HttpResponseNotAllowed(_METHODS)
         response: HttpResponseBase = await view(request, **path)
         return response
 

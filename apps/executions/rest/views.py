@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -18,6 +19,7 @@ from apps.system.api import (
     paginate,
     paginate_queryset,
     requested_page,
+    require_match,
     write_cursor,
 )
 from kernel.errors import NotAvailable
@@ -111,9 +113,13 @@ class ExecutionDetailView(ExecutionsView):
         omit = parameters.omitted_parts(request)
         return conditional_response(request, api.detail(self.principal, self.run_id, omit=omit))
 
-    @extend_schema(operation_id="executions_delete", responses={204: None})
+    @extend_schema(
+        operation_id="executions_delete",
+        parameters=[OpenApiParameter("If-Match", str, OpenApiParameter.HEADER)],
+        responses={204: None},
+    )
     def delete(self, request: Request, **_path: str) -> Response:
-        api.delete(self.principal, self.run_id)
+        api.delete(self.principal, self.run_id, require=partial(require_match, request))
         return Response(status=204)
 
 

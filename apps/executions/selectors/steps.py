@@ -34,6 +34,11 @@ def wire_steps(
     ]
 
 
+def is_job(job_id: str) -> bool:
+    """Return whether a step has, or had, this job."""
+    return Step.objects.filter(job_id=job_id).exists()
+
+
 def _identity(step: Step, node: NodeShape, statuses: Mapping[str, str]) -> dict[str, Any]:
     return {
         "id": step.step_id,

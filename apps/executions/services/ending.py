@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,11 +12,12 @@ from apps.executions.domain.errors import ExecutionActive, ExecutionFinished, Ex
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, RunReason
 from apps.executions.domain.topics import OVERVIEW_NUDGE, events_topic, logs_topic
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
+from apps.executions.selectors.detail import detail
 from apps.executions.selectors.scope import get_execution
 from apps.executions.selectors.summaries import summary
 from apps.executions.services.board import Board, open_board, write_boards
 from apps.executions.services.settling import cancel_run
-from apps.streams.api import delete_topics, nudge, unit_of_work
+from apps.streams.api import LostRace, delete_topics, nudge, unit_of_work
 from kernel import clock
 
 _REMOVED_AT_ONCE: Final = 20  # runs a transaction
@@ -51,15 +52,22 @@ def _ends_anyway(board: Board) -> bool:
 
 
 @unit_of_work
-def delete(principal: Principal, run_id: str) -> None:
+def delete(
+    principal: Principal, run_id: str, *, require: Callable[[dict[str, Any]], None] | None = None
+) -> None:
     """Take a finished run from every reader at once; its rows are removed in the background.
 
-    Raises ExecutionNotFound, ExecutionActive.
+    `require` sees the run's detail as it is removed, and raises to stop that. Raises
+    ExecutionNotFound, ExecutionActive.
     """
     execution = get_execution(principal, run_id)
     finished = Execution.objects.filter(pk=execution.pk, status__in=_FINAL, deleted_at=None)
-    if not finished.update(deleted_at=clock.now()):
+    if not finished.exists():
         raise ExecutionActive("the execution is not over; cancel it first")
+    if require:
+        require(detail(principal, run_id))
+    if not finished.filter(version=execution.version).update(deleted_at=clock.now()):
+        raise LostRace
     nudge(OVERVIEW_NUDGE)
 
 

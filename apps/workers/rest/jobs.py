@@ -44,7 +44,7 @@ class LeaseView(JobView):
         )
         (lease,) = executions.renew(self.supervisor, [renewal])
         if isinstance(lease, executions.StaleAttempt):
-            raise lease
+            raise lease if executions.is_job(self.job_id) else executions.JobNotFound
         answer = {
             "status": lease.status,
             "cancelRequested": lease.cancel_requested,

@@ -53,8 +53,8 @@ class Caller:
             headers=self._headers(headers),
         )
 
-    def delete(self, path: str) -> Any:
-        return self.client.delete(f"/api/v1/{path}", headers=self._headers({}))
+    def delete(self, path: str, **headers: str) -> Any:
+        return self.client.delete(f"/api/v1/{path}", headers=self._headers(headers))
 
     def _headers(self, more: dict[str, str]) -> dict[str, str]:
         return {"Authorization": self.bearer} | more

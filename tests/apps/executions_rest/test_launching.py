@@ -149,6 +149,29 @@ def test_a_queued_run_is_canceled_at_once_and_then_deleted(ada, runner):
     assert problem(ada.get(f"executions/{run_id}")) == (404, "execution_not_found")
 
 
+def test_a_run_is_deleted_only_as_it_was_read(ada):
+    row = make_run(ada.workspace_id, status="Healthy", finished_at=clock.now())
+    path = f"executions/{row.run_id}"
+    etag = ada.get(path)["ETag"]
+
+    stale = ada.delete(path, **{"If-Match": '"another"'})
+    still_there = ada.get(path).status_code
+    deleted = ada.delete(path, **{"If-Match": etag})
+
+    assert problem(stale) == (412, "precondition_failed")
+    assert (still_there, deleted.status_code) == (200, 204)
+
+
+def test_a_condition_does_not_hide_why_a_run_cannot_be_deleted(ada, runner):
+    run_id = ada.post("executions", {"suiteId": "hello"}).json()["id"]
+
+    refused = ada.delete(f"executions/{run_id}", **{"If-Match": '"another"'})
+    unknown = ada.delete("executions/run-0123456789ab", **{"If-Match": "*"})
+
+    assert problem(refused) == (409, "execution_active")
+    assert problem(unknown) == (404, "execution_not_found")
+
+
 def test_repeating_a_cancel_is_accepted_also_when_the_run_is_canceled(ada, runner):
     run_id = ada.post("executions", {"suiteId": "hello"}).json()["id"]
     ada.post(f"executions/{run_id}/cancel", {"reason": "wrong branch"})

@@ -154,9 +154,9 @@ def test_bodies_are_json_objects_with_known_keys(ada):
         ("put", "executions", {"GET", "POST", "HEAD", "OPTIONS"}),
         ("post", f"executions/{RUN}", {"GET", "DELETE", "HEAD", "OPTIONS"}),
         ("get", f"executions/{RUN}/cancel", {"POST", "OPTIONS"}),
-        ("post", f"executions/{RUN}/events", {"GET", "OPTIONS"}),
-        ("delete", f"executions/{RUN}/logs/download", {"GET", "OPTIONS"}),
-        ("post", "engine/overview/stream", {"GET", "OPTIONS"}),
+        ("post", f"executions/{RUN}/events", {"GET", "HEAD", "OPTIONS"}),
+        ("delete", f"executions/{RUN}/logs/download", {"GET", "HEAD", "OPTIONS"}),
+        ("post", "engine/overview/stream", {"GET", "HEAD", "OPTIONS"}),
     ],
 )
 def test_other_methods_are_told_what_is_allowed(ada, method, path, allowed):

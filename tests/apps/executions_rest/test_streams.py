@@ -14,6 +14,7 @@ from apps.executions.domain.topics import OVERVIEW_NUDGE
 from apps.executions.models import Execution
 from apps.executions.selectors import overview as overviews
 from apps.streams import api as streams
+from apps.streams import conf
 from platform_site.asgi import application
 from tests.apps.executions_rest.conftest import end_streams, make_run, write_event, write_lines
 
@@ -23,14 +24,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class Stream:
     """A client of one SSE answer."""
 
-    def __init__(self, path: str, bearer: str = "", **headers: str) -> None:
+    def __init__(self, path: str, bearer: str = "", method: str = "GET", **headers: str) -> None:
         path, _, query = path.partition("?")
         sent = {"host": "localhost", **({"authorization": bearer} if bearer else {}), **headers}
         self._call = ApplicationCommunicator(
             application,
             {
                 "type": "http",
-                "method": "GET",
+                "method": method,
                 "path": f"/api/v1/{path}",
                 "query_string": query.encode(),
                 "headers": [
@@ -109,6 +110,21 @@ async def _one_hub():
 @pytest.fixture
 def row(ada):
     return make_run(ada.workspace_id)
+
+
+@pytest.mark.parametrize(
+    "path", ["executions/{}/events", "executions/{}/logs", "engine/overview/stream"]
+)
+async def test_head_answers_with_the_headers_of_the_stream_and_ends(ada, row, path):
+    for _ in range(conf.streams_per_user() + 1):  # and holds no place among the user's streams
+        async with streaming(path.format(row.run_id), ada, method="HEAD") as stream:
+            assert await stream.rest() == []
+    async with streaming("executions/run-0123456789ab/events", ada, method="HEAD") as nowhere:
+        await nowhere.rest()
+
+    assert (stream.status, nowhere.status) == (200, 404)
+    assert stream.headers["content-type"] == "text/event-stream"
+    assert stream.headers["cache-control"] == "no-cache"
 
 
 async def test_the_transcript_of_a_run_that_is_over(ada, row):
