@@ -25,7 +25,7 @@ from tests.architecture.test_public_routes import routes
 from tests.integration.world import CANARY, COLUMNS, Belongings, Caller, World, prepare
 
 NO_RUN = "run-0123456789ab"
-METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH")
+METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "PROPFIND", "BREW")
 TABLE = Path(__file__).with_name("routes.txt")
 REPORT: dict[str, Any] = {"agentId": "{me}", "attempt": 1}
 REPORTS: dict[str, dict[str, Any]] = {
@@ -79,9 +79,11 @@ def test_methods_without_a_row_are_not_allowed(world: World):
     for caller in map(world.caller, ("admin", "agent", "secret")):
         for method, route in allowed:
             if not {(method, route), ("*", route)} & named:
-                status = caller.call(method, "/" + route.replace("{}", "edge-1")).status_code
-                assert status in (401, 403, 405), (caller.name, method, route)
-                allowed[method, route] = max(status, allowed[method, route])
+                answer = caller.call(method, "/" + route.replace("{}", "edge-1"))
+                assert answer.status_code in (401, 403, 405), (caller.name, method, route)
+                assert answer["Content-Type"] == "application/problem+json", (method, route)
+                assert answer.status_code != 405 or answer["Allow"], (method, route)
+                allowed[method, route] = max(answer.status_code, allowed[method, route])
     assert set(allowed.values()) == {0, 405}
 
 

@@ -26,6 +26,7 @@ class EmbeddedServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 "platform_site.asgi:application",
+                http="apps.system.protocol:ProblemProtocol",
                 log_level="warning",
                 access_log=False,
                 timeout_graceful_shutdown=GRACE_S,

@@ -12,7 +12,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonR
 
 from apps.system import conf
 from apps.system.http.problems import problem_for
-from apps.system.http.strict import refuse_unknown_parameters
 from apps.system.services.readiness import readiness_report, subsystem_report
 from kernel import clock
 from kernel.errors import PlatformError
@@ -25,7 +24,7 @@ _threads = ThreadPoolExecutor(
 
 
 def for_reading(view: View) -> Any:
-    """GET and HEAD for anybody, without query parameters; OPTIONS names them."""
+    """GET and HEAD for anybody, whatever query a load balancer adds; OPTIONS names them."""
 
     @wraps(view)
     async def checked(request: HttpRequest, **kwargs: str) -> HttpResponse:
@@ -34,7 +33,6 @@ def for_reading(view: View) -> Any:
         if request.method not in _METHODS:
             return HttpResponseNotAllowed(_METHODS)
         try:
-            refuse_unknown_parameters(request.GET, ())
             return await view(request, **kwargs)
         except PlatformError as error:
             return problem_for(request, error)

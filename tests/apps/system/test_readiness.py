@@ -68,6 +68,13 @@ def test_the_report_lists_every_component_by_name(ask: Ask, probe: Register, pat
     ]
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/readyz/store", "/api/v1/system/healthz"])
+def test_a_load_balancer_may_add_any_query(ask: Ask, probe: Register, path: str) -> None:
+    probe("store", lambda: READY)
+
+    assert ask("GET", f"{path}?x=1&x=2&token=t").status_code == 200
+
+
 def test_a_required_component_that_fails_makes_it_503(ask: Ask, probe: Register) -> None:
     probe("store", lambda: ProbeResult(ready=False, detail="down"))
 
@@ -158,3 +165,10 @@ def test_a_cache_that_is_away_is_named_without_its_address(settings: Any) -> Non
 
 def test_the_probes_of_this_app_are_registered() -> None:
     assert {"cache", "datastore", "telemetry"} <= set(port.probes)
+
+
+def test_every_subsystem_of_the_specification_is_there() -> None:
+    assert set(port.probes) == {
+        "agents", "cache", "datastore", "launchable-suites", "platform-settings", "profiles",
+        "telemetry",
+    }  # fmt: skip

@@ -30,10 +30,12 @@ START_S = 30
 def documented_command(port: int) -> list[str]:
     """As docs/operations.md has it, on another port."""
     text = (ROOT / "docs" / "operations.md").read_text()
-    found = re.search(r"^uvicorn (platform_site\.asgi:application .*)$", text, re.MULTILINE)
+    found = re.search(
+        r"^uvicorn (platform_site\.asgi:application (?:.*\\\n)*.*)$", text, re.MULTILINE
+    )
     assert found
     words = found[1].replace("--host 0.0.0.0 --port 8090", f"--host 127.0.0.1 --port {port}")
-    return [sys.executable, "-m", "uvicorn", *words.split()]
+    return [sys.executable, "-m", "uvicorn", *words.replace("\\\n", " ").split()]
 
 
 class Server:
@@ -122,6 +124,26 @@ def test_odd_targets_are_no_server_errors(server: Server, target: bytes) -> None
     answer = server.raw(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 
     assert int(answer.split(b" ", 2)[1]) < 500
+
+
+@pytest.mark.parametrize("method", ["BREW", "PROPFIND", "get"])
+@pytest.mark.parametrize("path", ["/healthz", "/api/v1/auth/config", "/sign-in", "/static/x"])
+def test_a_method_that_nothing_has_is_a_problem(server: Server, method: str, path: str) -> None:
+    answer = server.raw(f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    lines = head.decode().lower().split("\r\n")
+    assert int(head.split(b" ", 2)[1]) == 405
+    assert "content-type: application/problem+json" in lines
+    assert any(line.startswith("allow: get, head") for line in lines)
+    assert (json.loads(body)["code"], json.loads(body)["instance"]) == ("method_not_allowed", path)
+
+
+def test_what_is_no_http_is_a_problem_too(server: Server) -> None:
+    answer = server.raw(b"\x16\x03\x01\x00\xa5 hello\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "invalid_parameter"
 
 
 def test_metrics_are_on_their_own_listener(server: Server) -> None:
