@@ -33,7 +33,7 @@ class NotUnderstood(PlatformError):
 
 
 class ProblemProtocol(HttpToolsProtocol):
-    """Answers a method that nobody has heard of with 405, anything else it cannot parse with 400."""
+    """Answers an unknown method with 405, and anything else that it cannot parse with 400."""
 
     _latest = b""
 
