@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -129,16 +130,17 @@ def test_odd_targets_are_no_server_errors(server: Server, target: bytes) -> None
 @pytest.mark.parametrize("method", ["BREW", "PROPFIND", "get"])
 @pytest.mark.parametrize("path", ["/healthz", "/api/v1/auth/config", "/sign-in", "/static/x"])
 def test_a_method_that_nothing_has_is_a_problem(server: Server, method: str, path: str) -> None:
-    answer = server.raw(
-        f"{method} {path} HTTP/1.1\r\nConnection: close\r\nHost: x\r\n\r\n".encode()
-    )
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request(method, path)
 
-    head, _, body = answer.partition(b"\r\n\r\n")
-    lines = head.decode().lower().split("\r\n")
-    assert int(head.split(b" ", 2)[1]) == 405
-    assert "content-type: application/problem+json" in lines
-    assert any(line.startswith("allow: get, head") for line in lines)
-    assert (json.loads(body)["code"], json.loads(body)["instance"]) == ("method_not_allowed", path)
+    answer = connection.getresponse()
+
+    document = json.loads(answer.read())
+    connection.close()
+    assert (answer.status, document["code"]) == (405, "method_not_allowed")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.headers["Allow"].startswith("GET, HEAD")
+    assert document["instance"] == path
 
 
 def test_what_is_no_http_is_a_problem_too(server: Server) -> None:
