@@ -145,7 +145,7 @@ def test_every_background_loop_has_a_test_that_ends_it() -> None:
     ended = sync | {*of_control_plane.PIECES, *of_control_plane.SUPERVISOR}
     starters = ("BackgroundThread", "PeriodicThread", "Delayed", "HttpThread", "keep_running")
     named = {
-        call.args[0].value
+        str(call.args[0].value)
         for _path, tree in trees("apps", "sync_stack")
         for call in ast.walk(tree)
         if isinstance(call, ast.Call)

@@ -224,7 +224,7 @@ async def test_every_loop_of_a_gateway_comes_back(tmp_path: Path, broken: Patch)
     assert sorted(loops) == sorted(GATEWAY)
     async with world(inbound_tls=files, inbox=tmp_path / "inbox") as gw:
         assert gw.gateway.inbox is not None
-        sent = Outbound(message=b"", correlation_id="c")
+        sent = Outbound(message=b"", correlation_id="c", idempotency_key="k")
         assert await gw.gateway.inbox.put("acme/shop", sent)
 
         for name, once in loops.items():
@@ -242,7 +242,9 @@ async def test_an_inbox_whose_disk_thread_fails_tells_who_waits(tmp_path: Path):
 
     with pytest.raises(OSError, match="the inbox failed: Unforeseen"):
         await inbox._run(fail)
-    assert await inbox.put("acme/shop", Outbound(message=b"x", correlation_id="c"))
+    assert await inbox.put(
+        "acme/shop", Outbound(message=b"x", correlation_id="c", idempotency_key="k")
+    )
     inbox.close()
 
 
