@@ -12,6 +12,8 @@ import uvicorn
 from kernel.listeners import bound_socket
 
 MAX_PORT = 65535
+_USUAL_PORT = 8090
+_TRIED = 20
 GRACE_S = 10  # what running streams get to end on a whole record
 
 
@@ -56,13 +58,22 @@ def listener(host: str, port: int) -> socket.socket:
         return bound_socket(host, port)
     except OSError as error:
         raise PortTaken(
-            f"cannot listen on {host}:{port} ({error.strerror}): {_way_out(error, port)}"
+            f"cannot listen on {host}:{port} ({error.strerror}): {_way_out(error, host, port)}"
         ) from None
 
 
-def _way_out(error: OSError, port: int) -> str:
+def _way_out(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"PORT={port + 1 if port < MAX_PORT else port - 1} make up"
+        return f"PORT={_free_port(host, above=port)} make up"
     if error.errno == errno.EACCES:
-        return "a port from 1024 on needs no rights: PORT=8090 make up"
+        free = _free_port(host, above=_USUAL_PORT - 1)
+        return f"a port from 1024 on needs no rights: PORT={free} make up"
     return "HOST must be an address of this machine: HOST=127.0.0.1 make up"
+
+
+def _free_port(host: str, *, above: int) -> int:
+    """Return the next port that can be had, else any."""
+    for port in (*range(above + 1, min(above + _TRIED, MAX_PORT) + 1), 0):
+        with contextlib.suppress(OSError), bound_socket(host, port) as free:
+            return int(free.getsockname()[1])
+    return _USUAL_PORT
