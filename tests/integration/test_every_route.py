@@ -14,6 +14,7 @@ The table is routes.txt. A route or method without a row fails.
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import product
 from pathlib import Path
@@ -125,7 +126,9 @@ def test_everybody_gets_what_the_table_says(world: World, row: str):
         for one in METHODS if method == "*" else [method]:
             answer = caller.call(one, asked, body)
             answers[caller.name] = cell(answer)
-            if caller.name in ("anonymous", "other"):
+            if answer.streaming:
+                assert is_streamed(caller, asked, answer, target), asked
+            elif caller.name in ("anonymous", "other"):
                 assert reveals_nothing(answer, target), answer.content
             answer.close()
 
@@ -163,9 +166,38 @@ def cell(answer: Any) -> str:
     return "in" if to_sign_in else str(answer.status_code)
 
 
+def is_streamed(caller: Caller, asked: str, answer: Any, target: Belongings) -> bool:
+    """Read it for real: its first frames, and whose run they tell of."""
+    if answer["Content-Type"] != "text/event-stream":
+        whole = caller.reads(asked, until=lambda _: False)
+        return whole.ended and b"attachment" in whole.headers["content-disposition"].encode()
+    read = caller.reads(asked, until=lambda body: body.count(b"\n\n") >= 2)
+    first, second = read.body.split(b"\n\n")[:2]
+    assert read.headers["content-type"] == "text/event-stream"
+    assert first == b": connected"
+    assert second.startswith(b"id: ")
+    json.loads(second.partition(b"\ndata: ")[2])
+    mine = caller.name != "other"
+    return (target.run.id.encode() in second) is mine and (mine or CANARY.encode() not in second)
+
+
+@pytest.mark.parametrize("what", ["events", "logs"])
+def test_the_stream_of_a_finished_run_is_read_to_its_end(world: World, what: str):
+    member = world.caller("member")
+    target = world.belongings(finished=True)
+
+    read = member.reads(f"/api/v1/executions/{target.run.id}/{what}", until=lambda _: False)
+
+    frames = read.body.decode().split("\n\n")
+    ids = [json.loads(each.partition("\ndata: ")[2])["id"] for each in frames[1:-2]]
+    assert read.ended
+    assert frames[0] == ": connected"
+    assert ids == list(range(1, len(ids) + 1))
+    assert frames[-2].startswith("event: end\ndata: ")
+    assert frames[-1] == ""
+
+
 def reveals_nothing(answer: Any, target: Belongings) -> bool:
     """Of the run; its id may come back where the caller named it (a problem's `instance`)."""
-    if answer.streaming:
-        return True
     body = answer.content.decode(errors="replace")
     return CANARY not in body and (answer.status_code >= 300 or target.run.id not in body)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from django.db import connections
 from django.test import Client
 
 from apps.accounts import selectors as accounts_memory
@@ -16,8 +20,10 @@ from apps.accounts.api import Principal, ensure_seed_admin, issue_tokens, sign_u
 from apps.accounts.models import LimitHit, User
 from apps.agents.api import Registration, get_agent, register
 from apps.executions import api as executions
+from apps.streams.services.hub import stop_hub
 from apps.workers.services.registration import supervisor_of
 from kernel import clock
+from platform_site.asgi import application
 from tests.apps.executions.runs import Run, booted_run, node
 
 SECRET = "the-shared-secret-of-the-world"
@@ -26,6 +32,7 @@ CANARY = "only-adas-workspace-may-read-this"
 SETTINGS = "agents:\n  - {agentId: edge, name: Edge, type: remote-agent}\n"
 COLUMNS = ("anonymous", "other", "member", "admin", "agent", "agent-2", "secret")
 AGENTS = {"agent": "edge-1", "agent-2": "edge-2"}  # caller → its id
+PATIENCE_S: Final = 20
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -53,6 +60,45 @@ class Caller:
         sent = b"" if body is None else json.dumps(body).encode()
         client = Client(raise_request_exception=False)
         return client.generic(method, path, sent, content_type="application/json", headers=headers)
+
+    def reads(self, path: str, *, until: Callable[[bytes], bool]) -> StreamRead:
+        """Open a stream of the application as a server does; leave it when `until` says so."""
+        return async_to_sync(self._read)(path, until)
+
+    async def _read(self, path: str, until: Callable[[bytes], bool]) -> StreamRead:
+        path, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(b"host", b"x"), (b"authorization", f"Bearer {self.token}".encode())],
+            "client": ("127.0.0.1", 1),
+            "http_version": "1.1",
+        }
+        call = ApplicationCommunicator(application, scope)
+        await call.send_input({"type": "http.request", "body": b"", "more_body": False})
+        head = await call.receive_output(PATIENCE_S)
+        read = StreamRead(
+            {name.decode().lower(): value.decode() for name, value in head["headers"]}
+        )
+        while not (read.ended or until(read.body)):
+            part = await call.receive_output(PATIENCE_S)
+            read.body += part.get("body", b"")
+            read.ended = not part.get("more_body", False)
+        if not read.ended:
+            await call.send_input({"type": "http.disconnect"})
+        await call.wait(PATIENCE_S)
+        await stop_hub()
+        await sync_to_async(connections.close_all)()
+        return read
+
+
+@dataclass
+class StreamRead:
+    headers: dict[str, str]
+    body: bytes = b""
+    ended: bool = False  # by the server
 
 
 @dataclass(frozen=True)
