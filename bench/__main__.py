@@ -15,6 +15,7 @@ NAMES = (
     "docker_steps",
     "sse",
     "logs",
+    "hostile_suites",
     "sync_accept",
     "sync_visible",
     "sync_large",

@@ -9,12 +9,14 @@ loads, problem}`. What breaks memory or time limits ends this process; the paren
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
+NICENESS = 10  # requests are answered first
 
 
 def limit_this_process(*, memory: int, seconds: int) -> None:
@@ -25,6 +27,7 @@ def limit_this_process(*, memory: int, seconds: int) -> None:
 
 
 def main() -> None:
+    os.nice(NICENESS)
     request = json.load(sys.stdin.buffer)
     from apps.suites.evaluator.evaluation import evaluate
 

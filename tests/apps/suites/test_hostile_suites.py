@@ -5,6 +5,7 @@ Invariants 27 and 33.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -12,10 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from apps.suites import api
 from apps.suites.evaluator import process
+from apps.suites.evaluator.child import NICENESS
 from apps.suites.lifespan import SERVER_PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -222,6 +225,35 @@ def test_others_are_answered_while_hostile_suites_are_evaluated(workspace, libra
     for thread in threads:
         thread.join()
     assert sorted(took)[5] < 0.1
+
+
+def test_evaluators_are_two_children_at_most_and_let_requests_go_first(workspace, library):
+    """Whatever the number of suites; the kernel gives them what this process leaves."""
+    library.patience_s = SERVER_PATIENCE_S
+    for n in range(6):
+        loop = f"def f():\n    for i in range(1000):\n        x = 'a' * {10**7 + n}\n"
+        workspace.add(f"bad{n}", loop + "f()\n")
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    seen: list[dict[int, int]] = []
+    deadline = time.monotonic() + 60
+
+    while sum(map(bool, seen)) < 20 and time.monotonic() < deadline:
+        api.list_suites()
+        seen.append(evaluators())
+
+    assert max(map(len, seen)) in (1, 2)
+    assert {nice for each in seen for nice in each.values()} == {min(usual + NICENESS, 19)}
+
+
+def evaluators() -> dict[int, int]:
+    """Niceness of each child that evaluates, once it has set its own limits."""
+    found = {}
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            ready = child.rlimit(psutil.RLIMIT_AS)[0] == process.MEMORY
+            if ready and "child.py" in " ".join(child.cmdline()):
+                found[child.pid] = child.nice()
+    return found
 
 
 def test_at_most_two_evaluators_run_at_once(workspace, monkeypatch):
