@@ -75,6 +75,10 @@ class _Checked:
     repository: str  # what the inbox keeps deliveries in order for
 
 
+class _NothingChanged(Exception):
+    """A push that lists no change is ignored as other events are."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Gate:
     """What deliveries pass through; one a process."""
@@ -134,7 +138,10 @@ class Gate:
         sent = _Sent(
             platform=platform, event=event, event_class=event_class, body=body, verified=verified
         )
-        return await self._read(request, route, sent, limits.max_body_bytes)
+        try:
+            return await self._read(request, route, sent, limits.max_body_bytes)
+        except _NothingChanged:
+            return None
 
     async def _sender(
         self,
@@ -204,6 +211,8 @@ class Gate:
         payload = await _payload(sent, limit)
         required = git_platform(sent.platform).required_members(sent.platform, sent.event_class)
         _check_members(required, payload)
+        if git_platform(sent.platform).is_empty(sent.platform, sent.event_class, payload):
+            raise _NothingChanged
         if route.registry is not None:
             _check_registry(sent, route.registry, payload)
         return _repository(sent.platform, payload) if self.inbox is not None else ""

@@ -66,6 +66,10 @@ class Bitbucket:
     def required_members(self, platform: Platform, event: EventClass) -> tuple[str, ...]:
         return _REQUIRED[platform.flavor, event]
 
+    def is_empty(self, platform: Platform, event: EventClass, payload: Mapping[str, Any]) -> bool:
+        path = ("push", "changes") if platform.flavor is Flavor.CLOUD else ("changes",)
+        return event is EventClass.PUSH and found(payload, *path) == []
+
     def repository(self, platform: Platform, payload: Mapping[str, Any]) -> str:
         if platform.flavor is Flavor.CLOUD:
             return checked_repository(text(payload, "repository", "full_name"))

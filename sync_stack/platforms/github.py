@@ -57,6 +57,11 @@ class GitHub:
             return ("ref", "repository")
         return ("action", "pull_request", "repository")
 
+    def is_empty(
+        self, _platform: Platform, _event: EventClass, _payload: Mapping[str, Any]
+    ) -> bool:
+        return False
+
     def repository(self, _platform: Platform, payload: Mapping[str, Any]) -> str:
         return checked_repository(text(payload, "repository", "full_name"))
 

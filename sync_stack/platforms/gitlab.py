@@ -63,6 +63,11 @@ class GitLab:
     def required_members(self, _platform: Platform, event: EventClass) -> tuple[str, ...]:
         return ("ref" if event is EventClass.PUSH else "object_attributes", "project")
 
+    def is_empty(
+        self, _platform: Platform, _event: EventClass, _payload: Mapping[str, Any]
+    ) -> bool:
+        return False
+
     def repository(self, _platform: Platform, payload: Mapping[str, Any]) -> str:
         return checked_repository(text(payload, "project", "path_with_namespace"))
 

@@ -47,6 +47,10 @@ class GitPlatform(Protocol):
         """Names at the top of a payload."""
         ...
 
+    def is_empty(self, platform: Platform, event: EventClass, payload: Mapping[str, Any]) -> bool:
+        """Whether it lists changes, and none: there is nothing to do then."""
+        ...
+
     def repository(self, platform: Platform, payload: Mapping[str, Any]) -> str:
         """Its name as in events. Raises BadPayload."""
         ...

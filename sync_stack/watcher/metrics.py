@@ -20,6 +20,8 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.drift import UnitStatus
 
 OTHER: Final = "other"
+HEAL_FAILURES: Final = ("call_error", "task_failed", "task_timeout", "still_drifted")
+POLL_OUTCOMES: Final = ("ok", "error", "late")
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -63,6 +65,16 @@ class Metrics:
         self.last_poll = self._gauge("last_poll_timestamp_seconds", "Last cycle.", "datasource")
         self.leader = self._gauge("leader", "1 while this process polls.")
         self._gauge("build_info", "Always 1.", "version").labels(version).set(1)
+
+    def expect(self, bundle: Bundle) -> None:
+        """Give each counter a zero to begin with: a rate needs a value before the first event."""
+        for name in {rule.datasource for rule in bundle.rules}:
+            for counter in (self.drift, self.heals, self.verified):
+                counter.labels(name)
+            for reason in HEAL_FAILURES:
+                self.failed.labels(name, reason)
+            for outcome in POLL_OUTCOMES:
+                self.polls.labels(name, outcome)
 
     def show(self, units: Mapping[str, UnitFacts]) -> None:
         """Set what is shown of units anew: those that are gone leave no series."""

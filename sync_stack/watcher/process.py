@@ -49,6 +49,7 @@ class Watcher:
         self._configuration = configuration
         resolve = configuration.secrets.resolve
         self.metrics = Metrics(version=settings.version)
+        self.metrics.expect(configuration.bundle)
         self.memories = Memories(
             lambda: open_copies(configuration.bundle, resolve), settings.poll_interval_s
         )
@@ -156,7 +157,8 @@ class Watcher:
         except (StoreError, TimeoutError):
             log.warning("the lead could not be given back", extra={"event": "store_failed"})
 
-    def _bundle_changed(self, _bundle: Bundle) -> None:
+    def _bundle_changed(self, bundle: Bundle) -> None:
+        self.metrics.expect(bundle)
         self.memories.reopen()
 
     def _notes(self) -> list[str]:

@@ -11,7 +11,9 @@ from prometheus_client.metrics import MetricWrapperBase
 from sync_stack.gateway.metrics import Metrics as GatewayMetrics
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.serving.metrics import Metrics as OrchestratorMetrics
+from sync_stack.watcher.healing import Ended
 from sync_stack.watcher.metrics import Metrics as WatcherMetrics
+from tests.support.bundles import read_changed, valid
 from tests.support.prometheus import lint
 from tests.support.sync_metrics import (
     GATEWAY,
@@ -77,6 +79,33 @@ def test_the_orchestrator_has_its_metrics():
 def test_all_of_the_orchestrators_metrics_are_there_before_anything_happened():
     types = types_of(OrchestratorMetrics(version="1").text().decode())
     assert types.keys() >= ORCHESTRATOR.keys()
+
+
+def test_the_watchers_counters_of_each_datasource_begin_at_zero():
+    metrics = WatcherMetrics(version="1")
+    metrics.expect(valid(read_changed(lambda _bundle: None)))
+    value = metrics.registry.get_sample_value
+
+    names = ("drift", "heal", "heal_verified")
+    of_datasource = {"datasource": "mongo"}
+    assert [value(f"svc_watcher_{name}_total", of_datasource) for name in names] == [0, 0, 0]
+    for reason in set(Ended) - {Ended.HEALED, Ended.SUPERSEDED}:
+        assert value("svc_watcher_heal_failed_total", of_datasource | {"reason": reason}) == 0
+    assert value("svc_watcher_poll_total", of_datasource | {"outcome": "error"}) == 0
+    assert value("svc_watcher_drift_total", {"datasource": "redis"}) is None, "no rule names it"
+
+
+@pytest.mark.django_db
+def test_the_orchestrators_counters_begin_at_zero_and_go_on_from_the_store():
+    counters.failed("parse_error")
+    value = OrchestratorMetrics().registry.get_sample_value
+
+    assert value("orch_tasks_total", {"kind": "webhook", "state": "DEAD"}) == 0
+    assert value("orch_task_retries_total", {"code": "git_timeout"}) == 0
+    assert value("orch_task_failures_total", {"code": "prune_guard"}) == 0
+    assert value("orch_task_failures_total", {"code": "parse_error"}) == 1
+    assert value("orch_restores_total", {"outcome": "error"}) == 0
+    assert value("orch_superseded_total", {}) == 0
 
 
 @pytest.mark.django_db

@@ -23,6 +23,7 @@ from sync_stack.orchestrator.execution.leftovers import (
     restore_units,
 )
 from sync_stack.orchestrator.execution.reading import Reading, later_record, read_ref
+from sync_stack.orchestrator.execution.seen import mark_read
 from sync_stack.orchestrator.execution.units import (
     Unit,
     UnitFiles,
@@ -123,21 +124,23 @@ def _prepare(attempt: Attempt, part: Part) -> Work:
     if reading.gone or reading.closed:
         return _gone(attempt, part, reading, found)
     tree = attempt.tree(reading.source, reading.head, ref=part.event.ref)
-    ledgers.unmark_stale(part.rule.name, part.event.repo)
+    mark_read(part)
     files = unit_files(reading.rule, found, tree)
     units = tuple(place_unit(attempt, part, entry, reading.event) for entry in files)
     return Work(reading=reading, units=units, tree=tree, word="" if units else "no_files")
 
 
 def _gone(attempt: Attempt, part: Part, reading: Reading, found: Resolution) -> Work:
-    """The ref is gone or its pull request closed: derived environments may be cleaned up."""
+    """The ref is gone or its pull request closed: derived environments may be cleaned up.
+
+    A closed pull request whose branch lives is ignored: nothing was deleted.
+    """
+    word = "ref_deleted" if reading.gone else "pull_request_ignored"
     if not _cleans(reading.rule, found) or later_record(part):
-        return Work(reading=reading, word="ref_deleted")
+        return Work(reading=reading, word=word)
     unit = place_unit(attempt, part, UnitFiles(env=found.environment), reading.event)
     known = unit.ledger is not None and unit.ledger.applied is not None
-    return Work(
-        reading=reading, units=(unit,) if known else (), word="" if known else "ref_deleted"
-    )
+    return Work(reading=reading, units=(unit,) if known else (), word="" if known else word)
 
 
 def _cleans(rule: Rule, found: Resolution) -> bool:

@@ -33,7 +33,7 @@ from sync_stack.orchestrator.execution.intents import commit_intent, has_committ
 from sync_stack.orchestrator.execution.parts import parts_of, run_part
 from sync_stack.orchestrator.execution.purging import part_of_purge, purge_part
 from sync_stack.orchestrator.execution.schemas import refresh_schemas
-from sync_stack.orchestrator.execution.seen import record_refs
+from sync_stack.orchestrator.execution.seen import mark_failure, mark_success, record_refs
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import leases, ledgers, tasks
 from sync_stack.orchestrator.rows.tasks import Claim
@@ -137,6 +137,8 @@ def _run(attempt: Attempt, part: Part) -> TaskError | None:
         return _failed(attempt, part, failure.error, failure.targets)
     except KNOWN_ERRORS as error:
         return _failed(attempt, part, task_error(error), [])
+    if _leaves_records(attempt.task):
+        mark_success(part)
     return None
 
 
@@ -155,14 +157,8 @@ def _failed(
     else:
         attempt.failing[part.key] = outcome
         attempt.remember()
-    _mark_stale(part, error)
+    mark_failure(part, error)
     return error
-
-
-def _mark_stale(part: Part, error: TaskError) -> None:
-    if error.code.startswith("git_"):
-        names = ledgers.versions(part.rule.name, part.event.repo)
-        ledgers.mark_stale(names, clock.rfc3339(clock.now()))
 
 
 def _again(stored: dict[str, Any]) -> TaskError:

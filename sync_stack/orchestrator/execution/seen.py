@@ -1,18 +1,55 @@
-"""Ref records: what a task leaves behind about the refs it handled (contract 4.4)."""
+"""Ref records and staleness: what a task leaves behind about the refs it handled (contract 4.4)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from sync_stack.core.tasks import State
+from kernel import clock
+from sync_stack.core.tasks import State, TaskError
 from sync_stack.orchestrator.execution.attempt import Attempt, Part
 from sync_stack.orchestrator.execution.reading import ref_name
 from sync_stack.orchestrator.execution.sources import rule_digest
-from sync_stack.orchestrator.rows import refs
-from sync_stack.orchestrator.rows.refs import Record, Seen
+from sync_stack.orchestrator.rows import ledgers, refs
+from sync_stack.orchestrator.rows.refs import Record, RefName, Seen
 
 _APPLIED = ("completed", "no_changes")
+_UNPARSED = frozenset(
+    {"parse_error", "unsupported_expression", "unknown_format", "root_key_missing"}
+)
+
+
+def mark_failure(part: Part, error: TaskError) -> None:
+    """Units that cannot follow Git now keep what they have and are `stale`.
+
+    All of the repository's while it cannot be read; those of the ref while its head cannot be
+    parsed.
+    """
+    rule, event = part.rule.name, part.event
+    if error.code.startswith("git_"):
+        units = set(ledgers.versions(rule, event.repo))
+    elif error.code in _UNPARSED:
+        units = set(ledgers.intents_of_ref(rule, event.repo, event.ref))
+    else:
+        return
+    ledgers.mark_stale(units, clock.rfc3339(clock.now()))
+
+
+def mark_read(part: Part) -> None:
+    """The repository could be read: only units of refs whose head was not parsed stay stale."""
+    rule, repo = part.rule.name, part.event.repo
+    unparsed = {ref for ref in ledgers.stale_refs(rule, repo) if _is_unparsed(rule, repo, ref)}
+    ledgers.unmark_stale(rule, repo, but=unparsed)
+
+
+def mark_success(part: Part) -> None:
+    """The head of the ref was brought."""
+    ledgers.unmark_stale_of_ref(part.rule.name, part.event.repo, part.event.ref)
+
+
+def _is_unparsed(rule: str, repo: str, ref: str) -> bool:
+    record = refs.find(RefName(rule=rule, repo=repo, ref=ref))
+    return record is not None and record.seen is not None and record.seen.outcome in _UNPARSED
 
 
 def record_refs(attempt: Attempt, parts: list[Part], state: State) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,13 +163,23 @@ def may_overlap(kind: str, *, older_than: str) -> dict[str, Destination]:
 
 
 def mark_stale(unit_ids: Iterable[str], since: str) -> None:
-    """Git could not be read; an older mark stays. No part of the ledger, so no version."""
+    """Git could not be read or parsed; an older mark stays. It is no part of the ledger."""
     LedgerUnit.objects.filter(id__in=list(unit_ids), stale_since="").update(stale_since=since)
 
 
-def unmark_stale(rule: str, repo: str) -> None:
-    """Git could be read again."""
+def stale_refs(rule: str, repo: str) -> set[str]:
     rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo).exclude(stale_since="")
+    return set(rows.values_list("ref", flat=True))
+
+
+def unmark_stale(rule: str, repo: str, *, but: Collection[str] = ()) -> None:
+    """Git could be read again; `but`: units of these refs stay stale."""
+    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo).exclude(stale_since="")
+    rows.exclude(ref__in=list(but)).update(stale_since="")
+
+
+def unmark_stale_of_ref(rule: str, repo: str, ref: str) -> None:
+    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo, ref=ref).exclude(stale_since="")
     rows.update(stale_since="")
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any, Final
 
 import grpc
@@ -27,6 +27,7 @@ from prometheus_client.core import (
 
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.tasks import RETRYABLE, Kind, State
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.counters import BUCKETS, FETCH_SECONDS, STAGE_SECONDS, TASK_SECONDS
 from sync_stack.orchestrator.rows import overview
@@ -45,6 +46,13 @@ _COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         ("loop",),
     ),
     "orch_worker_log_lines_dropped_total": ("Log lines of workers not shipped.", ("reason",)),
+}
+_ENDS: Final = (State.SUCCEEDED, State.RETRYING, State.FAILED, State.DEAD)
+_CLOSED: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "orch_tasks_total": tuple(product(map(str, Kind), map(str, _ENDS))),
+    "orch_task_retries_total": tuple((code,) for code, again in RETRYABLE.items() if again),
+    "orch_task_failures_total": tuple((code,) for code in RETRYABLE),
+    "orch_restores_total": (("ok",), ("error",)),
 }
 _HISTOGRAMS: Final[Mapping[str, tuple[str, str]]] = {
     TASK_SECONDS: ("From a task's first claim to its end.", "kind"),
@@ -178,7 +186,7 @@ class StoredMetrics:
             value=overview.oldest_pending_s(),
         )
         yield GaugeMetricFamily(
-            "orch_stale_targets", "Units whose Git cannot be read.", value=overview.stale_units()
+            "orch_stale_targets", "Units that cannot follow Git now.", value=overview.stale_units()
         )
 
     def describe(self) -> Iterator[Metric]:
@@ -195,12 +203,12 @@ class _Stored:
 def _counter(
     name: str, words: str, labels: tuple[str, ...], rows: list[_Stored]
 ) -> CounterMetricFamily:
-    """Also without a row yet, so that its name is there from the start."""
+    """Zeros included: of labels from closed lists, every value is there from the start."""
     family = CounterMetricFamily(name, words, labels=labels)
-    for row in rows:
-        family.add_metric([row.labels[label] for label in labels], row.value)
-    if not rows and not labels:
-        family.add_metric([], 0)
+    values = dict.fromkeys(_CLOSED.get(name, ()) if labels else ((),), 0.0)
+    values |= {tuple(row.labels[label] for label in labels): row.value for row in rows}
+    for found, value in values.items():
+        family.add_metric(list(found), value)
     return family
 
 

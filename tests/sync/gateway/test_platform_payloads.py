@@ -127,6 +127,22 @@ async def test_pings_and_other_events_are_ignored_once_their_sender_is_proven(na
 
 
 @pytest.mark.parametrize(
+    ("name", "event", "payload"),
+    [
+        ("bitbucket", "repo:push", {"push": {"changes": []}, "repository": {}}),
+        ("bitbucket_datacenter", "repo:refs_changed", {"changes": [], "repository": {}}),
+    ],
+)
+async def test_a_push_without_a_change_is_ignored(name, event, payload):
+    async with gateway() as gw:
+        body = json.dumps(payload).encode()
+        assert await send(gw, name, event, body) == IGNORED
+        assert await send(gw, name, event, body, **{"X-Hub-Signature": None}) == INVALID
+        assert not gw.orchestrator.calls
+        assert not len(gw.gateway.gate.reservations.memory)
+
+
+@pytest.mark.parametrize(
     ("name", "event", "payload", "missing"),
     [
         ("gitlab", "Push Hook", {"ref": "refs/heads/main"}, "project"),

@@ -379,6 +379,26 @@ def test_git_that_is_back_ends_the_staleness_of_units_also_without_anything_to_w
     assert not LedgerUnit.objects.get().stale_since
 
 
+def test_a_unit_is_stale_while_the_head_of_its_ref_cannot_be_parsed(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.finish(world.commit_and_push({"app.yaml": "b: 1\n"}, branch="develop"))
+
+    broken = world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+    since = stale_since("production")
+    world.finish(world.commit_and_push({"app.yaml": "b: 2\n"}, branch="develop"))
+    again = world.finish(world.commit_and_push({"app.yaml": "a: {\n"}))
+
+    assert (broken.message, again.message) == ("parse_error", "parse_error")
+    assert since
+    assert (stale_since("production"), stale_since("staging")) == (since, "")
+    world.finish(world.commit_and_push({"app.yaml": "a: 2\n"}))
+    assert stale_since("production") == ""
+
+
+def stale_since(env: str) -> str:
+    return str(LedgerUnit.objects.get(env=env).stale_since)
+
+
 def test_keys_of_tasks_are_unique_per_try(world):
     """Sync invariant 4: a repeat after a failure is a new try of the same delivery."""
     key = uuid.uuid4().hex

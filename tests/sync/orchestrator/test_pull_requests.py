@@ -15,8 +15,8 @@ DESTINATION = "pr-7-shop"
 
 
 def previews(tmp_path, **fields) -> World:
-    cleanup = Cleanup(on_pr_close=CleanupAction.PRUNE)
-    return World(tmp_path, rules=(rule(env_as_pr=True, cleanup=cleanup, **fields),))
+    known = {"env_as_pr": True, "cleanup": Cleanup(on_pr_close=CleanupAction.PRUNE)}
+    return World(tmp_path, rules=(rule(**known | fields),))
 
 
 def change(world: World, text: str) -> str:
@@ -93,13 +93,25 @@ def test_a_closed_pull_request_is_not_brought_back_by_what_comes_after(tmp_path)
     assert world.values(DESTINATION) == {}
 
 
+def test_a_merged_pull_request_whose_branch_lives_is_no_deleted_ref(tmp_path):
+    world = previews(tmp_path, cleanup=Cleanup())
+    commit = change(world, "a: 1\n")
+    tell(world, "opened", commit, minute=1)
+
+    closed = tell(world, "closed", commit, minute=2)
+
+    assert (closed.state, closed.message) == ("SUCCEEDED", "pull_request_ignored")
+    assert world.values(DESTINATION) == {"a": "1"}
+    assert RefRecord.objects.get(ref=REF).seen["action"] == "closed"
+
+
 def test_news_that_comes_after_the_closing_but_is_older_opens_nothing(tmp_path):
     """Sync invariant 7."""
     world = previews(tmp_path)
     commit = change(world, "a: 1\n")
     tell(world, "opened", commit, minute=1)
     tell(world, "closed", commit, minute=3)
-    assert tell(world, "synchronize", commit, minute=2).message == "ref_deleted"
+    assert tell(world, "synchronize", commit, minute=2).message == "pull_request_ignored"
     assert world.values(DESTINATION) == {}
     assert tell(world, "reopened", commit, minute=4).message == "completed"
     assert world.values(DESTINATION) == {"a": "1"}

@@ -20,7 +20,7 @@ _MOST = 10_000
 class Command(SyncCommand):
     help = (
         "List units: what each destination holds, from which commit, and how it stands "
-        "(stale: Git could not be read since)."
+        "(stale: Git could not be read, or its head not be parsed, since)."
     )
     examples = ("", "--rule shop --env production", "--status drifted -o json")
 
