@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from kernel.complaints import Complaint
 from kernel.cue.checking import check
 from kernel.cue.evaluator import Evaluator
 from kernel.cue.exporting import Exporter, faults
-from kernel.cue.faults import Broken, Budget, Fault, too_large
+from kernel.cue.faults import Broken, Budget, Fault, outside, too_large
 from kernel.cue.parsing import parse
-from kernel.cue.program import export
+from kernel.cue.program import Program, is_of_package
 from kernel.cue.syntax import Struct
 from kernel.cue.vertex import Conjunct, Vertex
 from kernel.reading.tree import Tree
@@ -28,22 +29,32 @@ class CueError(ValueError):
         self.complaints = complaints
 
 
-def evaluate(text: str, *, file: str, binary: str = "") -> Tree:
-    """The concrete value of a CUE file (contract 1.2). Raises CueError.
+def evaluate(text: str, *, file: str, path: str = "", binary: str = "") -> Tree:
+    """The concrete value of a CUE file, called `file` in messages. Raises CueError.
 
     Text beyond 4 MiB, nesting beyond 64, and evaluation beyond a number of steps that grows with
-    the text are complaints like any other. A file that uses more of CUE than the subset is given
-    to the program `binary` where one is named; then values have no places.
+    the text are complaints like any other. A file that uses more of CUE than the subset, or names
+    of another file of its package, is given to the program `binary` where one is named; then
+    values have no places. `path`: where the text was read, so that its module and package count.
     """
     try:
         return _evaluated_here(text, file)
     except CueError as error:
-        if not binary or any(found.code != "unsupported_cue" for found in error.complaints):
-            raise
-    try:
-        return export(binary, text)
-    except Broken as error:
-        raise CueError(complaints([error.fault], file)) from None
+        told = _of_package(error, text, path)
+        if not binary or any(found.code != "unsupported_cue" for found in told.complaints):
+            raise told from None
+    return bounded(lambda: Program(binary).export(text, path), file)
+
+
+def _of_package(error: CueError, text: str, path: str) -> CueError:
+    """Names that nothing declares may be those of another file of the package."""
+    codes = {found.code for found in error.complaints}
+    if not codes <= {"unknown_reference", "unsupported_cue"} or not is_of_package(text, path):
+        return error
+    message = outside("a package of several files")
+    return CueError(
+        [replace(found, code="unsupported_cue", message=message) for found in error.complaints[:1]]
+    )
 
 
 def _evaluated_here(text: str, file: str) -> Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -12,11 +13,13 @@ from kernel.cue.evaluator import Evaluator
 from kernel.cue.exporting import Exporter, faults
 from kernel.cue.faults import Budget, Fault
 from kernel.cue.parsing import parse
-from kernel.cue.reading import bounded, checked, complaints
+from kernel.cue.program import Program
+from kernel.cue.reading import CueError, bounded, checked, complaints
 from kernel.cue.syntax import Label, Node
 from kernel.cue.vertex import Conjunct, Env, Vertex
 from kernel.reading.tree import Attribute, Kind, Tree
 
+_ATTRIBUTE = re.compile(r"@[A-Za-z]\w*\(")
 CONFIG = Label("#Config", special=True)
 Path = tuple[str, ...]
 
@@ -30,7 +33,7 @@ class Vetted:
 
 
 def vet(schema_text: str, value: Tree, *, file: str) -> list[Complaint]:
-    """What keeps a value from fitting a schema (contract 4.6), at the value's places in `file`.
+    """What keeps a value from fitting a schema, at the value's places in `file`.
 
     Messages name places, types and bounds, never the value. Raises CueError for a schema that
     cannot be read; its complaints are of the schema's text.
@@ -38,16 +41,37 @@ def vet(schema_text: str, value: Tree, *, file: str) -> list[Complaint]:
     return vetted(schema_text, value, file=file).complaints
 
 
-def vetted(schema_text: str, value: Tree, *, file: str, schema_file: str = "schema") -> Vetted:
-    """The same with the attributes that the schema gives to the value's members."""
+def vetted(
+    schema_text: str, value: Tree, *, file: str, schema_file: str = "schema", binary: str = ""
+) -> Vetted:
+    """The same with the attributes that the schema gives to the value's members.
+
+    A schema that uses more of CUE than the subset is given to the program `binary` where one is
+    named. That tells no attributes, so a schema with attributes is refused nevertheless.
+    """
+    try:
+        return _vetted_here(schema_text, value, file=file, schema_file=schema_file)
+    except CueError as error:
+        codes = {found.code for found in error.complaints}
+        if not binary or codes != {"unsupported_cue"} or _ATTRIBUTE.search(schema_text):
+            raise
+    found = bounded(lambda: Program(binary).vet(schema_text, value), schema_file)
+    return Vetted(complaints=complaints(_placed(found, value), file), attributes={})
+
+
+def _placed(found: list[Fault], value: Tree) -> list[Fault]:
+    places = {path: (member.line, member.column) for path, member in value.walk()}
+    return [_in_value(fault, places) for fault in found]
+
+
+def _vetted_here(schema_text: str, value: Tree, *, file: str, schema_file: str) -> Vetted:
 
     def run() -> Vetted:
         root = checked(parse(schema_text))
         vertex = _against(root, value, Evaluator(Budget(len(schema_text) + _size(value))))
         exporter = Exporter()
         exporter.tree(vertex)
-        places = {path: (member.line, member.column) for path, member in value.walk()}
-        found = [_in_value(fault, places) for fault in (*faults(vertex), *exporter.faults)]
+        found = _placed([*faults(vertex), *exporter.faults], value)
         return Vetted(complaints=complaints(found, file), attributes=dict(_attributes(vertex)))
 
     return bounded(run, schema_file)

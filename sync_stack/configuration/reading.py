@@ -29,6 +29,7 @@ class BundleText:
     file: str
     data: bytes = b""
     problem: str = ""
+    path: str = ""  # where it was read
 
     @property
     def digest(self) -> str:
@@ -46,7 +47,7 @@ def read_text(path: Path, *, name: str = "") -> BundleText:
         return BundleText(file=file_name, problem=f"cannot be read: {error.strerror}")
     if len(data) > MAX_BYTES:
         return BundleText(file=file_name, problem=f"larger than {MAX_BYTES} bytes")
-    return BundleText(file=file_name, data=data)
+    return BundleText(file=file_name, data=data, path=str(path))
 
 
 def bundle_of(
@@ -69,7 +70,7 @@ def _tree(text: BundleText, cue_binary: str) -> Tree:
     """By the suffix: `.json` and `.yaml` are data, everything else is CUE."""
     if name := _DATA_FORMATS.get(Path(text.file).suffix.lower()):
         return formats[name].parse(text.data, file=text.file)
-    return evaluate(_decoded(text), file=text.file, binary=cue_binary)
+    return evaluate(_decoded(text), file=text.file, path=text.path, binary=cue_binary)
 
 
 def _decoded(text: BundleText) -> str:

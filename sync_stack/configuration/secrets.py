@@ -2,7 +2,8 @@
 
     SecretError             the message names the reference, never a value
     ├── UnreadableSecret    unset, unreadable or empty here: nothing will change by itself
-    └── SecretUnavailable   the manager does not answer, refuses, or has no such secret
+    └── SecretUnavailable   the manager does not answer or refuses
+        └── SecretAbsent    there is no such manager, path or key: asking again changes nothing
 
 Every secret that comes out is known to the redactor before anybody else sees it; user names,
 which are resolved the same way, are not masked.
@@ -45,6 +46,10 @@ class UnreadableSecret(SecretError):
 
 
 class SecretUnavailable(SecretError):
+    pass
+
+
+class SecretAbsent(SecretUnavailable):
     pass
 
 
@@ -193,7 +198,7 @@ class SecretResolver:
 
     def _manager(self, ref: SecretRef) -> SecretManager:
         if ref.manager not in self._managers:
-            raise SecretUnavailable(f'there is no secret manager "{ref.manager}"')
+            raise SecretAbsent(f'there is no secret manager "{ref.manager}"')
         return self._managers[ref.manager]
 
     def _begin(self, key: tuple[SecretManager, str, str]) -> Future[str]:
@@ -238,7 +243,7 @@ class SecretResolver:
 
 
 def _whole_path(manager: SecretManager, ref: SecretRef, names: Mapping[str, str]) -> str:
-    """Below the manager's prefix. Raises SecretUnavailable for what would be no plain path.
+    """Below the manager's prefix. Raises SecretAbsent for what would be no plain path.
 
     Paths in files of repositories, the ones that come with `names`, already begin with it.
     """
@@ -246,11 +251,11 @@ def _whole_path(manager: SecretManager, ref: SecretRef, names: Mapping[str, str]
         prefix = render(manager.path_prefix, names)
     except KeyError as missing:
         message = f"{ref}: the path_prefix of {manager.name} has {missing}, which is not known here"
-        raise SecretUnavailable(message) from None
+        raise SecretAbsent(message) from None
     is_below = bool(names) and f"{ref.path}/".startswith(f"{prefix}/")
     path = f"{prefix}/{ref.path}" if prefix and not is_below else ref.path
     if not is_safe_path(path):
-        raise SecretUnavailable(f"{manager.name}: {path!r} is no path of a secret")
+        raise SecretAbsent(f"{manager.name}: {path!r} is no path of a secret")
     return path
 
 

@@ -20,7 +20,12 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from kernel.background import Delayed
-from sync_stack.configuration.secrets import SecretResolver, SecretUnavailable, UnreadableSecret
+from sync_stack.configuration.secrets import (
+    SecretAbsent,
+    SecretResolver,
+    SecretUnavailable,
+    UnreadableSecret,
+)
 from sync_stack.core.bundle.model import (
     AppRoleAuth,
     KubernetesAuth,
@@ -103,7 +108,7 @@ class VaultClient:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
         wrong = "is no text" if value else "is not there"
-        raise SecretUnavailable(f"{self._manager.name}: {path}#{key} {wrong}")
+        raise SecretAbsent(f"{self._manager.name}: {path}#{key} {wrong}")
 
     def _sign_in(self) -> None:
         """Raises VaultError, RequestException, SecretUnavailable."""
@@ -180,7 +185,8 @@ class VaultClient:
         kind = words.get(type(error), f"the server fails ({type(error).__name__})")
         if isinstance(error, requests.RequestException):
             kind = f"the server cannot be reached ({type(error).__name__})"
-        return SecretUnavailable(f"{self._manager.name}: {path}: {kind}")
+        found = SecretAbsent if isinstance(error, InvalidPath) else SecretUnavailable
+        return found(f"{self._manager.name}: {path}: {kind}")
 
     def _session(self) -> requests.Session:
         retry = Retry(

@@ -119,6 +119,7 @@ class TaskError(Exception):
     """Why an attempt, or one rule of it, came to nothing. `detail` holds no value and no secret.
 
     `uncounted`: it costs none of the attempts. `keys`: the candidates of a prune guard.
+    `retryable`: where this error differs from others of its code.
     """
 
     def __init__(  # noqa: PLR0913
@@ -132,6 +133,7 @@ class TaskError(Exception):
         retry_after_s: float | None = None,
         keys: tuple[str, ...] = (),
         uncounted: bool | None = None,
+        retryable: bool | None = None,
     ) -> None:
         if code not in RETRYABLE:
             raise ValueError(f"{code!r} is no code of a task")
@@ -144,10 +146,7 @@ class TaskError(Exception):
         self.retry_after_s = retry_after_s
         self.keys = keys
         self.uncounted = code in UNCOUNTED if uncounted is None else uncounted
-
-    @property
-    def retryable(self) -> bool:
-        return RETRYABLE[self.code]
+        self.retryable = RETRYABLE[code] if retryable is None else retryable
 
     def as_dict(self) -> dict[str, object]:
         fields: dict[str, object] = {

@@ -42,6 +42,7 @@ class Shelf:
 
     read: Callable[[TreeEntry], bytes]
     entries: Mapping[str, TreeEntry]
+    cue_binary: str = ""
 
     def schema_of(self, file: str, *, central_file: str = "") -> Schema | None:
         """None when the registry has none for the file. Raises GitError."""
@@ -49,7 +50,8 @@ class Shelf:
         if name is None:
             return None
         try:
-            return Schema(file=name, text=self.read(self.entries[name]).decode())
+            text = self.read(self.entries[name]).decode()
+            return Schema(file=name, text=text, cue_binary=self.cue_binary)
         except UnicodeDecodeError:
             raise GitError("parse_error", "the schema is no UTF-8", file=name) from None
 
@@ -66,11 +68,13 @@ class Schemas:
         *,
         ttl_s: float,
         allow_file: bool = False,
+        cue_binary: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._heads = folder / "heads"
         self._repositories = Repositories(folder / "git", allow_file=allow_file)
         self._ttl_s = ttl_s
+        self._cue_binary = cue_binary
         self._clock = clock
 
     def shelf(self, registry: Registry) -> Shelf:
@@ -88,6 +92,7 @@ class Schemas:
                 registry.source, entry, max_bytes=MAX_SCHEMA_BYTES
             ),
             entries=entries,
+            cue_binary=self._cue_binary,
         )
 
     def refresh(self, registry: Registry) -> str:

@@ -11,10 +11,10 @@ class ShapingError(Exception):
     """One fact with a code of contract 4.10; `detail` holds no value of the file.
 
     `line` and `column` are 1-based, 0 where no place is known; `complaints` lists all of a failed
-    schema check.
+    schema check. `retryable`: where this error differs from others of its code.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         code: str,
         detail: str,
@@ -23,6 +23,7 @@ class ShapingError(Exception):
         line: int = 0,
         column: int = 0,
         complaints: Sequence[Complaint] = (),
+        retryable: bool | None = None,
     ) -> None:
         super().__init__(detail)
         self.code = code
@@ -31,6 +32,7 @@ class ShapingError(Exception):
         self.line = line
         self.column = column
         self.complaints = tuple(complaints)
+        self.retryable = retryable
 
     def __str__(self) -> str:
         """`FILE:LINE:COLUMN: DETAIL [CODE]`, without the parts that are not known."""

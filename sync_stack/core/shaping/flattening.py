@@ -52,8 +52,9 @@ def too_many_keys(leaf: Leaf) -> ShapingError:
     return refusal("too_many_keys", f"more than {MAX_KEYS} keys", leaf)
 
 
-def refusal(code: str, detail: str, leaf: Leaf) -> ShapingError:
-    return ShapingError(code, detail, file=leaf.file, line=leaf.line, column=leaf.column)
+def refusal(code: str, detail: str, leaf: Leaf, *, retryable: bool | None = None) -> ShapingError:
+    file, line, column = leaf.file, leaf.line, leaf.column
+    return ShapingError(code, detail, file=file, line=line, column=column, retryable=retryable)
 
 
 def conflict(key: str, first: Leaf, second: Leaf) -> ShapingError:

@@ -23,6 +23,11 @@ class Schema:
 
     file: str
     text: str
+    cue_binary: str = ""  # a cue program for what the built-in evaluator does not read
+
+    @property
+    def is_cue(self) -> bool:
+        return self.file.endswith(".cue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +79,25 @@ def check_schema(
         return Checked()
     if isinstance(schema, Unfetched):
         return _unusable(file, schema.reason, strict=strict, secrets=secrets)
-    check = check_cue if schema.file.endswith(".cue") else check_json
+    marked = any(word in schema.text for word in SECRET_WORDS)
     try:
-        complaints, marks = check(schema.text, tree, schema_file=schema.file, file=file)
+        complaints, marks = _checked(schema, tree, file)
     except SchemaUnusable as error:
-        marked = any(word in schema.text for word in SECRET_WORDS)
         return _unusable(schema.file, str(error), strict=strict, secrets=marked)
     if not complaints:
         return Checked(validation="ok", marks=marks)
     complaints = sorted(complaints, key=Complaint.order)
-    if strict:
+    if strict or (marked and schema.is_cue):  # which of its values are secret cannot be told
         raise _invalid(complaints)
     return Checked(validation="warn", marks=marks, warnings=tuple(complaints[:MAX_WARNINGS]))
+
+
+def _checked(schema: Schema, tree: Tree, file: str) -> tuple[list[Complaint], Marks]:
+    if not schema.is_cue:
+        return check_json(schema.text, tree, schema_file=schema.file, file=file)
+    return check_cue(
+        schema.text, tree, schema_file=schema.file, file=file, binary=schema.cue_binary
+    )
 
 
 def _unusable(file: str, reason: str, *, strict: bool, secrets: bool) -> Checked:

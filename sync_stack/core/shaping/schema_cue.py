@@ -2,54 +2,44 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from kernel.complaints import Complaint
-from kernel.cue import CueError, evaluate, vet
+from kernel.cue import CueError, vetted
 from kernel.reading.tree import Attribute, Tree
 from sync_stack.core.shaping.flattening import Path
 from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
 
-_DEFINITION: Final = re.compile(r"^#Config\b", re.MULTILINE)
-_MEMBER: Final = "partita_checked_value"
 _REFERENCE: Final = re.compile(r'\s*ref\s*=\s*"([^"#]+#[^"#]+)"\s*')
-_ATTRIBUTE: Final = re.compile(r"@(?:secret|logger)\b")
 
 
 def check_cue(
-    text: str, tree: Tree, *, schema_file: str, file: str
+    text: str, tree: Tree, *, schema_file: str, file: str, binary: str = ""
 ) -> tuple[list[Complaint], Marks]:
     """All complaints about the tree, without values, and the keys that the schema marks.
 
-    Raises SchemaUnusable.
+    `binary`: a `cue` program for schemas beyond the built-in evaluator. Raises SchemaUnusable.
     """
     try:
-        found = vet(text, tree, file=file)
+        found = vetted(text, tree, file=file, schema_file=schema_file, binary=binary)
     except CueError as error:
         first = error.complaints[0]
         raise SchemaUnusable(f"{schema_file}:{first.line}: not evaluated [{first.code}]") from None
     said = [
         replace(one, code="schema_invalid", severity="warning", message=f"breaks it [{one.code}]")
-        for one in found
+        for one in found.complaints
     ]
-    return said, _marks(text, tree) if _ATTRIBUTE.search(text) else Marks()
+    return said, _marks(found.attributes)
 
 
-def _marks(text: str, tree: Tree) -> Marks:
-    """The attributes that the value has once it is unified with the schema."""
-    value = json.dumps(tree.plain(), ensure_ascii=False)
-    unified = f"{_MEMBER}: #Config & {value}" if _DEFINITION.search(text) else value[1:-1]
-    try:
-        evaluated = evaluate(f"{text}\n{unified}\n", file="schema")
-    except CueError:
-        raise SchemaUnusable("the file does not fit the schema that marks its secrets") from None
+def _marks(attributes: Mapping[Path, tuple[Attribute, ...]]) -> Marks:
     secrets: dict[Path, str] = {}
     logged: set[Path] = set()
-    for path, node in (evaluated.get(_MEMBER) or evaluated).walk():
-        for attribute in node.attributes:
+    for path, given in attributes.items():
+        for attribute in given:
             if attribute.name == "secret":
                 secrets[path] = _reference(attribute)
             if attribute.name == "logger":

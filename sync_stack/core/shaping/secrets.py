@@ -55,7 +55,8 @@ def secret_of(leaf: Leaf, mark: str, rules: SecretRules) -> SecretRef:
     if problem:
         raise refusal("secret_invalid", problem, leaf)
     if not rules.manager:
-        raise refusal("secret_unavailable", "the rule has no secret manager", leaf)
+        detail = "the rule has no secret manager"
+        raise refusal("secret_unavailable", detail, leaf, retryable=False)
     return SecretRef(manager=rules.manager, path=path, key=key)
 
 

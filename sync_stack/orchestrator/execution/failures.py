@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db import Error as StoreError
 
 from kernel.redaction import known_secrets
-from sync_stack.configuration.secrets import SecretError
+from sync_stack.configuration.secrets import SecretAbsent, SecretError
 from sync_stack.core.ownership import PlanRefused
 from sync_stack.core.shaping import ShapingError
 from sync_stack.core.sink import SinkError
@@ -33,7 +33,8 @@ def task_error(error: Exception) -> TaskError:
                 error.code, error.detail, file=error.file, retry_after_s=error.retry_after_s
             )
         case SecretError():
-            found = _told("secret_unavailable", str(error))
+            is_absent = isinstance(error, SecretAbsent)
+            found = _told("secret_unavailable", str(error), retryable=not is_absent)
         case StoreError():
             found = TaskError("store_unavailable", type(error).__name__)
         case _:
@@ -52,4 +53,5 @@ def _of_shaping(error: ShapingError) -> TaskError:
         file=error.file,
         line=error.line,
         column=error.column,
+        retryable=error.retryable,
     )

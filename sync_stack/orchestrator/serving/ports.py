@@ -63,9 +63,12 @@ def repositories_of_process() -> Repositories:
     )
 
 
-def schemas_of_process() -> Schemas:
+def schemas_of_process(cue_binary: str) -> Schemas:
     return Schemas(
-        conf.schema_cache_dir(), ttl_s=conf.schema_ttl_s(), allow_file=not conf.is_production()
+        conf.schema_cache_dir(),
+        ttl_s=conf.schema_ttl_s(),
+        allow_file=not conf.is_production(),
+        cue_binary=cue_binary,
     )
 
 
@@ -75,7 +78,7 @@ def ports_of(configuration: Configuration, publish: Callable[[Sequence[str]], No
         bundle=lambda: configuration.bundle,
         resolve=configuration.secrets.resolve,
         repositories=repositories_of_process(),
-        schemas=schemas_of_process(),
+        schemas=schemas_of_process(configuration.file.settings.cue_binary),
         open_sink=Sinks(configuration.secrets),
         publish=copies.beside(publish),
         copied=copies,

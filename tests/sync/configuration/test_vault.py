@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kernel.redaction import SecretRegister
-from sync_stack.configuration.secrets import SecretResolver, SecretUnavailable
+from sync_stack.configuration.secrets import SecretAbsent, SecretResolver, SecretUnavailable
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.model import (
     AppRoleAuth,
@@ -144,8 +144,8 @@ def test_a_server_that_does_not_answer_costs_no_more_than_the_limit(vault, open_
         ("apps/shop?version=1", "password", "no path"),
     ],
 )
-def test_what_is_not_there_or_no_path_is_refused(open_resolver, path, key, why):
-    with pytest.raises(SecretUnavailable, match=why):
+def test_what_is_not_there_or_no_path_is_refused_for_good(open_resolver, path, key, why):
+    with pytest.raises(SecretAbsent, match=why):
         open_resolver().resolve(SecretRef(path=path, key=key, manager="vault"))
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sync_stack.configuration.secrets import SecretUnavailable
+from sync_stack.configuration.secrets import SecretAbsent, SecretUnavailable
 from sync_stack.core.bundle.model import Prune, Rule, SecretManager, SecretRef, TokenAuth
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.execution.running import execute
@@ -215,3 +215,22 @@ def test_two_names_of_one_place_never_have_two_writers(tmp_path):
     assert world.finish(second).state == "SUCCEEDED"
     world.sink = sink
     assert world.values() == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize("names_a_manager", [True, False])
+def test_a_secret_that_the_bundle_cannot_mean_is_not_asked_for_again(tmp_path, names_a_manager):
+    """An unknown manager, path or key fails at once; a server that is away is waited for."""
+    world = World(tmp_path, rules=(rule(secret_manager="vault" if names_a_manager else ""),))
+    auth = TokenAuth(token=SecretRef(value="t"))
+    manager = SecretManager(name="vault", kind="vault", endpoint="http://127.0.0.1:1", auth=auth)
+    world.secret_managers = (manager,) if names_a_manager else ()
+
+    def absent(ref, _names):
+        raise SecretAbsent(f"{ref} is not there")
+
+    marked = 'password: "@secret(db#password)"\n'
+    task = world.run(world.commit_and_push({"app.yaml": marked}), resolve=absent)
+
+    assert (task.state, task.message) == ("FAILED", "secret_unavailable")
+    assert task.error["retryable"] is False
+    assert world.values() == {}

@@ -9,6 +9,7 @@ import pytest
 from kernel.cue import CueError, evaluate, vet, vetted
 from kernel.reading.json import read_json
 from kernel.reading.tree import Attribute, Kind, Tree
+from tests.support import cue_oracle
 
 
 def complaints(text: str) -> list[str]:
@@ -170,6 +171,61 @@ def test_the_named_programs_error_is_a_complaint_with_its_place(tmp_path):
         evaluate("a: 'x'", file="f.cue", binary=binary)
 
     assert str(caught.value) == "f.cue:3:5: cue export: a: failed: [conflict]"
+
+
+def test_the_named_program_runs_where_the_file_lies(tmp_path):
+    binary = program(tmp_path, """echo "{\\"at\\": \\"$PWD\\", \\"what\\": \\"$4\\"}" """)
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    path = folder / "config.cue"
+    path.write_text("a: 'x'")
+
+    found = evaluate("a: 'x'", file="config.cue", path=str(path), binary=binary)
+
+    assert found.plain() == {"at": str(folder), "what": "./config.cue"}
+
+
+PACKAGE = {
+    "config.cue": 'package config\n\nimport "acme.example/shared"\n\na: names\nb: shared.port\n',
+    "names.cue": 'package config\n\nnames: ["x"]\n',
+    "cue.mod/module.cue": 'module: "acme.example@v0"\nlanguage: version: "v0.9.0"\n',
+    "shared/shared.cue": "package shared\n\nport: 80\n",
+}
+
+
+def test_a_package_of_several_files_in_its_module_is_read_by_the_real_program(tmp_path):
+    if not cue_oracle.binaries():
+        pytest.skip("needs go, to build cue")
+    for name, text in PACKAGE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    path = str(tmp_path / "config.cue")
+
+    for binary in cue_oracle.binaries().values():
+        found = evaluate(PACKAGE["config.cue"], file="c", path=path, binary=str(binary))
+        assert found.plain() == {"names": ["x"], "a": ["x"], "b": 80}
+
+
+def test_names_of_another_file_of_the_package_are_outside_of_the_subset(tmp_path):
+    (tmp_path / "names.cue").write_text("package config\nnames: [1]\n")
+    path = tmp_path / "config.cue"
+    path.write_text("package config\na: names\n")
+
+    with pytest.raises(CueError, match=r"a package of several files .* CUE_BINARY") as caught:
+        evaluate(path.read_text(), file="config.cue", path=str(path))
+
+    assert [found.code for found in caught.value.complaints] == ["unsupported_cue"]
+
+
+def test_a_schema_is_checked_by_the_real_program_where_ours_cannot():
+    if not cue_oracle.binaries():
+        pytest.skip("needs go, to build cue")
+    schema = 'import "strconv"\n#Config: {port: int, name: strconv.Quote("x")}\n'
+    value = tree({"port": "many", "name": '"x"'})
+
+    for binary in cue_oracle.binaries().values():
+        found = vetted(schema, value, file="app.yaml", binary=str(binary)).complaints
+        assert [(each.path, each.line) for each in found] == [("port", 3)]
 
 
 def test_a_program_that_cannot_run_is_a_complaint(tmp_path):
