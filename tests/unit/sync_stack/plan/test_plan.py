@@ -84,7 +84,7 @@ def test_a_dry_prune_names_what_is_there_and_ours(layout):
     plan = unit.plan(kept, prune=prune(dry_run=True))
     real = unit.plan(kept, prune=prune())
 
-    assert (plan.would_prune, plan.released) == ({"k3"}, {"k2"})
+    assert (plan.would_prune, plan.released) == (frozenset({"k3"}), frozenset({"k2"}))
     assert real.pruned == {"k3"}
     assert [gone.record for gone in real.deletes] == ["k3"]
 
