@@ -1,7 +1,8 @@
 """`python -m bench.sync_floor`: the least that a gateway in Python does, as a floor for ours.
 
-HMAC, JSON, SHA-256, the gRPC call, an answer: no routes, limits, replay records, ids, metrics, log,
-nor the proof that no key of the JSON occurs twice. Settings as the gateway's.
+HMAC, JSON, SHA-256, the gateway's own stream to the orchestrator, an answer: no routes, limits,
+replay records, ids, metrics, log, nor the proof that no key of the JSON occurs twice. Settings as
+the gateway's.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import uvicorn
 
 from sync_stack.core.signatures import prefixed_hmac_matches
 from sync_stack.gateway.process import collect_less
+from sync_stack.gateway.webhook_stream import WebhookStreams
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
 
@@ -27,7 +29,7 @@ _decode = msgspec.json.Decoder().decode
 class Floor:
     def __init__(self) -> None:
         self._secret = os.environ["HOOK_SECRET"].encode()
-        self._channel: OrchestratorChannel | None = None
+        self._streams: WebhookStreams | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -45,20 +47,22 @@ class Floor:
         await send({"type": "http.response.body", "body": said})
 
     async def _forward(self, body: bytes, delivery_id: str) -> str:
-        if self._channel is None:  # it belongs to the loop
-            self._channel = OrchestratorChannel(os.environ["ORCHESTRATOR_ADDR"], None)
+        if self._streams is None:  # it belongs to the loop
+            channel = OrchestratorChannel(os.environ["ORCHESTRATOR_ADDR"], None)
+            self._streams = WebhookStreams(channel)
         digest = hashlib.sha256(body).hexdigest()
+        key = hashlib.sha256(f"{delivery_id}{digest}".encode()).hexdigest()
         message = ProcessWebhookRequest(
             platform="github",
             datasource="file",
             raw_payload=body,
             event="push",
             delivery_id=delivery_id,
-            idempotency_key=hashlib.sha256(f"{delivery_id}{digest}".encode()).hexdigest(),
+            idempotency_key=key,
             payload_sha256=digest,
             signature_verified=True,
         )
-        answer = await self._channel.process_webhook(message.SerializeToString(), timeout=10)
+        answer = await self._streams.call(key, message.SerializeToString(), "", 10)
         return str(answer.task_id)
 
 

@@ -10,41 +10,49 @@ from email.utils import parsedate_to_datetime
 class Headers:
     """Values as text (Latin-1), by lower-case name."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_first", "_repeated")
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        values: dict[str, list[str]] = {}
+        first: dict[str, str] = {}
+        repeated: dict[str, tuple[str, ...]] = {}
         for name, value in raw:
             low, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
-            if low in values:
-                values[low].append(text)
+            if low in first:
+                repeated[low] = (*repeated.get(low, (first[low],)), text)
             else:
-                values[low] = [text]
-        self._values = values
+                first[low] = text
+        self._first = first
+        self._repeated = repeated
 
     def __contains__(self, name: str) -> bool:
-        return name.lower() in self._values
+        return name.lower() in self._first
 
     def get(self, name: str) -> str:
         """The first value; empty when absent."""
-        return self._values.get(name.lower(), ("",))[0]
+        return self._first.get(name.lower(), "")
 
     def single(self, name: str) -> str | None:
         """The value, or None when the name is absent or came more than once."""
-        values = self._values.get(name.lower(), ())
-        return values[0] if len(values) == 1 else None
+        low = name.lower()
+        return None if low in self._repeated else self._first.get(low)
 
     def only(self, *names: str) -> dict[str, str]:
         """The first values of those of `names` that are there, by lower-case name."""
-        known = self._values
-        return {low: known[low][0] for name in names if (low := name.lower()) in known}
+        known = self._first
+        return {low: known[low] for name in names if (low := name.lower()) in known}
 
     def all(self, name: str) -> tuple[str, ...]:
-        return tuple(self._values.get(name.lower(), ()))
+        low = name.lower()
+        if low in self._repeated:
+            return self._repeated[low]
+        return (self._first[low],) if low in self._first else ()
 
     def first_present(self, names: Iterable[str]) -> str | None:
         """The first of `names` that is among the headers."""
-        return next((name for name in names if name in self), None)
+        for name in names:
+            if name.lower() in self._first:
+                return name
+        return None
 
 
 def read_retry_after(text: str, *, now: datetime) -> float | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayKeys:
+class ReplayKeys(NamedTuple):
     """Names of the records that a delivery claims, within its `scope` (platform and segment)."""
 
     scope: str
@@ -19,8 +18,7 @@ class ReplayKeys:
         return tuple(f"partita:gw:replay:{{{self.scope}}}:{name}" for name in self.names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(NamedTuple):
     """What identifies a delivery; `delivery_id` may be empty."""
 
     platform: str

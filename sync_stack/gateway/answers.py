@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -59,15 +58,14 @@ STATUS: Final[Mapping[Code, int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Status, body and further headers; `outcome` is the word in metrics and logs."""
 
     status: int
     body: bytes
     outcome: str
     content_type: bytes = JSON_TYPE
-    headers: tuple[tuple[bytes, bytes], ...] = field(default=())
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Refusal(Exception):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+import msgspec
+
 
 class State(IntEnum):
     CLOSED = 0
@@ -23,8 +25,7 @@ class BreakerLimits:
     successes: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(msgspec.Struct, frozen=True):
     """One admitted call; `epoch` tells results of an earlier state apart."""
 
     epoch: int

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from sync_stack.core.bundle.model import Platform, SchemaRegistry
 from sync_stack.core.events import BadPayload, EventKind
 from sync_stack.core.replay import Delivery, ReplayKeys
@@ -32,8 +34,7 @@ _SECRET_RETRY_S: Final = 5
 _IDENTITY: Final = {"", "identity"}
 
 
-@dataclass(slots=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, kw_only=True):
     """The answer; `reservation` is settled after it went out, `stored` says how."""
 
     answer: Answer
@@ -42,8 +43,7 @@ class Outcome:
     window_s: float = 0.0
 
 
-@dataclass(slots=True, kw_only=True)
-class Labels:
+class Labels(msgspec.Struct, kw_only=True):
     """What metrics say of a delivery; as far as its checks came."""
 
     datasource: str = OTHER
@@ -51,8 +51,7 @@ class Labels:
     event_type: str = OTHER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
+class _Sent(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery whose sender is proven."""
 
     platform: Platform
@@ -62,8 +61,7 @@ class _Sent:
     verified: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Checked:
+class _Checked(msgspec.Struct, frozen=True, kw_only=True):
     """All that is kept of a delivery while it is handed on.
 
     Its body and the values in it are gone by then: those of all deliveries under way would fill
@@ -261,7 +259,8 @@ def _check_head(request: Request, limit: int, hint: Callable[[], str]) -> None:
 
     `hint` returns what to change at the sender, or nothing.
     """
-    types = request.headers.all("content-type")
+    headers = request.headers
+    types = headers.all("content-type")
     if not types or not types[0]:
         raise Refusal(
             Code.INVALID_CONTENT_TYPE, "Content-Type: application/json is required", status=400
@@ -269,9 +268,10 @@ def _check_head(request: Request, limit: int, hint: Callable[[], str]) -> None:
     media = types[0].partition(";")[0].strip().lower()
     if len(types) > 1 or media != "application/json":
         raise Refusal(Code.INVALID_CONTENT_TYPE, f"Content-Type must be application/json{hint()}")
-    encodings = {value.lower() for value in request.headers.all("content-encoding")}
-    if not encodings <= _IDENTITY:
-        raise Refusal(Code.INVALID_CONTENT_TYPE, "a Content-Encoding is not accepted")
+    if "content-encoding" in headers:
+        encodings = {value.lower() for value in headers.all("content-encoding")}
+        if not encodings <= _IDENTITY:
+            raise Refusal(Code.INVALID_CONTENT_TYPE, "a Content-Encoding is not accepted")
     if (request.declared_length or 0) > limit:
         raise too_large(limit)
 

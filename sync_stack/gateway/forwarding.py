@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
 import grpc.aio
+import msgspec
 
 from sync_stack.core.headers import Headers
 from sync_stack.core.replay import Delivery
@@ -42,8 +42,7 @@ _COUNTED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outbound:
+class Outbound(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery as it is handed on: the serialized ProcessWebhookRequest, and whose it is."""
 
     message: bytes
@@ -52,8 +51,7 @@ class Outbound:
     traceparent: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a delivery beside what it says."""
 
     headers: Headers

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
@@ -45,15 +44,14 @@ _FIXED: Final = (
 )
 
 
-@dataclass(slots=True, kw_only=True)
-class Exchange:
+class Exchange(msgspec.Struct, kw_only=True):
     """A request on its way: what metrics, headers and log lines say of it."""
 
     request: Request
     route: str = OTHER
     headers: tuple[tuple[bytes, bytes], ...] = ()
     labels: Labels | None = None
-    started: float = field(default_factory=time.monotonic)
+    started: float = msgspec.field(default_factory=time.monotonic)
 
 
 class App:

@@ -39,10 +39,9 @@ CREATE TABLE IF NOT EXISTS delivery (
   state TEXT NOT NULL
 )
 """
-_INSERT: Final = (
-    "INSERT INTO delivery (repository, message, correlation_id, traceparent, state)"
-    " VALUES (?, ?, ?, ?, 'queued')"
-)
+_INSERT: Final = "INSERT INTO delivery (repository, message, correlation_id, traceparent, state)"
+_VALUES: Final = "(?, ?, ?, ?, 'queued')"
+_MOST_AT_ONCE: Final = 256  # in one transaction
 _SELECT: Final = "SELECT message, correlation_id, traceparent FROM delivery WHERE id = ?"
 _CLOSE: Final = None
 
@@ -60,9 +59,15 @@ class Queued:
     size: int
 
 
+_Row = tuple[str, bytes, str, str]  # repository, message, correlation id, traceparent
+_Act = Callable[[sqlite3.Connection], Any]
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
-    act: Callable[[sqlite3.Connection], Any]
+    """A delivery to insert, whose number `done` gets, or something else to do."""
+
+    what: _Row | _Act
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[Any]
 
@@ -99,7 +104,7 @@ class Inbox:
         self.bytes += size
         row = (repository, sent.message, sent.correlation_id, sent.traceparent)
         try:
-            number = await self._run(lambda store: store.execute(_INSERT, row).lastrowid)
+            number = await self._run(row)
         except (sqlite3.Error, OSError) as error:
             self._forget(size)
             log.warning("the inbox cannot be written: %s", error, extra={"event": "inbox_failed"})
@@ -144,11 +149,11 @@ class Inbox:
         self.count -= 1
         self.bytes -= size
 
-    async def _run(self, act: Callable[[sqlite3.Connection], Any]) -> Any:
-        """What `act` gives, after the transaction that it is part of was synced."""
+    async def _run(self, what: _Row | _Act) -> Any:
+        """Return what it gives, after the transaction that it is part of was synced."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
-        self._jobs.put(_Job(act, loop, done))
+        self._jobs.put(_Job(what, loop, done))
         return await done
 
     def _write(self) -> None:
@@ -156,7 +161,7 @@ class Inbox:
             going = True
             while going:
                 jobs = [self._jobs.get()]
-                while not self._jobs.empty():
+                while not self._jobs.empty() and len(jobs) < _MOST_AT_ONCE:
                     jobs.append(self._jobs.get())
                 going = _CLOSE not in jobs
                 _commit(store, [job for job in jobs if job is not None])
@@ -173,7 +178,10 @@ def _commit(store: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
     failure: Exception | None = None
     try:
         store.execute("BEGIN IMMEDIATE")
-        results = [job.act(store) for job in jobs]
+        numbers = iter(_insert(store, [job.what for job in jobs if isinstance(job.what, tuple)]))
+        results = [
+            next(numbers) if isinstance(job.what, tuple) else job.what(store) for job in jobs
+        ]
         store.execute("COMMIT")
     except (sqlite3.Error, OSError) as error:
         failure = error
@@ -184,6 +192,19 @@ def _commit(store: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
         if store.in_transaction:
             store.execute("ROLLBACK")
         jobs[0].loop.call_soon_threadsafe(_tell, jobs, results, failure)
+
+
+def _insert(store: sqlite3.Connection, rows: Sequence[_Row]) -> range:
+    """Insert them by one statement; their numbers, in order.
+
+    Each statement costs this thread a turn with the event loop, which is busy while much arrives.
+    """
+    if not rows:
+        return range(0)
+    values = ", ".join([_VALUES] * len(rows))
+    columns = [column for row in rows for column in row]
+    last = store.execute(f"{_INSERT} VALUES {values}", columns).lastrowid or 0
+    return range(last - len(rows) + 1, last + 1)
 
 
 def _tell(jobs: Sequence[_Job], results: Sequence[Any], failure: Exception | None) -> None:

@@ -63,12 +63,16 @@ class GatewayProtocol(HttpToolsProtocol):
         self.scope["extensions"] = {SENDER: sender}  # type: ignore[dict-item]
 
     def on_url(self, url: bytes) -> None:
-        self._count(len(url))
+        self._parsed_bytes += len(url)
+        if self._parsed_bytes > MAX_HEAD_BYTES:
+            raise HeadTooLarge
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """The parent's work too: this is called for each header of each request."""
-        self._count(len(name) + len(value))
+        self._parsed_bytes += len(name) + len(value)
+        if self._parsed_bytes > MAX_HEAD_BYTES:
+            raise HeadTooLarge
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
@@ -124,11 +128,6 @@ class GatewayProtocol(HttpToolsProtocol):
         cycle.message_event.set()
         cycle.on_response()
         return True
-
-    def _count(self, more: int) -> None:
-        self._parsed_bytes += more
-        if self._parsed_bytes > MAX_HEAD_BYTES:
-            raise HeadTooLarge
 
     def _await_head(self) -> None:
         if self._timer is None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from sync_stack.core.bundle.model import Rate
 
 MAX_ENTRIES: Final = 100_000
@@ -26,8 +28,7 @@ class Rates:
     per_key: Rate | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """Of the sender's address: its burst and the tokens left; `limit` 0 when that scope is off."""
 
     limit: int = 0

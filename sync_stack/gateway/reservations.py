@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from sync_stack.core.replay import ReplayKeys
 from sync_stack.gateway.answers import Code, Refusal
@@ -18,8 +19,7 @@ _POLL_S: Final = 0.1  # for reservations of other processes, which wake nobody h
 _RETRY_AFTER_S: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     owner: str
 

@@ -29,16 +29,13 @@ class Route:
 
     def candidates(self, headers: Headers) -> tuple[Platform, ...]:
         """The platforms of one kind whose event header is there; empty: none fits."""
-        for kind in KINDS_BY_PRECEDENCE:
-            found = tuple(
-                platform
-                for platform in self.platforms
-                if platform.kind == kind
-                and headers.first_present(platform.event_type_header) is not None
-            )
-            if found:
-                return found
-        return ()
+        found: list[Platform] = []
+        for platform in self.platforms:
+            if found and platform.kind != found[0].kind:
+                break
+            if headers.first_present(platform.event_type_header) is not None:
+                found.append(platform)
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,4 +72,5 @@ def compile_bundle(bundle: Bundle, overrides: Overrides) -> Generation:
 
 
 def _known(platforms: Mapping[str, Platform]) -> tuple[Platform, ...]:
-    return tuple(platform for platform in platforms.values() if platform.kind in git_platforms)
+    known = [platform for platform in platforms.values() if platform.kind in git_platforms]
+    return tuple(sorted(known, key=lambda platform: KINDS_BY_PRECEDENCE.index(platform.kind)))

@@ -28,7 +28,7 @@ from sync_stack.rpc.channel import (
 log: Final = logging.getLogger("partita.sync.gateway")
 
 LARGEST: Final = 2**20  # bytes; a larger delivery would hold up those behind it
-_UNANSWERED: Final = 8  # batches; the rest waits here, and goes together
+UNANSWERED: Final = 2  # batches: one that is being stored, and one that is there when it is
 _UNARY_S: Final = 60.0  # without a further try, where the orchestrator does not know the method
 _CLOSE_S: Final = 1.0
 _LOW_BITS: Final = 0x7F
@@ -232,7 +232,7 @@ class _Stream:
         """Empty while nothing waits, or too much is unanswered."""
         parts: list[bytes] = []
         size = count = 0
-        while self._unsent and self._batches < _UNANSWERED and count < MAX_BATCH:
+        while self._unsent and self._batches < UNANSWERED and count < MAX_BATCH:
             waiting = self._unsent[0]
             if size + waiting.size > MAX_BATCH_BYTES:
                 break

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from kernel.registry import Registry
 from sync_stack.core.bundle.model import Platform
@@ -19,8 +18,7 @@ class EventClass(StrEnum):
     PULL_REQUEST = "pull_request"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class Proof(NamedTuple):
     """What a signature is checked with and against."""
 
     headers: Headers

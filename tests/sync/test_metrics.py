@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 from sync_stack.gateway.metrics import Metrics as GatewayMetrics
+from sync_stack.gateway.metrics import Timings
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.serving.metrics import Metrics as OrchestratorMetrics
 from sync_stack.watcher.healing import Ended
@@ -31,6 +32,8 @@ def touch(metrics: Any) -> str:
     for each in list(metrics.registry._collector_to_names):
         if isinstance(each, MetricWrapperBase) and each._labelnames:
             each.labels(*("x" for _ in each._labelnames))
+        if isinstance(each, Timings):
+            each.labels(*("x" for _ in each.label_names))
     return str(metrics.text().decode())
 
 

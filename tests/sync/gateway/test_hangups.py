@@ -7,6 +7,7 @@ from collections.abc import Callable, Sized
 from functools import partial
 
 from sync_stack.gateway.breaker import LABELS
+from sync_stack.gateway.webhook_stream import UNANSWERED
 from tests.support.webhooks import github_push, signed
 from tests.sync.gateway.world import answer, bundle, limits, world
 
@@ -37,12 +38,12 @@ async def test_senders_that_hang_up_never_open_the_breaker():
     """Sync invariant 33: though a single failure of the orchestrator would."""
     async with world(bundle(gateway=limits(breaker_failures=1))) as gw:
         gw.orchestrator.gate = asyncio.Event()
-        for number in range(1, 4):
+        for number in range(1, UNANSWERED + 1):
             writer = await begun(gw.port, github_push(n=number), f"d-{number}")
             await until(partial(_called, gw.orchestrator.calls, number))
             writer.transport.abort()
         gw.orchestrator.gate.set()
-        await until(lambda: len(gw.orchestrator.tasks) == 3)
+        await until(lambda: len(gw.orchestrator.tasks) == UNANSWERED)
 
         assert LABELS[gw.gateway.breaker.state] == "closed"
         assert answer(await gw.send(github_push(n=9), delivery="d-9")) == (202, "accepted")

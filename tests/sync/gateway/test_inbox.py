@@ -19,7 +19,9 @@ import pytest
 
 from sync_stack.core.bundle.model import Rate
 from sync_stack.gateway import inbox as inbox_module
+from sync_stack.gateway.forwarding import Outbound
 from sync_stack.gateway.inbox import Inbox, InboxUnusable
+from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
 from tests.support.webhooks import github_push, signed
 from tests.sync.gateway.world import Orchestrator, answer, bundle, limits, serving, world
 
@@ -97,6 +99,21 @@ async def test_a_full_inbox_forwards_in_line(tmp_path, monkeypatch):
     monkeypatch.setattr(inbox_module, "MAX_DELIVERIES", 0)
     async with world(inbox=tmp_path / "inbox.sqlite") as gw:
         assert answer(await gw.send()) == (202, "accepted")
+
+
+async def test_deliveries_that_are_stored_together_keep_their_own_numbers(tmp_path):
+    inbox = Inbox(tmp_path / "inbox.sqlite")
+    keys = [f"{number:03}" for number in range(300)]
+    await asyncio.gather(*(inbox.put(f"acme/{key}", _outbound(key)) for key in keys))
+
+    assert [entry.repository for entry in inbox.waiting] == [f"acme/{key}" for key in keys]
+    assert [inbox.read(entry).idempotency_key for entry in inbox.waiting] == keys
+    inbox.close()
+
+
+def _outbound(key: str) -> Outbound:
+    message = ProcessWebhookRequest(idempotency_key=key).SerializeToString()
+    return Outbound(message=message, idempotency_key=key, correlation_id="")
 
 
 async def test_one_process_has_the_file(tmp_path):

@@ -15,6 +15,7 @@ import pytest
 from sync_stack.gateway.breaker import LABELS
 from sync_stack.gateway.webhook_stream import (
     LARGEST,
+    UNANSWERED,
     CallFailed,
     StreamUnknown,
     WebhookStreams,
@@ -108,13 +109,13 @@ async def test_what_arrives_while_batches_are_under_way_goes_together_and_in_ord
             sent.append(asyncio.create_task(deliver(streams, key)))
             if len(sent) < 12:
                 await asyncio.sleep(0.02)
-        await until(lambda: len(orchestrator.batches) == 8)
+        await until(lambda: len(orchestrator.batches) == UNANSWERED)
         gate.set()
         made = await asyncio.gather(*sent)
 
     assert [call.idempotency_key for call in orchestrator.calls] == keys
     assert [orchestrator.tasks[key] for key in keys] == made
-    assert orchestrator.batches[:8] == [1] * 8
+    assert orchestrator.batches[:UNANSWERED] == [1] * UNANSWERED
     assert max(orchestrator.batches) == 256
     assert len(orchestrator.batches) < 20
 
@@ -250,12 +251,13 @@ async def test_a_cancelled_delivery_that_was_not_sent_yet_is_not_sent():
     orchestrator = Orchestrator(gate=gate)
     async with streams_to(orchestrator) as streams:
         sent = []
-        for number in range(10):
+        for number in range(UNANSWERED + 2):
             sent.append(asyncio.create_task(deliver(streams, str(number))))
             await asyncio.sleep(0.02)
-        await until(lambda: len(orchestrator.calls) == 8)
-        sent[9].cancel()
+        await until(lambda: len(orchestrator.calls) == UNANSWERED)
+        sent[-1].cancel()
         gate.set()
         await asyncio.gather(*sent, return_exceptions=True)
 
-    assert [call.idempotency_key for call in orchestrator.calls] == list("012345678")
+    kept = [str(number) for number in range(UNANSWERED + 1)]
+    assert [call.idempotency_key for call in orchestrator.calls] == kept
