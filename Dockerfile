@@ -1,8 +1,19 @@
 # The image of Partita's processes; which one runs is the command's choice (docker-compose.yml).
+# --build-arg CUE=program puts the official cue program at /opt/cue/cue (docs/sync-deploy.md).
+ARG CUE=none
 FROM python:3.11-slim-bookworm AS libraries
 RUN python -m venv /opt/partita
 COPY requirements.txt .
 RUN /opt/partita/bin/pip install --no-cache-dir --disable-pip-version-check -r requirements.txt
+
+FROM python:3.11-slim-bookworm AS cue-none
+RUN mkdir /opt/cue
+
+FROM golang:1.24-bookworm AS cue-program
+ARG CUE_VERSION=v0.14.2
+RUN CGO_ENABLED=0 GOBIN=/opt/cue go install cuelang.org/go/cmd/cue@${CUE_VERSION}
+
+FROM cue-${CUE} AS cue
 
 FROM python:3.11-slim-bookworm AS partita
 # A volume takes its owner from the folder that it is first mounted on.
@@ -18,6 +29,7 @@ ENV PATH=/opt/partita/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
 COPY --from=libraries /opt/partita /opt/partita
+COPY --from=cue /opt/cue /opt/cue
 COPY manage.py ./
 COPY kernel kernel
 COPY sync_stack sync_stack
