@@ -48,6 +48,7 @@ ACTIONS: Final = (
 PLANS: Final = st.lists(st.tuples(st.integers(1, 60), st.sampled_from(ACTIONS)), max_size=3)
 VALUES: Final = st.sampled_from("0123")
 NUMBERS: Final = st.integers(0, 12)
+FAULTS: Final = st.sampled_from(["", "", "stop", "freeze", "flush", "back", "restart"])
 KEYS: Final = {APP: ("k1", "k2", "k3", "k4"), EXTRA: ("e1", "e2", "k4"), MANY[0]: ("a1", "a2"),
                MANY[1]: ("b1", "b2", "a2")}  # fmt: skip
 DESTINATIONS: Final = (
@@ -123,12 +124,16 @@ class Histories(RuleBasedStateMachine):
         change=changes(),
         plan=PLANS,
         told=st.booleans(),
+        fault=FAULTS,
     )
-    def push(self, branch: str, change: tuple[str, str | None], plan: Any, told: bool) -> None:
+    def push(
+        self, branch: str, change: tuple[str, str | None], plan: Any, told: bool, fault: str
+    ) -> None:
         """Mostly the webhook comes at once; else later, or never."""
         self.history.change(branch, *change)
         if told:
             self._bring(self.history.posts[-1], 1, plan)
+        self.broker_fault(fault)
 
     @rule(branch=st.sampled_from(BRANCHES[:2]), back=NUMBERS, plan=PLANS)
     def force_push(self, branch: str, back: int, plan: Any) -> None:
@@ -142,11 +147,12 @@ class Histories(RuleBasedStateMachine):
         if told and len(self.history.posts) > before:
             self._bring(self.history.posts[-1], 1, ())
 
-    @rule(number=NUMBERS, copies=st.sampled_from([1, 1, 10]), plan=PLANS)
-    def deliver(self, number: int, copies: int, plan: Any) -> None:
+    @rule(number=NUMBERS, copies=st.sampled_from([1, 1, 10]), plan=PLANS, fault=FAULTS)
+    def deliver(self, number: int, copies: int, plan: Any, fault: str) -> None:
         """Any delivery, also an old one, also once more."""
         posts = self.history.posts
         self._bring(posts[number % len(posts)], copies, plan)
+        self.broker_fault(fault)
 
     def _bring(self, post: Post, copies: int, plan: Any) -> None:
         for _ in range(copies):
@@ -183,10 +189,9 @@ class Histories(RuleBasedStateMachine):
     def watch(self) -> None:
         self.history.watch()
 
-    @rule(what=st.sampled_from(["stop", "freeze", "flush", "back", "restart"]))
     def broker_fault(self, what: str) -> None:
         """Lasts until `back`, or until the history settles."""
-        FIGURES.broker_faults += what != "back"
+        FIGURES.broker_faults += what not in ("", "back")
         self.history.broker.fault(what)
 
     @rule()
