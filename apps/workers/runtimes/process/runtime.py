@@ -101,7 +101,8 @@ class ProcessRuntime:
         del pulling
         if not launch.program.argv:
             raise ImageMissing(
-                "runs as a process: needs file, command or commands; images cannot be run"
+                "steps are processes here, and this one has nothing but an image: start Docker and "
+                "the runner again, or give it file, command or commands"
             )
 
     async def start(self, launch: Launch) -> Unit:
