@@ -56,6 +56,11 @@ def lease_grace() -> timedelta:
     return timedelta(seconds=settings.LEASE_GRACE_S)
 
 
+def lease_owner_patience() -> timedelta:
+    """The same for an owner whose units no other supervisor could take over; never shorter."""
+    return max(lease_grace(), timedelta(seconds=settings.LEASE_OWNER_PATIENCE_S))
+
+
 def secret_variable(ref: str) -> str | None:
     """`PARTITA_SECRET_<REF IN UPPER CASE>` of the environment; nothing else of it can be named."""
     name = re.sub(r"[^A-Z0-9]", "_", ref.upper())

@@ -25,6 +25,7 @@ from apps.workers.domain.control_plane import ControlPlaneAway
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.runtime import RuntimeFailure
 from apps.workers.posts import Post, Wanted, make_post, posts, wanted_posts
+from apps.workers.supervisor import event_loop
 from apps.workers.supervisor.supervisor import Options, Supervisor
 from kernel import ids
 from kernel.background import BackgroundThread
@@ -69,7 +70,7 @@ class Runner:
         """Until `stop()`. Raises RunnerInUse."""
         _collect_seldom()
         with only_runner():
-            asyncio.run(self._run())
+            event_loop.run(self._run())
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -118,6 +118,8 @@ STEP_IMAGE_PULL_POLICY = env.choice(
 LOCAL_RUNTIME = env.choice("LOCAL_RUNTIME", "docker", ("docker", "process"))
 LEASE_S = env.duration_s("LEASE", "30s")  # how long a claim lives without renewal
 LEASE_GRACE_S = env.duration_s("LEASE_GRACE", "30s")  # after its end it may still be renewed
+# the same where nobody else could go on with the step: its units are out of reach for all others
+LEASE_OWNER_PATIENCE_S = env.duration_s("LEASE_OWNER_PATIENCE", "10m")
 UNIT_OF_WORK_PATIENCE_S = env.duration_s("UNIT_OF_WORK_PATIENCE", "2s")
 STREAM_MAX_PER_USER = env.integer("STREAM_MAX_PER_USER", 50, low=1)
 

@@ -39,6 +39,15 @@ class EngineWatch:
         events = self._containers(run_id)
         return Counter(_labels(event)["partita.step"] for event in events if _is(event, "start"))
 
+    def running(self, run_id: str) -> dict[str, str]:
+        """Step id → its running container."""
+        label = f"label=partita.run_id={run_id}"
+        shown = '{{.Label "partita.step"}} {{.ID}}'
+        rows = self._docker("ps", "--filter", label, "--format", shown).splitlines()
+        return {
+            step: container for step, _, container in (row.partition(" ") for row in rows) if step
+        }
+
     def check_attempts(self, run_id: str) -> None:
         """No container of the run started twice; no two attempts of a step lived at once."""
         until(lambda: self._all_died(run_id), within_s=30, what="every container's end is told")

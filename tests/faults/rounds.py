@@ -55,11 +55,11 @@ def crash_during_shop(
         cluster.processes[victim].crash(away_s=moment.away_s)
     for run_id in runs:
         detail = check_run(cluster, watch, run_id)
-        _check_containers(watch.starts(run_id), [step["id"] for step in detail["steps"]])
+        check_containers(watch.starts(run_id), [step["id"] for step in detail["steps"]])
     return time.monotonic() - begun
 
 
-def _check_containers(starts: Mapping[str, int], steps: Sequence[str]) -> None:
+def check_containers(starts: Mapping[str, int], steps: Sequence[str]) -> None:
     """What ran when its supervisor died was gone on with: nothing ran more often than it must."""
     expected = {step: CONTAINERS.get(step, 1) for step in steps}
     assert {step: starts.get(step, 0) for step in steps} == expected

@@ -60,6 +60,7 @@ class Store:
         self.beats: list[Beat] = []
         self.away = False
         self.lease_grace_s: float | None = None
+        self.renewal_grace_s: float | None = None
         self.incarnation = 0
         self.changed = asyncio.Condition()
         self.files = {"tasks/hello.sh": "echo hello\n"}
@@ -161,7 +162,8 @@ class FakeControlPlane:
             return None
         held.renewals += 1
         held.usages += [usage] if usage else []
-        return Orders(cancel_reason=held.cancel_reason)
+        grace_s = self.kept.renewal_grace_s
+        return Orders(cancel_reason=held.cancel_reason, lease_grace_s=grace_s)
 
     async def report(self, job: Job, state: str, message: str = "") -> Orders:
         held = self._held(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import signal
 import subprocess
@@ -81,10 +82,15 @@ class Process:
         self.start()
 
     def freeze(self) -> None:
-        self.send(signal.SIGSTOP)
+        """With the processes it started, but for those in sessions of their own."""
+        self._send_to_group(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        self.send(signal.SIGCONT)
+        self._send_to_group(signal.SIGCONT)
+
+    def _send_to_group(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
 
     def end(self) -> None:
         """Kill it, and whatever it or its predecessors left running."""

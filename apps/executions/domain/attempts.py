@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from datetime import timedelta
 from typing import Final
 
@@ -39,6 +40,16 @@ def pause_before_retry(retries_used: int) -> timedelta:
 def may_requeue(node: PlanNode, *, requeues: int) -> bool:
     """Whether a step goes on elsewhere after its supervisor was lost (the contract, 15.2)."""
     return node.may_run_again and requeues < MAX_REQUEUES
+
+
+def is_irreplaceable(
+    owner: str, backend: str, *, online: Iterable[tuple[str, Container[str]]]
+) -> bool:
+    """Whether nobody but `owner` could go on with a step of a backend that is not shared.
+
+    `online`: supervisors by name, with the backends that they serve.
+    """
+    return not any(name != owner and backend in served for name, served in online)
 
 
 def reason_of(text: str) -> StepReason:

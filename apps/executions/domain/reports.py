@@ -156,10 +156,13 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
+    """`grace_ms`: how long after its end it can still be renewed, as things are now."""
+
     status: str
     cancel_reason: str
     lease_ms: int
     expires_at: datetime
+    grace_ms: int
 
     @property
     def cancel_requested(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 from apps.agents.api import heard_of, online_agents
 from apps.executions import conf
+from apps.executions.domain.attempts import is_irreplaceable
 from apps.executions.domain.reports import (
     ActiveJob,
     Adopted,
@@ -29,8 +30,12 @@ from apps.executions.services.secrets import SecretUnresolved
 from apps.executions.services.settling import settle
 from apps.executions.services.specs import fail_for_secrets, step_spec
 from apps.executions.services.usage import UNMEASURED, figures
+from apps.platform_settings.api import backends
 from apps.streams.api import unit_of_work
 from kernel import clock
+from kernel.clock import milliseconds
+
+_SHARED: Final = ("remote-docker", "kubernetes")  # types of backends whose units others reach too
 
 
 @unit_of_work
@@ -43,9 +48,16 @@ def renew(supervisor: Supervisor, leases: Sequence[Renewal]) -> list[Lease | Sta
             lease_expires_at=expires_at
         )
     held = {step.job_id: step for step in _held_by(supervisor).filter(job_id__in=_jobs(leases))}
-    answers = [_renewed(held.get(lease.job_id), lease) for lease in leases]
+    grace = lease_grace(supervisor)
+    answers = [_renewed(held.get(lease.job_id), lease, grace) for lease in leases]
     _store_usage(held, leases)
     return answers
+
+
+def lease_grace(supervisor: Supervisor) -> timedelta:
+    """How long after their end this supervisor can still renew its leases, as things are now."""
+    mine = {(supervisor.agent_id, backend_id) for backend_id in supervisor.backends}
+    return conf.lease_owner_patience() if _awaited(mine) == mine else conf.lease_grace()
 
 
 def adopt(supervisor: Supervisor, active: Sequence[ActiveJob]) -> Adopted:
@@ -94,20 +106,42 @@ def lose_jobs_of(agent_id: str) -> None:
 
 
 def lose_expired_leases() -> int:
-    """Take what nobody renewed until the grace after its end; returns how many jobs that were."""
-    cutoff = clock.now() - conf.lease_grace()
-    late = _running().filter(lease_expires_at__lt=cutoff)
-    lost = _lose_expired(cutoff) if late.exists() else 0
+    """Take what nobody renewed until the grace after its end; returns how many jobs that were.
+
+    Owners that nobody could replace are waited for: they go on with what still runs.
+    """
+    now = clock.now()
+    late = _running().filter(lease_expires_at__lt=now - conf.lease_grace())
+    rows = list(late.values_list("pk", "agent_id", "backend_id", "lease_expires_at"))
+    awaited = _awaited({(agent_id, backend_id) for _, agent_id, backend_id, _ in rows})
+    since = now - conf.lease_owner_patience()
+    given_up = [pk for pk, *owner, end in rows if tuple(owner) not in awaited or end < since]
+    lost = _lose_expired(given_up, now - conf.lease_grace()) if given_up else 0
     leases_expired(lost)
     return lost
 
 
+def _awaited(owners: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of these supervisors and backends that no other supervisor could replace now."""
+    asked = set(owners)
+    if not asked:
+        return set()
+    alone = {backend.backend_id for backend in backends() if backend.type not in _SHARED}
+    online = [(agent.agent_id, agent.backends) for agent in online_agents()]
+    return {
+        (owner, backend)
+        for owner, backend in asked
+        if backend in alone and is_irreplaceable(owner, backend, online=online)
+    }
+
+
 @unit_of_work
-def _lose_expired(cutoff: datetime) -> int:
-    boards = _boards_of(_running().filter(lease_expires_at__lt=cutoff))
+def _lose_expired(steps: Sequence[UUID], cutoff: datetime) -> int:
+    late = _running().filter(pk__in=steps, lease_expires_at__lt=cutoff)
+    boards = _boards_of(late)
     expired = _running().filter(execution_id__in=list(boards))
     # from here on a renewal comes too late: it needs a lease that is still there
-    expired.filter(lease_expires_at__lt=cutoff).update(lease_expires_at=None)
+    expired.filter(pk__in=steps, lease_expires_at__lt=cutoff).update(lease_expires_at=None)
     lost = list(expired.filter(lease_expires_at=None).values_list("execution_id", "index"))
     alive = {(agent.agent_id, agent.incarnation) for agent in online_agents()}
     for execution_pk, index in lost:
@@ -180,7 +214,7 @@ def _jobs(leases: Iterable[Renewal]) -> list[str]:
     return [lease.job_id for lease in leases]
 
 
-def _renewed(step: Step | None, lease: Renewal) -> Lease | StaleAttempt:
+def _renewed(step: Step | None, lease: Renewal, grace: timedelta) -> Lease | StaleAttempt:
     if step is None or step.attempt != lease.attempt or step.lease_expires_at is None:
         return StaleAttempt()
     return Lease(
@@ -188,6 +222,7 @@ def _renewed(step: Step | None, lease: Renewal) -> Lease | StaleAttempt:
         cancel_reason=step.cancel_reason,
         lease_ms=int(conf.lease().total_seconds() * 1000),
         expires_at=step.lease_expires_at,
+        grace_ms=milliseconds(grace),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
@@ -39,6 +40,7 @@ log = logging.getLogger("partita.executions")
 _LEASE: Final = "sweep"
 _LEASE_FOR: Final = timedelta(seconds=10)
 _UNCLAIMED_FOR: Final = timedelta(seconds=60)
+_PAUSE_S: Final = 10.0  # between two looks of a process that is there
 _HOLDER: Final = secrets.token_hex(8)  # this process
 _TIMED: Final = [
     str(status)
@@ -46,16 +48,46 @@ _TIMED: Final = [
 ]
 
 
-def sweep() -> bool:
+class Presence:
+    """Since when this process has looked without a pause.
+
+    After a pause (the process or its machine stood still, or has just started) everybody else may
+    have been away too: whoever returns gets the time of a lease before anything counts as late.
+    """
+
+    def __init__(self) -> None:
+        self._since_s = self._looked_at_s = _now_s()
+
+    def look(self) -> None:
+        now_s = _now_s()
+        if now_s - self._looked_at_s > _PAUSE_S:
+            self._since_s = now_s
+        self._looked_at_s = now_s
+
+    def is_long_enough(self) -> bool:
+        return _now_s() - self._since_s >= conf.lease().total_seconds()
+
+
+def _now_s() -> float:
+    """Goes on while the machine sleeps, unlike `time.monotonic` on Linux."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def sweep(presence: Presence | None = None) -> bool:
     """Do everything that is due; False when another process holds the sweep's lease.
 
     Each kind of work is independent: what fails is logged and found again by the next sweep.
+    `presence`: of whoever sweeps again and again; without it everybody had time enough.
     """
+    if presence:
+        presence.look()
     ensure_lease_row(_LEASE)
     if not _take_lease():
         ungauge()
         return False
     for work in _WORK:
+        if not _may_do(work, presence):
+            continue
         try:
             work()
         except PlatformError as error:
@@ -63,6 +95,13 @@ def sweep() -> bool:
         except Exception:
             log.exception("sweep: %s", work.__name__)
     return True
+
+
+def _may_do(work: Callable[[], None], presence: Presence | None) -> bool:
+    if presence is None or work not in _ENDING:
+        return True
+    presence.look()
+    return presence.is_long_enough()
 
 
 @unit_of_work
@@ -150,6 +189,8 @@ def _fail_unclaimed_step(pk: UUID, at: int, since: datetime) -> None:
     board = open_board(pk)
     if board is None or not board.is_planning or not _is_past(board.row(at).queued_at, since):
         return
+    if board.open_jobs():  # held by a supervisor whose lease decides first
+        return
     if board.job_states[at] is JobState.PENDING:
         text = f"no supervisor of {board.execution.backend_label} was online for 60 s"
         moves.fail(board, at, StepReason.AGENT_UNAVAILABLE, text)
@@ -171,7 +212,7 @@ def _end_bindings() -> None:
 @unit_of_work
 def _end_binding(pk: UUID) -> None:
     board: Board | None = open_board(pk)
-    if board is not None and not board.is_over:
+    if board is not None and not board.is_over and not board.open_jobs():
         release_bindings([board])
         write_boards([board])
 
@@ -197,12 +238,16 @@ def _lose() -> None:
     lose_expired_leases()
 
 
-_WORK: Final[tuple[Callable[[], None], ...]] = (
+# what ends something because somebody is late
+_ENDING: Final = (
     _lose,
     _end_overdue_runs,
     _end_overdue_steps,
     _fail_unclaimed_steps,
     _end_bindings,
+)
+_WORK: Final[tuple[Callable[[], None], ...]] = (
+    *_ENDING,
     _wake_due_retries,
     _admit,
     _remove,

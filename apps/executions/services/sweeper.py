@@ -10,7 +10,7 @@ from typing import Final
 
 from django.db import InterfaceError, OperationalError, connection
 
-from apps.executions.services.sweep import leave_sweeping, sweep
+from apps.executions.services.sweep import Presence, leave_sweeping, sweep
 from apps.streams.api import DatastoreUnavailable, release_stale_connection
 from apps.system.api import LifespanPart
 from kernel.background import BackgroundThread
@@ -25,11 +25,13 @@ class Sweeper:
     def __init__(self, *, interval_s: float = INTERVAL_S) -> None:
         self._interval_s = interval_s
         self._stopped = threading.Event()
+        self._presence = Presence()
         self._thread: BackgroundThread | None = None
 
     def start(self) -> None:
         if self._thread is None:
             self._stopped.clear()
+            self._presence = Presence()
             self._thread = BackgroundThread(
                 "sweeper", self._run, ended=self._stopped, after_failure=release_stale_connection
             )
@@ -44,7 +46,7 @@ class Sweeper:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._try(sweep)
+            self._try(lambda: sweep(self._presence))
             self._stopped.wait(self._interval_s)
         self._try(leave_sweeping)
         connection.close()

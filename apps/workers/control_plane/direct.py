@@ -224,7 +224,7 @@ def _measured(usage: Usage | None) -> executions.Usage | None:
 def _orders(lease: executions.Lease | executions.StaleAttempt) -> Orders | None:
     if isinstance(lease, executions.StaleAttempt):
         return None
-    return Orders(cancel_reason=lease.cancel_reason)
+    return Orders(cancel_reason=lease.cancel_reason, lease_grace_s=lease.grace_ms / 1000)
 
 
 def _kept(job: executions.KeptJob) -> Kept:

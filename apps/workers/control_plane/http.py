@@ -352,4 +352,8 @@ def _text(text: str) -> str:
 
 
 def _orders(answer: Mapping[str, Any]) -> Orders:
-    return Orders(cancel_reason=answer.get("cancelReason", ""))
+    grace_ms = answer.get("leaseGraceMs")
+    return Orders(
+        cancel_reason=answer.get("cancelReason", ""),
+        lease_grace_s=None if grace_ms is None else grace_ms / 1000,
+    )

@@ -85,9 +85,13 @@ class Beat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """An empty reason: go on. Else stop: canceled, teardown, detach or timeout."""
+    """An empty reason: go on. Else stop: canceled, teardown, detach or timeout.
+
+    `lease_grace_s`: with a renewal, how long after its end the lease can still be renewed.
+    """
 
     cancel_reason: str = ""
+    lease_grace_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

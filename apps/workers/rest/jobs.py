@@ -51,6 +51,7 @@ class LeaseView(JobView):
             **orders(lease.cancel_reason),
             "leaseMs": lease.lease_ms,
             "leaseExpiresAt": clock.rfc3339(lease.expires_at),
+            "leaseGraceMs": lease.grace_ms,
         }
         return Response(answer)
 

@@ -86,6 +86,9 @@ class LeaseAnswer(Shape):
     cancelReason = serializers.ChoiceField(choices=_CANCEL_REASONS, required=False)
     leaseMs = serializers.IntegerField()
     leaseExpiresAt = serializers.DateTimeField()
+    leaseGraceMs = serializers.IntegerField(
+        help_text="how long after its end the lease can still be renewed, as things are now"
+    )
 
 
 class StateAnswer(Shape):

@@ -21,6 +21,8 @@ from kernel.background import BackgroundThread
 log = logging.getLogger("partita.workers")
 LONGEST_PAUSE_S: Final = 2.0  # a lease that is not renewed is lost
 _KILL_WITHIN_GRACE: Final = 2 / 3  # a lease of 30 s and as much grace: 50 s without renewal
+_TRIES: Final = 3  # renewals that must fail, one after another, before anything is given up
+_AGAIN_S: Final = 0.5  # between these, once a lease is overdue
 
 
 def now_s() -> float:
@@ -54,6 +56,7 @@ class LeaseKeeper:
         self._renewed_at: dict[Job, float] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
+        self._failures = 0  # of renewals, one after another
         self._stopping = threading.Event()
         self._thread = BackgroundThread(
             "leases", self._run, ended=self._stopping, longest_pause_s=LONGEST_PAUSE_S
@@ -84,28 +87,38 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.wait(self._lease_s / RENEWALS)
+            self._wake.wait(_AGAIN_S if self._overdue() else self._lease_s / RENEWALS)
             self._wake.clear()
             self.expire()
             if self._held() and not self._stopping.is_set():
                 self._renew()
+            self.expire()
 
     def expire(self) -> None:
-        """Before renewing: after a freeze the first thing to know is that it was too long."""
+        """Give up what the control plane did not renew for too long, though it was asked.
+
+        A process that stood still asks first: what nobody took meanwhile is still its own.
+        """
+        if self._failures < _TRIES:
+            return
+        for job in self._overdue():
+            self.release(job)
+            self._on_expired(job)
+
+    def _overdue(self) -> list[Job]:
         grace_s = self._lease_s if self.grace_s is None else self.grace_s
         limit = now_s() - self._lease_s - grace_s * _KILL_WITHIN_GRACE
-        for job in self._held():
-            if self._renewed_at.get(job, limit) < limit:
-                self.release(job)
-                self._on_expired(job)
+        return [job for job in self._held() if self._renewed_at.get(job, limit) < limit]
 
     def _renew(self) -> None:
         jobs, asked_at = self._held(), now_s()
         try:
             answers = self._control_plane.renew(jobs, self._usages(jobs))
         except ControlPlaneError as error:
+            self._failures += 1
             log.warning("leases of %d jobs are not renewed: %s", len(jobs), error)
             return
+        self._failures = 0
         for job, orders in zip(jobs, answers, strict=True):
             self._note(job, orders, asked_at)
             self._on_orders(job, orders)
@@ -120,6 +133,8 @@ class LeaseKeeper:
                 self._renewed_at.pop(job, None)
             elif job in self._renewed_at:
                 self._renewed_at[job] = asked_at
+        if orders is not None and orders.lease_grace_s is not None:
+            self.grace_s = orders.lease_grace_s
 
     def _held(self) -> list[Job]:
         with self._lock:

@@ -24,6 +24,7 @@ from apps.workers.domain.launching import LaunchRules
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.runtime import Removed, RuntimeOptions, runtimes
 from apps.workers.domain.step_spec import StepSpec
+from apps.workers.supervisor import event_loop
 from apps.workers.supervisor.patience import persistently
 from apps.workers.supervisor.supervisor import Options
 from apps.workers.worker.application import WorkerApplication
@@ -84,7 +85,7 @@ class Worker:
     def run(self) -> None:
         """Until SIGTERM or SIGINT and the drain that follows. Raises WorkerInUse, WorkerFailed."""
         with self._state.locked(), _listener(self._settings) as listener:
-            asyncio.run(self._run(listener))
+            event_loop.run(self._run(listener))
 
     async def _run(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()

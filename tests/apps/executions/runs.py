@@ -6,11 +6,12 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from apps.accounts.api import Principal
 from apps.agents.api import Registration, register
+from apps.agents.models import Agent
 from apps.executions import api, conf
 from apps.executions.domain.standings import letter
 from apps.executions.domain.states import JobState, StepStatus
@@ -295,13 +296,25 @@ def output_line(text: str, *, time: datetime | None = None) -> api.LogLine:
 
 
 def let_leases_lapse(*, renewed: bool = False) -> None:
-    """As if every lease had ended longer ago than the grace; `renewed`: at least once before."""
-    long_ago = clock.now() - 10 * (conf.lease() + conf.lease_grace())
+    """As if every lease had ended longer ago than anybody is waited for.
+
+    `renewed`: at least once before.
+    """
+    long_ago = clock.now() - 10 * (conf.lease() + conf.lease_owner_patience())
     Step.objects.filter(lease_expires_at__isnull=False).update(lease_expires_at=long_ago)
     if renewed:
         Step.objects.filter(lease_expires_at=long_ago).update(
             started_at=long_ago - 2 * conf.lease()
         )
+
+
+def stand_still(seconds: float) -> None:
+    """As if nobody had renewed a lease, or said that it lives, for so long."""
+    since = clock.now() - timedelta(seconds=seconds)
+    Step.objects.filter(lease_expires_at__isnull=False).update(
+        lease_expires_at=since + conf.lease()
+    )
+    Agent.objects.update(last_heartbeat_at=since)
 
 
 def deadline_is_over(run: Run) -> None:

@@ -119,7 +119,7 @@ def test_the_pause_before_a_retry_ends_with_a_nudge(worker: Worker):
 
 def test_the_sweeper_thread_sweeps_until_it_is_stopped(monkeypatch):
     swept = threading.Semaphore(0)
-    monkeypatch.setattr("apps.executions.services.sweeper.sweep", swept.release)
+    monkeypatch.setattr("apps.executions.services.sweeper.sweep", lambda _: swept.release())
     sweeper = api.Sweeper(interval_s=0.01)
     sweeper.start()
     assert swept.acquire(timeout=5)
@@ -131,7 +131,7 @@ def test_the_sweeper_thread_sweeps_until_it_is_stopped(monkeypatch):
 
 def test_a_server_that_drains_sweeps_no_more(monkeypatch):
     swept = threading.Semaphore(0)
-    monkeypatch.setattr("apps.executions.services.sweeper.sweep", swept.release)
+    monkeypatch.setattr("apps.executions.services.sweeper.sweep", lambda _: swept.release())
 
     async def serve() -> None:
         part = SweeperPart()

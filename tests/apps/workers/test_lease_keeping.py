@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+import pytest
+
+from apps.workers.supervisor import lease_keeper
 from tests.apps.workers.conftest import Stage
 
 
@@ -42,6 +46,50 @@ async def test_what_was_not_renewed_for_too_long_is_killed(stage: Stage) -> None
 
         stage.store.away = False
         assert (await stage.store.outcome(job)).status == "canceled"
+
+
+async def test_who_stood_still_asks_before_it_gives_anything_up(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invariants 6 and 39: nobody took it meanwhile, so the same unit goes on."""
+    async with stage.supervisor(lease_s=0.3):
+        job = await stage.add("out:before", "sleep:0.6", "out:after", leaseMs=300)
+        await stage.store.until(lambda: job.texts == ["before"])
+
+        stood_still_s = 83.0
+        monkeypatch.setattr(lease_keeper, "now_s", lambda: time.monotonic() + stood_still_s)
+        outcome = await stage.store.outcome(job)
+
+    assert (outcome.status, job.texts) == ("succeeded", ["before", "after"])
+    assert len(stage.runtime.started) == 1
+
+
+async def test_who_stood_still_drops_what_another_has_now(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invariant 6: at its first wake-up."""
+    async with stage.supervisor(lease_s=0.3):
+        job = await stage.add("serve", leaseMs=300)
+        await stage.store.state(job, "running")
+
+        job.attempt = 2
+        monkeypatch.setattr(lease_keeper, "now_s", lambda: time.monotonic() + 83.0)
+        await stage.until_removed()
+
+    assert job.outcome is None
+
+
+async def test_a_renewal_says_how_long_the_next_may_take(stage: Stage) -> None:
+    stage.store.renewal_grace_s = 60.0
+    async with stage.supervisor(lease_s=0.3):
+        job = await stage.add("sleep:1.2", leaseMs=300)
+        await stage.store.until(lambda: job.renewals > 0)
+
+        stage.store.away = True
+        await asyncio.sleep(0.8)  # longer than a lease and 2/3 of another
+        stage.store.away = False
+
+        assert (await stage.store.outcome(job)).status == "succeeded"
 
 
 async def test_a_claim_that_may_be_older_than_its_lease_is_confirmed_first(stage: Stage) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -57,13 +56,14 @@ class Engine:
         patient: bool = True,
     ) -> T:
         """Raises APIError, NotFound, and RuntimeAway (at once unless `patient`)."""
-        give_up = time.monotonic() + (self._away_s if patient else 0)
+        now = asyncio.get_running_loop().time
+        give_up = now() + (self._away_s if patient else 0)
         tries = 0
         while True:
             try:
                 return await self._once(use, deadline_s)
             except _NoEngine as error:
-                if time.monotonic() >= give_up:
+                if now() >= give_up:
                     raise RuntimeAway(f"the container runtime does not answer: {error}") from error
             await asyncio.sleep(_PAUSE_S[min(tries, len(_PAUSE_S) - 1)])
             tries += 1

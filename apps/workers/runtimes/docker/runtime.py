@@ -180,12 +180,13 @@ class DockerRuntime:
                 await self._remove(each["Id"])
 
     async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
-        address, position, follow, heard_at = self._engine.address, after, True, time.monotonic()
+        address, position, follow = self._engine.address, after, True
+        failing_since, loop = 0.0, asyncio.get_running_loop()
         while True:
             reader = FrameReader(position)
             try:
                 async for records in frames.read(address, unit.id, reader, follow=follow):
-                    position, heard_at = records[-1].position, time.monotonic()
+                    position, failing_since = records[-1].position, 0.0
                     yield records
                 if await self._has_ended(unit):
                     if reader.last == await frames.last_frame(address, unit.id):
@@ -195,7 +196,8 @@ class DockerRuntime:
             except frames.Refused as error:
                 raise UnitLost(f"no output of {unit.name}: {error}") from error
             except (OSError, TimeoutError, frames.Broken) as error:
-                if time.monotonic() - heard_at > self._away_s:
+                failing_since = failing_since or loop.time()
+                if loop.time() - failing_since > self._away_s:
                     raise RuntimeAway(f"the output of {unit.name} cannot be read") from error
             await asyncio.sleep(_PAUSE_S)  # the engine restarts, or ended the log before the unit
 
