@@ -37,7 +37,7 @@ from tests.faults.checks import (
 )
 from tests.faults.engine_watch import EngineWatch
 from tests.faults.rounds import SEED, check_containers
-from tests.support.cluster import Cluster
+from tests.support.cluster import TERMINAL, Cluster
 from tests.support.parts import address
 from tests.support.processes import Process, until
 from tests.support.up import Up
@@ -45,6 +45,7 @@ from tests.support.up import Up
 WHO: Final = ("up", "runner")
 AWAY_S: Final = (5.0, 83.0, 300.0)
 OVER_WITHIN_S: Final = 400.0  # of the return; all runs of a batch at once, on a busy machine
+PATIENCE_S: Final = 120.0  # for an answer, on a busy machine
 COLUMNS: Final = (
     "stopped",
     "for s",
@@ -90,25 +91,31 @@ class UpSite:
 
     def launch(self, suite: str, **body: Any) -> str:
         with self.up.client() as client:
+            client.timeout = httpx.Timeout(PATIENCE_S)
             answer = client.post("/executions", json={"suiteId": suite, **body})
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 
     def get(self, path: str, **parameters: str) -> httpx.Response:
         with self.up.client() as client:
+            client.timeout = httpx.Timeout(PATIENCE_S)
             answer = client.get(path, params=parameters)
         assert answer.status_code == 200, answer.text
         return answer
 
     def detail(self, run_id: str) -> dict[str, Any]:
-        return self.up.detail(run_id)
+        return dict(self.get(f"/executions/{run_id}").json())
 
     def lines(self, run_id: str) -> list[dict[str, Any]]:
         answer = self.get(f"/executions/{run_id}/logs/download", format="ndjson")
         return [dict(httpx.Response(200, text=line).json()) for line in answer.text.splitlines()]
 
     def wait_over(self, run_id: str, *, within_s: float = 120) -> dict[str, Any]:
-        return self.up.wait_for(run_id, within_s=within_s)
+        def over() -> dict[str, Any] | None:
+            detail = self.detail(run_id)
+            return detail if detail["status"] in TERMINAL else None
+
+        return until(over, within_s=within_s, what=f"{run_id} is over", each_s=0.5)
 
     def account_of(self, run_id: str) -> str:
         events = self.detail(run_id)["events"]
@@ -145,8 +152,7 @@ def stand_still(
     chance, outcome, working = random.Random(case.seed), Outcome(case), active()
     with working:
         runs = [site.launch("shop", profile="default.yaml") for _ in range(case.runs)]
-        for run_id in runs:
-            until(lambda run_id=run_id: _began(site, run_id), within_s=240, what="store runs")  # type: ignore[misc]
+        until(lambda: all(_began(site, each) for each in runs), within_s=240, what="stores run")
         time.sleep(chance.uniform(0, 10))  # the moment
         process.freeze()
     try:
