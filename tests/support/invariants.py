@@ -57,7 +57,7 @@ RULES = {
     36: "Public routes are exactly those listed",
     37: "One failing part does not block another's answer",
     38: "Memory does not grow with what is over",
-    39: "A restart forgets no run, restarts no finished step, and keeps workspaces apart",
+    39: "A restart forgets no run, repeats no step whose services live, keeps workspaces apart",
     40: "No null, zero date or nanoseconds in an answer",
 }
 LATER = {
