@@ -8,6 +8,9 @@ seven each: kind, number of the key, name, value, version, owner, ttl in ms.
 compared; "!" and, where none is compared, "!-" stand for a key that held another type of value when
 it was read: no other version replaces such a key. All are compared before the first change. `owner`
 is the record's marker, "" removes it, "-" leaves it.
+
+The metadata of a hash or JSON text of which nothing is left goes after an hour, far longer than an
+attempt may take: until then a late writer of an older generation is still refused.
 """
 
 from __future__ import annotations
@@ -51,7 +54,14 @@ for i = 1, count do
   if owner == '' then redis.call('HDEL', meta, 'record:' .. name)
   elseif owner ~= '-' then redis.call('HSET', meta, 'record:' .. name, owner) end
 end
+local gone = count > 0
+for i = 1, count do
+  local kind, key = at(i, 1), KEYS[tonumber(at(i, 2))]
+  local whole = kind == 'hdel' or (kind == 'del' and at(i, 6) ~= '-')
+  gone = gone and whole and redis.call('EXISTS', key) == 0
+end
 redis.call('HSET', meta, 'generation', ARGV[1])
+if gone then redis.call('EXPIRE', meta, 3600) else redis.call('PERSIST', meta) end
 for name, value in pairs(cjson.decode(ARGV[2])) do redis.call('HSET', meta, name, value) end
 return 'ok'
 """

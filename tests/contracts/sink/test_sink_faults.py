@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from sync_stack.core.bundle.datasources import (
     ConditionalWrites,
@@ -27,9 +29,9 @@ from sync_stack.core.ownership import PlanRefused
 from sync_stack.core.sink import Sink, SinkConflict, SinkError
 from sync_stack.sinks.redis_client import host_and_port
 from tests.contracts.sink import worlds
-from tests.support import kubernetes_api, s3_server, servers
+from tests.support import kubernetes_api, parts, s3_server, servers
 from tests.support.kubernetes_api import Api
-from tests.support.syncing import Unit, prune
+from tests.support.syncing import PLACE, Unit, prune
 
 ABC = {"a": "1", "b": "2", "c": "3"}
 PATH = "/api/v1/namespaces/apps/configmaps/shop-production"
@@ -221,6 +223,30 @@ def test_a_kubeconfig_leads_to_its_server_with_its_token(api, tmp_path: Path):
     Unit(opened("configmap", made)).sync(ABC)
 
     assert {credential for _, _, credential in api.requests} == {"Bearer kube-token"}
+
+
+@pytest.mark.parametrize("strategy", [UpdateStrategy.KEY_VALUE, UpdateStrategy.DOCUMENT])
+def test_the_metadata_of_an_emptied_redis_destination_goes_and_comes_back(strategy):
+    address = parts.need("TEST_REDIS_ADDR", "a Redis server")
+    host, _, port = address.rpartition(":")
+    client = Redis(host=host, port=int(port), db=7)
+    made = RedisOptions(hosts=(address,), db=7)
+    name = f"test:gone-{strategy.value.lower()}"
+    place = replace(PLACE, rendered=name)
+    unit = Unit(opened("redis", made, update_strategy=strategy), place=place)
+    client.delete(name, f"{name}:__partita__")
+
+    unit.sync(ABC, prune=prune())
+    kept = client.ttl(f"{name}:__partita__")
+    unit.sync({}, prune=prune())
+    emptied = client.ttl(f"{name}:__partita__")
+    unit.sync(ABC, prune=prune())
+    again = client.ttl(f"{name}:__partita__")
+
+    client.delete(name, f"{name}:__partita__")
+    client.close()
+    assert (kept, again) == (-1, -1)
+    assert 0 < emptied <= 3600
 
 
 def bucket() -> str:
