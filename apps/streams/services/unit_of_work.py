@@ -123,7 +123,8 @@ class _Attempt(Generic[R]):
 
     def waited_for_store(self, error: Exception) -> bool:
         """Whether the driver waited for a lock or a connection for half of the patience."""
-        if time.monotonic() - self._started < conf.unit_of_work_patience_s() / 2:
+        took_s = time.monotonic() - self._started
+        if isinstance(error, LostRace) or took_s < conf.unit_of_work_patience_s() / 2:
             return False
         return _is_locked(error) or _is_disconnect(error)
 

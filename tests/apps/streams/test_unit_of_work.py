@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -114,6 +115,21 @@ def test_another_integrity_error_is_raised_at_once():
     with pytest.raises(IntegrityError):
         broken()
     assert len(tries) == 1
+
+
+def test_a_slow_attempt_that_lost_a_race_is_repeated(settings):
+    settings.UNIT_OF_WORK_PATIENCE_S = 2
+    tries = []
+
+    @streams.unit_of_work
+    def slow_once() -> int:
+        tries.append(1)
+        if len(tries) == 1:
+            time.sleep(1.1)
+            raise streams.LostRace
+        return len(tries)
+
+    assert slow_once() == 2
 
 
 def test_a_locked_database_is_tried_again():
