@@ -98,7 +98,8 @@ class Up:
     def client(self) -> httpx.Client:
         """The API, for the printed account."""
         if not self._token:
-            answer = httpx.post(f"{self.url}/api/v1/auth/sign-in", json=self.credentials())
+            address = f"{self.url}/api/v1/auth/sign-in"
+            answer = httpx.post(address, json=self.credentials(), timeout=60)
             assert answer.status_code == 200, answer.text
             self._token = str(answer.json()["token"])
         bearer = {"Authorization": f"Bearer {self._token}"}
