@@ -17,7 +17,11 @@ from tests.support.cluster import EXAMPLES, Cluster
 from tests.support.processes import until
 
 LEASE_S = 3.0
-LEASES = {"LEASE": f"{LEASE_S:g}s", "LEASE_GRACE": f"{LEASE_S:g}s"}
+LEASES = {
+    "LEASE": f"{LEASE_S:g}s",
+    "LEASE_GRACE": f"{LEASE_S:g}s",
+    "LEASE_OWNER_PATIENCE": f"{LEASE_S:g}s",  # nobody is waited for, though nobody could go on
+}
 PARTS = ("web", "celery", "runner", "worker")
 PAUSED = """\
 name: Paused
