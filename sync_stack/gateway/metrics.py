@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Final, Generic, TypeVar
 
+import grpc
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -23,6 +24,14 @@ from sync_stack.gateway.breaker import LABELS, State
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 OTHER: Final = "other"
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+SCOPES: Final = ("global", "ip", "key")
+RPC_METHODS: Final = ("ProcessWebhook", "ProcessWebhooks", "Ping")
+CHANGES: Final = (
+    (State.CLOSED, State.OPEN),
+    (State.OPEN, State.HALF_OPEN),
+    (State.HALF_OPEN, State.OPEN),
+    (State.HALF_OPEN, State.CLOSED),
+)
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
 _BOUNDS: Final = (*map(floatToGoString, _SECONDS), "+Inf")
 
@@ -127,6 +136,16 @@ class Metrics:
         )
         build = Gauge("gw_build_info", "Always 1.", ("version", "commit"), registry=self.registry)
         build.labels(version, commit).set(1)
+        self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        """Give counters of closed labels a zero: a rate needs a value before the first event."""
+        for scope in SCOPES:
+            self.rate_limit_hits.labels(scope)
+        for before, after in CHANGES:
+            self.breaker_changes.labels(LABELS[before], LABELS[after])
+        for method, code in product(RPC_METHODS, grpc.StatusCode):
+            self.calls.labels(method, code.name)
 
     def breaker_changed(self, before: State, after: State) -> None:
         self.breaker_state.set(int(after))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
+from sync_stack.gateway.metrics import SCOPES, Timings
 from sync_stack.gateway.metrics import Metrics as GatewayMetrics
-from sync_stack.gateway.metrics import Timings
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.serving.metrics import Metrics as OrchestratorMetrics
 from sync_stack.watcher.healing import Ended
@@ -57,6 +57,16 @@ def check(exposition: str, named: Named) -> None:
 
 def test_the_gateway_has_its_metrics():
     check(touch(GatewayMetrics(version="1", commit="abc")), GATEWAY)
+
+
+def test_the_gateways_counters_of_closed_labels_begin_at_zero():
+    value = GatewayMetrics(version="1", commit="abc").registry.get_sample_value
+
+    calls = {"rpc_method": "ProcessWebhooks", "status": "UNAVAILABLE"}
+    change = {"from_state": "closed", "to_state": "open"}
+    assert value("gw_orchestrator_requests_total", calls) == 0
+    assert value("gw_circuit_breaker_state_changes_total", change) == 0
+    assert [value("gw_rate_limit_hits_total", {"scope": name}) for name in SCOPES] == [0, 0, 0]
 
 
 def test_the_watcher_has_its_metrics():
