@@ -8,6 +8,7 @@ from typing import Any
 
 from kernel.cue import syntax
 from kernel.cue.builtins import Numeric, Refused
+from kernel.cue.builtins.function import MAX_ITEMS
 from kernel.cue.faults import Fault, unsupported
 from kernel.cue.operands import NOT_CONCRETE, Operands, reason
 from kernel.cue.ordering import has_certain_order
@@ -143,6 +144,8 @@ class Arguments(Operands):
             case Numeric(value=number, is_int=is_int):
                 return syntax.Number(value=number, is_int=is_int, text=value.text, **place)
             case list():
+                if len(value) > MAX_ITEMS:
+                    raise refused(node, f"a list of more than {MAX_ITEMS} items")
                 items = tuple(self.as_node(item, node) for item in value)
                 return list_of(items, node)
             case dict():

@@ -11,6 +11,7 @@ from kernel.cue.builtins.function import Failed, Function, Refused, bounded, pac
 
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
+_MAX_SEARCHED: Final = 8192  # each match costs a pass over the text
 _VARIABLE: Final = re.compile(r"\$(?:(\$)|(\w+)|\{(\w+)\}|)", re.ASCII)
 
 
@@ -28,11 +29,17 @@ def _first(pattern: str, text: str) -> Any:
     return found
 
 
-def _all(pattern: str, text: str, count: int) -> list[Any]:
+def _searched(pattern: str, text: str) -> list[Any]:
     compiled = _compiled(pattern)
     if compiled.search("") is not None:
         raise Refused("all matches of a pattern that matches nothing")
-    found = list(compiled.finditer(text))
+    if len(text) > _MAX_SEARCHED:
+        raise Refused(f"all matches in more than {_MAX_SEARCHED} characters")
+    return list(compiled.finditer(text))
+
+
+def _all(pattern: str, text: str, count: int) -> list[Any]:
+    found = _searched(pattern, text)
     if not found or not count:
         raise Failed("no match")
     return found[:count] if count > 0 else found
@@ -51,13 +58,11 @@ def _named(pattern: str, text: str) -> dict[str, str]:
 
 
 def _replaced(pattern: str, text: str, template: str, *, literal: bool = False) -> str:
-    compiled = _compiled(pattern)
-    if compiled.search("") is not None:
-        raise Refused("replacements for a pattern that matches nothing")
+    names = _compiled(pattern).groupindex
     made, at = [], 0
-    for found in compiled.finditer(text):
+    for found in _searched(pattern, text):
         made.append(text[at : found.start()])
-        made.append(template if literal else _expanded(template, found, compiled.groupindex))
+        made.append(template if literal else _expanded(template, found, names))
         at = found.end()
     return bounded("".join([*made, text[at:]]))
 
