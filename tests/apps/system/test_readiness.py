@@ -169,6 +169,6 @@ def test_the_probes_of_this_app_are_registered() -> None:
 
 def test_every_subsystem_of_the_specification_is_there() -> None:
     assert set(port.probes) == {
-        "agents", "cache", "datastore", "launchable-suites", "platform-settings", "profiles",
-        "telemetry",
+        "agents", "background", "broker", "cache", "datastore", "launchable-suites",
+        "platform-settings", "profiles", "telemetry",
     }  # fmt: skip
