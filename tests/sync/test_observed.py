@@ -203,7 +203,7 @@ def check_figures(prometheus: Prometheus) -> None:
     """The spec's metrics, and what each process counts of the story."""
     for expression in (
         'gw_webhooks_total{datasource="file",platform="github",event_type="push",outcome="accepted"}',
-        'gw_orchestrator_requests_total{rpc_method="ProcessWebhook",status="OK"}',
+        'gw_orchestrator_requests_total{rpc_method="ProcessWebhooks",status="OK"}',
         'orch_webhooks_total{datasource="file",platform="github",outcome="ok"}',
         'orch_tasks_total{kind="webhook",state="SUCCEEDED"}',
         'orch_task_duration_seconds_count{kind="webhook"}',
@@ -227,7 +227,7 @@ def spans_by_name(collector: Collector, trace_id: str) -> dict[str, Any]:
 
 def check_trace_of_push(collector: Collector) -> None:
     stages = {f"sync.{name}" for name in ("git", "plan", "apply", "verify")}
-    webhook, call = "POST /webhooks/{datasource}", "partita.sync.v1.Orchestrator/ProcessWebhook"
+    webhook, call = "POST /webhooks/{datasource}", "partita.sync.v1.Orchestrator/ProcessWebhooks"
     wanted = stages | {webhook, call, "sync.task"}
     until(lambda: wanted <= spans_by_name(collector, TRACE).keys(), within_s=30)
     spans = spans_by_name(collector, TRACE)
