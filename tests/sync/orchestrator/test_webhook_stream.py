@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
 import pytest
-from django.db import DataError, OperationalError
+from asgiref.sync import sync_to_async
+from django.db import DataError, OperationalError, connections
 
 from kernel import clock
 from sync_stack.orchestrator.models import Task
@@ -21,6 +23,7 @@ from tests.sync.orchestrator.test_accept import BODY
 from tests.sync.orchestrator.test_grpc_callers import Calls, service
 
 pytestmark = pytest.mark.store
+T = TypeVar("T")
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -67,7 +70,20 @@ async def status_of_stream(stub: Any, *batches: pb.ProcessWebhookBatch, **call: 
 
 
 async def stored() -> list[Task]:
-    return [task async for task in Task.objects.order_by("id")]
+    return await sync_to_async(lambda: _letting_go(lambda: list(Task.objects.order_by("id"))))()
+
+
+def _letting_go(act: Callable[[], T]) -> T:
+    try:
+        return act()
+    finally:
+        connections.close_all()
+
+
+@pytest.fixture(autouse=True)
+def _threads_keep_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a server with threads of its own; the tests' database is removed after them."""
+    monkeypatch.setattr(grpc_service, "_in_store", _letting_go)
 
 
 async def test_a_batch_is_one_write_and_what_is_refused_stops_no_other(world, monkeypatch):
@@ -250,7 +266,7 @@ async def test_each_delivery_has_its_trace_and_is_counted(world):
         first.traceparent = TRACE
         await answers(stub, first, other)
 
-    assert (await Task.objects.aget()).traceparent == TRACE
+    assert (await stored())[0].traceparent == TRACE
     text = await asyncio.to_thread(served.metrics.text)
     assert b'orch_grpc_requests_total{rpc_method="ProcessWebhooks",status="OK"} 1.0' in text
     assert b'orch_grpc_requests_total{rpc_method="ProcessWebhooks",status="NOT_FOUND"} 1.0' in text
