@@ -267,7 +267,7 @@ async def test_each_delivery_has_its_trace_and_is_counted(world):
         await answers(stub, first, other)
 
     assert (await stored())[0].traceparent == TRACE
-    text = await asyncio.to_thread(served.metrics.text)
+    text = await asyncio.to_thread(_letting_go, served.metrics.text)
     assert b'orch_grpc_requests_total{rpc_method="ProcessWebhooks",status="OK"} 1.0' in text
     assert b'orch_grpc_requests_total{rpc_method="ProcessWebhooks",status="NOT_FOUND"} 1.0' in text
     assert b'orch_webhooks_total{datasource="sink",outcome="ok",platform="github"} 1.0' in text
