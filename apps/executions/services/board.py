@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 from uuid import UUID
 
@@ -201,15 +201,14 @@ class Board:
         self._run_changes.clear()
 
     def batches(self) -> list[Batch]:
-        """Return everything said as it goes to the streams: one batch of events, then the lines.
-
-        The lines of one source go together, which keeps their order and makes a chunk of each
-        step instead of one of each line; sources follow in the order of their first line. Lines
-        of the run itself stay between what was said before and after them.
-        """
+        """Everything said, as it goes to the streams: consecutive lines of a source together."""
         events = Batch(events_topic(self.execution.run_id), "", tuple(self._events))
         topic = logs_topic(self.execution.run_id)
-        return [events, *(Batch(topic, *lines) for lines in _by_source(self._lines))]
+        lines = [
+            Batch(topic, source, tuple(chain.from_iterable(records for _, records in group)))
+            for source, group in groupby(self._lines, key=lambda line: line[0])
+        ]
+        return [events, *lines]
 
     def after_append(self) -> None:
         if self.ends_now:
@@ -286,16 +285,6 @@ def write_boards(boards: Iterable[Board]) -> None:
     append([batch for board in written for batch in board.batches()])
     for board in written:
         board.after_append()
-
-
-def _by_source(
-    lines: Iterable[tuple[str, Sequence[bytes]]],
-) -> Iterator[tuple[str, tuple[bytes, ...]]]:
-    for _, section in groupby(lines, key=lambda line: line[0] == RUN_SOURCE):
-        records: dict[str, list[bytes]] = defaultdict(list)
-        for source, some in section:
-            records[source] += some
-        yield from ((source, tuple(found)) for source, found in records.items())
 
 
 def _tell(measures: tuple[Measure, ...]) -> None:

@@ -7,8 +7,6 @@ from functools import partial
 import pytest
 
 from apps.executions import api
-from apps.executions.domain.topics import logs_topic
-from apps.streams.api import read
 from tests.apps.executions.runs import Worker, booted_run, node
 from tests.support.threads import at_once
 
@@ -96,8 +94,8 @@ def test_a_claim_that_does_not_look_around_takes_what_its_reports_set_free(worke
     assert [spec["node"]["id"] for spec in answer.claimed] == ["b"]
 
 
-def test_lines_of_one_step_in_one_unit_of_work_are_one_chunk(worker: Worker):
-    """Two steps that start, print and end together: a chunk each, in which nothing moves."""
+def test_mirror_lines_stand_in_the_order_of_their_events(worker: Worker):
+    """Several steps that start, print and end in one unit of work, too."""
     run = booted_run(node("a"), node("b"))
     worker.claim()
 
@@ -108,11 +106,5 @@ def test_lines_of_one_step_in_one_unit_of_work_are_one_chunk(worker: Worker):
         completions=[worker.completion("a", final_seq=1), worker.completion("b", final_seq=1)],
     )
 
-    chunks = read(logs_topic(run.id), after=0, limit=100)
-    assert [(chunk.source, len(chunk.records)) for chunk in chunks[-3:]] == [
-        ("a", 3),
-        ("b", 3),
-        ("execution", 1),
-    ]
-    told = [line["text"] for line in run.lines("", "output") if line["source"] == "b"]
-    assert told[-3:] == ["started", "hello", "ended as expected"]
+    mirrors = [(line["source"], line["text"]) for line in run.lines("")]
+    assert mirrors == [(event["source"], event["text"]) for event in run.events()]
