@@ -200,10 +200,10 @@ class Burst:
         self._judge()
 
     def _missing(self) -> list[str]:
-        if not self._stack.is_quiet():
-            return ["tasks wait or run"]
         tasks = self._stack.tasks(self._prefix)
         lost = [push.delivery for push in self._pushes if push.delivery not in tasks]
+        if not self._stack.is_quiet():  # asked last: the inbox may store a task at any moment
+            return ["tasks wait or run"]
         return [f"{delivery}: no task" for delivery in lost]
 
     def _judge(self) -> None:
