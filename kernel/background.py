@@ -108,7 +108,7 @@ class BackgroundThread:
 
     def start(self) -> None:
         """Raise RuntimeError when it was started before."""
-        _register(self.watch)
+        register(self.watch)
         self._thread.start()
 
     def is_alive(self) -> bool:
@@ -133,7 +133,7 @@ class BackgroundThread:
         except BaseException:
             self.watch.died()
             raise
-        _forget(self.watch)
+        forget(self.watch)
 
     def _succeeds(self) -> bool:
         """Run the body once; True when the loop is over."""
@@ -215,7 +215,7 @@ async def keep_running(
     Errors of `passing` are its caller's: they end it.
     """
     watch = Watch(name)
-    _register(watch)
+    register(watch)
     try:
         while True:
             try:
@@ -229,7 +229,7 @@ async def keep_running(
                 return
             await asyncio.sleep(pause)
     finally:
-        _forget(watch)
+        forget(watch)
 
 
 def failing() -> list[str]:
@@ -256,14 +256,16 @@ def observe(observer: Observer) -> None:
         _observers.append(observer)
 
 
-def _register(watch: Watch) -> None:
+def register(watch: Watch) -> None:
+    """Name the loop in `failing()` and `running()`: for one that nothing of this module runs."""
     with _changing:
         _watched.add(watch)
         _failures[watch.name] += 0
     _observe(watch.name, 0)
 
 
-def _forget(watch: Watch) -> None:
+def forget(watch: Watch) -> None:
+    """Say that the loop is over."""
     with _changing:
         _watched.discard(watch)
 

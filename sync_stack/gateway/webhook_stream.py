@@ -2,7 +2,9 @@
 
 A batch is all that arrived while the batches before it were under way, so that a call costs the
 processor less the more of them there are. The orchestrator answers each delivery of a batch after
-it stored the batch. A stream that breaks fails every delivery that it has not answered.
+it stored the batch. A stream that breaks fails every delivery that it has not answered. An error
+that nobody foresaw is counted as a failure of the background loop `webhook-stream`, and another
+stream opens, after a pause if no delivery comes before.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from kernel import background
 from sync_stack.rpc.channel import (
     MAX_BATCH,
     MAX_BATCH_BYTES,
@@ -80,6 +83,10 @@ class WebhookStreams:
         self._current: _Stream | None = None
         self._open: set[_Stream] = set()
         self._unary_until = float("-inf")
+        self._reopening: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._watch = background.Watch("webhook-stream")
+        background.register(self._watch)
 
     def takes(self, size: int) -> bool:
         """Whether a request of so many bytes goes over a stream."""
@@ -103,6 +110,9 @@ class WebhookStreams:
 
     async def close(self) -> None:
         """End every stream in order, or, after a second, as it is."""
+        self._closed = True
+        if self._reopening is not None:
+            self._reopening.cancel()
         self._replace()
         ending = [stream.ended for stream in self._open]
         if ending:
@@ -110,6 +120,7 @@ class WebhookStreams:
         for stream in tuple(self._open):
             stream.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
+        background.forget(self._watch)
 
     def _stream(self) -> _Stream:
         """The one in use; another where TLS files changed, or the last one has ended."""
@@ -117,7 +128,8 @@ class WebhookStreams:
         if self._current is not None and self._current.method is not method:
             self._replace()
         if self._current is None:
-            made = _Stream(method, self._metadata, self._clock, self._drained)
+            self._watch.begin()
+            made = _Stream(method, self._metadata, self._clock, self._drained, self._failed)
             made.ended.add_done_callback(lambda _task: self._ended(made))
             self._open.add(made)
             self._current = made
@@ -135,6 +147,16 @@ class WebhookStreams:
     def _drained(self, stream: _Stream) -> None:
         if stream is self._current:
             self._replace()
+
+    def _failed(self, error: Exception) -> None:
+        pause = self._watch.failed(error)
+        if not self._closed:
+            self._reopening = asyncio.get_running_loop().call_later(pause, self._reopen)
+
+    def _reopen(self) -> None:
+        """So that readiness, which the failure took away, comes back without a delivery."""
+        self._watch.begin()
+        self._stream()
 
     def _ended(self, stream: _Stream) -> None:
         self._open.discard(stream)
@@ -167,12 +189,14 @@ class _Stream:
         metadata: tuple[tuple[str, str], ...],
         clock: Callable[[], float],
         drained: Callable[[_Stream], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self.method = method
         self.unknown = False
         self.answered_at = float("-inf")
         self._clock = clock
         self._drained = drained
+        self._failed = failed
         self._retired = False
         self._unsent: deque[_Waiting] = deque()
         self._unanswered: dict[str, list[_Waiting]] = {}
@@ -222,10 +246,12 @@ class _Stream:
 
     def _written(self, task: asyncio.Task[None]) -> None:
         """The reader says why a call ended; anything else that stops the writer ends the call."""
-        if task.cancelled() or task.exception() is None:
+        error = None if task.cancelled() else task.exception()
+        if error is None:
             return
-        if not isinstance(task.exception(), grpc.aio.AioRpcError | asyncio.InvalidStateError):
-            log.error("the stream failed", exc_info=task.exception(), extra={"event": "stream"})
+        expected = isinstance(error, grpc.aio.AioRpcError | asyncio.InvalidStateError)
+        if isinstance(error, Exception) and not expected:
+            self._failed(error)
         self.cancel()
 
     def _next_batch(self) -> bytes:
@@ -257,6 +283,10 @@ class _Stream:
             code, details = error.code(), error.details() or ""
         except asyncio.CancelledError:  # by `cancel`, or with its channel
             code, details = grpc.StatusCode.CANCELLED, "the stream was closed"
+        except Exception as error:  # noqa: BLE001 - the edge of the task: logged and counted
+            code, details = grpc.StatusCode.CANCELLED, "the stream failed"
+            self._failed(error)
+            self.cancel()
         finally:
             self._writing.cancel()
             self._fail(code, details)

@@ -113,8 +113,8 @@ ENDING_WITH_ITS_CALLER = {
     "apps/workers/control_plane/http.py: _poll": "one claim, awaited by who asked for it",
     "apps/workers/supervisor/step_log.py: _send_all": "awaited by its attempt, which it fails",
     "apps/workers/worker/application.py: _disconnect": "awaited by the request that it belongs to",
-    "sync_stack/gateway/webhook_stream.py: _read": "who waits is told, the next call opens another",
-    "sync_stack/gateway/webhook_stream.py: _write": "its end ends the reader",
+    "sync_stack/gateway/webhook_stream.py: _read": "counted, who waits is told, another opens",
+    "sync_stack/gateway/webhook_stream.py: _write": "counted, its end ends the reader",
 }
 
 
@@ -143,7 +143,14 @@ def name_of(node: ast.expr) -> str:
 def test_every_background_loop_has_a_test_that_ends_it() -> None:
     sync = {*of_sync.ORCHESTRATOR, *of_sync.GATEWAY, *of_sync.WATCHER, *of_sync.PIECES}
     ended = sync | {*of_control_plane.PIECES, *of_control_plane.SUPERVISOR}
-    starters = ("BackgroundThread", "PeriodicThread", "Delayed", "HttpThread", "keep_running")
+    starters = (
+        "BackgroundThread",
+        "PeriodicThread",
+        "Delayed",
+        "HttpThread",
+        "keep_running",
+        "Watch",
+    )
     named = {
         str(call.args[0].value)
         for _path, tree in trees("apps", "sync_stack")

@@ -31,6 +31,7 @@ from sync_stack.gateway.forwarding import Outbound
 from sync_stack.gateway.inbox import Inbox
 from sync_stack.gateway.inbox_forwarder import InboxForwarder
 from sync_stack.gateway.listener import InboundTls, Listener
+from sync_stack.gateway.webhook_stream import _Stream
 from sync_stack.orchestrator.execution import beat
 from sync_stack.orchestrator.rows import overview, tasks
 from sync_stack.orchestrator.rows.tasks import Claim
@@ -55,7 +56,10 @@ ORCHESTRATOR = (
     *("worker", "worker-poll", "http", "bundle"),
     *("sweep-wake", "sweep-recover", "sweep-retention", "sweep-certificates", "sweep-reconcile"),
 )
-GATEWAY = ("ping", "channel-files", "tls-files", "date", "accept", "inbox", "inbox-forwarder")
+GATEWAY = (
+    *("ping", "channel-files", "tls-files", "date", "accept"),
+    *("inbox", "inbox-forwarder", "webhook-stream"),
+)
 WATCHER = (
     *("admin", "lead", "poller", "polls", "notices", "heals", "retention"),
     *("ping", "channel-files"),
@@ -220,6 +224,7 @@ async def test_every_loop_of_a_gateway_comes_back(tmp_path: Path, broken: Patch)
         "accept": broken(Listener, "_accept"),
         "inbox": broken(Inbox, "_write"),
         "inbox-forwarder": broken(InboxForwarder, "_follow"),
+        "webhook-stream": broken(_Stream, "_answer"),
     }
     assert sorted(loops) == sorted(GATEWAY)
     async with world(inbound_tls=files, inbox=tmp_path / "inbox") as gw:

@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from kernel import background
 from sync_stack.gateway.breaker import LABELS
 from sync_stack.gateway.webhook_stream import (
     LARGEST,
@@ -20,6 +21,7 @@ from sync_stack.gateway.webhook_stream import (
     StreamUnknown,
     WebhookStreams,
     _framed,
+    _Stream,
 )
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import (
@@ -27,6 +29,7 @@ from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import (
     ProcessWebhookBatchResult,
     ProcessWebhookRequest,
 )
+from tests.support.broken import BrokenOnce
 from tests.support.webhooks import github_push
 from tests.sync.gateway.test_hangups import until
 from tests.sync.gateway.world import Orchestrator, answer, bundle, limits, serving, world
@@ -84,6 +87,22 @@ class Stopping(Orchestrator):
         while await context.read() is not grpc.aio.EOF:
             raise AssertionError("a batch after the news of the stop")
         self.ended += 1
+
+
+@dataclass
+class Counting(Orchestrator):
+    """Knows how many streams were opened, and how many are open."""
+
+    opened: int = 0
+    open: int = 0
+
+    async def ProcessWebhooks(self, requests: Any, context: Any) -> None:  # noqa: N802
+        self.opened += 1
+        self.open += 1
+        try:
+            await super().ProcessWebhooks(requests, context)
+        finally:
+            self.open -= 1
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 20_000, 3_000_000])
@@ -261,3 +280,25 @@ async def test_a_cancelled_delivery_that_was_not_sent_yet_is_not_sent():
 
     kept = [str(number) for number in range(UNANSWERED + 1)]
     assert [call.idempotency_key for call in orchestrator.calls] == kept
+
+
+@pytest.mark.parametrize("broken", ["_answer", "_next_batch"])
+async def test_a_reader_or_writer_that_fails_is_counted_and_another_stream_opens(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+):
+    once = BrokenOnce(getattr(_Stream, broken))
+    monkeypatch.setattr(_Stream, broken, once.function())
+    monkeypatch.setattr(background, "STEADY_S", 0.2)
+    orchestrator = Counting()
+    async with streams_to(orchestrator) as streams, asyncio.timeout(30):
+        before = background.failures()["webhook-stream"]
+        with pytest.raises(CallFailed):
+            await deliver(streams, "a")
+
+        assert background.failures()["webhook-stream"] == before + 1
+        assert "webhook-stream" in background.failing()
+        await until(lambda: orchestrator.opened == 2 and orchestrator.open == 1)
+        await until(lambda: "webhook-stream" not in background.failing())
+        assert await deliver(streams, "a") == orchestrator.tasks["a"]
+        assert (once.raised, orchestrator.opened) == (1, 2)
+    assert "webhook-stream" not in background.running()

@@ -113,7 +113,7 @@ def test_a_thread_that_an_exit_ended_stays_dead_and_is_told():
 
     assert not thread.is_alive()
     assert "test-exit" in background.failing()
-    background._forget(thread.watch)
+    background.forget(thread.watch)
 
 
 def test_a_periodic_act_that_failed_does_not_wait_for_its_period(ended: threading.Event):
