@@ -68,7 +68,7 @@ types: $(VENV)/.development
 	@$(BIN)/mypy apps kernel platform_site sync_stack tests examples/sync
 
 imports: $(VENV)/.development
-	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/lint-imports
 
 migrations-check: $(VENV)/.development
 	@DJANGO_SETTINGS_MODULE=platform_site.settings.test SQLITE_PATH=:memory: $(PY) manage.py makemigrations --check --dry-run
