@@ -412,3 +412,33 @@ def test_lines_that_could_not_be_fetched_come_when_the_server_is_back(ada: Reade
     expect(page.locator(".log-text", has_text=re.compile("^line 3$"))).to_be_visible()
     expect(page.locator(".log-row[data-kind=loading]")).to_have_count(0)
     ada.complaints = [one for one in ada.complaints if "ERR_FAILED" not in one]
+
+
+def test_the_page_of_the_api_has_the_colours_of_the_others(browser: Browser, server: Server):
+    with reader(browser, server, color_scheme="dark") as who:
+        who.sign_in()
+        who.open("/api/v1/docs")
+        expect(who.page.locator(".opblock").first).to_be_visible(timeout=20_000)
+        assert brightest_surface(who.page) < 0.2
+
+        who.page.evaluate("localStorage.setItem('partita-theme', 'light')")
+        who.page.reload()
+        expect(who.page.locator(".opblock").first).to_be_visible(timeout=20_000)
+        assert brightest_surface(who.page) > 0.9
+
+        who.page.evaluate("localStorage.setItem('partita-theme', 'dark')")
+        who.page.emulate_media(color_scheme="light")
+        who.page.reload()
+        expect(who.page.locator(".opblock").first).to_be_visible(timeout=20_000)
+        assert brightest_surface(who.page) < 0.2
+
+
+def brightest_surface(page: Page) -> float:
+    """Return 0 (black) to 1 (white): of the backgrounds of wide opaque elements."""
+    brightest: float = page.evaluate("""() => Math.max(
+        ...[...document.querySelectorAll("body, body *")]
+        .filter((each) => each.getBoundingClientRect().width >= innerWidth * 0.9)
+        .map((each) => getComputedStyle(each).backgroundColor.match(/[\\d.]+/g).map(Number))
+        .filter(([, , , opaque = 1]) => opaque === 1)
+        .map(([red, green, blue]) => (red + green + blue) / 765))""")
+    return brightest

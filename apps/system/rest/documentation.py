@@ -33,6 +33,7 @@ class DocsView(StrictAPIView, SpectacularSwaggerSplitView):
     permission_classes: Any = [ApiPermission]
     renderer_classes: Any = [TemplateHTMLRenderer]
     url_name = "system:schema"
+    template_name = "system/docs.html"  # theirs, in the colours of our pages
 
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Swagger UI styles its parts inline; scripts still come from our files only."""
