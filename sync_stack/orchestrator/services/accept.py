@@ -52,7 +52,10 @@ def accept_delivery(
     delivery: Delivery, bundle: Bundle, publish: Callable[[Sequence[str]], None]
 ) -> Created:
     """The task is durable when this returns. Raises Refused, TooManyTasks, the store's errors."""
-    return create_task(_new_task(delivery, bundle), publish)
+    try:
+        return create_task(_new_task(delivery, bundle), publish)
+    except DataError:
+        raise _unstorable() from None
 
 
 def accept_deliveries(
@@ -67,7 +70,7 @@ def accept_deliveries(
         return _accepted(deliveries, bundle, publish)
     except DataError:  # one of them holds what the store cannot: only that one is refused
         if len(deliveries) == 1:
-            return [Refused("INVALID_ARGUMENT", "the store cannot hold this delivery")]
+            return [_unstorable()]
     return [_accept_one(delivery, bundle, publish) for delivery in deliveries]
 
 
@@ -83,6 +86,10 @@ def _accepted(
     read = [_new_task_or_refusal(delivery, bundle) for delivery in deliveries]
     made = iter(create_tasks([each for each in read if isinstance(each, NewTask)], publish))
     return [each if isinstance(each, Refused) else next(made) or _too_many() for each in read]
+
+
+def _unstorable() -> Refused:
+    return Refused("INVALID_ARGUMENT", "the store cannot hold this delivery")
 
 
 def _too_many() -> Refused:

@@ -20,7 +20,7 @@ from sync_stack.orchestrator.serving import grpc_service
 from sync_stack.rpc.channel import MAX_BATCH, MAX_BATCH_BYTES
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from tests.sync.orchestrator.test_accept import BODY
-from tests.sync.orchestrator.test_grpc_callers import Calls, service
+from tests.sync.orchestrator.test_grpc_callers import Calls, service, status_of
 
 pytestmark = pytest.mark.store
 T = TypeVar("T")
@@ -211,8 +211,10 @@ async def test_a_delivery_that_the_store_cannot_hold_is_refused_alone(world, mon
     monkeypatch.setattr(tasks, "add", narrow)
     async with Calls(service(world)) as stub:
         came = await answers(stub, webhook("a"), webhook("x" * 120), webhook("b"))
+        alone = await status_of(stub.ProcessWebhook(webhook("x" * 120).request))
 
     assert [code for code, _said in came] == [0, 3, 0]
+    assert alone == "INVALID_ARGUMENT"
     assert [task.idempotency_key for task in await stored()] == ["a", "b"]
 
 
