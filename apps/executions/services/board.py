@@ -18,7 +18,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
 
 from apps.executions.domain import standings
 from apps.executions.domain.event_ids import REPEATABLE, RUN_SOURCE, event_id
@@ -32,6 +31,7 @@ from apps.executions.domain.topics import (
 )
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.plans import RunPlan, RunRows, run_plan, run_rows
+from apps.executions.services.board_rows import raise_versions, read_steps, update_rows
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.measuring import Measure, lines_stored
 from apps.executions.services.records import event_record, line_records
@@ -118,8 +118,7 @@ class Board:
 
     def load(self, places: Iterable[int]) -> None:
         """Read these rows in one query; those read before are kept."""
-        missing = [self.keys.step_pks[at] for at in places if at not in self._rows]
-        for step in Step.objects.filter(pk__in=missing) if missing else ():
+        for step in read_steps([self.keys.step_pks[at] for at in places if at not in self._rows]):
             self.put_row(step)
 
     def put_row(self, step: Step) -> None:
@@ -197,7 +196,7 @@ class Board:
         told = "".join(self.letters)
         if told != self.execution.standings:
             values["standings"] = self.execution.standings = told
-        Execution.objects.filter(pk=self.execution.pk).update(**_plain(values))
+        update_rows(Execution, [self.execution.pk], _plain(values))
         self._run_changes.clear()
 
     def batches(self) -> list[Batch]:
@@ -259,14 +258,13 @@ def open_boards(
 ) -> dict[UUID, Board]:
     """The runs, by key, with the step rows at `rows` read too; runs that are gone are left out.
 
-    Two or three queries, however many runs and steps.
+    One to three queries, however many runs and steps.
     """
     pks = sorted(set(execution_pks))
     if not pks:
         return {}
-    Execution.objects.filter(pk__in=pks).update(version=F("version") + 1)
+    executions = raise_versions(pks)
     now = clock.now()
-    executions = Execution.objects.filter(pk__in=pks, deleted_at=None)
     boards = {execution.pk: _board(execution, now) for execution in executions}
     _read_rows(boards, rows or {})
     return boards
@@ -319,7 +317,7 @@ def _board(execution: Execution, now: datetime) -> Board:
 
 def _read_rows(boards: Mapping[UUID, Board], rows: Mapping[UUID, Iterable[int]]) -> None:
     pks = [boards[pk].keys.step_pks[at] for pk in rows if pk in boards for at in set(rows[pk])]
-    for step in Step.objects.filter(pk__in=pks) if pks else ():
+    for step in read_steps(pks):
         boards[step.execution_id].put_row(step)
 
 
@@ -333,7 +331,7 @@ def _write_steps(keys: RunRows, changes: Mapping[int, Mapping[str, Any]]) -> Non
             key = json.dumps(values, sort_keys=True, default=str)
             groups.setdefault(key, (values, []))[1].append(keys.step_pks[at])
     for values, pks in groups.values():
-        if Step.objects.filter(pk__in=pks).update(**values) != len(pks):
+        if update_rows(Step, pks, values) != len(pks):
             raise LostRace
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
-
-from django.db.models import F
 
 from apps.streams.domain.chunks import Batch, packed
 from apps.streams.models import StoredChunk, Topic
+from apps.streams.services.chunk_rows import ChunkRow, store_chunks
 from apps.streams.services.nudges import nudge
 from apps.streams.services.unit_of_work import unit_of_work
 
@@ -32,14 +32,10 @@ def append(batches: Sequence[Batch]) -> dict[str, int]:
     Returns the last number of each topic that got records. Raises TopicNotOpen, and ValueError
     for a record with a newline. The topic's row stays locked until commit, so append late.
     """
-    filled = [batch for batch in batches if batch.records]
-    last_ids = _reserve(filled)
-    places = {topic: last - _count(filled, topic) for topic, last in last_ids.items()}
-    chunks = []
-    for batch in filled:
-        chunks.append(_chunk(batch, after=places[batch.topic]))
-        places[batch.topic] += len(batch.records)
-    StoredChunk.objects.bulk_create(chunks)
+    rows, counts = _rows([batch for batch in batches if batch.records])
+    last_ids = store_chunks(rows, counts)
+    if missing := counts.keys() - last_ids.keys():
+        raise TopicNotOpen(f"topic {min(missing)!r} is not open")
     for topic in last_ids:
         nudge(topic)
     return last_ids
@@ -67,29 +63,15 @@ def delete_topics(names: Collection[str]) -> None:
         nudge(name)
 
 
-def _reserve(batches: Sequence[Batch]) -> dict[str, int]:
-    """Raise the counters, always in the order of the names (else two writers could deadlock)."""
-    topics = sorted({batch.topic for batch in batches})
-    for topic in topics:
-        raised = Topic.objects.filter(name=topic, closed="").update(
-            last_id=F("last_id") + _count(batches, topic)
+def _rows(batches: Sequence[Batch]) -> tuple[list[ChunkRow], dict[str, int]]:
+    """The chunks, and how many records each topic gets."""
+    rows: list[ChunkRow] = []
+    counts: dict[str, int] = defaultdict(int)
+    for batch in batches:
+        first = counts[batch.topic] + 1
+        counts[batch.topic] += len(batch.records)
+        body, compressed = packed(batch.records)
+        rows.append(
+            ChunkRow(batch.topic, first, counts[batch.topic], batch.source, compressed, body)
         )
-        if not raised:
-            raise TopicNotOpen(f"topic {topic!r} is not open")
-    return dict(Topic.objects.filter(name__in=topics).values_list("name", "last_id"))
-
-
-def _count(batches: Sequence[Batch], topic: str) -> int:
-    return sum(len(batch.records) for batch in batches if batch.topic == topic)
-
-
-def _chunk(batch: Batch, *, after: int) -> StoredChunk:
-    body, compressed = packed(batch.records)
-    return StoredChunk(
-        topic=batch.topic,
-        first=after + 1,
-        last=after + len(batch.records),
-        source=batch.source,
-        compressed=compressed,
-        body=body,
-    )
+    return rows, counts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from django.db import connection
 
 from apps.executions import api
 from tests.apps.executions.runs import Worker, booted_run, node
@@ -92,6 +93,29 @@ def test_a_claim_that_does_not_look_around_takes_what_its_reports_set_free(worke
     answer = api.exchange(worker.supervisor, completions=done, claims=8, looks_around=False)
 
     assert [spec["node"]["id"] for spec in answer.claimed] == ["b"]
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_level_of_any_width_takes_the_same_few_queries(
+    worker: Worker, django_assert_num_queries, count
+):
+    """Steps start, print and end, and those after them are claimed, in one unit of work."""
+    steps = [f"n{number}" for number in range(count)]
+    nexts = [node(f"next-{step}", after=steps) for step in steps]
+    booted_run(*[node(step) for step in steps], *nexts)
+    worker.claim()
+
+    with django_assert_num_queries(8 if connection.vendor == "postgresql" else 12):
+        answer = api.exchange(
+            worker.supervisor,
+            states=[worker.state(step) for step in steps],
+            chunks=[worker.chunk(step, "hello") for step in steps],
+            completions=[worker.completion(step, final_seq=1) for step in steps],
+            claims=count,
+            looks_around=False,
+        )
+
+    assert len(answer.claimed) == count
 
 
 def test_mirror_lines_stand_in_the_order_of_their_events(worker: Worker):
