@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 
 from kernel.errors import PlatformError
@@ -36,7 +37,12 @@ def test_only_the_services_of_executions_write_a_status() -> None:
 
 
 def test_no_row_locks_and_no_raw_sql() -> None:
-    offenders = lines_matching(r"select_for_update|\.raw\(|RawSQL|\.extra\(|\.cursor\(", "apps")
+    """SQL stands beside the ORM's way in two modules alone (decision record 0018)."""
+    offenders = [
+        line
+        for line in lines_matching(r"select_for_update|\.raw\(|RawSQL|\.extra\(|\.cursor\(", "apps")
+        if not re.match(r"apps/(executions/services/board|streams/services/chunk)_rows\.py:", line)
+    ]
     assert not offenders, "\n".join(offenders)
 
 
