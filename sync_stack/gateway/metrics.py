@@ -19,7 +19,11 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.utils import floatToGoString
 
 from sync_stack.configuration.metrics import shared_text
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
+from sync_stack.gateway.answers import Code, outcome_of
 from sync_stack.gateway.breaker import LABELS, State
+from sync_stack.platforms import EventClass
 
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 OTHER: Final = "other"
@@ -32,6 +36,18 @@ CHANGES: Final = (
     (State.HALF_OPEN, State.OPEN),
     (State.HALF_OPEN, State.CLOSED),
 )
+# Of deliveries whose sender is proven, and of what is refused before.
+_AFTER: Final = (
+    Code.REPLAY_DETECTED,
+    Code.PAYLOAD_VALIDATION,
+    Code.DATASOURCE_NOT_FOUND,
+    Code.DELIVERY_IN_PROGRESS,
+    Code.ORCHESTRATOR_ERROR,
+    Code.ORCHESTRATOR_UNAVAILABLE,
+)
+_BEFORE: Final = (Code.PLATFORM_MISMATCH, Code.SIGNATURE_INVALID, Code.SECRET_UNAVAILABLE)
+OUTCOMES: Final = ("accepted", "ignored", *map(outcome_of, _AFTER))
+REFUSALS: Final = tuple(map(outcome_of, _BEFORE))
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
 _BOUNDS: Final = (*map(floatToGoString, _SECONDS), "+Inf")
 
@@ -146,6 +162,18 @@ class Metrics:
             self.breaker_changes.labels(LABELS[before], LABELS[after])
         for method, code in product(RPC_METHODS, grpc.StatusCode):
             self.calls.labels(method, code.name)
+
+    def expect(self, bundle: Bundle) -> None:
+        """Give the deliveries that the bundle admits a zero. On the gateway's loop."""
+        routes = {(rule.segment, rule.platform): tuple(EventClass) for rule in bundle.rules}
+        if bundle.schema_registry:
+            routes[RESERVED_SEGMENT, bundle.schema_registry.platform] = (EventClass.PUSH,)
+        for (segment, platform), events in routes.items():
+            for event, outcome in product(events, OUTCOMES):
+                self.webhooks.labels(segment, platform, event.value, outcome)
+            self.webhooks.labels(segment, platform, OTHER, "ignored")
+            for outcome in REFUSALS:
+                self.webhooks.labels(segment, OTHER, OTHER, outcome)
 
     def breaker_changed(self, before: State, after: State) -> None:
         self.breaker_state.set(int(after))

@@ -62,6 +62,7 @@ class Gateway:
         self.settings = settings
         self.generation = _compiled(settings, bundle)
         self.metrics = Metrics(version=settings.version, commit=settings.commit)
+        self.metrics.expect(bundle)
         clock = time.monotonic
         limits = self.generation.limits
         self.limiter = RateLimiter(limits.rates, clock)
@@ -113,6 +114,7 @@ class Gateway:
     def apply(self, bundle: Bundle) -> None:
         """Requests that are under way keep the generation that they began with."""
         self.generation = _compiled(self.settings, bundle)
+        self.metrics.expect(bundle)
         self.limiter.configure(self.generation.limits.rates)
         self.breaker.limits = self.generation.limits.breaker
         self.keys.forget()

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
+from sync_stack.configuration.bundle_file import Reload
+from sync_stack.configuration.conf import BundleSettings
+from sync_stack.configuration.opened import open_configuration
+from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway.metrics import SCOPES, Timings
 from sync_stack.gateway.metrics import Metrics as GatewayMetrics
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.serving.metrics import Metrics as OrchestratorMetrics
+from sync_stack.orchestrator.serving.process import OrchestratorProcess
 from sync_stack.watcher.healing import Ended
 from sync_stack.watcher.metrics import Metrics as WatcherMetrics
-from tests.support.bundles import read_changed, valid
+from tests.support.bundles import changed, read_changed, valid
 from tests.support.prometheus import lint
 from tests.support.sync_metrics import (
     GATEWAY,
@@ -25,6 +32,8 @@ from tests.support.sync_metrics import (
     labels_of,
     types_of,
 )
+from tests.sync.gateway.world import bundle as gateway_bundle
+from tests.sync.gateway.world import world
 
 
 def touch(metrics: Any) -> str:
@@ -119,6 +128,46 @@ def test_the_orchestrators_counters_begin_at_zero_and_go_on_from_the_store():
     assert value("orch_task_failures_total", {"code": "parse_error"}) == 1
     assert value("orch_restores_total", {"outcome": "error"}) == 0
     assert value("orch_superseded_total", {}) == 0
+
+
+def with_a_second_rule(bundle: dict[str, Any]) -> None:
+    bundle["rules"].append(bundle["rules"][0] | {"name": "stock", "datasource": "redis"})
+
+
+async def test_the_gateways_webhooks_begin_at_zero_also_after_a_reload():
+    async with world() as gw:
+        value = gw.gateway.metrics.registry.get_sample_value
+        rule = gw.gateway.generation.bundle.rules[0]
+        delivery = {"datasource": rule.segment, "platform": "github", "event_type": "push"}
+        refused = {"datasource": rule.segment, "platform": "other", "event_type": "other"}
+        moved = delivery | {"datasource": "moved", "outcome": "orchestrator_error"}
+
+        assert value("gw_webhooks_total", delivery | {"outcome": "accepted"}) == 0
+        assert value("gw_webhooks_total", refused | {"outcome": "signature_invalid"}) == 0
+        assert value("gw_webhooks_total", moved) is None
+        gw.gateway.apply(gateway_bundle(rules=(replace(rule, segment="moved"),)))
+        assert value("gw_webhooks_total", moved) == 0
+
+
+@pytest.mark.django_db
+def test_the_orchestrators_counters_of_the_bundle_begin_at_zero_also_after_a_reload(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"bundle": changed(lambda _bundle: None)}))
+    settings = BundleSettings(path=path, reload_interval_s=0)
+    configuration = open_configuration(settings, Process.ORCHESTRATOR)
+    counters.written([{"datasource": "mongo", "written": 2}])
+    value = OrchestratorProcess(configuration).metrics.registry.get_sample_value
+    delivery = {"platform": "github", "outcome": "error"}
+
+    assert value("orch_keys_written_total", {"datasource": "mongo"}) == 2
+    assert value("orch_keys_pruned_total", {"datasource": "mongo"}) == 0
+    assert value("orch_webhooks_total", delivery | {"datasource": "mongo"}) == 0
+    assert value("orch_keys_pruned_total", {"datasource": "redis"}) is None, "no rule names it"
+    path.write_text(json.dumps({"bundle": changed(with_a_second_rule)}))
+    assert configuration.file.reload() is Reload.OK
+    assert value("orch_keys_pruned_total", {"datasource": "redis"}) == 0
+    assert value("orch_webhooks_total", delivery | {"datasource": "redis"}) == 0
+    configuration.close()
 
 
 @pytest.mark.django_db

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, product
@@ -27,12 +27,14 @@ from prometheus_client.core import (
 
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
 from sync_stack.core.tasks import RETRYABLE, Kind, State
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.counters import BUCKETS, FETCH_SECONDS, STAGE_SECONDS, TASK_SECONDS
 from sync_stack.orchestrator.rows import overview
 
 OTHER: Final = "other"
+OUTCOMES: Final = ("ok", "error")
 _COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "orch_tasks_total": ("Attempts that ended, by what became of the task.", ("kind", "state")),
     "orch_task_retries_total": ("Attempts that are tried again.", ("code",)),
@@ -84,7 +86,7 @@ class _Known:
     def of(cls, bundle: Bundle) -> _Known:
         return cls(
             bundle=bundle,
-            segments=frozenset({rule.segment for rule in bundle.rules} | {"schema-registry"}),
+            segments=frozenset({rule.segment for rule in bundle.rules} | {RESERVED_SEGMENT}),
             platforms=frozenset(each.name for each in bundle.platforms),
         )
 
@@ -122,7 +124,17 @@ class Metrics:
         )
         info = Gauge("orch_build_info", "This build.", ["version"], registry=self.registry)
         info.labels(version).set(1)
-        self.registry.register(StoredMetrics())
+        self._stored = StoredMetrics()
+        self.registry.register(self._stored)
+
+    def expect(self, bundle: Bundle) -> None:
+        """Give each counter of the rules a zero to begin with: a rate needs one before an event."""
+        routes = {(rule.segment, rule.platform) for rule in bundle.rules}
+        if bundle.schema_registry:
+            routes.add((RESERVED_SEGMENT, bundle.schema_registry.platform))
+        for (segment, platform), outcome in product(routes, OUTCOMES):
+            self.webhooks.labels(segment, platform, outcome)
+        self._stored.expect(rule.datasource for rule in bundle.rules)
 
     @contextmanager
     def grpc_call(self, method: str) -> Iterator[GrpcCall]:
@@ -166,6 +178,13 @@ def _one_of(known: Collection[str], label: str) -> str:
 class StoredMetrics:
     """Counters of all workers, and what the task store looks like now."""
 
+    def __init__(self) -> None:
+        self._datasources: frozenset[str] = frozenset()
+
+    def expect(self, datasources: Iterable[str]) -> None:
+        """From any thread. What an earlier bundle named stays: a counter does not go away."""
+        self._datasources |= frozenset(datasources)
+
     def collect(self) -> Iterator[Metric]:
         stored: dict[str, list[_Stored]] = defaultdict(list)
         for row in counters.every():
@@ -173,7 +192,7 @@ class StoredMetrics:
             labels = dict(pair.split("=", 1) for pair in pairs)
             stored[name].append(_Stored(labels, row.value, row.seconds))
         for name, (words, names) in _COUNTERS.items():
-            yield _counter(name, words, names, stored[name])
+            yield _counter(name, words, names, stored[name], self._expected(name, names))
         for name, (words, label) in _HISTOGRAMS.items():
             yield _histogram(name, words, label, stored[name])
         depth = GaugeMetricFamily("orch_task_queue_depth", "Tasks by state.", labels=["state"])
@@ -189,6 +208,12 @@ class StoredMetrics:
             "orch_stale_targets", "Units that cannot follow Git now.", value=overview.stale_units()
         )
 
+    def _expected(self, name: str, labels: tuple[str, ...]) -> Collection[tuple[str, ...]]:
+        """The labels' values that have a zero: all of a closed list, and those of the bundle."""
+        if labels == ("datasource",):
+            return [(each,) for each in sorted(self._datasources)]
+        return _CLOSED.get(name, ()) if labels else ((),)
+
     def describe(self) -> Iterator[Metric]:
         yield from ()
 
@@ -201,11 +226,15 @@ class _Stored:
 
 
 def _counter(
-    name: str, words: str, labels: tuple[str, ...], rows: list[_Stored]
+    name: str,
+    words: str,
+    labels: tuple[str, ...],
+    rows: list[_Stored],
+    expected: Collection[tuple[str, ...]],
 ) -> CounterMetricFamily:
-    """Zeros included: of labels from closed lists, every value is there from the start."""
+    """What is stored, and a zero for what is expected and has not happened."""
     family = CounterMetricFamily(name, words, labels=labels)
-    values = dict.fromkeys(_CLOSED.get(name, ()) if labels else ((),), 0.0)
+    values = dict.fromkeys(expected, 0.0)
     values |= {tuple(row.labels[label] for label in labels): row.value for row in rows}
     for found, value in values.items():
         family.add_metric(list(found), value)

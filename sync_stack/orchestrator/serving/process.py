@@ -84,6 +84,8 @@ class OrchestratorProcess:
             self.publish = self.workers
         self._ports = ports_of(configuration, self.publish)
         self.metrics = Metrics(version=VERSION)
+        self.metrics.expect(configuration.bundle)
+        configuration.file.on_change(self.metrics.expect)
         self.recovery = sweeping.Recovery()
         self._reconcile_soon = threading.Event()
         configuration.file.on_change(lambda _bundle: self._reconcile_soon.set())
