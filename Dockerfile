@@ -30,7 +30,8 @@ ENV PATH=/opt/partita/bin:$PATH \
 WORKDIR /app
 COPY --from=libraries /opt/partita /opt/partita
 COPY --from=cue /opt/cue /opt/cue
-COPY manage.py ./
+COPY manage.py partita ./
+RUN ln -s /app/partita /usr/local/bin/partita
 COPY kernel kernel
 COPY sync_stack sync_stack
 COPY apps apps

@@ -31,7 +31,10 @@ $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
 	@echo "installing the tools of the tests into $(VENV)"
 	@$(BIN)/uv pip install -q --python $(PY) -r requirements-dev.txt && touch $@
 
-install: $(VENV)/.runtime  ## install what Partita needs into .venv
+$(BIN)/partita: $(PY)
+	@ln -sf ../../partita $@
+
+install: $(VENV)/.runtime $(BIN)/partita  ## install what Partita needs into .venv
 
 up: install  ## start Partita on embedded defaults and launch the first example suite
 	@exec $(PY) manage.py up

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from django.core.management import execute_from_command_line
 
 from apps.suites import api
+from tests.support.processes import ROOT
 
 FILES = {
     "suite.star": 'task.run("t", file="t.sh")\n',
@@ -38,6 +42,26 @@ def test_the_catalogs_commands_work_as_printed(workspace, tmp_path, monkeypatch,
     assert all((copied / path).read_text() == text for path, text in FILES.items())
     assert (copied / "tasks" / "t.sh").stat().st_mode & 0o111
     assert not (copied / "README.md").stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_the_program_that_the_catalog_names_exists(tmp_path: Path, linked):
+    """`make install` and the image have a link to it; it is run from whatever folder."""
+    called = ROOT / "partita"
+    if linked:
+        called = tmp_path / "partita"
+        called.symlink_to(ROOT / "partita")
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [called, "suite", "fork", "--help"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert "suite fork [-h]" in done.stdout
+    assert "install: $(VENV)/.runtime $(BIN)/partita" in (ROOT / "Makefile").read_text()
+    assert "!partita" in (ROOT / ".dockerignore").read_text().splitlines()
+    assert "/usr/local/bin/partita" in (ROOT / "Dockerfile").read_text()
 
 
 def test_a_fork_overwrites_nothing(workspace, tmp_path, capsys):
