@@ -1,7 +1,7 @@
-"""`make faults`: 20 random moments a victim with real leases, and random histories of the sync.
+"""`make faults`: 20 random moments a victim with real leases, absences, histories of the sync.
 
 python -m tests.faults                     needs servers (make faults starts them)
-python -m tests.faults --moments 4 --victim runner --seed 7        this victim, nothing of the sync
+python -m tests.faults --moments 4 --victim runner --seed 7        this victim and nothing else
 
 The tables go to bench/RESULTS.md.
 """
@@ -26,7 +26,12 @@ from tests.support.parts import address
 VICTIMS = ("web", "runner", "celery", "worker")
 PARTS = ("web", "celery", "runner", "worker")
 A_ROUND = 2  # moments in one run
-SYNC = ("tests.faults.sync_burst", "tests.faults.sync_histories", "tests.faults.sync_real")
+OTHERS = (
+    "tests.faults.away",
+    "tests.faults.sync_burst",
+    "tests.faults.sync_histories",
+    "tests.faults.sync_real",
+)
 
 
 @dataclass
@@ -63,14 +68,14 @@ def main() -> int:
         _publish(rows, options.seed)
     for sentence in wrong:
         print(sentence, file=sys.stderr)
-    failed = 0 if options.victim else _sync(options)
+    failed = 0 if options.victim else _others(options)
     return 1 if wrong or failed else 0
 
 
-def _sync(options: argparse.Namespace) -> int:
+def _others(options: argparse.Namespace) -> int:
     """Each in a process of its own, which tells and publishes; how many failed."""
     words = ["--seed", str(options.seed), *([] if options.publish else ["--no-publish"])]
-    commands = [[sys.executable, "-m", module, *words] for module in SYNC]
+    commands = [[sys.executable, "-m", module, *words] for module in OTHERS]
     return sum(subprocess.run(command, check=False).returncode != 0 for command in commands)
 
 

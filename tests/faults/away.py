@@ -3,7 +3,8 @@
 python -m tests.faults.away                                       everything; needs servers
 python -m tests.faults.away --who up --away 83 --times 5 --killed no --no-publish
 
-Its containers go on meanwhile, or some are killed. The waits of several installations overlap.
+Its containers go on meanwhile, or some are killed: of `shop`, whose services have no retries, and
+of `shop-retried`, whose services have some. The waits of several installations overlap.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,17 +39,19 @@ from tests.faults.checks import (
 )
 from tests.faults.engine_watch import EngineWatch
 from tests.faults.rounds import SEED, check_containers
-from tests.support.cluster import TERMINAL, Cluster
+from tests.support.cluster import EXAMPLES, TERMINAL, Cluster
 from tests.support.parts import address
 from tests.support.processes import Process, until
 from tests.support.up import Up
 
 WHO: Final = ("up", "runner")
+RETRIED: Final = "shop-retried"
 AWAY_S: Final = (5.0, 83.0, 300.0)
 OVER_WITHIN_S: Final = 400.0  # of the return; all runs of a batch at once, on a busy machine
 PATIENCE_S: Final = 120.0  # for an answer, on a busy machine
 COLUMNS: Final = (
     "stopped",
+    "suite",
     "for s",
     "containers",
     "runs",
@@ -67,10 +71,12 @@ class Case:
     killed: bool
     runs: int
     seed: str
+    suite: str = "shop"
 
     def __str__(self) -> str:
         alive = "containers killed" if self.killed else "containers alive"
-        return f"{self.who}, {self.away_s:g} s, {alive}, {self.runs} runs, seed {self.seed}"
+        what = f"{self.who}, {self.suite}, {self.away_s:g} s, {alive}"
+        return f"{what}, {self.runs} runs, seed {self.seed}"
 
 
 @dataclass(slots=True)
@@ -125,19 +131,34 @@ class UpSite:
 
 @contextmanager
 def installation(who: str, folder: Path, **environment: str) -> Iterator[tuple[Site, Process]]:
-    """One that serves, and the process that will stand still."""
+    """One that serves `shop` and `shop-retried`, and the process that will stand still."""
+    folder.mkdir(parents=True, exist_ok=True)
+    retried = _retried_shop(folder / "made" / RETRIED)
     if who == "runner":
         dsn = address("TEST_POSTGRES_DSN")
         parts = ("web", "celery", "runner")
-        with Cluster(folder, postgres=dsn, parts=parts, environment=environment) as cluster:
+        with Cluster(
+            folder / "cluster", postgres=dsn, parts=parts, environment=environment, suites=[retried]
+        ) as cluster:
             yield cluster, cluster.processes["runner"]
         return
-    up = Up(folder, UP_DEMO="0", DOCKER_HOST=address("TEST_DOCKER_HOST"), **environment)
+    shutil.copytree(EXAMPLES / "shop", retried.parent / "shop")
+    settings = {"UP_DEMO": "0", "SUITES_DIR": str(retried.parent), **environment}
+    up = Up(folder / "up", DOCKER_HOST=address("TEST_DOCKER_HOST"), **settings)
     try:
         up.start()
         yield UpSite(up), up.process
     finally:
         up.end()
+
+
+def _retried_shop(suite: Path) -> Path:
+    """`shop` whose services start anew when they exit."""
+    shutil.copytree(EXAMPLES / "shop", suite)
+    source = suite / "suite.star"
+    written = source.read_text().replace("service.run(", "service.run(\n    retries = 3,")
+    source.write_text(written)
+    return suite
 
 
 def stand_still(
@@ -151,7 +172,7 @@ def stand_still(
     """Launch, stop in the middle, go on after a while, judge. `active`: held outside the wait."""
     chance, outcome, working = random.Random(case.seed), Outcome(case), active()
     with working:
-        runs = [site.launch("shop", profile="default.yaml") for _ in range(case.runs)]
+        runs = [site.launch(case.suite, profile="default.yaml") for _ in range(case.runs)]
         until(lambda: all(_began(site, each) for each in runs), within_s=240, what="stores run")
         time.sleep(chance.uniform(0, 10))  # the moment
         process.freeze()
@@ -218,13 +239,18 @@ def _check_after_kills(site: Site, watch: EngineWatch, run_id: str, killed: Sequ
 def cases(options: argparse.Namespace) -> list[Case]:
     """Batches of at most `--batch` runs; the longest absence first, so that the waits overlap."""
     found = []
-    killings = {"yes": (True,), "no": (False,), "both": (False, True)}[options.killed]
-    for away_s, killed, who in product(sorted(options.away, reverse=True), killings, options.who):
+    alive, killings = [(False, "shop")], [(True, suite) for suite in options.suite]
+    kinds = {"yes": killings, "no": alive, "both": [*alive, *killings]}[options.killed]
+    for away_s, (killed, suite), who in product(
+        sorted(options.away, reverse=True), kinds, options.who
+    ):
         left = options.times
         while left > 0:
             runs = min(left, options.batch)
             seed = f"{options.seed} {who} {away_s:g} {killed} {left}"
-            found.append(Case(who=who, away_s=away_s, killed=killed, runs=runs, seed=seed))
+            found.append(
+                Case(who=who, away_s=away_s, killed=killed, runs=runs, seed=seed, suite=suite)
+            )
             left -= runs
     return found
 
@@ -256,21 +282,22 @@ def run_all(options: argparse.Namespace) -> list[Outcome]:
 
 def rows(outcomes: Sequence[Outcome]) -> list[list[object]]:
     """One for each kind of case."""
-    table: dict[tuple[str, float, bool], list[Outcome]] = {}
+    table: dict[tuple[str, float, bool, str], list[Outcome]] = {}
     for outcome in outcomes:
         case = outcome.case
-        table.setdefault((case.who, case.away_s, case.killed), []).append(outcome)
+        key = case.who, case.away_s, case.killed, case.suite
+        table.setdefault(key, []).append(outcome)
     return [_row(key, group) for key, group in sorted(table.items())]
 
 
-def _row(key: tuple[str, float, bool], group: Sequence[Outcome]) -> list[object]:
-    who, away_s, killed = key
+def _row(key: tuple[str, float, bool, str], group: Sequence[Outcome]) -> list[object]:
+    who, away_s, killed, suite = key
     ended = [status for outcome in group for status in outcome.ended]
     wrong = sum(len(outcome.wrong) for outcome in group)
     longest = max((second for outcome in group for second in outcome.seconds), default=0.0)
     runs = len(ended) + wrong
     counts = [runs, ended.count("Healthy"), ended.count("Failed"), wrong, round(longest, 1)]
-    return [who, f"{away_s:g}", "killed" if killed else "alive", *counts]
+    return [who, suite, f"{away_s:g}", "killed" if killed else "alive", *counts]
 
 
 def main() -> int:
@@ -286,8 +313,9 @@ def main() -> int:
             "`up`, or a runner on PostgreSQL, stopped with SIGSTOP in the middle of runs of `shop` "
             "(leases of 30 s). Containers alive, right: the same containers go on, every numbered "
             "line once, Healthy. Containers killed meanwhile, right: what ran against them runs "
-            "again, or the run fails and names one of them. Seconds: from the return to the end of "
-            "a run's checks, those of its batch included.",
+            "again, or the run fails and names one of them (the services of `shop` have no "
+            "retries, those of `shop-retried` three). Seconds: from the return to the end of a "
+            "run's checks, those of its batch included.",
             COLUMNS,
             rows(outcomes),
             f"Seed {options.seed}: {len(wrong)} wrong.",
@@ -305,6 +333,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--who", action="append", choices=WHO, help="repeatable; else both")
     parser.add_argument("--away", action="append", type=float, help="seconds, repeatable")
     parser.add_argument("--killed", choices=("yes", "no", "both"), default="both")
+    parser.add_argument(
+        "--suite", action="append", choices=("shop", RETRIED), help="whose containers are killed"
+    )
     parser.add_argument("--times", type=int, default=20, help="runs of each case")
     parser.add_argument("--batch", type=int, default=5, help="runs of one installation")
     parser.add_argument("--side-by-side", type=int, default=4, help="installations at a time")
@@ -312,6 +343,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--no-publish", dest="publish", action="store_false")
     options = parser.parse_args()
     options.who, options.away = options.who or list(WHO), options.away or list(AWAY_S)
+    options.suite = options.suite or ["shop", RETRIED]
     os.environ.setdefault("TEST_DOCKER_HOST", "unix:///var/run/docker.sock")
     return options
 
