@@ -14,17 +14,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support import cue_oracle, packages, servers
+from tests.support import cue_oracle, packages, servers, timing
 
 ROOT = Path(__file__).resolve().parents[2]
 SINK_TESTS = "tests/contracts/sink"  # many, and none needs the engine
 SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/sync", "tests/architecture", SINK_TESTS]
 # a browser drops its requests when an interface comes or goes, as they do with every container
 BROWSER_ALONE = "browser and not docker"
+REAL_WORKERS = "3"  # on two cores: they wait two thirds of their time
 REAL_TESTS = ["tests/contracts", f"--ignore={SINK_TESTS}", "tests/integration", "tests/faults"]
 
 
@@ -55,7 +57,17 @@ def main() -> int:
             servers.build_images(host, ROOT / "examples" / "images")
         seed = environment.setdefault("PARTITA_FAULT_SEED", str(random.randrange(10**6)))
         print(f"PARTITA_FAULT_SEED={seed}", flush=True)
-        return max(_run(command, environment) for command in _commands(options, environment))
+        code = max(_run(command, environment) for command in _commands(options, environment))
+        return max(code, _say_times(folder))
+
+
+def _say_times(folder: Path) -> int:
+    """Print what the tests took; 1 when a kind of them is over its budget."""
+    if not (files := timing.read(folder)):
+        return 0
+    kinds, failures = timing.over_budget(files)
+    print("\n".join([*timing.slowest(files), *kinds, *failures]), flush=True)
+    return 1 if failures else 0
 
 
 def _options() -> argparse.Namespace:
@@ -67,17 +79,21 @@ def _options() -> argparse.Namespace:
 
 
 def _commands(options: argparse.Namespace, environment: dict[str, str]) -> list[Command]:
-    pytest = [sys.executable, "-m", "pytest", "-q", "--timeout=300"]
+    pytest = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
     if options.bench:
         return [Command([sys.executable, "-m", "bench"])]
     if options.faults:
         return [Command([sys.executable, "-m", "tests.faults"])]
     if options.rest:
         return [Command([*pytest, *options.rest])]
+    by_file = ("-n", REAL_WORKERS, "--dist", "loadfile")  # a file's processes start once
     commands = [
-        Command([*pytest, "-n", "2", *SERVICE_TESTS]),
-        Command([*pytest, "-m", BROWSER_ALONE, *REAL_TESTS]),
-        Command([*pytest, "-m", f"not ({BROWSER_ALONE})", *REAL_TESTS]),
+        Command([*pytest, "-n", "2", *SERVICE_TESTS], title="tests without servers"),
+        Command([*pytest, *by_file, "-m", BROWSER_ALONE, *REAL_TESTS], title="pages in a browser"),
+        Command(
+            [*pytest, *by_file, "-m", f"not ({BROWSER_ALONE})", *REAL_TESTS],
+            title="tests with real servers",
+        ),
     ]
     if dsn := environment.get("TEST_POSTGRES_DSN"):
         store = {"TEST_DB_DRIVER": "postgres", "POSTGRES_DSN": dsn}
@@ -92,9 +108,13 @@ def _run(command: Command, environment: dict[str, str]) -> int:
     if "pytest" in words:  # its usual folder is closed to the user postgres by any other pytest
         words = [*words, f"--basetemp={environment['PARTITA_TEST_FOLDER']}/pytest"]
     if command.title:
-        print(command.title, flush=True)
+        print(f"== {command.title}", flush=True)
     settings = environment | command.environment
-    return subprocess.run(words, env=settings, cwd=ROOT, check=False).returncode
+    begun = time.monotonic()
+    code = subprocess.run(words, env=settings, cwd=ROOT, check=False).returncode
+    if command.title:
+        print(f"== {command.title}: {time.monotonic() - begun:.0f} s", flush=True)
+    return code
 
 
 if __name__ == "__main__":
