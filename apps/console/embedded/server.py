@@ -44,6 +44,8 @@ class EmbeddedServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        for bound in sockets or ():
+            listen(bound)  # before anything else starts
         await super().startup(sockets=sockets)
         if self.started:
             self._on_started()
@@ -57,9 +59,25 @@ def listener(host: str, port: int) -> socket.socket:
     try:
         return bound_socket(host, port)
     except OSError as error:
-        raise PortTaken(
-            f"cannot listen on {host}:{port} ({error.strerror}): {_way_out(error, host, port)}"
-        ) from None
+        raise _refused(error, host, port) from None
+
+
+def listen(bound: socket.socket) -> None:
+    """Let the kernel take connections. Raises PortTaken.
+
+    An address that nobody listens on can be bound twice: who listens first has it.
+    """
+    try:
+        bound.listen()
+    except OSError as error:
+        host, port = bound.getsockname()[:2]
+        raise _refused(error, host, port) from None
+
+
+def _refused(error: OSError, host: str, port: int) -> PortTaken:
+    return PortTaken(
+        f"cannot listen on {host}:{port} ({error.strerror}): {_way_out(error, host, port)}"
+    )
 
 
 def _way_out(error: OSError, host: str, port: int) -> str:
