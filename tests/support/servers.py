@@ -6,7 +6,9 @@ server. A server whose program is missing yields nothing: its tests skip, or fai
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -22,12 +24,24 @@ import psycopg
 from tests.support.packages import program
 
 START_S = 60
+_PORTS = (11_000, 32_000)
+_draw = random.Random()  # not the one that tests seed
+_given: set[int] = set()
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nobody listens on, never the same twice.
+
+    Below those that the kernel gives to outgoing connections, and drawn: between the question and
+    the server's start another process of the tests may ask, too.
+    """
+    while True:
+        port = _draw.randrange(*_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 def redis_command(port: int) -> list[str] | None:
