@@ -8,6 +8,9 @@ import pytest
 
 from kernel.redaction import known_secrets
 from tests.support import mongo_queries
+from tests.support.broken import broken, quick_loops
+
+__all__ = ["broken", "quick_loops"]
 
 
 @pytest.fixture(autouse=True)

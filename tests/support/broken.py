@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from kernel import background
 
@@ -35,6 +38,37 @@ class BrokenOnce:
             return self.call(*arguments, **options)
 
         return call
+
+
+Break = Callable[..., BrokenOnce]
+
+
+@pytest.fixture
+def quick_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops pause briefly after a failure, and those of other tests are not known."""
+    monkeypatch.setattr(background, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(background, "STEADY_S", 0.2)
+    monkeypatch.setattr(background, "_watched", set())
+    monkeypatch.setattr(background, "_failures", Counter())
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
+    """Replaces a function, or a method of a class, by one that fails at its first call.
+
+    After that it does what `then` does; without one, what it did before.
+    """
+
+    def patch(where: object, name: str, then: Callable[..., Any] | None = None) -> BrokenOnce:
+        once = BrokenOnce(getattr(where, name) if then is None else then)
+        monkeypatch.setattr(where, name, once.function())
+        return once
+
+    return patch
+
+
+def nothing(*_arguments: Any, **_options: Any) -> None:
+    """For what a loop does when nothing is behind it."""
 
 
 async def comes_back(

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -47,11 +46,11 @@ from sync_stack.watcher.conf import read_settings
 from sync_stack.watcher.noticing import Notices
 from sync_stack.watcher.polling import Poller
 from sync_stack.watcher.process import Watcher
-from tests.support.broken import BrokenOnce, Unforeseen, comes_back
+from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
 from tests.sync.gateway.certificates import Authority
 from tests.sync.gateway.world import world
 
-Patch = Callable[[object, str], BrokenOnce]
+pytestmark = pytest.mark.usefixtures("quick_loops")
 ORCHESTRATOR = (
     *("worker", "worker-poll", "http", "bundle"),
     *("sweep-wake", "sweep-recover", "sweep-retention", "sweep-certificates", "sweep-reconcile"),
@@ -64,38 +63,6 @@ WATCHER = (
     *("admin", "lead", "poller", "polls", "notices", "heals", "retention"),
     *("ping", "channel-files"),
 )
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "FIRST_PAUSE_S", 0.1)
-    monkeypatch.setattr(background, "STEADY_S", 0.2)
-    monkeypatch.setattr(background, "_watched", set())
-    monkeypatch.setattr(background, "_failures", Counter())
-
-
-@pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> Patch:
-    """Replaces a function, or a method of a class, by one that fails at its first call."""
-
-    def patch(where: object, name: str) -> BrokenOnce:
-        once = BrokenOnce(getattr(where, name))
-        monkeypatch.setattr(where, name, once.function())
-        return once
-
-    return patch
-
-
-@pytest.fixture
-def replaced(monkeypatch: pytest.MonkeyPatch) -> Patch:
-    """The same, and what it does then is nothing, with no store behind it."""
-
-    def patch(where: object, name: str) -> BrokenOnce:
-        once = BrokenOnce()
-        monkeypatch.setattr(where, name, once.function())
-        return once
-
-    return patch
 
 
 def bundle_file(folder: Path) -> Path:
@@ -131,7 +98,7 @@ async def ended(stop: Callable[[], object]) -> None:
 
 
 async def test_every_loop_of_an_orchestrator_comes_back(
-    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, broken: Patch, replaced: Patch
+    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, broken: Break
 ):
     settings.SYNC_GRPC_ADDR = settings.SYNC_HTTP_ADDR = "127.0.0.1:0"
     settings.SYNC_RECONCILE_INTERVAL_S = 0.05
@@ -141,14 +108,14 @@ async def test_every_loop_of_an_orchestrator_comes_back(
         monkeypatch.setattr(orchestrator_process, name, 0.05)
     loops = {
         "worker": broken(LocalWorkers, "_run"),
-        "worker-poll": replaced(LocalWorkers, "_poll"),
+        "worker-poll": broken(LocalWorkers, "_poll", nothing),
         "http": broken(uvicorn.Server, "run"),
         "bundle": broken(BundleFile, "reload"),
-        "sweep-wake": replaced(sweeping, "wake"),
-        "sweep-recover": replaced(sweeping.Recovery, "sweep"),
-        "sweep-retention": replaced(sweeping, "retain"),
-        "sweep-certificates": replaced(orchestrator_process, "renew_certificates"),
-        "sweep-reconcile": replaced(orchestrator_process, "reconcile"),
+        "sweep-wake": broken(sweeping, "wake", nothing),
+        "sweep-recover": broken(sweeping.Recovery, "sweep", nothing),
+        "sweep-retention": broken(sweeping, "retain", nothing),
+        "sweep-certificates": broken(orchestrator_process, "renew_certificates", nothing),
+        "sweep-reconcile": broken(orchestrator_process, "reconcile", nothing),
     }
     assert sorted(loops) == sorted(ORCHESTRATOR)
     configuration = opened(tmp_path, Process.ORCHESTRATOR)
@@ -214,7 +181,7 @@ async def told(ask: Callable[[], Any], wanted: object) -> None:
     raise AssertionError(f"{await ask()} instead of {wanted}")
 
 
-async def test_every_loop_of_a_gateway_comes_back(tmp_path: Path, broken: Patch):
+async def test_every_loop_of_a_gateway_comes_back(tmp_path: Path, broken: Break):
     files = Authority(tmp_path).pair("gateway")
     loops = {
         "ping": broken(gateway_process, "keep_asking"),
@@ -277,17 +244,17 @@ async def watcher(folder: Path) -> AsyncIterator[Watcher]:
 
 
 async def test_every_loop_of_a_watcher_comes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Patch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Break
 ):
-    async def nothing(*_arguments: Any, **_options: Any) -> None:
+    async def at_once(*_arguments: Any, **_options: Any) -> None:
         return None
 
     async def for_ever(*_arguments: Any, **_options: Any) -> None:
         await asyncio.Event().wait()
 
     for method in ("_resume", "cycle", "_retain"):
-        monkeypatch.setattr(Poller, method, for_ever if method == "_retain" else nothing)
-    monkeypatch.setattr(Poller, "_healed", nothing)
+        monkeypatch.setattr(Poller, method, for_ever if method == "_retain" else at_once)
+    monkeypatch.setattr(Poller, "_healed", at_once)
     monkeypatch.setattr(Notices, "listen", for_ever)
     loops = {
         "admin": broken(uvicorn.Server, "run"),

@@ -18,6 +18,8 @@ from apps.workers.domain.step_spec import StepSpec, parse_step_spec
 from apps.workers.worker.credentials import check_bearer
 from apps.workers.worker.direct import Told
 from apps.workers.worker.duty import facts
+from kernel import background
+from kernel.clock import now, rfc3339
 from kernel.errors import InvalidInput, NotFound, PlatformError
 from kernel.problems import PROBLEMS, problem_document
 from kernel.reading import Unreadable
@@ -93,6 +95,11 @@ class WorkerApplication:
         if path == "/healthz":
             _require(scope, "GET")
             await _send_json(send, {"status": "ok"})
+            return
+        if path == "/readyz":
+            _require(scope, "GET")
+            report = readiness()
+            await _send_json(send, report, status=200 if report["status"] == "ready" else 503)
             return
         authorization = _header(scope, b"authorization")
         check_bearer(authorization, secret=self._worker.secret, agent_id=self._worker.agent_id)
@@ -208,8 +215,24 @@ def _header(scope: Scope, name: bytes) -> str:
     return found[0].decode("latin-1") if found else ""
 
 
-async def _send_json(send: Send, body: Mapping[str, Any]) -> None:
-    await _send(send, 200, "application/json", json.dumps(body).encode())
+def readiness() -> dict[str, Any]:
+    """Return the report of `/readyz`, as the control plane's: the detail names failing loops."""
+    checked_at, failing = rfc3339(now()), background.failing()
+    status = "not_ready" if failing else "ready"
+    component = {
+        "name": "background",
+        "status": status,
+        "ready": not failing,
+        "required": True,
+        "detail": f"failed: {', '.join(failing)}" if failing else "",
+        "checkedAt": checked_at,
+        "durationMs": 0,
+    }
+    return {"status": status, "checkedAt": checked_at, "components": [component]}
+
+
+async def _send_json(send: Send, body: Mapping[str, Any], *, status: int = 200) -> None:
+    await _send(send, status, "application/json", json.dumps(body).encode())
 
 
 async def _send_problem(send: Send, scope: Scope, error: PlatformError) -> None:

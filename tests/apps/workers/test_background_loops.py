@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -32,38 +31,18 @@ from apps.workers.supervisor.supervisor import Supervisor
 from apps.workers.worker.duty import Duty
 from kernel import background
 from tests.apps.workers.conftest import Stage
-from tests.support.broken import BrokenOnce, Unforeseen, comes_back
+from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
 
+pytestmark = pytest.mark.usefixtures("quick_loops")
 Piece = tuple[BrokenOnce, Callable[[], object]]  # what is broken, and how it is given work
-Break = Callable[..., BrokenOnce]
 
 
 async def for_ever(*_arguments: Any, **_options: Any) -> None:
     await asyncio.Event().wait()
 
 
-async def nothing(*_arguments: Any, **_options: Any) -> None:
+async def at_once(*_arguments: Any, **_options: Any) -> None:
     return None
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "FIRST_PAUSE_S", 0.1)
-    monkeypatch.setattr(background, "STEADY_S", 0.2)
-    monkeypatch.setattr(background, "_watched", set())
-    monkeypatch.setattr(background, "_failures", Counter())
-
-
-@pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
-    """Replaces a function, or a method of a class, by one that fails at its first call."""
-
-    def patch(where: object, name: str, then: Callable[..., Any] = lambda *_some: None) -> Any:
-        once = BrokenOnce(then)
-        monkeypatch.setattr(where, name, once.function())
-        return once
-
-    return patch
 
 
 @asynccontextmanager
@@ -71,7 +50,7 @@ async def sweeping(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
     for name in ("release_stale_connection", "leave_sweeping"):
         monkeypatch.setattr(sweeper, name, lambda: None)
     made = sweeper.Sweeper(interval_s=0.01)
-    once = broken(sweeper, "sweep")
+    once = broken(sweeper, "sweep", nothing)
     made.start()
     yield once, lambda: None
     made.stop()
@@ -81,7 +60,7 @@ async def sweeping(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
 async def publishing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     monkeypatch.setattr(enqueue, "current_app", SimpleNamespace(send_task=lambda *_a, **_o: None))
     made = enqueue._Publisher()
-    once = broken(enqueue._Publisher, "_run", enqueue._Publisher._run)
+    once = broken(enqueue._Publisher, "_run")
     yield once, lambda: made.put(enqueue._Message("executions.dispatch", (), None))
 
 
@@ -95,7 +74,7 @@ async def suites_at_start(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> As
 
 @asynccontextmanager
 async def auditing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
-    once = broken(audit_trail, "store")
+    once = broken(audit_trail, "store", nothing)
     monkeypatch.setattr(audit_trail, "forget_old", lambda: None)
     trail = audit_trail.AuditTrail()
     record: Any = SimpleNamespace()
@@ -105,7 +84,7 @@ async def auditing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
 
 @asynccontextmanager
 async def leases(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
-    once = broken(LeaseKeeper, "expire")
+    once = broken(LeaseKeeper, "expire", nothing)
     ignore: Any = SimpleNamespace()
     made = LeaseKeeper(ignore, usage=ignore, on_orders=ignore, on_expired=ignore, lease_s=0.03)
     made.start()
@@ -158,7 +137,7 @@ async def _until(over: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def tidying(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
-    monkeypatch.setattr(accounts, "_tidy_up", nothing)
+    monkeypatch.setattr(accounts, "_tidy_up", at_once)
     once = broken(accounts, "_repeatedly", for_ever)
     part = accounts.AccountsPart()
     await part.start()
@@ -233,7 +212,7 @@ async def celery(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterat
 async def demo(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     for name in ("CeleryThread", "EmbeddedServer"):
         monkeypatch.setattr(up, name, SimpleNamespace)
-    once = broken(up.Up, "_show_demo")
+    once = broken(up.Up, "_show_demo", nothing)
     up.Up()._demo.start()
     yield once, lambda: None
 
@@ -272,9 +251,9 @@ async def test_each_loop_comes_back(name: str, monkeypatch: pytest.MonkeyPatch, 
 
 async def test_every_loop_of_a_supervisor_comes_back(stage: Stage, broken: Break):
     loops = {
-        "heartbeat": broken(Heartbeat, "run", Heartbeat.run),
-        "claims": broken(Supervisor, "_claim_forever", Supervisor._claim_forever),
-        "samples": broken(Sampler, "run", Sampler.run),
+        "heartbeat": broken(Heartbeat, "run"),
+        "claims": broken(Supervisor, "_claim_forever"),
+        "samples": broken(Sampler, "run"),
     }
     assert sorted(loops) == sorted(SUPERVISOR)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import AsyncGenerator
@@ -12,8 +13,10 @@ import pytest
 
 from apps.workers.domain.runtime import Removed, RuntimeAway
 from apps.workers.worker.application import WorkerApplication
+from kernel import background
 from tests.apps.workers_http.conftest import SECRET
 from tests.support import steps
+from tests.support.broken import Unforeseen
 
 DERIVED = hmac.new(SECRET.encode(), b"edge-1", hashlib.sha256).hexdigest()
 OF_ANOTHER = hmac.new(SECRET.encode(), b"edge-2", hashlib.sha256).hexdigest()
@@ -190,3 +193,22 @@ async def test_other_methods_are_not_allowed(method: str, path: str, allowed: st
 
 async def test_elsewhere_there_is_nothing():
     assert code(await ask("GET", "/api/v1/nowhere")) == (404, "not_found")
+
+
+@pytest.mark.usefixtures("quick_loops")
+async def test_readiness_names_a_loop_that_fails(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(background, "FIRST_PAUSE_S", 60.0)
+
+    async def body() -> None:
+        raise Unforeseen
+
+    task = asyncio.create_task(background.keep_running("test-loop", body))
+    await asyncio.sleep(0.05)
+    failing = await ask("GET", "/readyz", token="", worker=FakeWorker(secret=""))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    ready = await ask("GET", "/readyz", token="", worker=FakeWorker(secret=""))
+
+    assert (failing.status_code, failing.json()["status"]) == (503, "not_ready")
+    assert failing.json()["components"][0]["detail"] == "failed: test-loop"
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
