@@ -14,6 +14,7 @@ from apps.agents import api as agents
 from apps.executions import api as executions
 from apps.streams.api import DatastoreUnavailable, listen, release_stale_connection
 from apps.workers import conf
+from apps.workers.control_plane.future_bridge import FutureBridge
 from apps.workers.control_plane.gathering import Gathering
 from apps.workers.domain.control_plane import (
     NOTHING_MEASURED,
@@ -49,6 +50,7 @@ class DirectControlPlane:
         self._registration = registration
         self._supervisor = supervisor
         self._gathering = Gathering(self._exchange)
+        self._bridge = FutureBridge()
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
         self._unsubscribe = [listen(executions.WORK_NUDGE, self._gathering.work_may_wait)]
         self._gathering.start()
@@ -93,7 +95,7 @@ class DirectControlPlane:
         return executions.releasable_runs(beat.runs)
 
     async def claim(self, limit: int) -> Sequence[Mapping[str, Any]]:
-        specs: list[Mapping[str, Any]] = await _answer(self._gathering.claim(limit))
+        specs: list[Mapping[str, Any]] = await _answer(self._bridge, self._gathering.claim(limit))
         return specs
 
     def renew(
@@ -115,7 +117,7 @@ class DirectControlPlane:
         report = executions.StateReport(
             job_id=job.job_id, attempt=job.attempt, state=state, message=message
         )
-        return _told(await _answer(self._gathering.state(report)))
+        return _told(await _answer(self._bridge, self._gathering.state(report)))
 
     async def send(self, job: Job, chunk: Chunk) -> Orders:
         report = executions.LogChunk(
@@ -127,7 +129,7 @@ class DirectControlPlane:
                 "Sequence[executions.LogLine]", chunk.lines
             ),  # of the same shape, not copied
         )
-        return _told(await _answer(self._gathering.chunk(report)))
+        return _told(await _answer(self._bridge, self._gathering.chunk(report)))
 
     async def complete(self, job: Job, outcome: Outcome, *, final_seq: int) -> None:
         completion = executions.Completion(
@@ -140,7 +142,7 @@ class DirectControlPlane:
             final_seq=final_seq,
             usage=_measured(outcome.usage),
         )
-        await _answer(self._gathering.completion(completion))
+        await _answer(self._bridge, self._gathering.completion(completion))
 
     async def content(self, job: Job) -> bytes:
         return await self._in_thread(
@@ -200,9 +202,9 @@ def _translation(error: PlatformError) -> ControlPlaneError:
             return Refused(error.detail)
 
 
-async def _answer(future: Future[Any]) -> Any:
+async def _answer(bridge: FutureBridge, future: Future[Any]) -> Any:
     try:
-        return await asyncio.wrap_future(future)
+        return await bridge.result_of(future)
     except PlatformError as error:
         raise _translation(error) from error
 

@@ -16,6 +16,7 @@ from apps.workers.domain.runtime import Runtime, Unit, Usage
 from apps.workers.domain.step_spec import StepSpec
 from apps.workers.supervisor.patience import persistently
 from apps.workers.supervisor.probing import Prober
+from apps.workers.supervisor.racing import cancel_all, set_once
 from apps.workers.supervisor.sampling import Sampler
 from apps.workers.supervisor.spool import SpoolSpace
 from apps.workers.supervisor.step_log import Start, StepLog
@@ -45,7 +46,7 @@ class Attempt:
         self.tools = tools
         self.job = Job(job_id=spec.job_id, attempt=spec.attempt)
         self.adopted = kept is not None
-        self.told_to_stop = asyncio.Event()
+        self.told_to_stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.confirmed = asyncio.Event()  # cleared: the claim may be older than its lease
         self.confirmed.set()
         self.stop_reason = ""
@@ -68,7 +69,7 @@ class Attempt:
         self.confirmed.set()
         if orders.cancel_reason and not self.stop_reason:
             self.stop_reason = orders.cancel_reason
-            self.told_to_stop.set()
+            set_once(self.told_to_stop)
 
     @property
     def unit(self) -> Unit:
@@ -112,10 +113,8 @@ class Attempt:
             await self._reading
 
     async def close(self) -> None:
-        tasks = [task for task in (self._reading, self._telling, self._sampling) if task]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = (self._reading, self._telling, self._sampling)
+        await cancel_all([task for task in tasks if task])
         await self.log.close()
 
     async def report_running(self, on_end: Callable[[asyncio.Task[None]], None]) -> None:

@@ -14,7 +14,7 @@ async def run_to_end(attempt: Attempt) -> Outcome:
     runtime, unit, limit_ms = attempt.tools.runtime, attempt.unit, attempt.spec.timeout_ms
     first = await first_of(
         ended=runtime.wait(unit),
-        stop=attempt.told_to_stop.wait(),
+        stop=attempt.told_to_stop,
         timeout_s=max(0.0, limit_ms / 1000 - attempt.age_s),
     )
     if first != "ended":

@@ -28,10 +28,10 @@ async def serve(attempt: Attempt) -> Outcome:
         probe = await _probe(attempt)
         if problem := await _until_healthy(attempt, probe):
             return await _failed(attempt, problem)
-        if not attempt.told_to_stop.is_set():
+        if not attempt.told_to_stop.done():
             await _report_healthy(attempt, probe)
     first = await first_of(
-        ended=attempt.tools.runtime.wait(attempt.unit), stop=attempt.told_to_stop.wait()
+        ended=attempt.tools.runtime.wait(attempt.unit), stop=attempt.told_to_stop
     )
     if first == "stop":
         return await _stopped(attempt)
@@ -50,7 +50,7 @@ async def _until_healthy(attempt: Attempt, probe: Probe) -> Finding | None:
     rules, ready = attempt.spec.evaluation, attempt.spec.node.ready
     limit_ms = ready.start_period_ms + ready.timeout_ms if ready else attempt.spec.timeout_ms
     first = await first_of(
-        stop=attempt.told_to_stop.wait(),
+        stop=attempt.told_to_stop,
         matched=until_any_seen(attempt.log, *rules.fail_on_logs) if rules.fail_on_logs else None,
         ready=_ready(attempt, probe),
         ended=attempt.tools.runtime.wait(attempt.unit),

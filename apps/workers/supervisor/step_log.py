@@ -12,6 +12,7 @@ from apps.workers.domain.control_plane import Chunk, Job, Orders, Reports
 from apps.workers.domain.output import LineCutter, LogLine, Record, cut
 from apps.workers.domain.runtime import Runtime, Unit
 from apps.workers.supervisor.patience import persistently
+from apps.workers.supervisor.racing import cancel_all, set_once
 from apps.workers.supervisor.spool import LINE_OVERHEAD, Entry, Spool, SpoolSpace
 from kernel import clock
 
@@ -55,7 +56,7 @@ class StepLog:
         self._next_seq = start.next_seq
         self._taken = start.position
         self._put = start.position
-        self._handed_over = asyncio.Event()
+        self._handed_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sending = asyncio.create_task(self._send_all(), name=f"send {job.job_id}")
 
     @property
@@ -113,10 +114,10 @@ class StepLog:
             chunks = [await self._next_chunk()]
             while self._control_plane.in_order and len(chunks) < AT_ONCE and self._spool.is_full:
                 chunks.append(await self._next_chunk())
-            if not await self._send_together(chunks):
+            if len(chunks) == 1 or not await self._send_together(chunks):
                 for chunk in chunks:
                     await persistently(partial(self._send, chunk))
-        self._handed_over.set()
+        set_once(self._handed_over)
 
     async def _next_chunk(self) -> Chunk:
         entry = await self._spool.take()
@@ -131,20 +132,16 @@ class StepLog:
 
     async def _send(self, chunk: Chunk) -> None:
         if self._spool.is_over and chunk.seq + len(chunk.lines) == self._next_seq:
-            self._handed_over.set()  # nothing is awaited between here and the call
+            set_once(self._handed_over)  # nothing is awaited between here and the call
         self._obey(await self._control_plane.send(self._job, chunk))
 
     async def finish(self) -> int:
         """Hand over what is left, not waiting for the answer; the number behind the last line."""
         self._spool.end()
-        handed_over = asyncio.create_task(self._handed_over.wait())
-        try:
-            await asyncio.wait({handed_over, self._sending}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            handed_over.cancel()
+        either = {self._handed_over, self._sending}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         return self._next_seq
 
     async def close(self) -> None:
-        self._sending.cancel()
-        await asyncio.gather(self._sending, return_exceptions=True)
+        await cancel_all([self._sending])
         await self._spool.close()

@@ -21,7 +21,7 @@ from apps.workers.supervisor import services
 from apps.workers.supervisor.attempt import Attempt
 from apps.workers.supervisor.ending_steps import run_to_end
 from apps.workers.supervisor.patience import persistently
-from apps.workers.supervisor.racing import first_of
+from apps.workers.supervisor.racing import first_of, set_once
 from apps.workers.supervisor.services import serve
 from kernel import clock
 
@@ -34,19 +34,19 @@ class StepRun:
     def __init__(self, attempt: Attempt, found: Unit | None = None) -> None:
         self.attempt = attempt
         self._found = found
-        self._dropped = asyncio.Event()
+        self._dropped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gives_up = False
         self._may_have_started = False
         attempt.log.sending.add_done_callback(self._when_telling_ends)
 
     def drop(self) -> None:
         """The job is another's now: stop without a word, and remove the unit."""
-        self._dropped.set()
+        set_once(self._dropped)
 
     def give_up(self) -> None:
         """Its lease is over by our own clock: remove the unit, then say so."""
         self._gives_up = True
-        self._dropped.set()
+        set_once(self._dropped)
 
     def _when_telling_ends(self, telling: asyncio.Task[None]) -> None:
         if not telling.cancelled() and telling.exception():
@@ -55,7 +55,7 @@ class StepRun:
     async def run(self) -> None:
         """Canceled from outside it leaves the unit to a successor."""
         try:
-            if await first_of(dropped=self._dropped.wait(), over=self._run()) == "dropped":
+            if await first_of(dropped=self._dropped, over=self._run()) == "dropped":
                 await self._remove()
                 if self._gives_up:
                     await self._report_given_up()
@@ -102,7 +102,7 @@ class StepRun:
             await attempt.confirmed.wait()
             launch = self._launch()
             prepared = runtime.prepare(launch, pulling=self._report_pull)
-            if await first_of(stop=attempt.told_to_stop.wait(), prepared=prepared) == "stop":
+            if await first_of(stop=attempt.told_to_stop, prepared=prepared) == "stop":
                 return False
             self._may_have_started = True
             unit = await runtime.start(launch)
