@@ -197,7 +197,7 @@ class Gate:
                 header_names=tuple(name for name in (event_header, header) if name),
                 received_ns=time.time_ns(),
                 correlation_id=request.correlation_id,
-                traceparent=str(request.span),
+                traceparent=request.traceparent,
                 signature_verified=sent.verified,
             ),
         )

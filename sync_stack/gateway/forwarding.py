@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import grpc
@@ -70,8 +70,6 @@ def outbound(delivery: Delivery, about: Circumstances) -> Outbound:
         platform=delivery.platform,
         datasource=delivery.segment,
         raw_payload=delivery.body,
-        headers=_passed_on(about),
-        received_at={"seconds": seconds, "nanos": nanos},
         event=delivery.event,
         delivery_id=delivery.delivery_id,
         idempotency_key=key,
@@ -79,16 +77,17 @@ def outbound(delivery: Delivery, about: Circumstances) -> Outbound:
         payload_sha256=digest,
         signature_verified=about.signature_verified,
     )
+    # A map and a message given as dicts would be filled by code of Python within protobuf.
+    request.received_at.seconds, request.received_at.nanos = seconds, nanos
+    headers = request.headers
+    for name, value in about.headers.only(*about.header_names, *PASSED_ON).items():
+        headers[name] = value
     return Outbound(
         message=request.SerializeToString(),
         idempotency_key=key,
         correlation_id=about.correlation_id,
         traceparent=about.traceparent,
     )
-
-
-def _passed_on(about: Circumstances) -> dict[str, str]:
-    return about.headers.only(*about.header_names, *PASSED_ON)
 
 
 class Forwarder:
@@ -128,14 +127,14 @@ class Forwarder:
         """The ProcessWebhookResponse. Raises CallFailed."""
         if self._streams.takes(len(sent.message)):
             started = time.monotonic()
+            call = self._streams.call(
+                sent.idempotency_key, sent.message, sent.traceparent, timeout_s
+            )
             try:
-                return await self._counted(_STREAM, self._on_stream(sent, timeout_s))
+                return await self._counted(_STREAM, call)
             except StreamUnknown:
                 timeout_s = max(0.0, timeout_s - (time.monotonic() - started))
         return await self._counted(_UNARY, self._alone(sent, timeout_s))
-
-    def _on_stream(self, sent: Outbound, timeout_s: float) -> Coroutine[Any, Any, Any]:
-        return self._streams.call(sent.idempotency_key, sent.message, sent.traceparent, timeout_s)
 
     async def _alone(self, sent: Outbound, timeout_s: float) -> Any:
         """By a unary call: large deliveries, and all while the stream is not known."""
@@ -149,7 +148,7 @@ class Forwarder:
         except grpc.aio.AioRpcError as error:
             raise CallFailed(error.code(), error.details() or "") from None
 
-    async def _counted(self, method: str, call: Coroutine[Any, Any, Any]) -> Any:
+    async def _counted(self, method: str, call: Awaitable[Any]) -> Any:
         started = time.monotonic()
         status = "CANCELLED"
         try:
@@ -162,8 +161,8 @@ class Forwarder:
             status = grpc.StatusCode.UNIMPLEMENTED.name
             raise
         finally:
-            self._metrics.calls.labels(method, status).inc()
-            self._metrics.call_durations.labels(method).observe(time.monotonic() - started)
+            self._metrics.calls.inc(method, status)
+            self._metrics.call_durations.observe(time.monotonic() - started, method)
         return answer
 
     def _judge(self, permit: Permit, code: grpc.StatusCode) -> None:

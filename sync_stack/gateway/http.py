@@ -16,6 +16,7 @@ import msgspec
 from kernel import telemetry
 from kernel.clock import now
 from kernel.telemetry import FinishedSpan
+from kernel.trace_context import parse_traceparent
 from sync_stack.configuration.logs import about
 from sync_stack.gateway.answers import Answer, Code, Refusal
 from sync_stack.gateway.deliveries import Gate, Labels, Outcome
@@ -137,7 +138,7 @@ class App:
         key = one_of(generation.routes, segment)
         admission = self._limiter.admit(request.sender, key)
         if isinstance(admission, Limited):
-            self._metrics.rate_limit_hits.labels(admission.scope).inc()
+            self._metrics.rate_limit_hits.inc(admission.scope)
             raise rate_limited(admission.scope, admission.retry_after_s, "too many requests")
         exchange.headers = _admitted(admission, request.sender, key)
 
@@ -170,12 +171,12 @@ class App:
         request, route = exchange.request, exchange.route
         taken = time.monotonic() - exchange.started
         method = one_of(METHODS, request.method)
-        self._metrics.requests.labels(method, route, str(answer.status)).inc()
-        self._metrics.durations.labels(method, route).observe(taken)
+        self._metrics.requests.inc(method, route, str(answer.status))
+        self._metrics.durations.observe(taken, method, route)
         if labels := exchange.labels:
-            self._metrics.webhooks.labels(
+            self._metrics.webhooks.inc(
                 labels.datasource, labels.platform, labels.event_type, answer.outcome
-            ).inc()
+            )
         _log(exchange, answer, taken)
         if telemetry.is_configured() and route not in _OPERATIONAL:
             _trace(exchange, answer, taken)
@@ -255,10 +256,13 @@ def _log(exchange: Exchange, answer: Answer, taken_s: float) -> None:
 
 def _trace(exchange: Exchange, answer: Answer, taken_s: float) -> None:
     ended = now()
+    span = parse_traceparent(exchange.request.traceparent)
+    if span is None:  # not with ids of our own, unless all their digits are zeros
+        return
     telemetry.record(
         FinishedSpan(
             name=f"{exchange.request.method} {exchange.route}",
-            context=exchange.request.span,
+            context=span,
             parent_id=exchange.request.parent_span_id,
             started_at=ended - timedelta(seconds=taken_s),
             ended_at=ended,

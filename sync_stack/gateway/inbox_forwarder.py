@@ -47,7 +47,9 @@ class InboxForwarder:
         self._inbox.on_put = self._add
         for entry in left:
             self._add(entry)
-        self._count()
+        inbox, gauge = self._inbox, self._metrics.inbox
+        gauge.labels(QUEUED).set_function(lambda: inbox.count - inbox.aside)
+        gauge.labels(ASIDE).set_function(lambda: inbox.aside)
 
     async def stop(self) -> None:
         """What is not handed on stays in the file."""
@@ -65,7 +67,6 @@ class InboxForwarder:
             task = asyncio.create_task(keep_running("inbox-forwarder", follow))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        self._count()
 
     async def _follow(self, repository: str) -> None:
         line = self._lines[repository]
@@ -76,7 +77,6 @@ class InboxForwarder:
             elif await self._try(line[0]):
                 line.popleft()
                 pause = self.first_pause_s
-                self._count()
             elif not self._forwarder.breaker.wait_s():
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
@@ -113,7 +113,3 @@ class InboxForwarder:
         with contextlib.suppress(sqlite3.Error):  # then the next start tries it once more
             await self._inbox.set_aside(entry)
         return True
-
-    def _count(self) -> None:
-        self._metrics.inbox.labels(QUEUED).set(self._inbox.count - self._inbox.aside)
-        self._metrics.inbox.labels(ASIDE).set(self._inbox.aside)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from itertools import accumulate, product
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import grpc
 from prometheus_client import (
@@ -14,8 +14,7 @@ from prometheus_client import (
     Gauge,
     generate_latest,
 )
-from prometheus_client.core import HistogramMetricFamily, Metric
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
 from sync_stack.configuration.metrics import shared_text
@@ -52,21 +51,32 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _BOUNDS: Final = (*map(floatToGoString, _SECONDS), "+Inf")
 
 
-AnyMetric = TypeVar("AnyMetric", bound=MetricWrapperBase)
+class Counts:
+    """A counter that only counts, and is put into Prometheus's form when somebody asks.
 
+    Each webhook is counted three times, and the client's own counter takes a lock for each.
+    Count and collect on one thread.
+    """
 
-class Series(Generic[AnyMetric]):
-    """The series of a metric by their labels; found faster than the client finds them."""
+    def __init__(self, name: str, words: str, *labels: str) -> None:
+        self._name, self._words, self.label_names = name, words, labels
+        self._known: dict[tuple[str, ...], int] = {}
 
-    def __init__(self, metric: AnyMetric) -> None:
-        self._metric = metric
-        self._known: dict[tuple[str, ...], AnyMetric] = {}
+    def begin(self, *labels: str) -> None:
+        """Show a zero for these labels until they are counted."""
+        self._known.setdefault(labels, 0)
 
-    def labels(self, *labels: str) -> AnyMetric:
-        found = self._known.get(labels)
-        if found is None:
-            found = self._known[labels] = self._metric.labels(*labels)
-        return found
+    def inc(self, *labels: str) -> None:
+        self._known[labels] = self._known.get(labels, 0) + 1
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(self._name, self._words, labels=self.label_names)
+        for labels, number in self._known.items():
+            family.add_metric(labels, number)
+        yield family
+
+    def describe(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(self._name, self._words, labels=self.label_names)
 
 
 class Timing:
@@ -76,27 +86,20 @@ class Timing:
         self.counts = [0] * (len(_SECONDS) + 1)
         self.seconds = 0.0
 
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(_SECONDS, seconds)] += 1
-        self.seconds += seconds
-
 
 class Timings:
-    """A histogram that only counts, and is put into Prometheus's form when somebody asks.
-
-    Each webhook is observed twice, and the client's own histogram takes a lock for each of its
-    values. Observe and collect on one thread.
-    """
+    """A histogram of the kind of `Counts`: each webhook is observed twice."""
 
     def __init__(self, name: str, words: str, *labels: str) -> None:
         self._name, self._words, self.label_names = name, words, labels
         self._known: dict[tuple[str, ...], Timing] = {}
 
-    def labels(self, *labels: str) -> Timing:
-        found = self._known.get(labels)
-        if found is None:
-            found = self._known[labels] = Timing()
-        return found
+    def observe(self, seconds: float, *labels: str) -> None:
+        timing = self._known.get(labels)
+        if timing is None:
+            timing = self._known[labels] = Timing()
+        timing.counts[bisect_left(_SECONDS, seconds)] += 1
+        timing.seconds += seconds
 
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(self._name, self._words, labels=self.label_names)
@@ -143,12 +146,14 @@ class Metrics:
             "Failures of the shared replay records.",
             registry=self.registry,
         )
-        inbox = Gauge(
+        self.inbox = Gauge(
             "gw_inbox_deliveries", "Deliveries in the inbox.", ("state",), registry=self.registry
         )
-        self.inbox = Series(inbox)
-        self.secrets = self._counter(
-            "gw_secret_resolutions", "Fetches from secret managers.", "manager", "outcome"
+        self.secrets = Counter(  # counted on the threads that fetch
+            "gw_secret_resolutions",
+            "Fetches from secret managers.",
+            ("manager", "outcome"),
+            registry=self.registry,
         )
         build = Gauge("gw_build_info", "Always 1.", ("version", "commit"), registry=self.registry)
         build.labels(version, commit).set(1)
@@ -157,11 +162,11 @@ class Metrics:
     def _begin_at_zero(self) -> None:
         """Give counters of closed labels a zero: a rate needs a value before the first event."""
         for scope in SCOPES:
-            self.rate_limit_hits.labels(scope)
+            self.rate_limit_hits.begin(scope)
         for before, after in CHANGES:
-            self.breaker_changes.labels(LABELS[before], LABELS[after])
+            self.breaker_changes.begin(LABELS[before], LABELS[after])
         for method, code in product(RPC_METHODS, grpc.StatusCode):
-            self.calls.labels(method, code.name)
+            self.calls.begin(method, code.name)
 
     def expect(self, bundle: Bundle) -> None:
         """Give the deliveries that the bundle admits a zero. On the gateway's loop."""
@@ -177,14 +182,16 @@ class Metrics:
 
     def breaker_changed(self, before: State, after: State) -> None:
         self.breaker_state.set(int(after))
-        self.breaker_changes.labels(LABELS[before], LABELS[after]).inc()
+        self.breaker_changes.inc(LABELS[before], LABELS[after])
 
     def text(self) -> bytes:
         """Prometheus text 0.0.4, with what the other parts of this process count."""
         return generate_latest(self.registry) + shared_text()
 
-    def _counter(self, name: str, words: str, *labels: str) -> Series[Counter]:
-        return Series(Counter(name, words, labels, registry=self.registry))
+    def _counter(self, name: str, words: str, *labels: str) -> Counts:
+        made = Counts(name, words, *labels)
+        self.registry.register(made)
+        return made
 
     def _timings(self, name: str, words: str, *labels: str) -> Timings:
         made = Timings(name, words, *labels)

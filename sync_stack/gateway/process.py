@@ -150,8 +150,8 @@ class Gateway:
         )
 
     def _pinged(self, status: str, seconds: float) -> None:
-        self.metrics.calls.labels("Ping", status).inc()
-        self.metrics.call_durations.labels("Ping").observe(seconds)
+        self.metrics.calls.inc("Ping", status)
+        self.metrics.call_durations.observe(seconds, "Ping")
 
     def _run(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         self._background.append(asyncio.create_task(keep_running(name, work)))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from functools import partial
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import (
@@ -14,12 +12,13 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from sync_stack.gateway.answers import Code, error_body
-from sync_stack.gateway.requests import SENDER
+from sync_stack.gateway.requests import CONNECTION, RawHeaders, Scope
 
 HEAD_TIMEOUT_S: Final = 10.0
 MAX_HEAD_BYTES: Final = 64 * 2**10
 MAX_CONNECTIONS: Final = 10_000
 _SLACK: Final = 2**12  # of line ends and spaces between headers
+_NEVER: Final = float("inf")
 
 
 class HeadTooLarge(Exception):
@@ -27,40 +26,50 @@ class HeadTooLarge(Exception):
 
 
 class GatewayProtocol(HttpToolsProtocol):
-    """A head must be complete in 10 s and 64 KiB."""
+    """A head must be complete in 10 s and 64 KiB; the Connection of its requests.
+
+    One timer watches the deadline of the moment. It is set when there is none that fires before,
+    and looks again when it fires: to set and cancel two timers for each request costs more.
+    """
 
     _in_head = True
     _head_bytes = 0
+    _head_is_timed = True  # the first one, since the connection was made
+    _deadline = _NEVER
+    _extensions: dict[str, Any]
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._extensions = {CONNECTION: self}
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
             return
-        self._await_head()
+        self._close_at(self.loop.time() + HEAD_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
+        self._deadline = _NEVER
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
             self._head_bytes += len(data)
-            self._await_head()
         super().data_received(data)
-        if self._in_head and self._head_bytes > MAX_HEAD_BYTES + _SLACK:
+        if not self._in_head or not self._head_bytes:
+            return
+        if self._head_bytes > MAX_HEAD_BYTES + _SLACK:
             self.send_400_response("the head of the request is too large")
+        elif not self._head_is_timed:
+            self._head_is_timed = True
+            self._close_at(self.loop.time() + HEAD_TIMEOUT_S)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._parsed_bytes = 0
-        sender = {
-            "is_gone": self.transport.is_closing,
-            "is_here": self._is_body_here,
-            "answer": partial(self._answer, self.scope),
-        }
-        self.scope["extensions"] = {SENDER: sender}  # type: ignore[dict-item]
+        self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]
 
     def on_url(self, url: bytes) -> None:
         self._parsed_bytes += len(url)
@@ -80,13 +89,25 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._stop_timer()
+        self._deadline = _NEVER
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_head = True
         self._head_bytes = 0
+        self._head_is_timed = False
+
+    def on_response_complete(self) -> None:
+        """The parent's work, with the connection's own timer for what comes next."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._deadline == _NEVER:  # no head has begun
+            self._close_at(self.loop.time() + self.timeout_keep_alive)
 
     def send_400_response(self, msg: str) -> None:
         """Also for a body whose framing breaks while it is read; the application hears of it."""
@@ -100,15 +121,14 @@ class GatewayProtocol(HttpToolsProtocol):
     def _unsupported_upgrade_warning(self) -> None:
         """Upgrades are not offered: the request goes on as HTTP/1.1."""
 
-    def _is_body_here(self) -> bool:
-        """Of the request that is being answered; `receive` then gives it without waiting."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.more_body
+    def is_gone(self) -> bool:
+        return self.transport.is_closing()
 
-    def _answer(
-        self, scope: Any, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes
-    ) -> bool:
-        """Write a whole answer with Content-Length at once; False: it must go the usual way."""
+    def is_body_here(self, scope: Scope) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and cycle.scope is scope and not cycle.more_body
+
+    def answer(self, scope: Scope, status: int, headers: RawHeaders, body: bytes) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or cycle.scope is not scope or self.flow.write_paused:
             return False  # an earlier request of a pipeline, or a peer that does not read
@@ -129,22 +149,23 @@ class GatewayProtocol(HttpToolsProtocol):
         cycle.on_response()
         return True
 
-    def _await_head(self) -> None:
-        if self._timer is None:
-            self._timer = self.loop.call_later(HEAD_TIMEOUT_S, self._head_is_late)
-
-    def _head_is_late(self) -> None:
-        self._timer = None
-        if self._head_bytes:
-            message = f"the head did not arrive within {HEAD_TIMEOUT_S:g} s"
-            self.send_400_response(message)
-        else:
-            self.transport.close()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
+    def _close_at(self, deadline: float) -> None:
+        self._deadline = deadline
+        if self._timer is not None and self._timer.when() > deadline:
             self._timer.cancel()
             self._timer = None
+        if self._timer is None:
+            self._timer = self.loop.call_at(deadline, self._look_at_the_time)
+
+    def _look_at_the_time(self) -> None:
+        deadline, self._timer = self._deadline, None
+        if self.loop.time() < deadline:
+            if deadline != _NEVER:
+                self._close_at(deadline)
+        elif self._in_head and self._head_bytes:
+            self.send_400_response(f"the head did not arrive within {HEAD_TIMEOUT_S:g} s")
+        else:
+            self.transport.close()
 
 
 def broken_request(message: str) -> bytes:

@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import count
 from typing import Final
 
 MAX_RECORDS: Final = 1_000_000
@@ -21,8 +22,11 @@ class Found(IntEnum):
     ACCEPTED = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Record:
+    """What one delivery claimed; all its keys come and go together."""
+
+    keys: Sequence[str]
     owner: str  # empty: accepted
     expires: float
 
@@ -34,34 +38,42 @@ class MemoryReplay:
         self._clock = clock
         self._max = max_records
         self._records: dict[str, _Record] = {}
-        self._expiries: list[tuple[float, str]] = []
+        self._expiries: list[tuple[float, int, _Record]] = []
+        self._numbers = count()  # so that equal expiries compare
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
 
     def __len__(self) -> int:
         return len(self._records)
 
     def claim(self, keys: Sequence[str], owner: str, lifetime_s: float) -> Found:
-        self._expire()
-        met = [record for key in keys if (record := self._records.get(key)) is not None]
-        if any(not record.owner for record in met):
-            return Found.ACCEPTED
-        if any(record.owner != owner for record in met):
-            return Found.RESERVED
-        self._put(keys, owner, lifetime_s)
-        return Found.NONE
+        now = self._clock()
+        while self._expiries and self._expiries[0][0] <= now:
+            self._drop_earliest()
+        found = Found.NONE
+        for key in keys:
+            met = self._records.get(key)
+            if met is not None and not met.owner:
+                return Found.ACCEPTED
+            if met is not None and met.owner != owner:
+                found = Found.RESERVED
+        if found is Found.NONE:
+            self._put(_Record(keys, owner, now + lifetime_s))
+        return found
 
     def accept(self, keys: Sequence[str], owner: str, window_s: float) -> None:
         """What this owner reserved counts as delivered for the window."""
-        mine = [key for key in keys if self._is_owned(key, owner)]
-        self._put(mine, "", window_s)
-        self._wake(mine)
+        record = self._owned(keys, owner)
+        if record is not None:
+            record.owner, record.expires = "", self._clock() + window_s
+            self._put(record)
+            self._wake(keys)
 
     def release(self, keys: Sequence[str], owner: str) -> None:
         """Delete what this owner reserved."""
-        mine = [key for key in keys if self._is_owned(key, owner)]
-        for key in mine:
-            del self._records[key]
-        self._wake(mine)
+        record = self._owned(keys, owner)
+        if record is not None:
+            self._drop(record)
+            self._wake(keys)
 
     async def changed(self, keys: Sequence[str], timeout_s: float) -> None:
         """Wait until one of the records ends or the time is over."""
@@ -74,32 +86,33 @@ class MemoryReplay:
             for key in keys:
                 self._stop_waiting(key, future)
 
-    def _is_owned(self, key: str, owner: str) -> bool:
-        record = self._records.get(key)
-        return record is not None and record.owner == owner
+    def _owned(self, keys: Sequence[str], owner: str) -> _Record | None:
+        """The record of these keys if this owner reserved it; any of them leads to it."""
+        record = self._records.get(keys[0])
+        return record if record is not None and record.owner == owner else None
 
-    def _put(self, keys: Sequence[str], owner: str, lifetime_s: float) -> None:
-        expires = self._clock() + lifetime_s
-        for key in keys:
-            self._records[key] = _Record(owner, expires)
-            heapq.heappush(self._expiries, (expires, key))
+    def _put(self, record: _Record) -> None:
+        for key in record.keys:
+            self._records[key] = record
+        heapq.heappush(self._expiries, (record.expires, next(self._numbers), record))
         while len(self._records) > self._max:
             self._drop_earliest()
         if len(self._expiries) > _STALE_SHARE * len(self._records) + 1024:
-            self._expiries = [(record.expires, key) for key, record in self._records.items()]
+            live = set(self._records.values())
+            self._expiries = [(each.expires, next(self._numbers), each) for each in live]
             heapq.heapify(self._expiries)
-
-    def _expire(self) -> None:
-        now = self._clock()
-        while self._expiries and self._expiries[0][0] <= now:
-            self._drop_earliest()
 
     def _drop_earliest(self) -> None:
         """Take the first expiry off; its record goes too unless it was prolonged since."""
-        expires, key = heapq.heappop(self._expiries)
-        record = self._records.get(key)
-        if record is not None and record.expires == expires:
-            del self._records[key]
+        expires, _number, record = heapq.heappop(self._expiries)
+        if record.expires == expires:
+            self._drop(record)
+
+    def _drop(self, record: _Record) -> None:
+        """Take its keys away, as far as no later record has them."""
+        for key in record.keys:
+            if self._records.get(key) is record:
+                del self._records[key]
 
     def _wake(self, keys: Sequence[str]) -> None:
         for key in keys:

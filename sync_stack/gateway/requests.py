@@ -6,9 +6,9 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from kernel.trace_context import TraceContext, parse_traceparent
+from kernel.trace_context import parse_traceparent
 from sync_stack.core.headers import Headers
 from sync_stack.gateway.answers import Code, Refusal
 from sync_stack.gateway.rates import HeldBytes
@@ -17,20 +17,27 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 RawHeaders = Sequence[tuple[bytes, bytes]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-# Our extension of ASGI: has the peer gone, is its body here, and an answer written at once.
-SENDER: Final = "partita.sender"
+CONNECTION: Final = "partita.connection"  # our extension of ASGI: a Connection
 BODY_TIMEOUT_S: Final = 30.0
 MAX_CORRELATION_ID: Final = 128
 _CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]+")
 _ID_BYTES: Final = 16 + 16 + 16 + 8  # request, correlation, trace, span
 
 
-def _never() -> bool:
-    return False
+class Connection(Protocol):
+    """What a request may ask the connection that it came over."""
 
+    def is_gone(self) -> bool:
+        """Whether the peer has closed it."""
+        ...
 
-def _not(_status: int, _headers: RawHeaders, _body: bytes) -> bool:
-    return False
+    def is_body_here(self, scope: Scope) -> bool:
+        """Whether `receive` gives the rest of this request's body without waiting."""
+        ...
+
+    def answer(self, scope: Scope, status: int, headers: RawHeaders, body: bytes) -> bool:
+        """Write a whole answer at once; False: it must go the usual way."""
+        ...
 
 
 class Request:
@@ -45,13 +52,14 @@ class Request:
         noise = os.urandom(_ID_BYTES).hex()  # of all ids at once
         self.request_id = noise[:32]
         self.correlation_id = _correlation_id(self.headers) or _uuid4(noise[32:64])
-        parent = parse_traceparent(self.headers.get("traceparent"))
-        self.span: TraceContext = _span(parent, noise[64:])
+        given = self.headers.get("traceparent")
+        parent = parse_traceparent(given) if given else None
         self.parent_span_id = parent.span_id if parent else ""
-        sender = (scope.get("extensions") or {}).get(SENDER) or {}
-        self.is_gone: Callable[[], bool] = sender.get("is_gone", _never)
-        self._is_here: Callable[[], bool] = sender.get("is_here", _never)
-        self.answer_at_once: Callable[[int, RawHeaders, bytes], bool] = sender.get("answer", _not)
+        trace_id, flags = (parent.trace_id, parent.sampled) if parent else (noise[64:96], True)
+        # Text, as it is passed on: only an export needs more.
+        self.traceparent = f"00-{trace_id}-{noise[96:]}-{flags:02x}"
+        self._scope = scope
+        self._connection: Connection | None = (scope.get("extensions") or {}).get(CONNECTION)
         self.sender = ""  # the address that limits apply to
         self.body_complete = False
         self._held: tuple[HeldBytes, int] | None = None
@@ -66,9 +74,19 @@ class Request:
     def has_body(self) -> bool:
         return bool(self.declared_length) or "transfer-encoding" in self.headers
 
+    def is_gone(self) -> bool:
+        """Whether whoever sent it has closed the connection."""
+        return self._connection is not None and self._connection.is_gone()
+
+    def answer_at_once(self, status: int, headers: RawHeaders, body: bytes) -> bool:
+        """Write a whole answer; False: it must go through ASGI."""
+        connection = self._connection
+        return connection is not None and connection.answer(self._scope, status, headers, body)
+
     async def read_body(self, limit: int, held: HeldBytes) -> bytes:
         """Raises Refusal as soon as it is too large, too much at once, too slow or cut off."""
-        if self._is_here():  # nothing to wait for, so no clock to set
+        if self._connection is not None and self._connection.is_body_here(self._scope):
+            # Nothing to wait for, so no clock to set.
             return await self._read(limit, held)
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
@@ -131,10 +149,3 @@ def _uuid4(noise: str) -> str:
     """Of 32 random hex digits."""
     variant = "89ab"[int(noise[16], 16) & 3]
     return f"{noise[:8]}-{noise[8:12]}-4{noise[13:16]}-{variant}{noise[17:20]}-{noise[20:]}"
-
-
-def _span(parent: TraceContext | None, noise: str) -> TraceContext:
-    """Of 48 random hex digits: below `parent`, or the root of a new trace."""
-    if parent is None:
-        return TraceContext(trace_id=noise[:32], span_id=noise[32:])
-    return TraceContext(trace_id=parent.trace_id, span_id=noise[32:], sampled=parent.sampled)

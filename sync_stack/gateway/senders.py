@@ -28,8 +28,8 @@ class Senders:
         if address is None:
             return UNKNOWN
         if self._trusted and forwarded_for and self._is_trusted(address):
-            address = self._named(",".join(forwarded_for), address)
-        return _limited_as(address)
+            return _limited_as(self._named(",".join(forwarded_for), address))
+        return _key_of_peer(peer)
 
     def _named(self, forwarded_for: str, peer: Address) -> Address:
         """The right-most address that is no trusted proxy; as far as the list can be read."""
@@ -62,6 +62,12 @@ def _parsed(text: str) -> Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         return address.ipv4_mapped
     return address
+
+
+@lru_cache(maxsize=4096)
+def _key_of_peer(text: str) -> str:
+    address = _parsed(text)
+    return UNKNOWN if address is None else _limited_as(address)
 
 
 def _limited_as(address: Address) -> str:
