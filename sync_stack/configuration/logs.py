@@ -20,7 +20,6 @@ _MAX_TEXT: Final = 16_384
 _MAX_ITEMS: Final = 200
 _MAX_DEPTH: Final = 6
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_IDS: Final = ("correlation_id", "task_id", "request_id")
 # No data is in these: a password that is the product's name must not blank its name in them.
 _OF_THE_CODE: Final = frozenset({"ts", "level", "logger"})
 _about: ContextVar[Mapping[str, str] | None] = ContextVar("about", default=None)
@@ -29,16 +28,22 @@ _about: ContextVar[Mapping[str, str] | None] = ContextVar("about", default=None)
 class about:  # noqa: N801 - reads as the function that it is used as
     """Every line logged inside carries these ids; what is empty stays as it is outside."""
 
-    __slots__ = ("_given", "_token")
+    __slots__ = ("_fields", "_token")
 
     def __init__(
         self, *, correlation_id: str = "", task_id: str = "", request_id: str = ""
     ) -> None:
-        self._given = (correlation_id, task_id, request_id)
+        self._fields: dict[str, str] = {}
+        if correlation_id:
+            self._fields["correlation_id"] = correlation_id
+        if task_id:
+            self._fields["task_id"] = task_id
+        if request_id:
+            self._fields["request_id"] = request_id
 
     def __enter__(self) -> None:
-        fields = dict(_about.get() or {})
-        fields.update((name, text) for name, text in zip(_IDS, self._given, strict=True) if text)
+        outside = _about.get()
+        fields = {**outside, **self._fields} if outside else self._fields
         self._token: Token[Mapping[str, str] | None] = _about.set(fields)
 
     def __exit__(self, *_exception: object) -> None:

@@ -15,7 +15,8 @@ class ReplayKeys(NamedTuple):
 
     def redis_keys(self) -> tuple[str, ...]:
         """All of a scope share one hash slot."""
-        return tuple(f"partita:gw:replay:{{{self.scope}}}:{name}" for name in self.names)
+        prefix = f"partita:gw:replay:{{{self.scope}}}:"
+        return tuple([prefix + name for name in self.names])
 
 
 class Delivery(NamedTuple):

@@ -66,10 +66,11 @@ def signing_key(secret: str) -> bytes:
 def hex_hmac_matches(secrets: Sequence[bytes], body: bytes, given: str) -> bool:
     """Whether `given` is the hex HMAC-SHA256 of the body under one of the secrets."""
     proof = given.encode("latin-1", "replace")
-    return any(
-        hmac.compare_digest(hmac.digest(secret, body, "sha256").hex().encode(), proof)
-        for secret in secrets
-    )
+    for secret in secrets:
+        expected = hmac.digest(secret, body, "sha256").hex().encode()
+        if hmac.compare_digest(expected, proof):
+            return True
+    return False
 
 
 def prefixed_hmac_matches(secrets: Sequence[bytes], body: bytes, given: str) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +24,7 @@ from sync_stack.gateway.rates import HeldBytes
 from sync_stack.gateway.requests import Request, too_large
 from sync_stack.gateway.reservations import Reservation, Reservations
 from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, Generation, Route
-from sync_stack.platforms import EventClass, Proof, git_platform
+from sync_stack.platforms import EventClass, GitPlatform, Proof, git_platform
 
 log: Final = logging.getLogger("partita.sync.gateway")
 
@@ -55,6 +54,8 @@ class _Sent(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery whose sender is proven."""
 
     platform: Platform
+    git: GitPlatform
+    event_header: str
     event: str
     event_class: EventClass
     body: bytes
@@ -116,8 +117,7 @@ class Gate:
     ) -> _Checked | None:
         """Read and checked; None for an event that is ignored. Raises Refusal."""
         limits = generation.limits
-        hint = partial(_json_hint, generation, segment, request)
-        _check_head(request, limits.max_body_bytes, hint)
+        _check_head(request, generation, segment)
         route = _route(generation, segment)
         labels.datasource = route.segment
         candidates = route.candidates(request.headers)
@@ -128,13 +128,21 @@ class Gate:
         body = await request.read_body(limits.max_body_bytes, self.held)
         platform, verified = await self._sender(request, candidates, body, generation)
         labels.platform = platform.name
-        event = request.headers.get(request.headers.first_present(platform.event_type_header) or "")
-        event_class = git_platform(platform).event_class(platform, event)
+        git = git_platform(platform)
+        event_header = request.headers.first_present(platform.event_type_header) or ""
+        event = request.headers.get(event_header)
+        event_class = git.event_class(platform, event)
         if event_class is None or (route.registry and event_class is not EventClass.PUSH):
             return None
         labels.event_type = event_class.value
         sent = _Sent(
-            platform=platform, event=event, event_class=event_class, body=body, verified=verified
+            platform=platform,
+            git=git,
+            event_header=event_header,
+            event=event,
+            event_class=event_class,
+            body=body,
+            verified=verified,
         )
         try:
             return await self._read(request, route, sent, limits.max_body_bytes)
@@ -176,9 +184,8 @@ class Gate:
         raise _unproven(unavailable, stale=stale)
 
     async def _read(self, request: Request, route: Route, sent: _Sent, limit: int) -> _Checked:
-        git = git_platform(sent.platform)
         header, delivery_id = _delivery_id(request, sent.platform)
-        if not delivery_id and self.production and git.needs_delivery_id:
+        if not delivery_id and self.production and sent.git.needs_delivery_id:
             names = " or ".join(sent.platform.delivery_header)
             raise Refusal(Code.MISSING_DELIVERY_ID, f"the header {names} is required")
         repository = await self._repository_of(sent, route, limit)
@@ -189,31 +196,32 @@ class Gate:
             delivery_id=delivery_id,
             body=sent.body,
         )
-        event_header = request.headers.first_present(sent.platform.event_type_header)
         message = outbound(
             delivery,
             Circumstances(
                 headers=request.headers,
-                header_names=tuple(name for name in (event_header, header) if name),
+                header_names=(sent.event_header, header) if header else (sent.event_header,),
                 received_ns=time.time_ns(),
                 correlation_id=request.correlation_id,
                 traceparent=request.traceparent,
                 signature_verified=sent.verified,
             ),
         )
-        keys = delivery.replay_keys(id_is_signed=git.id_is_signed)
+        keys = delivery.replay_keys(id_is_signed=sent.git.id_is_signed)
         return _Checked(message=message, replay_keys=keys, repository=repository)
 
     async def _repository_of(self, sent: _Sent, route: Route, limit: int) -> str:
         """Empty without an inbox. Raises Refusal for a payload that is not in order."""
-        payload = await _payload(sent, limit)
-        required = git_platform(sent.platform).required_members(sent.platform, sent.event_class)
-        _check_members(required, payload)
-        if git_platform(sent.platform).is_empty(sent.platform, sent.event_class, payload):
+        try:
+            payload = await read_payload(sent.body, limit=limit)
+        except NotJson as error:
+            raise Refusal(Code.INVALID_JSON, str(error)) from None
+        _check_members(sent.git.required_members(sent.platform, sent.event_class), payload)
+        if sent.git.is_empty(sent.platform, sent.event_class, payload):
             raise _NothingChanged
         if route.registry is not None:
             _check_registry(sent, route.registry, payload)
-        return _repository(sent.platform, payload) if self.inbox is not None else ""
+        return _repository(sent, payload) if self.inbox is not None else ""
 
     async def _hand_on(
         self, checked: _Checked, reservation: Reservation, limits: Limits
@@ -254,12 +262,9 @@ def _json_hint(generation: Generation, segment: str, request: Request) -> str:
     return ""
 
 
-def _check_head(request: Request, limit: int, hint: Callable[[], str]) -> None:
-    """Raise Refusal for a head that promises no JSON of at most `limit` bytes.
-
-    `hint` returns what to change at the sender, or nothing.
-    """
-    headers = request.headers
+def _check_head(request: Request, generation: Generation, segment: str) -> None:
+    """Raise Refusal for a head that promises no JSON, or more of it than the limit."""
+    headers, limit = request.headers, generation.limits.max_body_bytes
     types = headers.all("content-type")
     if not types or not types[0]:
         raise Refusal(
@@ -267,7 +272,8 @@ def _check_head(request: Request, limit: int, hint: Callable[[], str]) -> None:
         )
     media = types[0].partition(";")[0].strip().lower()
     if len(types) > 1 or media != "application/json":
-        raise Refusal(Code.INVALID_CONTENT_TYPE, f"Content-Type must be application/json{hint()}")
+        hint = _json_hint(generation, segment, request)
+        raise Refusal(Code.INVALID_CONTENT_TYPE, f"Content-Type must be application/json{hint}")
     if "content-encoding" in headers:
         encodings = {value.lower() for value in headers.all("content-encoding")}
         if not encodings <= _IDENTITY:
@@ -311,13 +317,6 @@ def _delivery_id(request: Request, platform: Platform) -> tuple[str, str]:
     return "", ""
 
 
-async def _payload(sent: _Sent, limit: int) -> Mapping[str, Any]:
-    try:
-        return await read_payload(sent.body, limit=limit)
-    except NotJson as error:
-        raise Refusal(Code.INVALID_JSON, str(error)) from None
-
-
 def _check_members(required: tuple[str, ...], payload: Mapping[str, Any]) -> None:
     missing = [name for name in required if payload.get(name) is None]
     if missing:
@@ -326,9 +325,8 @@ def _check_members(required: tuple[str, ...], payload: Mapping[str, Any]) -> Non
 
 def _check_registry(sent: _Sent, registry: SchemaRegistry, payload: Mapping[str, Any]) -> None:
     """Every change is one of the configured branch of the configured repository."""
-    git = git_platform(sent.platform)
     try:
-        events = git.normalize(sent.platform, sent.event, payload)
+        events = sent.git.normalize(sent.platform, sent.event, payload)
     except BadPayload as error:
         raise Refusal(Code.PAYLOAD_VALIDATION, str(error)) from None
     for event in events:
@@ -340,8 +338,9 @@ def _check_registry(sent: _Sent, registry: SchemaRegistry, payload: Mapping[str,
         raise Refusal(Code.PAYLOAD_VALIDATION, "not the branch of the schema registry")
 
 
-def _repository(platform: Platform, payload: Mapping[str, Any]) -> str:
+def _repository(sent: _Sent, payload: Mapping[str, Any]) -> str:
+    platform = sent.platform
     try:
-        return f"{platform.name}:{git_platform(platform).repository(platform, payload).lower()}"
+        return f"{platform.name}:{sent.git.repository(platform, payload).lower()}"
     except BadPayload:
         return f"{platform.name}:"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -69,7 +70,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._parsed_bytes = 0
-        self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]
+        self.scope["extensions"] = self._extensions
 
     def on_url(self, url: bytes) -> None:
         self._parsed_bytes += len(url)
@@ -91,6 +92,17 @@ class GatewayProtocol(HttpToolsProtocol):
         self._in_head = False
         self._deadline = _NEVER
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a first piece as it came: the parent copies each of them twice."""
+        cycle: RequestResponseCycle = self.cycle
+        if cycle.body or cycle.response_complete:
+            super().on_body(body)
+            return
+        cycle.body = body  # type: ignore[assignment]
+        if len(body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

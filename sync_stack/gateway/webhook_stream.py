@@ -323,6 +323,8 @@ def _framed(message: bytes, traceparent: str) -> tuple[bytes, ...]:
 
 
 def _varint(number: int) -> bytes:
+    if number <= _LOW_BITS:
+        return b"%c" % number
     made = bytearray()
     while number > _LOW_BITS:
         made.append(number & _LOW_BITS | 0x80)

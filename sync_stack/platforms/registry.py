@@ -87,6 +87,6 @@ def class_by_names(platform: Platform, event: str) -> EventClass | None:
 
 
 def _is_among(names: tuple[str, ...], event: str) -> bool:
-    return any(
-        event.startswith(name[:-1]) if name.endswith("*") else event == name for name in names
+    return event in names or any(
+        name.endswith("*") and event.startswith(name[:-1]) for name in names
     )

@@ -69,6 +69,27 @@ def test_a_hundred_thousand_deliveries_keep_no_more_records_than_allowed():
     assert len(memory) == 1
 
 
+def test_the_records_of_a_delivery_come_and_go_together():
+    clock = Clock()
+    memory = MemoryReplay(clock)
+    first, other_id = ("id:1", "body:1"), ("id:2", "body:1")
+    assert memory.claim(first, "a", 30) is Found.NONE
+    assert memory.claim(other_id, "b", 30) is Found.RESERVED
+    assert memory.claim(("id:2", "body:2"), "b", 30) is Found.NONE  # nothing of it was claimed
+    memory.release(first, "b")
+    assert memory.claim(other_id, "c", 30) is Found.RESERVED
+    memory.accept(first, "a", 300)
+    clock.now = 31
+    assert len(memory) == 4
+    assert memory.claim(other_id, "c", 30) is Found.ACCEPTED
+    assert len(memory) == 2  # the reservation of `b` is over, what was accepted is not
+
+    memory.accept(("id:2", "body:2"), "b", 300)  # too late
+    assert memory.claim(("id:2",), "c", 30) is Found.NONE
+    memory.release(first, "a")  # what is accepted is nobody's
+    assert memory.claim(("body:1",), "d", 30) is Found.ACCEPTED
+
+
 def test_an_address_holds_64_mib_or_one_body():
     """Sync invariant 31."""
     held = HeldBytes(total=100, per_ip=40)

@@ -1,9 +1,12 @@
-"""Answers as bytes on a connection: pipelines, HEAD, and connections that are to be closed."""
+"""Bytes on a connection: pipelines, HEAD, pieces of a body, and connections that are closed."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 
+from sync_stack.gateway import listener, protocol
+from sync_stack.gateway.protocol import broken_request
 from tests.support.webhooks import github_push, signed
 from tests.sync.gateway.world import raw, world
 
@@ -47,3 +50,46 @@ async def test_whoever_asks_for_it_has_the_connection_closed():
 
         assert came.startswith(b"HTTP/1.1 202 Accepted\r\n")
         assert b"\r\nconnection: close\r\n" in came
+
+
+async def test_a_head_that_follows_an_answer_has_its_own_time(monkeypatch):
+    """The connection may rest for long before it, but once it has begun it must come."""
+    monkeypatch.setattr(protocol, "HEAD_TIMEOUT_S", 0.3)
+    async with world() as gw:
+        rested = LIVENESS % (b"GET", b"")
+        came = await raw(gw.port, rested, rested, b"GET /health", pause_s=0.6)
+
+        assert came.count(b"HTTP/1.1 200 OK\r\n") == 2
+        assert came.endswith(broken_request("the head did not arrive within 0.3 s"))
+
+
+async def test_a_connection_that_rests_for_too_long_is_closed(monkeypatch):
+    monkeypatch.setattr(listener, "IDLE_S", 0.3)
+    async with world() as gw:
+        came = await raw(gw.port, LIVENESS % (b"GET", b""))
+
+        assert came.endswith(b"\r\n\r\nOK")
+
+
+async def test_the_time_for_heads_is_not_taken_from_an_answer(monkeypatch):
+    monkeypatch.setattr(protocol, "HEAD_TIMEOUT_S", 0.2)
+    async with world() as gw:
+        gw.orchestrator.gate = asyncio.Event()
+        sending = asyncio.create_task(
+            raw(gw.port, request(github_push(), delivery="d", close=True))
+        )
+        await asyncio.sleep(0.5)
+        gw.orchestrator.gate.set()
+
+        assert (await sending).startswith(b"HTTP/1.1 202 Accepted\r\n")
+
+
+async def test_a_body_in_pieces_arrives_as_it_was_sent():
+    async with world() as gw:
+        sent = request(github_push(text="x" * 200_000), delivery="e", close=True)
+        pieces = (sent[:900], sent[900:70_000], sent[70_000:140_001], sent[140_001:])
+        came = await raw(gw.port, *pieces, pause_s=0.05)
+
+        assert came.startswith(b"HTTP/1.1 202 Accepted\r\n")
+        assert sent.endswith(gw.orchestrator.calls[0].raw_payload)
+        assert len(gw.orchestrator.calls[0].raw_payload) > 200_000
