@@ -175,10 +175,10 @@ class Metrics:
             routes[RESERVED_SEGMENT, bundle.schema_registry.platform] = (EventClass.PUSH,)
         for (segment, platform), events in routes.items():
             for event, outcome in product(events, OUTCOMES):
-                self.webhooks.labels(segment, platform, event.value, outcome)
-            self.webhooks.labels(segment, platform, OTHER, "ignored")
+                self.webhooks.begin(segment, platform, event.value, outcome)
+            self.webhooks.begin(segment, platform, OTHER, "ignored")
             for outcome in REFUSALS:
-                self.webhooks.labels(segment, OTHER, OTHER, outcome)
+                self.webhooks.begin(segment, OTHER, OTHER, outcome)
 
     def breaker_changed(self, before: State, after: State) -> None:
         self.breaker_state.set(int(after))

@@ -14,7 +14,7 @@ from sync_stack.configuration.bundle_file import Reload
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.opened import open_configuration
 from sync_stack.core.bundle.secret_use import Process
-from sync_stack.gateway.metrics import SCOPES, Timings
+from sync_stack.gateway.metrics import SCOPES, Counts, Timings
 from sync_stack.gateway.metrics import Metrics as GatewayMetrics
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.serving.metrics import Metrics as OrchestratorMetrics
@@ -42,7 +42,9 @@ def touch(metrics: Any) -> str:
         if isinstance(each, MetricWrapperBase) and each._labelnames:
             each.labels(*("x" for _ in each._labelnames))
         if isinstance(each, Timings):
-            each.labels(*("x" for _ in each.label_names))
+            each.observe(0.0, *("x" for _ in each.label_names))
+        if isinstance(each, Counts):
+            each.begin(*("x" for _ in each.label_names))
     return str(metrics.text().decode())
 
 
