@@ -1,4 +1,4 @@
-"""Traces and metrics over OTLP, only where an endpoint is configured (the contract section 2).
+"""Traces and metrics over OTLP, only where an endpoint is configured (reference: control-plane 2).
 
 The OpenTelemetry packages take half a second to import, so nothing here imports them before
 `configure`. Without it `tracer()` and `meter()` are None and no span is made.

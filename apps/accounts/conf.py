@@ -8,7 +8,7 @@ from django.conf import settings
 
 STREAM_TICKET_LIFE = timedelta(seconds=60)
 LEEWAY = timedelta(seconds=30)
-STANDING_CACHE_S = 10.0  # the contract, section 3, allows 30
+STANDING_CACHE_S = 10.0  # 30 are allowed (reference: control-plane 3)
 
 
 def jwt_secret() -> str:

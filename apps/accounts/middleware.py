@@ -1,4 +1,4 @@
-"""The auth-session stage of the request pipeline (the contract, section 2)."""
+"""The auth-session stage of the request pipeline (reference: control-plane 2)."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from apps.accounts.domain.people import MAX_EMAIL
 from apps.accounts.models import RevokedToken, UiSession, User
 from kernel.clock import now
 
-# In this process only. A change elsewhere is seen when the entry ends: the contract, section 3,
-# allows 30 s.
+# In this process only. A change elsewhere is seen when the entry ends; 30 s are allowed
+# (reference: control-plane 3).
 _cache = LocMemCache("partita-standing", {"timeout": conf.STANDING_CACHE_S, "max_entries": 20_000})
 
 

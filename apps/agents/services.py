@@ -19,7 +19,7 @@ def register(registration: Registration) -> Registered:
     """Insert or replace by agent id, keeping `registeredAt`; the old token dies.
 
     A worker gets a token of its own; a runner, which calls in process, none. `backends` default
-    to the agent id, a blank name to it too (the contract, 15.1).
+    to the agent id, a blank name to it too (reference: control-plane 15.1).
     """
     token = secrets.token_urlsafe(32) if registration.kind == "worker" else ""
     now = clock.now()

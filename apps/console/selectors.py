@@ -28,7 +28,7 @@ def home(principal: Principal) -> dict[str, Any]:
 
 
 def launch_suites() -> list[dict[str, Any]]:
-    """The launchable suites with their profiles and backends (contract section 11.1)."""
+    """The launchable suites with their profiles and backends (reference: control-plane 11.1)."""
     return [
         suite | {"backends": [_backend(backend) for backend in suite["backends"]]}
         for suite in executions.launch_suites()

@@ -29,7 +29,7 @@ _HEADLINES: Final = {
 def error_page(request: HttpRequest, error: PlatformError) -> HttpResponse:
     """The error as a page in the look of all others, with its code and the request id.
 
-    Status and headers are those of the problem document (contract section 1.1).
+    Status and headers are those of the problem document (reference: control-plane 1.1).
     """
     code = error.problem_code
     facts = {

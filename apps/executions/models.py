@@ -198,7 +198,10 @@ class Artifact(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """The stored answer to a POST that carried `Idempotency-Key`; kept 24 h (the contract, 1.2)."""
+    """The stored answer to a POST that carried `Idempotency-Key`; kept 24 h.
+
+    (reference: control-plane 1.2)
+    """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     scope = models.CharField(max_length=64, unique=True)  # sha256 of principal, method, path, key

@@ -1,4 +1,4 @@
-"""Which profile a launch uses, merged with what it extends (the contract, section 10)."""
+"""Which profile a launch uses, merged with what it extends (reference: control-plane 10)."""
 
 from __future__ import annotations
 

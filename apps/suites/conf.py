@@ -14,7 +14,7 @@ def suites_dir() -> Path:
 
 
 def evaluation_rules(files: Iterable[str]) -> dict[str, Any]:
-    """The limits and defaults of section 7.3 for the evaluator, with the package's file paths."""
+    """Return the evaluator's limits and the package's paths (reference: control-plane 7.3)."""
     return {
         "maxNodes": settings.SUITE_MAX_NODES,
         "maxTimeoutMs": round(settings.STEP_MAX_TIMEOUT_S * 1000),

@@ -1,4 +1,4 @@
-"""Readiness of suites: at least one can be launched (the contract, section 19)."""
+"""Readiness of suites: at least one can be launched (reference: control-plane 19)."""
 
 from __future__ import annotations
 

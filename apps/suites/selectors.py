@@ -62,7 +62,7 @@ class TopologyInvalid(PlatformError):
 
 
 class PackageInvalid(TopologyInvalid):
-    """The suite's files break a package rule (the contract, section 6)."""
+    """The suite's files break a package rule (reference: control-plane 6)."""
 
     code = "package_invalid"
 
@@ -71,7 +71,7 @@ class PackageInvalid(TopologyInvalid):
 class ResolvedSuite:
     """A suite as a run takes it: what it is, its topology under one profile env, its files.
 
-    `definition` and `topology` are in wire form (the contract, section 9), the topology in wave
+    `definition` and `topology` are in wire form (reference: control-plane 9), the topology in wave
     and call order; they are shared, not to be changed. `print_lines`: at most 100, of 8 KiB each.
     """
 

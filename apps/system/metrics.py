@@ -1,4 +1,4 @@
-"""The metrics of the contract section 2, by their names; Prometheus text on METRICS_ADDR, and OTLP.
+"""Metrics by their names (reference: control-plane 2): Prometheus text on METRICS_ADDR, and OTLP.
 
     metrics.count("partita.log.lines", 50, stream="logs")
     metrics.observe("partita.step.duration.ms", 812, kind="task", status="healthy", reason="")

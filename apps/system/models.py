@@ -29,7 +29,7 @@ class ReadinessMark(models.Model):
 
 
 class AuditRecord(models.Model):
-    """One answered request (the contract section 2), kept 90 days."""
+    """One answered request (reference: control-plane 2), kept 90 days."""
 
     id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
     time = models.DateTimeField(db_index=True)

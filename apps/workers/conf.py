@@ -48,7 +48,10 @@ def agent_secret() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """A standalone worker's AGENT_ settings (contract 20); `labels`: key → value, or empty."""
+    """A standalone worker's AGENT_ settings; `labels`: key → value, or empty.
+
+    (reference: control-plane 20)
+    """
 
     agent_id: str
     name: str

@@ -184,7 +184,7 @@ INSTALLED_APPS = [
     "sync_stack.watcher",  # likewise
     *apps_of_store(DB_DRIVER),
 ]
-MIDDLEWARE = [  # outermost first; the order is the specification's
+MIDDLEWARE = [  # outermost first (reference: control-plane 2)
     "apps.system.pipeline.barrier.FaultBarrier",
     "apps.system.pipeline.security_headers.SecurityHeaders",
     "apps.system.pipeline.cors.Cors",

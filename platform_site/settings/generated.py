@@ -1,4 +1,7 @@
-"""Secrets of the sync stack that a first start made below TLS_AUTO_DIR (contract 7.3)."""
+"""Secrets of the sync stack that a first start made below TLS_AUTO_DIR.
+
+(reference: sync-stack 7.3)
+"""
 
 from __future__ import annotations
 

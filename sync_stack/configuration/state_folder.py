@@ -1,4 +1,4 @@
-"""Secrets in the folder TLS_AUTO_DIR, where a first start made them (contract 7.3)."""
+"""Secrets in the folder TLS_AUTO_DIR, where a first start made them (reference: sync-stack 7.3)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Drift: what differs from the baseline, and when it may be healed (contract 6.2, 6.5).
+"""Drift: what differs from the baseline, and when it may be healed.
 
 The baseline is the ledger's `applied`, as digests: no value is known here but the live one.
+
+(reference: sync-stack 6.2, 6.5)
 """
 
 from __future__ import annotations

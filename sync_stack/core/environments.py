@@ -1,4 +1,7 @@
-"""Which environment a ref is for (contract 4.3); pure, on the rule's fields and the event."""
+"""Which environment a ref is for; pure, on the rule's fields and the event.
+
+(reference: sync-stack 4.3)
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,7 @@ def slug(text: str) -> str:
 
 
 def resolve(rules: EnvironmentRules, event: Event, *, default_branch: str) -> Resolution:
-    """The first rule of contract 4.3 that matches the event."""
+    """Return what the first rule that matches the event says (reference: sync-stack 4.3)."""
     if event.kind is EventKind.PULL_REQUEST:
         return _of_pull_request(rules, event)
     if event.kind is EventKind.TAG:

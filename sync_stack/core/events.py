@@ -1,4 +1,4 @@
-"""What a Git platform said happened, whatever the platform (contract 4.2)."""
+"""What a Git platform said happened, whatever the platform (reference: sync-stack 4.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What stops a sync from deleting too much: checked before any write (contract 4.7)."""
+"""What stops a sync from deleting too much: checked before any write.
+
+(reference: sync-stack 4.7)
+"""
 
 from __future__ import annotations
 

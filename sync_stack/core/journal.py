@@ -1,4 +1,4 @@
-"""What a plan replaces, and how to give it back (contract 4.8, restore)."""
+"""What a plan replaces, and how to give it back (reference: sync-stack 4.8, restore)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Values of the ledger: what a unit wrote, means to write and still owns (contract 4.7).
+"""Values of the ledger: what a unit wrote, means to write and still owns.
 
 No setting's value is stored here: `digest` stands for it. How these become rows is the
 orchestrator's business.
+
+(reference: sync-stack 4.7)
 """
 
 from __future__ import annotations

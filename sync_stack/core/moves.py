@@ -1,4 +1,7 @@
-"""Which deliveries of a ref are about a commit that it has left since (contract 4.4)."""
+"""Which deliveries of a ref are about a commit that it has left since.
+
+(reference: sync-stack 4.4)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`partita.json`: what a repository may say about its rule (contract 4.9).
+"""`partita.json`: what a repository may say about its rule (reference: sync-stack 4.9).
 
 It reads the same whoever pushes: the file is taken at the head of the default branch by the caller.
 """

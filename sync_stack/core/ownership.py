@@ -1,4 +1,4 @@
-"""Whose a key or record is (contract 4.7)."""
+"""Whose a key or record is (reference: sync-stack 4.7)."""
 
 from __future__ import annotations
 

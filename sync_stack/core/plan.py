@@ -1,4 +1,7 @@
-"""From desired, owned and live to what is written and deleted (contract 4.7, 4.8 step 5)."""
+"""From desired, owned and live to what is written and deleted.
+
+(reference: sync-stack 4.7, 4.8, step 5)
+"""
 
 from __future__ import annotations
 

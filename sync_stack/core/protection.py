@@ -1,4 +1,4 @@
-"""Keys that prune leaves alone (contract 4.7)."""
+"""Keys that prune leaves alone (reference: sync-stack 4.7)."""
 
 from __future__ import annotations
 

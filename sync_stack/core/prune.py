@@ -1,4 +1,4 @@
-"""What becomes of keys that are owned but no longer desired (contract 4.7)."""
+"""What becomes of keys that are owned but no longer desired (reference: sync-stack 4.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What tells two deliveries apart, and what makes two of them the same (contract 2.5)."""
+"""What tells two deliveries apart, and what makes two of them the same.
+
+(reference: sync-stack 2.5)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Proof that a delivery comes from who knows the secret (contract 2.5); in constant time."""
+"""Proof that a delivery comes from who knows the secret; in constant time.
+
+(reference: sync-stack 2.5)
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""The port of the sinks: what the sync needs of a place that holds settings (contract 5).
+"""The port of the sinks: what the sync needs of a place that holds settings.
 
 A destination holds records. A *record* is what the sink stores as one: a key, a document, an
 object, a file. It carries one setting, or, where the layout says so, many (a *whole* record, which
 is read and written as one). Everything crosses the port as flat key → string.
 
-    SinkError            one fact with a code of contract 4.10; `retryable` follows from the code
+    SinkError            one fact; `retryable` follows from its code (reference: sync-stack 4.10)
     └── SinkConflict     somebody wrote between read and write: read and plan again
+
+(reference: sync-stack 5)
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ PERMANENT: Final = frozenset(
     }
 )
 MISTYPED: Final = "mistyped"  # the version of a record in whose place another type of thing stands
-MAX_TIMEOUT_S: Final = 10.0  # of one operation with its retries: takeover counts on it (4.8)
+MAX_TIMEOUT_S: Final = 10.0  # of one operation with retries (reference: sync-stack 4.8)
 
 
 class SinkError(Exception):

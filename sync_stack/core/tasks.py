@@ -1,4 +1,7 @@
-"""The task of the sync: its states, its errors, and when it is tried again (contract 4.10)."""
+"""The task of the sync: its states, its errors, and when it is tried again.
+
+(reference: sync-stack 4.10)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The circuit breaker in front of the orchestrator (contract 2.6)."""
+"""The circuit breaker in front of the orchestrator (reference: sync-stack 2.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Settings of the gateway: environment over bundle over default (contract 2.8, 2.10)."""
+"""Settings of the gateway: environment over bundle over default.
+
+(reference: sync-stack 2.8, 2.10)
+"""
 
 from __future__ import annotations
 

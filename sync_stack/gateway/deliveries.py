@@ -1,4 +1,4 @@
-"""The checks of a delivery, in the order of contract 2.2, and what becomes of it."""
+"""The checks of a delivery, in order, and what becomes of it (reference: sync-stack 2.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The call of the orchestrator behind the breaker (contract 2.2, steps 14 and 15)."""
+"""The call of the orchestrator behind the breaker (reference: sync-stack 2.2, steps 14 and 15)."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class Forwarder:
 
 
 def refusal_of(code: grpc.StatusCode, details: str) -> Refusal:
-    """What the sender is told of a failed call (contract 2.4)."""
+    """What the sender is told of a failed call (reference: sync-stack 2.4)."""
     said = details[:_MAX_DETAIL]
     if code is grpc.StatusCode.NOT_FOUND:
         return Refusal(Code.DATASOURCE_NOT_FOUND, said or "no rule for this datasource")

@@ -1,4 +1,4 @@
-"""Deliveries kept on disk until the orchestrator takes them (contract 2.12).
+"""Deliveries kept on disk until the orchestrator takes them (reference: sync-stack 2.12).
 
 One file, one process, one thread that writes. What arrives while a transaction is being synced
 goes together into the next, so a sync to disk is paid once for all of them.

@@ -1,10 +1,12 @@
-"""Whether a body is exactly one JSON object, in bounded memory and at speed (contract 2.2).
+"""Whether a body is exactly one JSON object, in bounded memory and at speed.
 
 Ordinary bodies are decoded, into a type that is `_USUAL_DEPTH` deep or else freely, and written
 again. Where that gives the body itself, as for a sender
 that writes without spaces, no key occurs twice; otherwise, as no `:` of a text is escaped, both
 forms hold equally many unless one does. Bodies that would need much memory as Python values, and
 those with escaped colons, are scanned token by token instead.
+
+(reference: sync-stack 2.2)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Token buckets of senders, and the bytes of bodies held at once (contract 2.7)."""
+"""Token buckets of senders, and the bytes of bodies held at once (reference: sync-stack 2.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A delivery reserved while it is handed on, so that copies of it wait (contract 2.5)."""
+"""A delivery reserved while it is handed on, so that copies of it wait.
+
+(reference: sync-stack 2.5)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Counters of all workers, kept in the store and exported by the API process (contract 4.12)."""
+"""Counters of all workers, kept in the store and exported by the API process.
+
+(reference: sync-stack 4.12)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file at one commit (contract 4.4)."""
+"""One file at one commit (reference: sync-stack 4.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Schemas of configuration files, read from the repository that keeps them (contract 4.6)."""
+"""Schemas of configuration files, read from the repository that keeps them.
+
+(reference: sync-stack 4.6)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a first start makes below TLS_AUTO_DIR, and every later one renews (contract 7.3).
+"""What a first start makes below TLS_AUTO_DIR, and every later one renews.
 
     authority.crt authority.key                                 signs the pairs; of nobody else
     ca.crt server.crt server.key secret-key task-api-key        the orchestrator's own
@@ -8,6 +8,8 @@
 
 Files appear whole, with mode 0600. One that is there is never written over, except a certificate
 made here that ends within 30 days, or that a crash left without its key.
+
+(reference: sync-stack 7.3)
 """
 
 from __future__ import annotations

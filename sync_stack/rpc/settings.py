@@ -1,4 +1,4 @@
-"""What the environment says of certificates (contract 2.10)."""
+"""What the environment says of certificates (reference: sync-stack 2.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kubernetes ConfigMaps (contract 5, configmap): one PUT at the version that was read.
+"""Kubernetes ConfigMaps (reference: sync-stack 5, configmap): one PUT at the version that was read.
 
 Which unit owns which data keys stands in the annotation `partita.io/owned`, a JSON list of
 markers, each with its keys: several units may share a ConfigMap.

@@ -1,4 +1,4 @@
-"""Kubernetes's watch: hints that a ConfigMap of ours changed (contract 6.1)."""
+"""Kubernetes's watch: hints that a ConfigMap of ours changed (reference: sync-stack 6.1)."""
 
 from __future__ import annotations
 

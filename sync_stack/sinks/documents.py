@@ -1,4 +1,7 @@
-"""Records that hold many keys, as text, and back to the canonical form (contract 5)."""
+"""Records that hold many keys, as text, and back to the canonical form.
+
+(reference: sync-stack 5)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files in a directory that workers and watcher share (contract 5, file).
+"""Files in a directory that workers and watcher share (reference: sync-stack 5, file).
 
 Whose a file is, and the generation, stand in `<root>/.partita/<destination id>.json`. Both are
 read and written under a lock; that record is written before the files it names, so that after a

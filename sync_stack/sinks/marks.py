@@ -1,4 +1,7 @@
-"""Markers as text: the metadata of a unit as names and values, and back (contract 5)."""
+"""Markers as text: the metadata of a unit as names and values, and back.
+
+(reference: sync-stack 5)
+"""
 
 from __future__ import annotations
 

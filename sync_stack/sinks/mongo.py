@@ -1,4 +1,7 @@
-"""Documents in a collection (contract 5, mongo): one a key, one a unit, or one a source file."""
+"""Documents in a collection: one a key, one a unit, or one a source file.
+
+(reference: sync-stack 5, mongo)
+"""
 
 from __future__ import annotations
 

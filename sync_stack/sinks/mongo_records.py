@@ -1,4 +1,7 @@
-"""Documents of the MongoDB sink: what is sent, and what a live one means (contract 5, mongo)."""
+"""Documents of the MongoDB sink: what is sent, and what a live one means.
+
+(reference: sync-stack 5, mongo)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redis: hashes, strings, one JSON text, or one a source file (contract 5, redis).
+"""Redis: hashes, strings, one JSON text, or one a source file (reference: sync-stack 5, redis).
 
 Metadata and the generation live in a hash beside the data; one Lua script compares and writes.
 """

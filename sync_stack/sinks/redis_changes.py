@@ -1,4 +1,4 @@
-"""Redis's keyspace events: hints that a destination changed (contract 6.1).
+"""Redis's keyspace events: hints that a destination changed (reference: sync-stack 6.1).
 
 A server sends them only where `notify-keyspace-events` says so; we never change that setting.
 """

@@ -1,4 +1,4 @@
-"""What Redis does in one step: check the generation, then apply a batch (contract 5, redis).
+"""What Redis does in one step: check the generation, then apply a batch.
 
 KEYS[1] is the metadata hash, the others are the keys that operations name by number. ARGV[1] is
 the generation, ARGV[2] the metadata as a JSON map of texts, ARGV[3] the number of operations; then
@@ -11,6 +11,8 @@ is the record's marker, "" removes it, "-" leaves it.
 
 The metadata of a hash or JSON text of which nothing is left goes after an hour, far longer than an
 attempt may take: until then a late writer of an older generation is still refused.
+
+(reference: sync-stack 5, redis)
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Objects in a bucket (contract 5, s3): one document, an object a key, or one a source file.
+"""Objects in a bucket: one document, an object a key, or one a source file.
 
 There is no fence: an object carries its generation, and the server compares entity tags.
+
+(reference: sync-stack 5, s3)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings of the watcher, from its environment (contract 6.7)."""
+"""Settings of the watcher, from its environment (reference: sync-stack 6.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heal → wait → verify (contract 6.5): each step is stored before the next one begins.
+"""Heal → wait → verify (reference: sync-stack 6.5): each step is stored before the next one begins.
 
 A watcher that takes over finds an attempt under way in the drift record: with a task it goes on
 waiting, without one it calls again with the same key, which is the same task.

@@ -1,4 +1,4 @@
-"""Who polls: one watcher, by a beat that rises in the primary store (contract 6.6).
+"""Who polls: one watcher, by a beat that rises in the primary store (reference: sync-stack 6.6).
 
 No two clocks are compared: a beat stands still by the clock of whoever watches it.
 """

@@ -1,7 +1,9 @@
-"""One look at one unit: read the ledger, read the sink, compare, write down (contract 6.1–6.4).
+"""One look at one unit: read the ledger, read the sink, compare, write down.
 
 All of it blocks and runs on threads. Reading and writing down are two steps, so that a read that
 takes too long leaves no trace.
+
+(reference: sync-stack 6.1, 6.2, 6.3, 6.4)
 """
 
 from __future__ import annotations

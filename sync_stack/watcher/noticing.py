@@ -1,4 +1,4 @@
-"""Word of changes from the sinks: it brings a unit forward (contract 6.1).
+"""Word of changes from the sinks: it brings a unit forward (reference: sync-stack 6.1).
 
 The polls are the truth: what is lost here, or told wrongly, costs time or a look.
 """

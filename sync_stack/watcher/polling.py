@@ -1,4 +1,4 @@
-"""The loops of the leader: a cycle a datasource, heals beside them (contract 6.1)."""
+"""The loops of the leader: a cycle a datasource, heals beside them (reference: sync-stack 6.1)."""
 
 from __future__ import annotations
 

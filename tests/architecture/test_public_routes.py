@@ -1,4 +1,4 @@
-"""What answers without a session is what the contract section 3 lists, and nothing else.
+"""Only public routes answer without a session (reference: control-plane 3).
 
 Every route of the site is asked by nobody; the answer must be 401, for pages the way to sign-in.
 Invariant 8: agent routes ask for an agent's credential.

@@ -1,4 +1,4 @@
-"""Rules that no import contract can say (docs/architecture.md, sections 4 to 6 and 10)."""
+"""Rules that no import contract can say (docs/architecture.md)."""
 
 from __future__ import annotations
 

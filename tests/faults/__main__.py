@@ -120,7 +120,7 @@ def _publish(rows: Sequence[Row], seed: int) -> None:
         "faults",
         "kill -9 at random moments of runs of `shop`, two in each run, leases of 30 s, on "
         "PostgreSQL and Redis; where the web process is killed, a local run and one on a remote "
-        "worker at once. Right: the run ends Healthy, events in the order of the contract, "
+        "worker at once. Right: the run ends Healthy, events in the order of the reference, "
         "every container started once (the step that fails once: twice), every numbered line "
         "once, both streams whole, no container, network or volume left.",
         ("killed", "times", "runs", "right", "wrong", "median s", "longest s"),

@@ -15,7 +15,7 @@ from tests.support.cluster import TERMINAL
 
 NUMBERED: Final = re.compile(r"^(\d+)/(\d+) ")
 OPEN: Final = ("pending", "queued", "running")
-# of a step's events: which status may follow which (the contract, 11.4)
+# of a step's events: which status may follow which (reference: control-plane 11.4)
 MOVES: Final = {
     "pending": {"queued", "skipped", "canceled"},
     "queued": {"queued", "running", "healthy", "skipped", "failed", "canceled", "pending"},
@@ -59,7 +59,7 @@ def check_run(cluster: Site, watch: EngineWatch, run_id: str, *, status: str = "
 
 
 def check_events(detail: Json) -> None:
-    """Statuses follow the contract's order; a step begins after all that it needs is healthy."""
+    """Statuses follow the order of the reference; a step begins once all it needs is healthy."""
     events, steps = detail["events"], {step["id"]: step for step in detail["steps"]}
     names = [event["id"] for event in events]
     assert len(names) == len(set(names)), "event ids are unique"

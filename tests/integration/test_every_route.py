@@ -7,7 +7,7 @@ Invariant 7: the jobs of one agent are another's 409, whatever it reports.
 Invariant 8: agent routes take agents only.
 Invariant 16: what belongs to another workspace is 404, as if it did not exist, and nowhere shown.
 Invariant 17: what is for administrators is 403 to members.
-Invariant 36: what answers without a session is what the contract lists, nothing else.
+Invariant 36: only public routes answer without a session (reference: control-plane 3).
 
 The table is routes.txt. A route or method without a row fails.
 """

@@ -94,7 +94,7 @@ def moves(events: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def test_the_steps_of_shop_go_through_their_states_in_order(healthy: Recording):
-    """Invariants 1, 3, 13; contract 11.2 to 11.5."""
+    """Invariants 1, 3, 13 (reference: control-plane 11.2, 11.3, 11.4, 11.5)."""
     told = {source: moves(events) for source, events in healthy.by_source().items()}
     retried = ["queued", "claimed", "running", "retry-2", "claimed-2", "running-2", "healthy-2"]
     assert told == {
@@ -114,7 +114,7 @@ def test_the_steps_of_shop_go_through_their_states_in_order(healthy: Recording):
 
 
 def test_a_broken_seed_runs_the_rollback_and_nothing_else(broken: Recording):
-    """Invariants 3, 13; contract 11.5."""
+    """Invariants 3, 13 (reference: control-plane 11.5)."""
     told = {source: moves(events) for source, events in broken.by_source().items()}
     skipped = ["warm-cache", "catalog-test", "checkout-test", "search-test", "summary"]
     assert told == {
@@ -144,7 +144,7 @@ def test_a_failure_is_told_at_once(broken: Recording):
 
 
 def test_every_event_has_the_status_that_its_name_tells(recording: Recording):
-    """Contract 11.2: the last event of a source carries its current status."""
+    """The last event of a source carries its current status (reference: control-plane 11.2)."""
     steps = {step["id"]: step for step in recording.detail["steps"]}
     for source, events in recording.by_source().items():
         if source in steps:
@@ -157,7 +157,7 @@ def test_every_event_has_the_status_that_its_name_tells(recording: Recording):
 
 
 def test_the_stream_is_dense_whole_and_what_get_shows(recording: Recording):
-    """Invariants 4, 10; contract 12."""
+    """Invariants 4, 10 (reference: control-plane 12)."""
     for transcript, member in ((recording.events, "event"), (recording.logs, "line")):
         *records, end = sse.frames(transcript)
         assert [frame.id for frame in records] == list(range(1, len(records) + 1))
@@ -169,7 +169,7 @@ def test_the_stream_is_dense_whole_and_what_get_shows(recording: Recording):
 
 
 def test_the_log_mirrors_every_event(recording: Recording):
-    """Contract 11.2: one line of kind "" for each event, in their order."""
+    """One line of kind "" for each event, in their order (reference: control-plane 11.2)."""
     lines = [frame.data["line"] for frame in sse.frames(recording.logs)[:-1]]
     mirrors = [line for line in lines if line["kind"] == ""]
     assert [(line["source"], line["text"]) for line in mirrors] == [

@@ -1,4 +1,7 @@
-"""What steps use, from the kernel to the API; and that a profile turns it off (contract 6.1)."""
+"""What steps use, from the kernel to the API; and that a profile turns it off.
+
+(reference: control-plane 6.1)
+"""
 
 from __future__ import annotations
 

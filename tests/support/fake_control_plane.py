@@ -1,4 +1,7 @@
-"""A control plane in memory: fences, numbers lines, hands out work (the contract, 15.2)."""
+"""A control plane in memory: fences, numbers lines, hands out work.
+
+(reference: control-plane 15.2)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-sent events as a client reads them (contract 12)."""
+"""Server-sent events as a client reads them (reference: control-plane 12)."""
 
 from __future__ import annotations
 

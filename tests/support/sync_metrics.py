@@ -1,4 +1,4 @@
-"""The metrics that the specification of the sync names: process → name → (type, labels)."""
+"""The metrics of the sync stack: process → name → (type, labels)."""
 
 from __future__ import annotations
 

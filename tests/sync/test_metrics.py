@@ -1,4 +1,4 @@
-"""Every metric that the specification names stands on `/metrics` of its process."""
+"""Every metric of the sync stack stands on `/metrics` of its process."""
 
 from __future__ import annotations
 

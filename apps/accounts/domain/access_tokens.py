@@ -1,4 +1,4 @@
-"""Access tokens: JWT with HS256 and nothing else (RFC 7519; the contract, section 3)."""
+"""Access tokens: JWT with HS256 and nothing else (RFC 7519; reference: control-plane 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The four routes that stream, which alone take `?token=` (the contract, section 3)."""
+"""The four routes that stream, which alone take `?token=` (reference: control-plane 3)."""
 
 from __future__ import annotations
 

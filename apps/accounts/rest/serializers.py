@@ -1,4 +1,4 @@
-"""Bodies of `/api/v1/auth` (the contract, section 3)."""
+"""Bodies of `/api/v1/auth` (reference: control-plane 3)."""
 
 from __future__ import annotations
 

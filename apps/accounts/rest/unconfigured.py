@@ -1,6 +1,6 @@
 """`/api/v1/auth`: ways to sign in that need an identity provider or mail, and have none here.
 
-They answer as the contract, section 3, says for an installation where they are not set up.
+They answer as where they are not set up (reference: control-plane 3).
 """
 
 from __future__ import annotations

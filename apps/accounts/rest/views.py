@@ -1,4 +1,4 @@
-"""`/api/v1/auth`: passwords, tokens, tickets (the contract, section 3)."""
+"""`/api/v1/auth`: passwords, tokens, tickets (reference: control-plane 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sends a request: access tokens, UI sessions, stream tickets (the contract, section 3)."""
+"""Who sends a request: access tokens, UI sessions, stream tickets (reference: control-plane 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access and refresh tokens: issued in pairs, rotated, revoked (the contract, section 3)."""
+"""Access and refresh tokens: issued in pairs, rotated, revoked (reference: control-plane 3)."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Agent:
         return now - self.last_heartbeat_at < OFFLINE_AFTER
 
     def as_wire(self, now: datetime) -> dict[str, Any]:
-        """The Registration of the contract, 15.1; of who is offline, no job is known to run."""
+        """Return the Registration (reference: control-plane 15.1); offline agents run no jobs."""
         online, heard = self.is_online(now), rfc3339(self.last_heartbeat_at)
         optional = {
             "hostUrl": self.host_url,

@@ -65,7 +65,7 @@ def step_look(status: str) -> Look:
 
 
 def reason_text(reason: str) -> str:
-    """The contract's reason code in words; an unknown code is shown as it is."""
+    """Return a reason code in words; an unknown code is shown as it is."""
     return _REASONS.get(reason, reason.replace("_", " "))
 
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 
 def same_site(path: str, *, otherwise: str = "/") -> str:
-    r"""`path` when it is one of this site (contract section 3, `return_url`), else `otherwise`.
+    r"""`path` when it is one of this site, else `otherwise`.
 
     Refused: other origins, `//host`, `/\host`, control characters (browsers drop tabs and
     newlines, so `/\t/host` would become `//host`).

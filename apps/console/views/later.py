@@ -1,4 +1,4 @@
-"""Pages that the contract names and this release does not have yet: 501."""
+"""Pages that this release does not have yet: 501 (reference: control-plane 19)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _LONGEST_PAUSE: Final = timedelta(seconds=30)
 
 
 def may_retry(node: PlanNode, reason: StepReason, *, retries_used: int) -> bool:
-    """Whether a failed attempt is followed by another (the contract, 11.5)."""
+    """Whether a failed attempt is followed by another (reference: control-plane 11.5)."""
     if retries_used >= node.retries or reason in _NEVER_RETRIED:
         return False
     return reason is not StepReason.IMAGE_MISSING or node.has_image
@@ -38,7 +38,10 @@ def pause_before_retry(retries_used: int) -> timedelta:
 
 
 def may_requeue(node: PlanNode, *, requeues: int) -> bool:
-    """Whether a step goes on elsewhere after its supervisor was lost (the contract, 15.2)."""
+    """Whether a step goes on elsewhere after its supervisor was lost.
+
+    (reference: control-plane 15.2)
+    """
     return node.may_run_again and requeues < MAX_REQUEUES
 
 

@@ -1,4 +1,4 @@
-"""Byte ranges of a download (RFC 9110, section 14)."""
+"""Byte ranges of a download (RFC 9110, 14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Why something did not run: chains of steps from the nearest to the root (the contract, 11.2)."""
+"""Why something did not run: chains of steps from the nearest to the root.
+
+(reference: control-plane 11.2)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of events: unique in a run, the same for the same fact (the contract, 11.2)."""
+"""Names of events: unique in a run, the same for the same fact (reference: control-plane 11.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller asks for when launching a suite (the contract, 11.1)."""
+"""What a caller asks for when launching a suite (reference: control-plane 11.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine overview: active runs and the last finished ones, counted. Contract section 16."""
+"""The engine overview: active runs and the last finished ones (reference: control-plane 16)."""
 
 from __future__ import annotations
 

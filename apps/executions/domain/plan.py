@@ -1,6 +1,6 @@
 """The plan of a run: who needs whom, and `decide`, which says what follows from the statuses.
 
-Pure. Steps are named by their place in the topology (0-based); the rules are the contract's 11.5.
+Pure. Steps are named by their place in the topology, from 0 (reference: control-plane 11.5).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Replacement:
 
 
 def plan_of(topology: Sequence[Mapping[str, Any]]) -> Plan:
-    """The plan of a wire topology (the contract, section 9), in its order."""
+    """The plan of a wire topology (reference: control-plane 9), in its order."""
     places = {node["id"]: place for place, node in enumerate(topology)}
     return Plan(tuple(_planned(node, places) for node in topology))
 

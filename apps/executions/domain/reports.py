@@ -1,4 +1,4 @@
-"""What supervisors and the control plane say to each other (the contract, section 15)."""
+"""What supervisors and the control plane say to each other (reference: control-plane 15)."""
 
 from __future__ import annotations
 

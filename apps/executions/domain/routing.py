@@ -1,4 +1,4 @@
-"""Routing tags: which supervisors a backend's steps may go to (the contract, 15.2)."""
+"""Routing tags: which supervisors a backend's steps may go to (reference: control-plane 15.2)."""
 
 from __future__ import annotations
 

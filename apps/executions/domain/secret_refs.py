@@ -1,4 +1,7 @@
-"""What a secretRef names, and the value among a secret's fields (contract 10). Pure."""
+"""What a secretRef names, and the value among a secret's fields. Pure.
+
+(reference: control-plane 10)
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The three state machines of a run: execution, step and job (the contract, 11.3, 11.4, 15.2).
+"""The three state machines of a run: execution, step and job.
 
 Each is an enum of states, an enum of events, one table and `advance`: no one else names what
 comes next.
+
+(reference: control-plane 11.3, 11.4, 15.2)
 """
 
 from __future__ import annotations
@@ -72,7 +74,10 @@ class JobEvent(StrEnum):
 
 
 class StepReason(StrEnum):
-    """Why a step ended as it did (the contract, 11.4); what is not here is `internal_error`."""
+    """Why a step ended as it did; what is not here is `internal_error`.
+
+    (reference: control-plane 11.4)
+    """
 
     DEPENDENCY_FAILED = "dependency_failed"
     DEPENDENCY_SKIPPED = "dependency_skipped"
@@ -102,7 +107,7 @@ class StepReason(StrEnum):
 
 
 class RunReason(StrEnum):
-    """Why a run failed (the contract, 11.3)."""
+    """Why a run failed (reference: control-plane 11.3)."""
 
     STEP_FAILED = "step_failed"
     SECRET_UNRESOLVED = "secret_unresolved"  # noqa: S105 - a reason, not a secret
@@ -113,7 +118,7 @@ class RunReason(StrEnum):
 
 
 class CancelReason(StrEnum):
-    """What a supervisor is told when a job of it must stop (the contract, 15.1)."""
+    """What a supervisor is told when a job of it must stop (reference: control-plane 15.1)."""
 
     CANCELED = "canceled"
     TEARDOWN = "teardown"

@@ -12,7 +12,7 @@ ARTIFACTS_DIR: Final = "/partita/artifacts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltIns:
-    """What the built-in variables say (the contract, 13.2)."""
+    """What the built-in variables say (reference: control-plane 13.2)."""
 
     execution_id: str
     suite_id: str
@@ -51,7 +51,8 @@ def layered_env(
 ) -> dict[str, str]:
     """Low to high: profile, overrides, node, the profile's entry of the step, secrets, built-ins.
 
-    `profile` has `env` and `services` {id or name of a step: {key: value}} (the contract, 10).
+    `profile` has `env` and `services` {id or name of a step: {key: value}}
+    (reference: control-plane 10).
     """
     services = profile["services"]
     return {

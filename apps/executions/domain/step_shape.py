@@ -19,7 +19,7 @@ class NodeShape:
 
 
 def node_shapes(topology: Sequence[Mapping[str, Any]]) -> dict[str, NodeShape]:
-    """Step id → its edges; `topology` holds wire nodes (the contract, section 9)."""
+    """Step id → its edges; `topology` holds wire nodes (reference: control-plane 9)."""
     return {
         node["id"]: NodeShape(
             depends_on=tuple(node["dependsOn"]),

@@ -1,4 +1,4 @@
-"""Files of a run: artifacts and its verdicts as JUnit (the contract, section 11.1)."""
+"""Files of a run: artifacts and its verdicts as JUnit (reference: control-plane 11.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request bodies of `/api/v1/executions` (the contract, section 11.1)."""
+"""Request bodies of `/api/v1/executions` (reference: control-plane 11.1)."""
 
 from __future__ import annotations
 

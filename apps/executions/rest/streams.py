@@ -1,4 +1,4 @@
-"""The streams of runs, and their logs as a file (the contract, sections 11.1 and 12).
+"""The streams of runs, and their logs as a file (reference: control-plane 11.1, 12).
 
 Plain asynchronous views: they hold no thread and no connection to the store while they send.
 """

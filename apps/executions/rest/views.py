@@ -1,4 +1,4 @@
-"""`/api/v1/executions` and `/api/v1/engine`: runs (the contract, sections 11.1 and 16)."""
+"""`/api/v1/executions` and `/api/v1/engine`: runs (reference: control-plane 11.1, 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run in full: the Detail of the contract, section 11.2."""
+"""One run in full: its Detail (reference: control-plane 11.2)."""
 
 from __future__ import annotations
 

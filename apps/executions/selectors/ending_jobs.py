@@ -1,4 +1,7 @@
-"""Jobs that are to end, or did: whom a call could tell sooner than they ask (contract 15.3)."""
+"""Jobs that are to end, or did: whom a call could tell sooner than they ask.
+
+(reference: control-plane 15.3)
+"""
 
 from __future__ import annotations
 

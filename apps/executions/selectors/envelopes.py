@@ -1,4 +1,4 @@
-"""What stands around the records of a run's streams (the contract, section 12)."""
+"""What stands around the records of a run's streams (reference: control-plane 12)."""
 
 from __future__ import annotations
 

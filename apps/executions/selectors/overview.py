@@ -91,7 +91,7 @@ def board() -> Board:
 
 
 def overview(principal: Principal, *, workspace_id: str | None = None) -> dict[str, Any]:
-    """The overview of the caller's scope (the contract, section 16).
+    """The overview of the caller's scope (reference: control-plane 16).
 
     Raises InvalidInput (invalid_parameter) when `workspace_id` is no UUID.
     """

@@ -20,7 +20,10 @@ _shapes_lock = Lock()
 
 @lru_cache(maxsize=16)
 def suite_of(snapshot_id: UUID) -> Mapping[str, Any]:
-    """The suite definition as on the wire (the contract, section 9), at the time of the launch."""
+    """The suite definition as on the wire, at the time of the launch.
+
+    (reference: control-plane 9)
+    """
     packed = Snapshot.objects.values_list("document", flat=True).get(pk=snapshot_id)
     suite: Mapping[str, Any] = _unpacked(packed)["suite"]
     return suite

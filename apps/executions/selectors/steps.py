@@ -1,4 +1,4 @@
-"""Steps as they go on the wire (the contract, section 11.2)."""
+"""Steps as they go on the wire (reference: control-plane 11.2)."""
 
 from __future__ import annotations
 

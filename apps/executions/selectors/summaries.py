@@ -1,4 +1,4 @@
-"""Runs as list entries: the Summary of the contract, section 11.2."""
+"""Runs as list entries: their Summaries (reference: control-plane 11.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handing out steps: the oldest that this supervisor can run (the contract, 15.2)."""
+"""Handing out steps: the oldest that this supervisor can run (reference: control-plane 15.2)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ _ACTIVE = [
 def dispatch() -> int:
     """Admit queued runs while there is room, round-robin over workspaces; how many began or failed.
 
-    A run whose secrets do not resolve, or whose backend is gone, fails instead (11.3).
+    A run whose secrets do not resolve, or whose backend is gone, fails instead
+    (reference: control-plane 11.3).
     """
     waiting = _next_in_line()
     if not waiting:

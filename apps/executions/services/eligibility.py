@@ -8,7 +8,10 @@ from apps.platform_settings.api import backends as configured_backends
 
 
 def routed_backends(supervisor: Supervisor) -> dict[str, str]:
-    """Backend id → kind, of those whose steps this supervisor may claim (the contract, 15.2)."""
+    """Backend id → kind, of those whose steps this supervisor may claim.
+
+    (reference: control-plane 15.2)
+    """
     return {
         backend.backend_id: backend.kind
         for backend in configured_backends()

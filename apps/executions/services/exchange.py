@@ -130,7 +130,10 @@ class _Table:
 
 
 def refuse_stale(step: Step, supervisor: Supervisor, attempt: int) -> None:
-    """Fencing: raises StaleAttempt unless this process holds this attempt now (15.2)."""
+    """Fencing: raises StaleAttempt unless this process holds this attempt now.
+
+    (reference: control-plane 15.2)
+    """
     if (
         step.job_state != JobState.RUNNING
         or step.attempt != attempt

@@ -1,4 +1,7 @@
-"""Idempotency keys: the answer to a request, kept 24 h with what it made (the contract, 1.2)."""
+"""Idempotency keys: the answer to a request, kept 24 h with what it made.
+
+(reference: control-plane 1.2)
+"""
 
 from __future__ import annotations
 

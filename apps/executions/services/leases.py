@@ -1,4 +1,4 @@
-"""Holding steps: leases renewed, adopted after a restart, lost (the contract, 15.2)."""
+"""Holding steps: leases renewed, adopted after a restart, lost (reference: control-plane 15.2)."""
 
 from __future__ import annotations
 

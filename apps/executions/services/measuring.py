@@ -1,4 +1,4 @@
-"""What runs and steps count in the metrics (the contract, section 2), told after the commit."""
+"""What runs and steps count in the metrics (reference: control-plane 2), told after the commit."""
 
 from __future__ import annotations
 

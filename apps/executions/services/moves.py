@@ -114,7 +114,7 @@ def heal(board: Board, at: int, text: str, *, exit_code: int | None = None) -> N
 def fail(
     board: Board, at: int, reason: StepReason, detail: str, *, exit_code: int | None = None
 ) -> None:
-    """The attempt failed: another follows when the rules of the contract, 11.5, give one."""
+    """Fail the attempt; another follows if one is left (reference: control-plane 11.5)."""
     if _may_try_again(board, at, reason):
         _retry(board, at, reason, detail)
         return

@@ -1,4 +1,4 @@
-"""Events and log lines as the bytes that streams keep (the contract, 11.2)."""
+"""Events and log lines as the bytes that streams keep (reference: control-plane 11.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets of Vault and AWS Secrets Manager (contract 10).
+"""Secrets of Vault and AWS Secrets Manager (reference: control-plane 10).
 
 Each has 5 s to answer. What it said holds for 10 s, for the steps that start together; after no
 answer it is left alone for 5 s: whoever waits here holds up what a supervisor is told.

@@ -1,4 +1,4 @@
-"""Step specs: what a supervisor gets to run a step (the contract, 13.1)."""
+"""Step specs: what a supervisor gets to run a step (reference: control-plane 13.1)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ def _run_facts(board: Board) -> dict[str, Any]:
 
 
 def _trace(board: Board, at: int, attempt: int) -> str:
-    """The traceparent of the attempt's span; empty when the profile has traces off (6.1)."""
+    """The traceparent of the attempt's span; empty when the profile has traces off.
+
+    (reference: control-plane 6.1)
+    """
     if not board.run.profile["observability"].get("traces", True):
         return ""
     return str(attempt_span(board.execution, board.run.plan.nodes[at].id, attempt) or "")

@@ -1,9 +1,11 @@
-"""The trace of a run (the contract, section 2): a span of the run, one below it for each attempt.
+"""The trace of a run: a span of the run, one below it for each attempt.
 
 A run outlives any process, so its spans are promised before they exist: the run's own ids are
 stored with it, those of an attempt follow from them. A span is handed over as a whole, after the
 commit that ends what it stands for, by the process that commits it. The board is the one of the
 unit of work that took effect: one that was repeated tells nothing.
+
+(reference: control-plane 2)
 """
 
 from __future__ import annotations

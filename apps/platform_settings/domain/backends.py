@@ -1,4 +1,4 @@
-"""Backends, and which of them runs a launch (the contract, sections 4 and 11.1)."""
+"""Backends, and which of them runs a launch (reference: control-plane 4, 11.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-sent events as the contract writes them (section 12). Records are JSON bytes already."""
+"""Server-sent events (reference: control-plane 12). Records are JSON bytes already."""
 
 from __future__ import annotations
 

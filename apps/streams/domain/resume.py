@@ -1,4 +1,4 @@
-"""Where a stream goes on (contract section 12)."""
+"""Where a stream goes on (reference: control-plane 12)."""
 
 from __future__ import annotations
 

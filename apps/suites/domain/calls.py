@@ -1,6 +1,8 @@
-"""The calls of suite.star: which exist, what each takes, and the node it makes (7.2 and 7.3).
+"""The calls of suite.star: which exist, what each takes, and the node it makes.
 
 Runs inside the evaluator's child process: nothing but light modules may be imported here.
+
+(reference: control-plane 7.2, 7.3)
 """
 
 from __future__ import annotations

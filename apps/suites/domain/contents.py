@@ -1,4 +1,7 @@
-"""How a package's files are shown: languages, folders and their roles (the contract, section 9)."""
+"""How a package's files are shown: languages, folders and their roles.
+
+(reference: control-plane 9)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suite as the API shows it: the Definition of the contract, section 9."""
+"""A suite as the API shows it: its Definition (reference: control-plane 9)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _modules(profiles: Sequence[Profile], loads: Sequence[str]) -> list[str]:
 
 
 def _score(suite: Suite, *, resolves: bool) -> int:
-    """20 points for each of five things a good suite has (the contract, section 5.1)."""
+    """20 points for each of five things a good suite has (reference: control-plane 5.1)."""
     merits = (
         suite.metadata.has_readme,
         bool(suite.metadata.description),

@@ -1,4 +1,4 @@
-"""metadata.yaml and README.md: what a suite says about itself, with defaults (section 6)."""
+"""metadata.yaml and README.md: what a suite says about itself (reference: control-plane 6)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Metadata:
 
 
 def metadata_of(package: Package, profiles: Sequence[Profile]) -> Metadata:
-    """Metadata with the contract's defaults; an unreadable file is a `problem`, not an error."""
+    """Metadata with defaults (reference: control-plane 6); an unreadable file is a `problem`."""
     path = package.first_of(*FILES)
     given: dict[str, Any] = {}
     warnings: tuple[Warned, ...] = ()

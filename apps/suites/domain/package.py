@@ -1,4 +1,4 @@
-"""The files of one suite and what is asked of them (the contract, section 6)."""
+"""The files of one suite and what is asked of them (reference: control-plane 6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 MAX_FILES: Final = 512
 MAX_FILE_BYTES: Final = 2 * 2**20
-MAX_PACKAGE_BYTES: Final = 64 * 2**20  # as for content pulled from a registry (section 5.2)
+MAX_PACKAGE_BYTES: Final = 64 * 2**20  # as of a registry (reference: control-plane 5.2)
 TOPOLOGY_FILE: Final = "suite.star"
 
 
@@ -50,7 +50,10 @@ class Warned:
 
 
 def content_digest(files: Mapping[str, bytes]) -> str:
-    """`sha256:` over the sorted `path NUL size NUL sha256(file) LF` (the contract, section 8)."""
+    """`sha256:` over the sorted `path NUL size NUL sha256(file) LF`.
+
+    (reference: control-plane 8)
+    """
     whole = hashlib.sha256()
     for path in sorted(files):
         content = files[path]

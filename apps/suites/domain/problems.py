@@ -8,7 +8,7 @@ PREFIX: Final = "invalid suite topology: "
 
 
 class TopologyProblem(Exception):
-    """One broken rule of suite.star; `code` is one of the contract's section 7.7.
+    """One broken rule of suite.star; `code` says which (reference: control-plane 7.7).
 
     `message` comes without the prefix. Positions are 1-based, of the original text; None where
     unknown, as after an evaluator that had to be killed. `source_line` is the text of that line.

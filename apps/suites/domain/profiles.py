@@ -1,4 +1,7 @@
-"""Profile files: reading one with its types checked, and merging a chain (6.1 and 10)."""
+"""Profile files: reading one with its types checked, and merging a chain.
+
+(reference: control-plane 6.1, 10)
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ class Profile:
 
     @property
     def launchable(self) -> bool:
-        """Shown when launching: not a base for others, unless it is the default (section 10)."""
+        """Return whether launches show it: any but bases (reference: control-plane 10)."""
         return self.default or self.scope != "Base"
 
 

@@ -1,4 +1,4 @@
-"""`ready` of a service (the contract, section 7.4)."""
+"""`ready` of a service (reference: control-plane 7.4)."""
 
 from __future__ import annotations
 

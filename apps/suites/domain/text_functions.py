@@ -1,4 +1,4 @@
-"""The functions of `utils` that make text (the contract, section 7.5)."""
+"""The functions of `utils` that make text (reference: control-plane 7.5)."""
 
 from __future__ import annotations
 

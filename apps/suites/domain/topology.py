@@ -1,4 +1,4 @@
-"""From recorded calls to a topology: ids, references, waves (the contract, section 7.7)."""
+"""From recorded calls to a topology: ids, references, waves (reference: control-plane 7.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of keyword values (the contract, sections 7.3 and 7.4).
+"""Readers of keyword values (reference: control-plane 7.3, 7.4).
 
 A reader takes the value as it came from Starlark and the words that name it in errors, such as
 `task.run: timeout`; it returns the wire form and raises TopologyProblem without a position.

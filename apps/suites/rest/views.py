@@ -1,4 +1,4 @@
-"""REST of suites (the contract, section 9)."""
+"""REST of suites (reference: control-plane 9)."""
 
 from __future__ import annotations
 

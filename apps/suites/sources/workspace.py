@@ -1,4 +1,4 @@
-"""Suites of the workspace folder: one folder a suite (the contract, section 6)."""
+"""Suites of the workspace folder: one folder a suite (reference: control-plane 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recorded of an answered request (the contract section 2)."""
+"""What is recorded of an answered request (reference: control-plane 2)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ UNMATCHED = "unmatched"
 
 @dataclass(slots=True, kw_only=True)
 class RequestContext:
-    """Filled in stage by stage (the contract section 2); `None` means not known, or nobody.
+    """Filled in stage by stage (reference: control-plane 2); `None` means not known, or nobody.
 
     `route` is the pattern `/api/v1/suites/{suiteId}`, or `unmatched`. `trace`: the span of this
     request; without telemetry that of the caller, which what it starts may join.

@@ -1,4 +1,4 @@
-"""Routes of the contract that this release does not have yet: they answer 501 `not_available`.
+"""Routes that this release does not have yet: they answer 501 `not_available`.
 
 An app that arrives takes its rows out. Paths are relative to `/api/v1/`; `{x}` is one segment.
 """

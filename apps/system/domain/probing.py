@@ -1,4 +1,4 @@
-"""What a subsystem says about its readiness (the contract section 19)."""
+"""What a subsystem says about its readiness (reference: control-plane 19)."""
 
 from __future__ import annotations
 

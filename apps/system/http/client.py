@@ -1,4 +1,4 @@
-"""Who is at the other end of the connection (the contract section 1.2, rate limits)."""
+"""Who is at the other end of the connection (reference: control-plane 1.2, rate limits)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers with a strong ETag, 304 and 412 (the contract section 1.2)."""
+"""Answers with a strong ETag, 304 and 412 (reference: control-plane 1.2)."""
 
 from __future__ import annotations
 

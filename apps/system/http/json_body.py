@@ -1,4 +1,4 @@
-"""Request bodies: JSON and nothing else, bounded in size and depth (the contract section 1)."""
+"""Request bodies: JSON and nothing else, bounded in size and depth (reference: control-plane 1)."""
 
 from __future__ import annotations
 

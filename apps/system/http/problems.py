@@ -1,4 +1,4 @@
-"""Problem documents as answers (RFC 9457, the contract section 1.1)."""
+"""Problem documents as answers (RFC 9457; reference: control-plane 1.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pages of other origins may call the API (the contract section 2)."""
+"""Which pages of other origins may call the API (reference: control-plane 2)."""
 
 from __future__ import annotations
 

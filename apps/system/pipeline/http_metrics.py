@@ -1,4 +1,4 @@
-"""How many requests, how many at once, how long (the contract section 2)."""
+"""How many requests, how many at once, how long (reference: control-plane 2)."""
 
 from __future__ import annotations
 

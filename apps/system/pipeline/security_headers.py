@@ -1,4 +1,4 @@
-"""What every answer tells browsers (the contract section 2)."""
+"""What every answer tells browsers (reference: control-plane 2)."""
 
 from __future__ import annotations
 

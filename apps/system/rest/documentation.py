@@ -1,4 +1,4 @@
-"""The API's description, OpenAPI 3.1, and a page to browse it (the contract section 1)."""
+"""The API's description, OpenAPI 3.1, and a page to browse it (reference: control-plane 1)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DocsView(StrictAPIView, SpectacularSwaggerSplitView):
 
 
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the description names the two credentials of the contract section 3."""
+    """How the description names the two credentials (reference: control-plane 3)."""
 
     target_class = "apps.system.http.deferred.ApiAuthentication"
     name = ["bearer", "session"]

@@ -1,4 +1,7 @@
-"""Problems in the API's description: every operation may answer one (the contract, section 1.1)."""
+"""Problems in the API's description: every operation may answer one.
+
+(reference: control-plane 1.1)
+"""
 
 from __future__ import annotations
 

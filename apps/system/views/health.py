@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and their twins (the contract section 19)."""
+"""`/healthz`, `/readyz` and their twins (reference: control-plane 19)."""
 
 from __future__ import annotations
 

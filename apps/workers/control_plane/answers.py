@@ -1,4 +1,7 @@
-"""What an HTTP answer of the agent protocol means (contract 15): the port's errors."""
+"""What an HTTP answer of the agent protocol means: the port's errors.
+
+(reference: control-plane 15)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The control plane in process: beside the store, without HTTP or credentials (contract 15.1)."""
+"""The control plane in process: beside the store, without HTTP or credentials.
+
+(reference: control-plane 15.1)
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The specs of the jobs that a worker holds, so that its next process can go on with them.
 
-The control plane tells a spec once, in the answer to a claim (contract 15.2). It holds secrets:
+The control plane tells a spec once, in the answer to a claim
+(reference: control-plane 15.2). It holds secrets:
 on disk it is encrypted by a key derived of the shared secret.
 """
 

@@ -1,4 +1,7 @@
-"""The control plane over the HTTP agent protocol (contract 15), as a standalone worker sees it."""
+"""The control plane over the HTTP agent protocol, as a standalone worker sees it.
+
+(reference: control-plane 15)
+"""
 
 from __future__ import annotations
 

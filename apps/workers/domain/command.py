@@ -1,4 +1,7 @@
-"""From a node to the program that runs: image, entrypoint, arguments (contract 14.2)."""
+"""From a node to the program that runs: image, entrypoint, arguments.
+
+(reference: control-plane 14.2)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port to the control plane (contract 15), as the supervisor needs it.
+"""The port to the control plane (reference: control-plane 15), as the supervisor needs it.
 
 ControlPlaneError
 ├── StaleJob          409 stale_attempt, or the job is unknown: drop it at once

@@ -1,4 +1,7 @@
-"""The environment of a step: what its spec says, over it the built-in variables (contract 13.2)."""
+"""The environment of a step: what its spec says, over it the built-in variables.
+
+(reference: control-plane 13.2)
+"""
 
 from __future__ import annotations
 

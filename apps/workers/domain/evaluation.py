@@ -1,4 +1,4 @@
-"""The verdict on an attempt (contract 11.5): the first finding is the reason."""
+"""The verdict on an attempt (reference: control-plane 11.5): the first finding is the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Export paths: where to look, and which names match (contract 7.4)."""
+"""Export paths: where to look, and which names match (reference: control-plane 7.4)."""
 
 from __future__ import annotations
 

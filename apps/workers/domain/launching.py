@@ -1,4 +1,4 @@
-"""From a step spec to a launch on some runtime (contract 14.2, 14.3)."""
+"""From a step spec to a launch on some runtime (reference: control-plane 14.2, 14.3)."""
 
 from __future__ import annotations
 

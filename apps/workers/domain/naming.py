@@ -1,4 +1,4 @@
-"""Names and labels of what a run owns on a runtime (contract 14.3)."""
+"""Names and labels of what a run owns on a runtime (reference: control-plane 14.3)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""From a unit's output records to log lines: decoded, masked, cut (contract 11.2, 15.2).
+"""From a unit's output records to log lines: decoded, masked, cut.
 
 All of it is a pure function of the records since the first: whoever adopts a unit reads its output
 again from the start, drops the lines of the records taken before, and goes on without a line lost
 or doubled, also where a line or a secret crosses a record.
+
+(reference: control-plane 11.2, 15.2)
 """
 
 from __future__ import annotations

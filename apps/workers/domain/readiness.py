@@ -1,4 +1,4 @@
-"""Which readiness probe a service gets (contract 7.4)."""
+"""Which readiness probe a service gets (reference: control-plane 7.4)."""
 
 from __future__ import annotations
 

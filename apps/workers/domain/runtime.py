@@ -33,7 +33,7 @@ FILE_LIMIT: Final = 10 * 2**20
 
 
 class RuntimeFailure(Exception):
-    """`reason` is the step reason (contract 11.4) that the failure becomes."""
+    """`reason` is the step reason (reference: control-plane 11.4) that the failure becomes."""
 
     reason: ClassVar[str] = "internal_error"
 
@@ -215,7 +215,10 @@ class Runtime(Protocol):
         ...
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
-        """Files of the ended unit that match an export path (contract 7.4). Raises PathRefused."""
+        """Files of the ended unit that match an export path. Raises PathRefused.
+
+        (reference: control-plane 7.4)
+        """
         ...
 
     async def find(self, owner: Owner) -> Sequence[Unit]:

@@ -1,4 +1,7 @@
-"""The step spec (contract 13.1) and its topology node (contract 9) as frozen values."""
+"""The step spec and its topology node (reference: control-plane 9) as frozen values.
+
+(reference: control-plane 13.1)
+"""
 
 from __future__ import annotations
 

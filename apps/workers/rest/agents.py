@@ -1,4 +1,4 @@
-"""`/api/v1/agents`: who works here (the contract, section 15.1)."""
+"""`/api/v1/agents`: who works here (reference: control-plane 15.1)."""
 
 from __future__ import annotations
 

@@ -74,5 +74,8 @@ def usage_of(body: Mapping[str, Any]) -> Usage | None:
 
 
 def orders(cancel_reason: str) -> dict[str, Any]:
-    """What a worker is told beside the answer proper, when it must stop the job (15.2)."""
+    """What a worker is told beside the answer proper, when it must stop the job.
+
+    (reference: control-plane 15.2)
+    """
     return {"cancelRequested": True, "cancelReason": cancel_reason} if cancel_reason else {}

@@ -1,6 +1,8 @@
-"""`POST /api/v1/agent-control/claims/next`: a step to run, or none after a while (15.1, 15.2).
+"""`POST /api/v1/agent-control/claims/next`: a step to run, or none after a while.
 
 While it waits it holds neither a thread nor a connection to the store: a nudge wakes it.
+
+(reference: control-plane 15.1, 15.2)
 """
 
 from __future__ import annotations

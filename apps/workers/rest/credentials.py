@@ -1,4 +1,7 @@
-"""Who calls the agent routes: workers by shared secret or token, people by session (15.1)."""
+"""Who calls the agent routes: workers by shared secret or token, people by session.
+
+(reference: control-plane 15.1)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of the agent protocol (the contract, section 15.1): unknown keys are ignored here."""
+"""Bodies of the agent protocol (reference: control-plane 15.1): unknown keys are ignored here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""`/api/v1/agent-control/jobs/{jobId}`: what a worker says of a step it holds (15.1).
+"""`/api/v1/agent-control/jobs/{jobId}`: what a worker says of a step it holds.
 
 Each view hands one report to executions, which refuses those of another attempt, agent or
 incarnation with 409 `stale_attempt`.
+
+(reference: control-plane 15.1)
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Removed(Shape):
 
 
 class StepSpec(Shape):
-    """The contract, section 13.1; further keys as there."""
+    """Further keys follow (reference: control-plane 13.1)."""
 
     jobId = serializers.CharField()
     attempt = serializers.IntegerField()

@@ -1,6 +1,6 @@
 """Calling workers at their own address, so that jobs end sooner than by their next lease call.
 
-Best effort (contract 15.3): whoever is not reached learns the same when it asks.
+Best effort (reference: control-plane 15.3): whoever is not reached learns the same when it asks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Workers that come and go, and what becomes of their jobs (the contract, section 15)."""
+"""Workers that come and go, and what becomes of their jobs (reference: control-plane 15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks and tests: run to their end, then judged (contract 11.5, 14.1)."""
+"""Tasks and tests: run to their end, then judged (reference: control-plane 11.5, 14.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Heartbeats, and removing what their answers release (contract 15.2: environment)."""
+"""Heartbeats, and removing what their answers release.
+
+(reference: control-plane 15.2, environment)
+"""
 
 from __future__ import annotations
 

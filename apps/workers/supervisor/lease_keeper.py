@@ -1,4 +1,7 @@
-"""Renewing leases on a thread of its own, which no step can starve (contract 15.2)."""
+"""Renewing leases on a thread of its own, which no step can starve.
+
+(reference: control-plane 15.2)
+"""
 
 from __future__ import annotations
 

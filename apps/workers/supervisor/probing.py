@@ -1,4 +1,4 @@
-"""Asking a service whether it is ready (contract 7.4)."""
+"""Asking a service whether it is ready (reference: control-plane 7.4)."""
 
 from __future__ import annotations
 

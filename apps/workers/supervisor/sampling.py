@@ -1,4 +1,4 @@
-"""What a running unit uses, looked at now and then (contract 11.2: usage)."""
+"""What a running unit uses, looked at now and then (reference: control-plane 11.2, usage)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Services: started, probed until ready, kept until their run ends (contract 14.1)."""
+"""Services: started, probed until ready, kept until their run ends.
+
+(reference: control-plane 14.1)
+"""
 
 from __future__ import annotations
 

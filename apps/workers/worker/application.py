@@ -1,4 +1,7 @@
-"""The HTTP side of a worker (contract 15.3), as a plain ASGI application: it needs no store."""
+"""The HTTP side of a worker, as a plain ASGI application: it needs no store.
+
+(reference: control-plane 15.3)
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Jobs of callers who talk to this worker themselves (contract 15.3, `run`): told as they go.
+"""Jobs of callers who talk to this worker themselves: told as they go.
 
 No control plane knows them: no lease, no claim, no capacity; the caller's connection holds them.
+
+(reference: control-plane 15.3, `run`)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The standalone worker: one process, one event loop, no store (contract 15.3)."""
+"""The standalone worker: one process, one event loop, no store (reference: control-plane 15.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// A stream of contract section 12 by EventSource: resumes after the last id, says how it stands.
+// A stream (reference: control-plane 12) by EventSource: resumes after the last id, says how it stands.
 //
 // States: connecting, live, reconnecting (seconds to the next try), offline, ended, refused.
 

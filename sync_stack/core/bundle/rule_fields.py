@@ -58,7 +58,7 @@ class FileFormatName(StrEnum):
 
 
 class Overridable(StrEnum):
-    """What `partita.json` may say, contract 4.9."""
+    """What `partita.json` may say (reference: sync-stack 4.9)."""
 
     BRANCH_MAP = "branch_map"
     ENV_AS_BRANCH = "env_as_branch"

@@ -1,4 +1,7 @@
-"""From files to flat settings (contract 4.5, 4.6): pure, the same input gives the same bytes."""
+"""From files to flat settings: pure, the same input gives the same bytes.
+
+(reference: sync-stack 4.5, 4.6)
+"""
 
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.core.shaping.flattening import Leaf, flat_values, flatten

@@ -8,7 +8,7 @@ from kernel.complaints import Complaint
 
 
 class ShapingError(Exception):
-    """One fact with a code of contract 4.10; `detail` holds no value of the file.
+    """One fact with a code of tasks (reference: sync-stack 4.10); `detail` holds no value.
 
     `line` and `column` are 1-based, 0 where no place is known; `complaints` lists all of a failed
     schema check. `retryable`: where this error differs from others of its code.

@@ -1,4 +1,7 @@
-"""A tree as flat keys with text, each with the place that it comes from (contract 4.5)."""
+"""A tree as flat keys with text, each with the place that it comes from.
+
+(reference: sync-stack 4.5)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From flat keys to the keys that are written: variables_map, key_format, limits (contract 4.5)."""
+"""From flat keys to the keys that are written: variables_map, key_format, limits.
+
+(reference: sync-stack 4.5)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The check of a file's tree against its schema, and the keys that it marks (contract 4.6)."""
+"""The check of a file's tree against its schema, and the keys that it marks.
+
+(reference: sync-stack 4.6)
+"""
 
 from __future__ import annotations
 

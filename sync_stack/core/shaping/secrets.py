@@ -1,4 +1,7 @@
-"""Keys whose value comes from a secret manager (contract 4.6): markers, where they may point."""
+"""Keys whose value comes from a secret manager: markers, where they may point.
+
+(reference: sync-stack 4.6)
+"""
 
 from __future__ import annotations
 

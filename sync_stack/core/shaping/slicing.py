@@ -1,4 +1,7 @@
-"""Which part of a file counts: the root key, and the blocks of one environment (contract 4.5)."""
+"""Which part of a file counts: the root key, and the blocks of one environment.
+
+(reference: sync-stack 4.5)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plan everything, write everything, or give everything back (contract 4.8 steps 4 to 9)."""
+"""Plan everything, write everything, or give everything back.
+
+(reference: sync-stack 4.8, steps 4 to 9)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Proof that a worker still has its task, and the promise not to act without it (contract 4.8)."""
+"""Proof that a worker still has its task, and the promise not to act without it.
+
+(reference: sync-stack 4.8)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tasks whose work another one has done (contract 4.4)."""
+"""Waiting tasks whose work another one has done (reference: sync-stack 4.4)."""
 
 from __future__ import annotations
 

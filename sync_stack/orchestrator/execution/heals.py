@@ -1,4 +1,7 @@
-"""Heals: the ledger's commit again, at one unit, whatever the ref is now (contract 4.4, 6.5)."""
+"""Heals: the ledger's commit again, at one unit, whatever the ref is now.
+
+(reference: sync-stack 4.4, 6.5)
+"""
 
 from __future__ import annotations
 

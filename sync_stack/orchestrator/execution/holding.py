@@ -1,4 +1,4 @@
-"""Holding destinations while a part is worked on (contract 4.8 step 3)."""
+"""Holding destinations while a part is worked on (reference: sync-stack 4.8, step 3)."""
 
 from __future__ import annotations
 

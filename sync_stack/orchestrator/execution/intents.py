@@ -1,4 +1,7 @@
-"""Intents: stored before the first write, made `applied` after the last one (contract 4.7, 4.8)."""
+"""Intents: stored before the first write, made `applied` after the last one.
+
+(reference: sync-stack 4.7, 4.8)
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What a lost attempt left half written, where nobody brings it on (contract 4.8, restore).
+"""What a lost attempt left half written, where nobody brings it on.
 
 A unit that a part brings up to date is settled on the way. Another one may have an intent too: its
 ref is gone since, its destination has moved, or the part fails for good before it comes to it.
+
+(reference: sync-stack 4.8, restore)
 """
 
 from __future__ import annotations

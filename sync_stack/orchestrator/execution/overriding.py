@@ -1,4 +1,4 @@
-"""A rule with what its repository's `partita.json` says (contract 4.9)."""
+"""A rule with what its repository's `partita.json` says (reference: sync-stack 4.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The parts of a task: its rules, one after another, each for its event (contract 4.2, 4.8)."""
+"""The parts of a task: its rules, one after another, each for its event.
+
+(reference: sync-stack 4.2, 4.8)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From files to a plan for one unit; nothing is written (contract 4.5, 4.8 step 5)."""
+"""From files to a plan for one unit; nothing is written.
+
+(reference: sync-stack 4.5, 4.8, step 5)
+"""
 
 from __future__ import annotations
 

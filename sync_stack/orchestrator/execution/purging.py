@@ -1,4 +1,4 @@
-"""Purges: an operator lets everything go that an orphan wrote (contract 4.7)."""
+"""Purges: an operator lets everything go that an orphan wrote (reference: sync-stack 4.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a ref is now: its head, and whether that is what the task should bring (contract 4.4)."""
+"""What a ref is now: its head, and whether that is what the task should bring.
+
+(reference: sync-stack 4.4)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Giving back what an attempt has replaced, from its journal (contract 4.8, restore)."""
+"""Giving back what an attempt has replaced, from its journal.
+
+(reference: sync-stack 4.8, restore)
+"""
 
 from __future__ import annotations
 

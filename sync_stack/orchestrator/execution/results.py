@@ -1,4 +1,4 @@
-"""Outcomes of parts as they are stored in the task (contract 4.10)."""
+"""Outcomes of parts as they are stored in the task (reference: sync-stack 4.10)."""
 
 from __future__ import annotations
 

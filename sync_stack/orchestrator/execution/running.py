@@ -1,4 +1,4 @@
-"""Execute a task: claim, beat, its parts, and how it ends (contract 4.8, 4.10)."""
+"""Execute a task: claim, beat, its parts, and how it ends (reference: sync-stack 4.8, 4.10)."""
 
 from __future__ import annotations
 

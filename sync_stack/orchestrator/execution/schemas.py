@@ -1,4 +1,7 @@
-"""The schema hook of an attempt: what the bundle's registry says of a unit's files (4.6)."""
+"""The schema hook of an attempt: what the bundle's registry says of a unit's files.
+
+(reference: sync-stack 4.6)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Ref records and staleness: what a task leaves behind about the refs it handled (contract 4.4)."""
+"""Ref records and staleness: what a task leaves behind about the refs it handled.
+
+(reference: sync-stack 4.4)
+"""
 
 from __future__ import annotations
 

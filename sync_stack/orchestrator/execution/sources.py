@@ -1,4 +1,4 @@
-"""Where a rule's repository is, and with what it is opened (contract 1.5, 4.4)."""
+"""Where a rule's repository is, and with what it is opened (reference: sync-stack 1.5, 4.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which units a reading is for, and which files each is made of (contract 4.3, 4.4, 4.7)."""
+"""Which units a reading is for, and which files each is made of.
+
+(reference: sync-stack 4.3, 4.4, 4.7)
+"""
 
 from __future__ import annotations
 

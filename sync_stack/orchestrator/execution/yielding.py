@@ -1,4 +1,7 @@
-"""Whether a rule still yields a unit; what no rule yields is an orphan (contract 4.7)."""
+"""Whether a rule still yields a unit; what no rule yields is an orphan.
+
+(reference: sync-stack 4.7)
+"""
 
 from __future__ import annotations
 

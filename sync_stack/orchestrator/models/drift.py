@@ -1,4 +1,4 @@
-"""Rows of the watcher: episodes of drift, and who polls (contract 6.4, 6.6)."""
+"""Rows of the watcher: episodes of drift, and who polls (reference: sync-stack 6.4, 6.6)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sync_stack.orchestrator.models.task import ID
 
 
 class Drift(models.Model):
-    """One episode. `heal`, `counts` and `changes` as contract 6.4 lists them.
+    """One episode. `heal`, `counts` and `changes` are JSON (reference: sync-stack 6.4).
 
     `slot` is the unit while the episode is open and its own id afterwards: a unit never has two.
     """

@@ -1,4 +1,4 @@
-"""Tasks: what is to be synchronized, and how it went (contract 4.10)."""
+"""Tasks: what is to be synchronized, and how it went (reference: sync-stack 4.10)."""
 
 from __future__ import annotations
 

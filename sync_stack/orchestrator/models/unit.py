@@ -10,7 +10,7 @@ HASH = 64  # hex sha256
 
 
 class LedgerUnit(models.Model):
-    """The ledger of one unit (contract 4.7), written as a whole on (id, version).
+    """The ledger of one unit (reference: sync-stack 4.7), written as a whole on (id, version).
 
     `key` is (rule, repository, environment, destination) hashed; it changes when another rule takes
     the unit over, `id` never does. `content` is what `rows.ledger_codec` makes of the ledger; the
@@ -72,7 +72,10 @@ class Lease(models.Model):
 
 
 class RefRecord(models.Model):
-    """What was last seen of a ref by a rule (contract 4.4); `id` hashes (rule, repository, ref)."""
+    """What was last seen of a ref by a rule; `id` hashes (rule, repository, ref).
+
+    (reference: sync-stack 4.4)
+    """
 
     id = models.CharField(primary_key=True, max_length=HASH)
     version = models.BigIntegerField(default=1)

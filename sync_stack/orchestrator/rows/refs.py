@@ -1,4 +1,4 @@
-"""What was last seen of each ref (contract 4.4)."""
+"""What was last seen of each ref (reference: sync-stack 4.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ProcessWebhook: a verified delivery becomes a task (contract 3, 4.2)."""
+"""ProcessWebhook: a verified delivery becomes a task (reference: sync-stack 3, 4.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New tasks: durable before anybody is told of them (contract 3, 4.10)."""
+"""New tasks: durable before anybody is told of them (reference: sync-stack 3, 4.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reconcile: what webhooks did not tell is found by looking (contract 4.1)."""
+"""Reconcile: what webhooks did not tell is found by looking (reference: sync-stack 4.1)."""
 
 from __future__ import annotations
 

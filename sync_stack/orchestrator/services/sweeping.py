@@ -1,4 +1,4 @@
-"""Sweeps: what hints, workers or webhooks have lost is found again (contract 4.1)."""
+"""Sweeps: what hints, workers or webhooks have lost is found again (reference: sync-stack 4.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows as the documents of the HTTP API and of `-o json` (contract 4.10, 4.11, 6.4)."""
+"""Rows as the documents of the HTTP API and of `-o json`.
+
+(reference: sync-stack 4.10, 4.11, 6.4)
+"""
 
 from __future__ import annotations
 

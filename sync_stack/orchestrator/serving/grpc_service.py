@@ -1,4 +1,4 @@
-"""The gRPC edge: translate, call the use case, translate back (contract 3)."""
+"""The gRPC edge: translate, call the use case, translate back (reference: sync-stack 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP API of the orchestrator: read only (contract 4.11)."""
+"""The HTTP API of the orchestrator: read only (reference: sync-stack 4.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lists of the HTTP API: filters, cursors (contract 4.11)."""
+"""The lists of the HTTP API: filters, cursors (reference: sync-stack 4.11)."""
 
 from __future__ import annotations
 

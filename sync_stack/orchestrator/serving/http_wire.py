@@ -1,4 +1,4 @@
-"""HTTP in a few words: requests, answers, problems, parameters (contract 4.11)."""
+"""HTTP in a few words: requests, answers, problems, parameters (reference: sync-stack 4.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of the API process (contract 4.12); those of tasks come from the store."""
+"""Metrics of the API process (reference: sync-stack 4.12); those of tasks come from the store."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Copies of task records for whoever reads no API: `task_backend_datasource` (contract 1.4).
+"""Copies of task records for whoever reads no API: `task_backend_datasource`.
 
 A copy is a courtesy: it is written behind the tasks' back, and nothing waits for it or fails by it.
+
+(reference: sync-stack 1.4)
 """
 
 from __future__ import annotations

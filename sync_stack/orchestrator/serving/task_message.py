@@ -1,4 +1,4 @@
-"""A task row as the message of contract 3."""
+"""A task row as a message of gRPC (reference: sync-stack 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each row of the table in the contract, section 3."""
+"""Each row of the table of routes (reference: control-plane 3)."""
 
 from __future__ import annotations
 

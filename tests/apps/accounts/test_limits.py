@@ -1,4 +1,4 @@
-"""Rate limits and the lockout (the contract, sections 1.2 and 3)."""
+"""Rate limits and the lockout (reference: control-plane 1.2, 3)."""
 
 from __future__ import annotations
 

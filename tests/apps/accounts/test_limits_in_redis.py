@@ -1,4 +1,4 @@
-"""Rate limits with a Redis, and with one that is away (the contract, section 1.2)."""
+"""Rate limits with a Redis, and with one that is away (reference: control-plane 1.2)."""
 
 from __future__ import annotations
 

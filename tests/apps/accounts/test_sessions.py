@@ -1,4 +1,4 @@
-"""The cookie of the pages for people (the contract, section 3)."""
+"""The cookie of the pages for people (reference: control-plane 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What opens a stream: headers, cookies, tickets, and tokens in the query (the contract, 3)."""
+"""What opens a stream: headers, cookies, tickets, and tokens in the query.
+
+(reference: control-plane 3)
+"""
 
 from __future__ import annotations
 

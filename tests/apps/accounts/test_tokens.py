@@ -1,4 +1,4 @@
-"""Access and refresh tokens: what counts, what no longer does (the contract, section 3)."""
+"""Access and refresh tokens: what counts, what no longer does (reference: control-plane 3)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def forged(secret: str, user_id: object, **changes: object) -> str:
     return access_tokens.signed(claims | changes, secret)
 
 
-def test_an_access_token_has_the_claims_of_the_contract(signed_up, settings):
+def test_an_access_token_has_the_claims_of_the_reference(signed_up, settings):
     token = signed_up["token"]
     header, claims = jwt.get_unverified_header(token), claims_of(token)
 

@@ -1,4 +1,4 @@
-"""Wire values in the shapes of the contract (sections 9, 11.2, 12, 16)."""
+"""Wire values in their shapes (reference: control-plane 9, 11.2, 12, 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a profile turns off is not there, and what is measured is kept (contract 6.1, 11.2)."""
+"""What a profile turns off is not there, and what is measured is kept.
+
+(reference: control-plane 6.1, 11.2)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables that the platform gives every step (contract 4, 10)."""
+"""Variables that the platform gives every step (reference: control-plane 4, 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Secrets of Vault and AWS Secrets Manager in the environment of steps (contract 10)."""
+"""Secrets of Vault and AWS Secrets Manager in the environment of steps.
+
+(reference: control-plane 10)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run is one trace (contract section 2): what a collector receives of it."""
+"""A run is one trace (reference: control-plane 2): what a collector receives of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace of a run begins with the request that launched it (contract section 2)."""
+"""The trace of a run begins with the request that launched it (reference: control-plane 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which backend runs a launch: the contract, sections 4 and 11.1."""
+"""Which backend runs a launch (reference: control-plane 4, 11.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""configuration.yaml: the parts that decide where steps run (the contract, section 4)."""
+"""configuration.yaml: the parts that decide where steps run (reference: control-plane 4)."""
 
 from __future__ import annotations
 

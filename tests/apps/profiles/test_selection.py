@@ -1,4 +1,4 @@
-"""Which profile a launch uses (the contract, section 10)."""
+"""Which profile a launch uses (reference: control-plane 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API shows of a suite (the contract, sections 5.1, 6 and 9), and when it is evaluated."""
+"""What the API shows of a suite (reference: control-plane 5.1, 6, 9), and when it is evaluated."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def nulls(value) -> bool:
     return any(nulls(item) for item in value) if isinstance(value, list) else value is None
 
 
-def test_a_definition_has_the_keys_of_the_contract_and_no_null(workspace):
+def test_a_definition_has_the_keys_of_the_reference_and_no_null(workspace):
     """Invariant 40."""
     definition = workspace.definition(
         'a = service.run(image="x", ports=[1])\nlog.info("x", after=a)\n' + GOOD
@@ -71,7 +71,7 @@ def test_a_definition_has_the_keys_of_the_contract_and_no_null(workspace):
     assert definition["forkCommand"] == "partita suite fork workspace/s:workspace ./s"
 
 
-def test_every_node_has_the_required_keys_of_the_contract(workspace):
+def test_every_node_has_the_required_keys_of_the_reference(workspace):
     nodes = workspace.topology(
         'service.run("a", image="x")\n' + GOOD + 'test.run("b")\nlog.info("c")'
     )

@@ -1,4 +1,4 @@
-"""GET /suites and /suites/{id} (the contract, section 9)."""
+"""GET /suites and /suites/{id} (reference: control-plane 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit trail (the contract section 2; invariant 19: no token in an audit record)."""
+"""The audit trail (reference: control-plane 2; invariant 19: no token in an audit record)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sample(**more: Any) -> Audited:
     return Audited(**facts | more)
 
 
-def test_a_record_has_the_keys_of_the_contract(ask: Ask, audit_lines: list[str]) -> None:
+def test_a_record_has_the_keys_of_the_reference(ask: Ask, audit_lines: list[str]) -> None:
     ask("GET", "/api/v1/things/7?q=secret", headers={"X-Request-Id": "r-1"})
 
     [record] = [json.loads(line) for line in audit_lines]

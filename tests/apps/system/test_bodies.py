@@ -1,4 +1,4 @@
-"""Request bodies (the contract section 1)."""
+"""Request bodies (reference: control-plane 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API's description and the page to browse it (the contract section 1)."""
+"""The API's description and the page to browse it (reference: control-plane 1)."""
 
 from __future__ import annotations
 

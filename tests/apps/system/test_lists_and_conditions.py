@@ -1,4 +1,4 @@
-"""Lists and conditional requests (the contract section 1.2)."""
+"""Lists and conditional requests (reference: control-plane 1.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of contract section 2 over OTLP, beside Prometheus."""
+"""The metrics over OTLP, beside Prometheus (reference: control-plane 2)."""
 
 from __future__ import annotations
 

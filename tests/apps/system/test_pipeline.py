@@ -1,4 +1,4 @@
-"""The request pipeline (the contract section 2)."""
+"""The request pipeline (reference: control-plane 2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UI = "https://ui.example"
 PREFLIGHT = {"Origin": UI, "Access-Control-Request-Method": "POST"}
 
 
-def test_the_stages_stand_in_the_order_of_the_specification() -> None:
+def test_the_stages_stand_in_the_order_of_the_reference() -> None:
     stages = [name.rsplit(".", 1)[1] for name in django_settings.MIDDLEWARE]
 
     assert stages == [

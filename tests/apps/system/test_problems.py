@@ -1,4 +1,4 @@
-"""Every error is a problem document (the contract section 1.1)."""
+"""Every error is a problem document (reference: control-plane 1.1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROBLEM = "application/problem+json"
 REQUEST = {"X-Request-Id": "7f0c"}
 
 
-def test_a_problem_is_what_the_contract_shows_byte_for_byte(ask: Ask) -> None:
+def test_a_problem_is_what_the_reference_shows_byte_for_byte(ask: Ask) -> None:
     answer = ask("GET", "/api/v1/profiles/suites/shop", headers=REQUEST)
 
     assert answer.status_code == 400

@@ -1,4 +1,4 @@
-"""Health and readiness (the contract section 19)."""
+"""Health and readiness (reference: control-plane 19)."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_the_probes_of_this_app_are_registered() -> None:
     assert {"cache", "datastore", "telemetry"} <= set(port.probes)
 
 
-def test_every_subsystem_of_the_specification_is_there() -> None:
+def test_every_subsystem_of_the_reference_is_there() -> None:
     assert set(port.probes) == {
         "agents", "background", "broker", "cache", "datastore", "launchable-suites",
         "platform-settings", "profiles", "telemetry",

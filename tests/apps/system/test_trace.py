@@ -1,4 +1,4 @@
-"""A span per request (the contract section 2)."""
+"""A span per request (reference: control-plane 2)."""
 
 from __future__ import annotations
 

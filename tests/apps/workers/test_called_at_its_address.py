@@ -1,4 +1,4 @@
-"""A worker that the control plane calls at its own address (contract 15.3)."""
+"""A worker that the control plane calls at its own address (reference: control-plane 15.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a supervisor holds, and what it must let go (contract 15.2)."""
+"""What a supervisor holds, and what it must let go (reference: control-plane 15.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What running steps use is told with renewals and completions (contract 11.2, 15.1)."""
+"""What running steps use is told with renewals and completions.
+
+(reference: control-plane 11.2, 15.1)
+"""
 
 from __future__ import annotations
 

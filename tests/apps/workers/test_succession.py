@@ -1,4 +1,4 @@
-"""A supervisor ends, and its successor finds the units (contract 15.2)."""
+"""A supervisor ends, and its successor finds the units (reference: control-plane 15.2)."""
 
 from __future__ import annotations
 

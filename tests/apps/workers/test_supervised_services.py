@@ -1,4 +1,7 @@
-"""Services between the supervisor's two ports: ready, detached, stopped (contract 14.1)."""
+"""Services between the supervisor's two ports: ready, detached, stopped.
+
+(reference: control-plane 14.1)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor between its two ports: tasks and tests (contract 14.1)."""
+"""The supervisor between its two ports: tasks and tests (reference: control-plane 14.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What steps learn of the collector (contract 13.2)."""
+"""What steps learn of the collector (reference: control-plane 13.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of a worker (the contract, section 15.3), without a socket."""
+"""The routes of a worker (reference: control-plane 15.3), without a socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of callers who talk to a worker themselves (the contract, section 15.3, `run`)."""
+"""Jobs of callers who talk to a worker themselves (reference: control-plane 15.3, `run`)."""
 
 from __future__ import annotations
 

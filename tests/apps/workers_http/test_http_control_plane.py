@@ -1,4 +1,4 @@
-"""What a worker says over HTTP, and what it makes of the answers (the contract, section 15)."""
+"""What a worker says over HTTP, and what it makes of the answers (reference: control-plane 15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls to a worker's own address when its jobs are to end (contract 15.3)."""
+"""Calls to a worker's own address when its jobs are to end (reference: control-plane 15.3)."""
 
 from __future__ import annotations
 

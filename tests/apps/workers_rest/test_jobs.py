@@ -1,4 +1,7 @@
-"""`/agent-control`: a step's life by HTTP, and who may still tell of it (the contract, 15)."""
+"""`/agent-control`: a step's life by HTTP, and who may still tell of it.
+
+(reference: control-plane 15)
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ def test_usage_of_a_lease_is_shown(worker):
 def test_without_a_status_an_error_means_failed(worker):
     run = booted_run(node("a"), node("b", after=["a"], continueOnFailure=True))
     worker.claim()
-    worker.report("a", "complete", error="it broke", reason="not-of-the-contract")
+    worker.report("a", "complete", error="it broke", reason="not-a-known-reason")
 
     assert run.reasons["a"] == "internal_error"
     assert run.step("a").detail == "it broke"

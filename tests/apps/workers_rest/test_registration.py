@@ -1,4 +1,7 @@
-"""`/agents`: registering, hearing from, listing and removing workers (the contract, 15.1)."""
+"""`/agents`: registering, hearing from, listing and removing workers.
+
+(reference: control-plane 15.1)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every sink promises, in every layout (contract 5)."""
+"""What every sink promises, in every layout (reference: sync-stack 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""docker-compose.yml, Dockerfile and .dockerignore, read as text (contract 7.1, 7.2)."""
+"""docker-compose.yml, Dockerfile and .dockerignore, read as text.
+
+(reference: sync-stack 7.1, 7.2)
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def test_a_plain_start_starts_exactly_the_six_services():
     assert {name for name, each in every.items() if not each.get("profiles")} == set(VOLUMES)
 
 
-def test_images_commands_and_needs_are_those_of_the_contract(services):
+def test_images_commands_and_needs_are_those_of_the_reference(services):
     assert services["redis"]["image"] == "redis:7-alpine"
     assert "--appendonly yes" in " ".join(services["redis"]["command"])
     assert services["mongo"]["image"] == "mongo:7"
@@ -89,7 +92,7 @@ def test_images_commands_and_needs_are_those_of_the_contract(services):
         assert all(each["condition"] == "service_healthy" for each in given.values())
 
 
-def test_health_checks_are_those_of_the_contract(services):
+def test_health_checks_are_those_of_the_reference(services):
     assert {name for name in services if "healthcheck" in services[name]} == set(CHECKS)
     for name, (interval, timeout, retries) in CHECKS.items():
         check = services[name]["healthcheck"]
@@ -105,7 +108,7 @@ def test_health_checks_are_those_of_the_contract(services):
         assert "urllib" in test[-2]
 
 
-def test_volumes_and_ports_are_those_of_the_contract(services):
+def test_volumes_and_ports_are_those_of_the_reference(services):
     named = set(yaml.safe_load(compose.FILE.read_text())["volumes"])
     used = set()
     for name, wanted in VOLUMES.items():

@@ -1,4 +1,4 @@
-"""What a first start makes below TLS_AUTO_DIR, keeps, and renews (contract 7.3)."""
+"""What a first start makes below TLS_AUTO_DIR, keeps, and renews (reference: sync-stack 7.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`run_orchestrator --migrate` waits for its store, and no longer than it says (contract 7.1)."""
+"""`run_orchestrator --migrate` waits for its store, and no longer than it says.
+
+(reference: sync-stack 7.1)
+"""
 
 from __future__ import annotations
 

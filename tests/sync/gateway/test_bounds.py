@@ -1,4 +1,4 @@
-"""Whatever comes, memory stays bounded (contract 2.7, 2.8)."""
+"""Whatever comes, memory stays bounded (reference: sync-stack 2.7, 2.8)."""
 
 from __future__ import annotations
 

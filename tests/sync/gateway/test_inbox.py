@@ -1,4 +1,4 @@
-"""Deliveries on disk: nothing answered is lost, order is kept (contract 2.12)."""
+"""Deliveries on disk: nothing answered is lost, order is kept (reference: sync-stack 2.12)."""
 
 from __future__ import annotations
 

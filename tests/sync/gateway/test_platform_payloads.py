@@ -1,7 +1,7 @@
 """Deliveries of GitLab, Gitea and Bitbucket, written after their public documentation.
 
 `payloads/<platform>/<what>.json`: the kind and the event header, the payload, and the events that
-it means (contract 4.2).
+it means (reference: sync-stack 4.2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copies of a delivery, senders that hang up, and the breaker (contract 2.5, 2.6)."""
+"""Copies of a delivery, senders that hang up, and the breaker (reference: sync-stack 2.5, 2.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may send: each platform's proof, and what never passes (contract 2.5)."""
+"""Who may send: each platform's proof, and what never passes (reference: sync-stack 2.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract 2.4 as a table: each row is answered over HTTP, and no row is without a case."""
+"""Every status as a table: each row is answered over HTTP (reference: sync-stack 2.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every status and code of contract 2.4, over real HTTP against a real gRPC server."""
+"""Every status and code, over real HTTP and a real gRPC server (reference: sync-stack 2.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS on both sides, and starts that are refused (contract 2.10)."""
+"""TLS on both sides, and starts that are refused (reference: sync-stack 2.10)."""
 
 from __future__ import annotations
 

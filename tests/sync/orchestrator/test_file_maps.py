@@ -1,4 +1,4 @@
-"""Which files an environment is made of, when a rule maps files (contract 4.3)."""
+"""Which files an environment is made of, when a rule maps files (reference: sync-stack 4.3)."""
 
 from __future__ import annotations
 

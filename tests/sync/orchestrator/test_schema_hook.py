@@ -1,4 +1,7 @@
-"""Files are checked against the registry's schemas, which are read from Git over HTTP (4.6)."""
+"""Files are checked against the registry's schemas, which are read from Git over HTTP.
+
+(reference: sync-stack 4.6)
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from sync_stack.watcher.admin import AdminApp, AdminListener
 from sync_stack.watcher.conf import read_settings
 
 
-def test_the_defaults_are_the_specifications():
+def test_the_defaults_are_the_documented_ones():
     made = read_settings({})
     assert made.admin == ("", 9091)
     assert (made.orchestrator, made.app_env) == ("localhost:50051", "development")

@@ -1,4 +1,4 @@
-"""The rules of the contract, 11.5, read slowly: sentence by sentence, until nothing changes."""
+"""The rules, sentence by sentence, until nothing changes (reference: control-plane 11.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a secretRef names, and which field of a secret is the value (contract 10)."""
+"""What a secretRef names, and which field of a secret is the value.
+
+(reference: control-plane 10)
+"""
 
 from __future__ import annotations
 

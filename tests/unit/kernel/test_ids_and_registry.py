@@ -8,7 +8,7 @@ from kernel import ids
 from kernel.registry import Registry, UnknownPlugin
 
 
-def test_new_ids_have_the_form_of_the_contract() -> None:
+def test_new_ids_have_the_form_of_the_reference() -> None:
     assert re.fullmatch(r"run-[0-9a-f]{12}", ids.new_execution_id())
     assert re.fullmatch(r"job_[A-Za-z0-9_-]{22}", ids.new_job_id())
     assert ids.new_uuid().version == 4

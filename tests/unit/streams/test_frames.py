@@ -1,4 +1,4 @@
-"""Framing and resuming, as the contract section 12 writes them."""
+"""Framing and resuming (reference: control-plane 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every keyword of every call: what it takes, what it becomes, what it refuses (7.2 to 7.4)."""
+"""Every keyword of every call: what it takes, what it becomes, what it refuses.
+
+(reference: control-plane 7.2, 7.3, 7.4)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite says about itself, and what is said for it (the contract, section 6)."""
+"""What a suite says about itself, and what is said for it (reference: control-plane 6)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_unknown_keys_are_warned_of():
     assert [each.line for each in metadata(metadata="title: x\nfoo: 1").warnings] == [2]
 
 
-def test_the_digest_is_that_of_the_contract():
+def test_the_digest_is_that_of_the_reference():
     """sha256 over sorted `path NUL size NUL sha256(file) LF`."""
     digest = content_digest({"b": b"2", "a": b"1"})
 

@@ -1,4 +1,4 @@
-"""Profile files: types, places of errors, chains (the contract, sections 6.1 and 10)."""
+"""Profile files: types, places of errors, chains (reference: control-plane 6.1, 10)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def named(found, wanted):
     return profile
 
 
-def test_every_key_of_the_contract_is_read():
+def test_every_key_of_the_reference_is_read():
     read = profile(
         """
 name: CI

@@ -1,4 +1,4 @@
-"""`utils`: texts for shells, SQL and JavaScript (the contract, section 7.5)."""
+"""`utils`: texts for shells, SQL and JavaScript (reference: control-plane 7.5)."""
 
 from __future__ import annotations
 

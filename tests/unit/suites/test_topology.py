@@ -1,4 +1,4 @@
-"""Ids, references, waves and what is refused of them (the contract, section 7.7)."""
+"""Ids, references, waves and what is refused of them (reference: control-plane 7.7)."""
 
 from __future__ import annotations
 

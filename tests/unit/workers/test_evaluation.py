@@ -1,4 +1,4 @@
-"""Verdicts, readiness and export paths (contract 7.4, 11.5)."""
+"""Verdicts, readiness and export paths (reference: control-plane 7.4, 11.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From spec to launch: names, labels, commands, images, environment (contract 13.2, 14.2, 14.3)."""
+"""From spec to launch: names, labels, commands, images, environment.
+
+(reference: control-plane 13.2, 14.2, 14.3)
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ def test_long_names_are_cut_with_a_hash() -> None:
     assert name != naming.unit_name("run-3f9a0c1be77d", "x" * 81, 1)
 
 
-def test_every_label_of_the_contract_is_there() -> None:
+def test_every_label_of_the_reference_is_there() -> None:
     labels = naming.step_labels(spec(), steps.owner(), started_at="2026-01-02T03:04:05.123Z")
 
     wanted = (

@@ -1,4 +1,7 @@
-"""Records become lines: decoded, masked, cut; the same at every reading (contract 11.2, 15.2)."""
+"""Records become lines: decoded, masked, cut; the same at every reading.
+
+(reference: control-plane 11.2, 15.2)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU and memory figures from what runtimes tell (contract 11.2: usage)."""
+"""CPU and memory figures from what runtimes tell (reference: control-plane 11.2, usage)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How a launch becomes a container: the arguments of its creation (contract 14.3)."""
+"""How a launch becomes a container: the arguments of its creation.
+
+(reference: control-plane 14.3)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Artifacts out of an ended container (contract 7.4): files only, bounded, never through a link."""
+"""Artifacts out of an ended container: files only, bounded, never through a link.
+
+(reference: control-plane 7.4)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runtime `docker`: one container an attempt (contract 14.3)."""
+"""The runtime `docker`: one container an attempt (reference: control-plane 14.3)."""
 
 from __future__ import annotations
 

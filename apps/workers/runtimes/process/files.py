@@ -1,4 +1,7 @@
-"""Artifacts of an ended process (contract 7.4): below its own folders, never through a link."""
+"""Artifacts of an ended process: below its own folders, never through a link.
+
+(reference: control-plane 7.4)
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The runtime `process`: child processes in a scratch folder, without isolation (contract 14.3).
+"""The runtime `process`: child processes in a scratch folder, without isolation.
 
 For machines without a container runtime. A unit outlives the supervisor: its wrapper writes output
 and exit code to files, and is found again by its pid and start time.
+
+(reference: control-plane 14.3)
 """
 
 from __future__ import annotations

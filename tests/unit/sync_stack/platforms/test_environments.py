@@ -1,4 +1,4 @@
-"""Which environment a ref is for (contract 4.3)."""
+"""Which environment a ref is for (reference: sync-stack 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads of every platform as events (contract 4.2)."""
+"""Payloads of every platform as events (reference: sync-stack 4.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of examples of contract 4.5, and what its sentences say besides."""
+"""The table of examples, and what its sentences say besides (reference: sync-stack 4.5)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RENAMES = {"DB_HOST": Variable(text="database.host"), "REGION": Variable(text="e
         ("app.xml", '<cfg><db host="h">x</db></cfg>', "cfg.db.#text=x cfg.db.@attrs.host=h"),
     ],
 )
-def test_the_examples_of_the_contract(file: str, text: str, expected: str) -> None:
+def test_the_examples_of_the_reference(file: str, text: str, expected: str) -> None:
     assert line(shaped(text, file=file).values) == expected
 
 
