@@ -21,6 +21,10 @@ _CODE_SUFFIXES = {".cue", ".css", ".html", ".js", ".proto", ".py", ".star"}
 _NOT_OURS = {"cases", "gen", "vendor", "__pycache__"}  # generated, of others, or test data
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(  # blocks, and lines of // or # that follow one another
+    r"/\*.*?\*/|<!--.*?-->|\{#.*?#\}|(?:(?:^|(?<=\s))(?://|#)[^\n]*(?:\n[ \t]*(?=//|# ))?)+",
+    re.DOTALL,
+)
 _NUMBER = re.compile(r"\d+(?:\.\d+)*(?= )")
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 
@@ -47,7 +51,7 @@ def shown(path: Path) -> str:
 def prose(path: Path, about: re.Pattern[str]) -> Iterator[tuple[int, str]]:
     """(line number, text) of what a file says in words, where that matches `about`.
 
-    Of Python these are docstrings and comments, of other files paragraphs. A text of several lines
+    Of documents these are paragraphs, of code comments and docstrings. A text of several lines
     comes as one, with single spaces.
     """
     content = path.read_text(encoding="utf-8")
@@ -55,8 +59,10 @@ def prose(path: Path, about: re.Pattern[str]) -> Iterator[tuple[int, str]]:
         return
     if path.suffix == ".py":
         texts = _words_of_python(content, about)
+    elif path.suffix == ".md":
+        texts = _paragraphs(_without_fences(content))
     else:
-        texts = _paragraphs(_without_fences(content) if path.suffix == ".md" else content)
+        texts = _comments_elsewhere(content)
     yield from ((line, text) for line, text in texts if about.search(text))
 
 
@@ -86,6 +92,13 @@ def _comments(content: str) -> Iterator[tuple[int, str]]:
         last = line
     if words:
         yield first, words
+
+
+def _comments_elsewhere(content: str) -> Iterator[tuple[int, str]]:
+    """Comments of JavaScript, CSS, HTML, templates, CUE, protobuf and Starlark."""
+    for comment in _COMMENT.finditer(content):
+        words = re.sub(r"^[ \t]*(?://|#|\*)", "", comment[0], flags=re.MULTILINE)
+        yield content.count("\n", 0, comment.start()) + 1, _joined(words)
 
 
 def _paragraphs(content: str) -> Iterator[tuple[int, str]]:
