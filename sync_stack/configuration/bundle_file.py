@@ -21,7 +21,7 @@ from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.metrics import reloads
 from sync_stack.configuration.reading import BundleText, bundle_of, read_text
 from sync_stack.configuration.startup import StartRefused
-from sync_stack.core.bundle.findings import listed
+from sync_stack.core.bundle.diagnostics import listed
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.validation import BundleReading
 

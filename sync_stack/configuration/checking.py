@@ -9,7 +9,7 @@ from sync_stack.configuration.conf import BundleSettings, process_environment
 from sync_stack.configuration.reading import bundle_of, read_text
 from sync_stack.configuration.secrets import SecretResolver, unreadable
 from sync_stack.configuration.vault import VaultClient
-from sync_stack.core.bundle.findings import listed
+from sync_stack.core.bundle.diagnostics import listed
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import all_secrets
 

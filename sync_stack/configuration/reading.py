@@ -10,7 +10,7 @@ from typing import Final
 from kernel.complaints import Complaint
 from kernel.cue import CueError, evaluate
 from kernel.reading.tree import Tree
-from sync_stack.core.bundle.findings import listed
+from sync_stack.core.bundle.diagnostics import listed
 from sync_stack.core.bundle.validation import BundleReading, read_bundle
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.formats import formats

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from kernel.complaints import Complaint
 from kernel.redaction import SecretRegister, known_secrets
 from sync_stack.configuration.bundle_file import Needs
-from sync_stack.core.bundle.findings import complaint_at
+from sync_stack.core.bundle.diagnostics import complaint_at
 from sync_stack.core.bundle.model import Bundle, SecretManager, SecretRef
 from sync_stack.core.bundle.secret_use import Process, secrets_used, texts_to_mask
 from sync_stack.core.bundle.secret_values import is_safe_path

@@ -150,7 +150,7 @@ def _of_next_sync(ledger: Ledger, live: Live, owner: Owner) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class HealState:
     """What is remembered of a unit between polls.
 
     `heals` are the attempts since the last reset of the backoff, `failures` those in a row that
@@ -167,7 +167,9 @@ class Memory:
     last_poll_at: datetime | None = None
 
 
-def after_drift(memory: Memory, now: datetime, poll_interval_s: float, *, opened: bool) -> Memory:
+def after_drift(
+    memory: HealState, now: datetime, poll_interval_s: float, *, opened: bool
+) -> HealState:
     """A poll found drift; `opened`: with it an episode began."""
     begun = memory.episodes + ((now,) if opened else ())
     recent = tuple(at for at in begun if at > now - FLAPPING_WITHIN)[-FLAPPING_EPISODES:]
@@ -177,7 +179,7 @@ def after_drift(memory: Memory, now: datetime, poll_interval_s: float, *, opened
     return _calmed(replace(seen, flapping=True), poll_interval_s)
 
 
-def _calmed(memory: Memory, poll_interval_s: float) -> Memory:
+def _calmed(memory: HealState, poll_interval_s: float) -> HealState:
     """The long pause counts from the last heal, also from one before flapping was noticed."""
     if memory.last_heal_at is None:
         return memory
@@ -185,7 +187,7 @@ def _calmed(memory: Memory, poll_interval_s: float) -> Memory:
     return replace(memory, next_heal_at=max(calm, memory.next_heal_at or calm))
 
 
-def after_clean(memory: Memory, now: datetime) -> Memory:
+def after_clean(memory: HealState, now: datetime) -> HealState:
     """A poll found none: after 3 in a row the backoff starts anew, after 10 flapping is over."""
     clean = memory.clean_polls + 1
     rested = replace(memory, clean_polls=clean, last_poll_at=now, failures=0)
@@ -196,27 +198,29 @@ def after_clean(memory: Memory, now: datetime) -> Memory:
     return rested
 
 
-def heal_begun(memory: Memory, now: datetime, poll_interval_s: float) -> Memory:
+def heal_begun(memory: HealState, now: datetime, poll_interval_s: float) -> HealState:
     """Stored before the call, so that a watcher that dies meanwhile does not forget it."""
     counted = replace(memory, heals=memory.heals + 1, last_heal_at=now)
     return replace(counted, next_heal_at=now + _pause(counted, poll_interval_s))
 
 
-def heal_ended(memory: Memory, now: datetime, poll_interval_s: float, *, healed: bool) -> Memory:
+def heal_ended(
+    memory: HealState, now: datetime, poll_interval_s: float, *, healed: bool
+) -> HealState:
     """The pause begins when the attempt ends, however it went."""
     ended = replace(memory, failures=0 if healed else memory.failures + 1)
     return replace(ended, next_heal_at=now + _pause(ended, poll_interval_s))
 
 
-def is_unhealed(memory: Memory) -> bool:
+def is_unhealed(memory: HealState) -> bool:
     return memory.failures >= FAILURES_TO_GIVE_NOTICE
 
 
-def may_heal(memory: Memory, now: datetime) -> bool:
+def may_heal(memory: HealState, now: datetime) -> bool:
     return memory.next_heal_at is None or memory.next_heal_at <= now
 
 
-def as_sane(memory: Memory, now: datetime, poll_interval_s: float) -> Memory:
+def as_sane(memory: HealState, now: datetime, poll_interval_s: float) -> HealState:
     """Of another machine, whose clock may be wrong: no pause is longer than the longest."""
     latest = now + timedelta(seconds=max(LONGEST_PAUSE_S, _calm_s(poll_interval_s)))
     if memory.next_heal_at is None or memory.next_heal_at <= latest:
@@ -224,7 +228,7 @@ def as_sane(memory: Memory, now: datetime, poll_interval_s: float) -> Memory:
     return replace(memory, next_heal_at=latest)
 
 
-def _pause(memory: Memory, poll_interval_s: float) -> timedelta:
+def _pause(memory: HealState, poll_interval_s: float) -> timedelta:
     doublings = min(max(0, memory.heals - 1), 10)
     seconds = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**doublings)
     if is_unhealed(memory):
@@ -238,7 +242,7 @@ def _calm_s(poll_interval_s: float) -> float:
     return max(LONGEST_PAUSE_S, FLAPPING_INTERVALS * poll_interval_s)
 
 
-def drift_status(memory: Memory, *, healing: bool, inconsistent: bool) -> UnitStatus:
+def drift_status(memory: HealState, *, healing: bool, inconsistent: bool) -> UnitStatus:
     """What a unit with drift shows; the worst word wins."""
     if inconsistent:
         return UnitStatus.INCONSISTENT

@@ -12,7 +12,7 @@ from sync_stack.core.bundle.model import Prune
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doomed:
+class PruneImpact:
     """How much is at stake: what would go, what we own, whether anything is desired at all."""
 
     candidates: AbstractSet[str]
@@ -20,7 +20,9 @@ class Doomed:
     nothing_desired: bool
 
 
-def guard_hit(doomed: Doomed, limits: Prune, *, approved: AbstractSet[str] = frozenset()) -> str:
+def guard_hit(
+    doomed: PruneImpact, limits: Prune, *, approved: AbstractSet[str] = frozenset()
+) -> str:
     """Why the guard refuses, in words; "" when it does not.
 
     `approved` waives it for exactly the keys that an operator has seen: one more key that would go

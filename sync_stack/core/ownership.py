@@ -26,7 +26,7 @@ class PlanRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holdings:
+class OwnedKeys:
     """What the unit owns: `keys` by name, and the records that it has written before.
 
     A record of `settled` was written by an attempt that came to its end: one found there without
@@ -45,7 +45,7 @@ class Holdings:
         )
 
 
-def holdings(ledger: Ledger | None, live: Live, owner: Owner) -> Holdings:
+def holdings(ledger: Ledger | None, live: Live, owner: Owner) -> OwnedKeys:
     """The ledger's keys, and those of live records with the unit's marker that it knows nothing of.
 
     Extra keys inside a record that the ledger knows are part of the record and not owned.
@@ -58,7 +58,9 @@ def holdings(ledger: Ledger | None, live: Live, owner: Owner) -> Holdings:
         if name not in records and owner.owns(record.mark)
         for key in record.values
     }
-    return Holdings(keys=found | known, settled=ledger.settled_records() if ledger else frozenset())
+    return OwnedKeys(
+        keys=found | known, settled=ledger.settled_records() if ledger else frozenset()
+    )
 
 
 def refuse_taken(

@@ -14,8 +14,8 @@ from sync_stack.core.bundle.model import SyncMode
 from sync_stack.core.diff import Diff, diff
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, digest, digester
-from sync_stack.core.ownership import Holdings, PlanRefused, holdings, refuse_taken
-from sync_stack.core.prune import DesiredKey, Fates, PlanRequest, fates, written_records
+from sync_stack.core.ownership import OwnedKeys, PlanRefused, holdings, refuse_taken
+from sync_stack.core.prune import DesiredKey, PlanRequest, PruneDecision, fates, written_records
 from sync_stack.core.sink import MISTYPED, Delete, Live, LiveRecord, Put
 
 __all__ = ["DesiredKey", "Plan", "PlanRequest", "applied_keys", "plan_apply", "retained_keys"]
@@ -149,7 +149,7 @@ def _is_unowned(request: PlanRequest, record: LiveRecord | None, name: str) -> b
 
 
 def _contents(
-    request: PlanRequest, owned: Holdings, fate: Fates
+    request: PlanRequest, owned: OwnedKeys, fate: PruneDecision
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Record → what it shall hold, of every record that has a desired key or must be rewritten."""
     wanted: dict[str, dict[str, str]] = {}
@@ -172,7 +172,7 @@ def _carried(record: LiveRecord | None, staying: AbstractSet[str]) -> dict[str, 
 
 
 def _puts(
-    request: PlanRequest, owned: Holdings, contents: Mapping[str, dict[str, str]]
+    request: PlanRequest, owned: OwnedKeys, contents: Mapping[str, dict[str, str]]
 ) -> Iterator[Put]:
     everything = effective_mode(request) is SyncMode.GIT_UPSERT_ALL
     files = _files(request, owned)
@@ -191,7 +191,7 @@ def _version_of_none(live: Live, name: str) -> str:
     return MISTYPED if name in live.mistyped else ""
 
 
-def _files(request: PlanRequest, owned: Holdings) -> dict[str, str]:
+def _files(request: PlanRequest, owned: OwnedKeys) -> dict[str, str]:
     """Record → the source file its metadata names; the first of several."""
     known = {entry.record: entry.file for entry in owned.keys.values() if entry.file}
     pairs = sorted({(entry.record, entry.file) for entry in request.desired.values()}, reverse=True)
@@ -208,7 +208,10 @@ def _needs_write(request: PlanRequest, record: LiveRecord, content: Mapping[str,
 
 
 def _deletes(
-    request: PlanRequest, owned: Holdings, fate: Fates, contents: Mapping[str, dict[str, str]]
+    request: PlanRequest,
+    owned: OwnedKeys,
+    fate: PruneDecision,
+    contents: Mapping[str, dict[str, str]],
 ) -> Iterator[Delete]:
     whole = request.capabilities.whole_records
     going = dict.fromkeys(fate.vacated, "")
@@ -240,7 +243,7 @@ def _journal(
         yield JournalRecord(record=gone.record, previous=values, intended=None)
 
 
-def _adopted(request: PlanRequest, owned: Holdings, found: Diff) -> frozenset[str]:
+def _adopted(request: PlanRequest, owned: OwnedKeys, found: Diff) -> frozenset[str]:
     """Live keys that nobody owned and that Git now declares."""
     present = request.desired.keys() - found.missing.keys() - owned.keys.keys()
     return frozenset(
@@ -248,7 +251,7 @@ def _adopted(request: PlanRequest, owned: Holdings, found: Diff) -> frozenset[st
     )
 
 
-def _is_ours(request: PlanRequest, owned: Holdings, name: str) -> bool:
+def _is_ours(request: PlanRequest, owned: OwnedKeys, name: str) -> bool:
     record = request.live.records.get(name)
     return name in owned.settled or (record is not None and request.owner.owns(record.mark))
 

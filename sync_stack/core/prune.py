@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sync_stack.core.bundle.model import Prune, SyncMode
-from sync_stack.core.guards import Doomed, guard_hit
+from sync_stack.core.guards import PruneImpact, guard_hit
 from sync_stack.core.ledger import Ledger, LedgerKey
-from sync_stack.core.ownership import Holdings, PlanRefused
+from sync_stack.core.ownership import OwnedKeys, PlanRefused
 from sync_stack.core.protection import protected
 from sync_stack.core.sink import Capabilities, Live, Owner
 
@@ -66,7 +66,7 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fates:
+class PruneDecision:
     """Every owned key that is not desired is in at most one of these.
 
     going      will be deleted, or leave its whole record
@@ -87,7 +87,7 @@ class Fates:
     vacated: frozenset[str]
 
 
-def fates(request: PlanRequest, owned: Holdings) -> Fates:
+def fates(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
     """Raises PlanRefused (`prune_guard`) before anything is written."""
     held = _held(request)
     guarded = protected(owned.keys.keys() | request.live.values.keys(), request.prune.protection)
@@ -96,7 +96,7 @@ def fates(request: PlanRequest, owned: Holdings) -> Fates:
     candidates = surplus - guarded - released
     going = _going(request, owned, candidates)
     _check_guard(request, owned, going)
-    return Fates(
+    return PruneDecision(
         going=going,
         released=released,
         retained=owned.present(request.live, surplus - released - going),
@@ -107,7 +107,7 @@ def fates(request: PlanRequest, owned: Holdings) -> Fates:
     )
 
 
-def _would_go(request: PlanRequest, owned: Holdings, candidates: frozenset[str]) -> frozenset[str]:
+def _would_go(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -> frozenset[str]:
     """What is there and would be pruned; what somebody has deleted already would not."""
     wanted = request.prune.dry_run and request.prunes
     return owned.present(request.live, candidates) if wanted else frozenset()
@@ -126,7 +126,7 @@ def written_records(request: PlanRequest) -> frozenset[str]:
     return frozenset(key.record for key in request.desired.values())
 
 
-def _released(request: PlanRequest, owned: Holdings, candidates: frozenset[str]) -> frozenset[str]:
+def _released(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -> frozenset[str]:
     """Those in records that bear another's marker, or none where each record should bear one."""
     ours = written_records(request)
     lost = {
@@ -139,7 +139,7 @@ def _released(request: PlanRequest, owned: Holdings, candidates: frozenset[str])
     return frozenset(key for key in candidates if owned.keys[key].record in lost)
 
 
-def _going(request: PlanRequest, owned: Holdings, candidates: frozenset[str]) -> frozenset[str]:
+def _going(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -> frozenset[str]:
     """A whole record is written whole: what Git no longer has leaves it even with prune off."""
     if request.heal or request.prune.dry_run:
         return frozenset()
@@ -151,7 +151,7 @@ def _going(request: PlanRequest, owned: Holdings, candidates: frozenset[str]) ->
     return frozenset(key for key in candidates if owned.keys[key].record in rewritten)
 
 
-def _vacated(request: PlanRequest, owned: Holdings) -> frozenset[str]:
+def _vacated(request: PlanRequest, owned: OwnedKeys) -> frozenset[str]:
     """A renamed file leaves a record behind, and every key of it is desired elsewhere."""
     if not request.prunes or request.prune.dry_run:
         return frozenset()
@@ -168,9 +168,11 @@ def _vacated(request: PlanRequest, owned: Holdings) -> frozenset[str]:
     )
 
 
-def _check_guard(request: PlanRequest, owned: Holdings, going: frozenset[str]) -> None:
+def _check_guard(request: PlanRequest, owned: OwnedKeys, going: frozenset[str]) -> None:
     if request.limits_waived:
         return
-    doomed = Doomed(candidates=going, owned=len(owned.keys), nothing_desired=not request.desired)
+    doomed = PruneImpact(
+        candidates=going, owned=len(owned.keys), nothing_desired=not request.desired
+    )
     if reason := guard_hit(doomed, request.prune, approved=request.approved):
         raise PlanRefused("prune_guard", reason, going)

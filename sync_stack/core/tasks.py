@@ -43,7 +43,7 @@ class Change(StrEnum):
     FAILED_FOR_NOW = "failed_for_now"
     EXHAUSTED = "exhausted"
     WAITS = "waits"
-    COALESCED = "coalesced"
+    SUPERSEDED = "coalesced"
 
 
 TERMINAL: Final = frozenset({State.SUCCEEDED, State.FAILED, State.DEAD})
@@ -57,8 +57,8 @@ TRANSITIONS: Final[dict[tuple[State, Change], State]] = {
     (State.RUNNING, Change.FAILED_FOR_NOW): State.RETRYING,
     (State.RUNNING, Change.EXHAUSTED): State.DEAD,
     (State.RUNNING, Change.WAITS): State.RETRYING,
-    (State.PENDING, Change.COALESCED): State.SUCCEEDED,
-    (State.RETRYING, Change.COALESCED): State.SUCCEEDED,
+    (State.PENDING, Change.SUPERSEDED): State.SUCCEEDED,
+    (State.RETRYING, Change.SUPERSEDED): State.SUCCEEDED,
 }
 
 

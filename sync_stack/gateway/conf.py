@@ -13,12 +13,12 @@ from typing import Final, TypeVar
 from kernel.addresses import Network
 from sync_stack.configuration.conf import BundleSettings, bundle_settings
 from sync_stack.configuration.environment import Environment
-from sync_stack.configuration.observing import ObservingSettings, observing_settings
 from sync_stack.configuration.startup import StartRefused
+from sync_stack.configuration.telemetry import ObservingSettings, observing_settings
 from sync_stack.core.bundle.model import Bundle, Rate
 from sync_stack.gateway.breaker import BreakerLimits
-from sync_stack.gateway.rates import Rates
-from sync_stack.gateway.senders import read_networks
+from sync_stack.gateway.client_address import read_networks
+from sync_stack.gateway.rate_limits import RateLimits
 from sync_stack.rpc.settings import (
     CERT,
     KEY,
@@ -88,7 +88,7 @@ class Limits:
     """What is in force with one bundle."""
 
     max_body_bytes: int
-    rates: Rates
+    rates: RateLimits
     breaker: BreakerLimits
     replay_window_s: float
     forward_timeout_s: float
@@ -134,7 +134,7 @@ def limits_of(overrides: Overrides, bundle: Bundle) -> Limits:
     trusted = overrides.trusted_proxies
     return Limits(
         max_body_bytes=_over(overrides.max_body_bytes, bundle.max_webhook_body_bytes),
-        rates=Rates(
+        rates=RateLimits(
             total=rate(overrides.rate_global, given.rate_global),
             per_ip=rate(overrides.rate_per_ip, given.rate_per_ip),
             per_key=rate(overrides.rate_per_key, given.rate_per_key),

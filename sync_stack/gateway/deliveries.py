@@ -16,14 +16,14 @@ from sync_stack.core.replay import Delivery, ReplayKeys
 from sync_stack.core.signatures import Verdict
 from sync_stack.gateway.answers import Answer, Code, Refusal, accepted, ignored
 from sync_stack.gateway.conf import Limits
-from sync_stack.gateway.forwarding import Circumstances, Forwarder, Outbound, outbound
+from sync_stack.gateway.forwarding import DeliveryContext, Forwarder, Outbound, outbound
 from sync_stack.gateway.inbox import Inbox
-from sync_stack.gateway.keys import KeyUnavailable, PlatformKeys
 from sync_stack.gateway.payloads import NotJson, read_payload
-from sync_stack.gateway.rates import HeldBytes
+from sync_stack.gateway.rate_limits import MemoryBudget
 from sync_stack.gateway.requests import Request, too_large
 from sync_stack.gateway.reservations import Reservation, Reservations
-from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, Generation, Route
+from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, CompiledBundle, Route
+from sync_stack.gateway.webhook_secrets import KeyUnavailable, WebhookSecrets
 from sync_stack.platforms import EventClass, GitPlatform, Proof, git_platform
 
 log: Final = logging.getLogger("partita.sync.gateway")
@@ -79,11 +79,11 @@ class _NothingChanged(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Gate:
+class DeliveryPipeline:
     """What deliveries pass through; one a process."""
 
-    keys: PlatformKeys
-    held: HeldBytes
+    keys: WebhookSecrets
+    held: MemoryBudget
     reservations: Reservations
     forwarder: Forwarder
     production: bool
@@ -91,7 +91,7 @@ class Gate:
     warned: set[str] = field(default_factory=set)  # platforms without a secret, named once
 
     async def handle(
-        self, request: Request, generation: Generation, segment: str, labels: Labels
+        self, request: Request, generation: CompiledBundle, segment: str, labels: Labels
     ) -> Outcome:
         """Raises Refusal; a reservation made by then is released before."""
         checked = await self._checked(request, generation, segment, labels)
@@ -113,7 +113,7 @@ class Gate:
             await self.reservations.release(outcome.reservation)
 
     async def _checked(
-        self, request: Request, generation: Generation, segment: str, labels: Labels
+        self, request: Request, generation: CompiledBundle, segment: str, labels: Labels
     ) -> _Checked | None:
         """Read and checked; None for an event that is ignored. Raises Refusal."""
         limits = generation.limits
@@ -154,7 +154,7 @@ class Gate:
         request: Request,
         candidates: tuple[Platform, ...],
         body: bytes,
-        generation: Generation,
+        generation: CompiledBundle,
     ) -> tuple[Platform, bool]:
         """The first platform whose key verifies; those without a key are tried last."""
         unavailable, stale, open_to_all = "", False, None
@@ -198,7 +198,7 @@ class Gate:
         )
         message = outbound(
             delivery,
-            Circumstances(
+            DeliveryContext(
                 headers=request.headers,
                 header_names=(sent.event_header, header) if header else (sent.event_header,),
                 received_ns=time.time_ns(),
@@ -250,7 +250,7 @@ class Gate:
             )
 
 
-def _json_hint(generation: Generation, segment: str, request: Request) -> str:
+def _json_hint(generation: CompiledBundle, segment: str, request: Request) -> str:
     """Name the setting of the sending platform that chooses JSON, where it has one."""
     try:
         candidates = _route(generation, segment).candidates(request.headers)
@@ -262,7 +262,7 @@ def _json_hint(generation: Generation, segment: str, request: Request) -> str:
     return ""
 
 
-def _check_head(request: Request, generation: Generation, segment: str) -> None:
+def _check_head(request: Request, generation: CompiledBundle, segment: str) -> None:
     """Raise Refusal for a head that promises no JSON, or more of it than the limit."""
     headers, limit = request.headers, generation.limits.max_body_bytes
     types = headers.all("content-type")
@@ -282,7 +282,7 @@ def _check_head(request: Request, generation: Generation, segment: str) -> None:
         raise too_large(limit)
 
 
-def _route(generation: Generation, segment: str) -> Route:
+def _route(generation: CompiledBundle, segment: str) -> Route:
     route = generation.routes.get(segment)
     if route is not None:
         return route

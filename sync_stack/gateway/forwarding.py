@@ -51,7 +51,7 @@ class Outbound(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str = ""
 
 
-class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryContext(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a delivery beside what it says."""
 
     headers: Headers
@@ -62,7 +62,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     signature_verified: bool
 
 
-def outbound(delivery: Delivery, about: Circumstances) -> Outbound:
+def outbound(delivery: Delivery, about: DeliveryContext) -> Outbound:
     digest = hashlib.sha256(delivery.body).hexdigest()
     seconds, nanos = divmod(about.received_ns, 10**9)
     key = delivery.idempotency_key(digest)

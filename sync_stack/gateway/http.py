@@ -19,11 +19,11 @@ from kernel.telemetry import FinishedSpan
 from kernel.trace_context import parse_traceparent
 from sync_stack.configuration.logs import about
 from sync_stack.gateway.answers import Answer, Code, Refusal
-from sync_stack.gateway.deliveries import Gate, Labels, Outcome
+from sync_stack.gateway.deliveries import DeliveryPipeline, Labels, Outcome
 from sync_stack.gateway.metrics import CONTENT_TYPE, METHODS, OTHER, Metrics, one_of
-from sync_stack.gateway.rates import Admission, Limited, RateLimiter
+from sync_stack.gateway.rate_limits import Admission, Limited, RateLimiter
 from sync_stack.gateway.requests import Receive, Request, Scope, Send, rate_limited
-from sync_stack.gateway.routes import SCHEMA_REGISTRY, Generation
+from sync_stack.gateway.routes import SCHEMA_REGISTRY, CompiledBundle
 from sync_stack.rpc.readiness import Health
 
 log: Final = logging.getLogger("partita.sync.gateway.access")
@@ -45,7 +45,7 @@ _FIXED: Final = (
 )
 
 
-class Exchange(msgspec.Struct, kw_only=True):
+class RequestRecord(msgspec.Struct, kw_only=True):
     """A request on its way: what metrics, headers and log lines say of it."""
 
     request: Request
@@ -61,8 +61,8 @@ class App:
     def __init__(
         self,
         *,
-        gate: Gate,
-        generation: Callable[[], Generation],
+        gate: DeliveryPipeline,
+        generation: Callable[[], CompiledBundle],
         limiter: RateLimiter,
         health: Health,
         metrics: Metrics,
@@ -76,7 +76,7 @@ class App:
         self._admin = admin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(request=Request(scope, receive))
+        exchange = RequestRecord(request=Request(scope, receive))
         request = exchange.request
         with about(correlation_id=request.correlation_id, request_id=request.request_id):
             outcome = await self._outcome(exchange)
@@ -88,7 +88,7 @@ class App:
                 await self._gate.settle(outcome, delivered=delivered)
             self._account(exchange, outcome.answer)
 
-    async def _outcome(self, exchange: Exchange) -> Outcome:
+    async def _outcome(self, exchange: RequestRecord) -> Outcome:
         try:
             return await self._dispatch(exchange)
         except Refusal as refusal:
@@ -97,7 +97,7 @@ class App:
             log.exception("a request failed", extra={"event": "internal_error"})
             return Outcome(answer=Refusal(Code.INTERNAL, "the gateway failed").answer)
 
-    async def _dispatch(self, exchange: Exchange) -> Outcome:
+    async def _dispatch(self, exchange: RequestRecord) -> Outcome:
         request = exchange.request
         if request.path in {LIVENESS, READINESS} or (self._admin and request.path == METRICS):
             exchange.route = request.path
@@ -131,7 +131,7 @@ class App:
         retry = () if ready else ((b"retry-after", b"2"),)
         return Answer(status=status, body=msgspec.json.encode(said), outcome=word, headers=retry)
 
-    def _admit(self, exchange: Exchange, generation: Generation, segment: str) -> None:
+    def _admit(self, exchange: RequestRecord, generation: CompiledBundle, segment: str) -> None:
         request = exchange.request
         forwarded = request.headers.all("x-forwarded-for")
         request.sender = generation.senders.key(request.peer, forwarded)
@@ -142,7 +142,7 @@ class App:
             raise rate_limited(admission.scope, admission.retry_after_s, "too many requests")
         exchange.headers = _admitted(admission, request.sender, key)
 
-    async def _send(self, exchange: Exchange, answer: Answer, send: Send) -> None:
+    async def _send(self, exchange: RequestRecord, answer: Answer, send: Send) -> None:
         request = exchange.request
         unread = request.has_body and not request.body_complete
         closes = unread and not 0 < (request.declared_length or 0) <= _DISCARDED
@@ -167,7 +167,7 @@ class App:
         else:
             await send({"type": "http.response.body", "body": answer.body})
 
-    def _account(self, exchange: Exchange, answer: Answer) -> None:
+    def _account(self, exchange: RequestRecord, answer: Answer) -> None:
         request, route = exchange.request, exchange.route
         taken = time.monotonic() - exchange.started
         method = one_of(METHODS, request.method)
@@ -231,7 +231,7 @@ def _level(status: int) -> int:
     return logging.WARNING if status >= HTTPStatus.BAD_REQUEST else logging.DEBUG
 
 
-def _log(exchange: Exchange, answer: Answer, taken_s: float) -> None:
+def _log(exchange: RequestRecord, answer: Answer, taken_s: float) -> None:
     level = logging.DEBUG if exchange.route == READINESS else _level(answer.status)
     if not log.isEnabledFor(level):
         return
@@ -254,7 +254,7 @@ def _log(exchange: Exchange, answer: Answer, taken_s: float) -> None:
     )
 
 
-def _trace(exchange: Exchange, answer: Answer, taken_s: float) -> None:
+def _trace(exchange: RequestRecord, answer: Answer, taken_s: float) -> None:
     ended = now()
     span = parse_traceparent(exchange.request.traceparent)
     if span is None:  # not with ids of our own, unless all their digits are zeros

@@ -19,28 +19,28 @@ from kernel.background import keep_running
 from sync_stack.configuration.bundle_file import BundleFile
 from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.logs import configure_logging
-from sync_stack.configuration.observing import Observing
 from sync_stack.configuration.secrets import SecretError, SecretResolver, needs_of
 from sync_stack.configuration.startup import StartRefused, refusing, unavailable
+from sync_stack.configuration.telemetry import Telemetry
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.model import Bundle, RedisOptions
 from sync_stack.core.bundle.secret_use import Process, gateway_redis, webhook_secrets
 from sync_stack.gateway.breaker import Breaker
 from sync_stack.gateway.conf import GatewaySettings, read_settings
-from sync_stack.gateway.deliveries import Gate
+from sync_stack.gateway.deliveries import DeliveryPipeline
 from sync_stack.gateway.forwarding import Forwarder
 from sync_stack.gateway.http import App
 from sync_stack.gateway.inbox import Inbox, InboxUnusable
 from sync_stack.gateway.inbox_forwarder import InboxForwarder
-from sync_stack.gateway.keys import PlatformKeys, Resolver
 from sync_stack.gateway.listener import InboundTls, Listener
 from sync_stack.gateway.metrics import Metrics
-from sync_stack.gateway.rates import HeldBytes, RateLimiter
+from sync_stack.gateway.rate_limits import MemoryBudget, RateLimiter
 from sync_stack.gateway.redis_client import open_redis
 from sync_stack.gateway.replay_memory import MemoryReplay
 from sync_stack.gateway.replay_redis import RedisReplay
 from sync_stack.gateway.reservations import Reservations
-from sync_stack.gateway.routes import Generation, compile_bundle
+from sync_stack.gateway.routes import CompiledBundle, compile_bundle
+from sync_stack.gateway.webhook_secrets import Resolver, WebhookSecrets
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.readiness import Health, keep_asking
 from sync_stack.rpc.tls import TlsUnreadable
@@ -67,14 +67,14 @@ class Gateway:
         limits = self.generation.limits
         self.limiter = RateLimiter(limits.rates, clock)
         self.breaker = Breaker(limits.breaker, clock, self.metrics.breaker_changed)
-        self.keys = PlatformKeys(resolver, clock)
+        self.keys = WebhookSecrets(resolver, clock)
         self.health = Health(self._notes, clock)
         self.channel = _channel(settings)
         self.forwarder = Forwarder(self.channel, self.breaker, self.metrics, token=settings.token)
         self.inbox = _inbox(settings)
-        self.gate = Gate(
+        self.gate = DeliveryPipeline(
             keys=self.keys,
-            held=HeldBytes(),
+            held=MemoryBudget(),
             reservations=self._reservations(bundle, resolver, clock),
             forwarder=self.forwarder,
             production=settings.production,
@@ -198,7 +198,7 @@ def run() -> None:
 
 
 async def _serve(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
-    observing = Observing(settings.observing)
+    observing = Telemetry(settings.observing)
     try:
         await _run(settings, variables)
     finally:
@@ -232,7 +232,7 @@ def _apply_soon(loop: asyncio.AbstractEventLoop, gateway: Gateway, bundle: Bundl
     loop.call_soon_threadsafe(gateway.apply, bundle)
 
 
-def _compiled(settings: GatewaySettings, bundle: Bundle) -> Generation:
+def _compiled(settings: GatewaySettings, bundle: Bundle) -> CompiledBundle:
     """Raises StartRefused for a platform without a secret in production."""
     if settings.production:
         bare = [each.name for each in bundle.platforms if not webhook_secrets(each)]

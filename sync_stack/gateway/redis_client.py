@@ -11,7 +11,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
 from sync_stack.core.bundle.model import RedisMode, RedisOptions
-from sync_stack.gateway.keys import Resolver
+from sync_stack.gateway.webhook_secrets import Resolver
 from sync_stack.sinks.redis_client import host_and_port, login_and_tls
 
 _TIMEOUT_S: Final = 0.25

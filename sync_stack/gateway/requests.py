@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from kernel.trace_context import parse_traceparent
 from sync_stack.core.headers import Headers
 from sync_stack.gateway.answers import Code, Refusal
-from sync_stack.gateway.rates import HeldBytes
+from sync_stack.gateway.rate_limits import MemoryBudget
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -62,7 +62,7 @@ class Request:
         self._connection: Connection | None = (scope.get("extensions") or {}).get(CONNECTION)
         self.sender = ""  # the address that limits apply to
         self.body_complete = False
-        self._held: tuple[HeldBytes, int] | None = None
+        self._held: tuple[MemoryBudget, int] | None = None
 
     @property
     def declared_length(self) -> int | None:
@@ -83,7 +83,7 @@ class Request:
         connection = self._connection
         return connection is not None and connection.answer(self._scope, status, headers, body)
 
-    async def read_body(self, limit: int, held: HeldBytes) -> bytes:
+    async def read_body(self, limit: int, held: MemoryBudget) -> bytes:
         """Raises Refusal as soon as it is too large, too much at once, too slow or cut off."""
         if self._connection is not None and self._connection.is_body_here(self._scope):
             # Nothing to wait for, so no clock to set.
@@ -102,7 +102,7 @@ class Request:
             held.release(self.sender, size)
             self._held = None
 
-    async def _read(self, limit: int, held: HeldBytes) -> bytes:
+    async def _read(self, limit: int, held: MemoryBudget) -> bytes:
         chunks: list[bytes] = []
         size = 0
         while not self.body_complete:
@@ -118,7 +118,7 @@ class Request:
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    def _hold(self, held: HeldBytes, size: int, more: int, limit: int) -> None:
+    def _hold(self, held: MemoryBudget, size: int, more: int, limit: int) -> None:
         refused_by = held.take(self.sender, more, one_body=limit)
         if refused_by:
             raise rate_limited(refused_by, 1, "too many bytes of bodies are held at once")

@@ -9,8 +9,8 @@ from typing import Final
 from sync_stack.core.bundle.model import Bundle, Platform, SchemaRegistry
 from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
 from sync_stack.core.headers import Headers
+from sync_stack.gateway.client_address import ClientAddresses
 from sync_stack.gateway.conf import Limits, Overrides, limits_of
-from sync_stack.gateway.senders import Senders
 from sync_stack.platforms import git_platforms
 
 SCHEMA_REGISTRY: Final = RESERVED_SEGMENT
@@ -39,12 +39,12 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class CompiledBundle:
     """A bundle and what follows from it; a request sees one generation from start to end."""
 
     bundle: Bundle
     limits: Limits
-    senders: Senders
+    senders: ClientAddresses
     routes: Mapping[str, Route]
 
     @property
@@ -52,7 +52,7 @@ class Generation:
         return SCHEMA_REGISTRY in self.routes
 
 
-def compile_bundle(bundle: Bundle, overrides: Overrides) -> Generation:
+def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
     limits = limits_of(overrides, bundle)
     named: dict[str, dict[str, Platform]] = {}
     for rule in bundle.rules:
@@ -66,8 +66,8 @@ def compile_bundle(bundle: Bundle, overrides: Overrides) -> Generation:
         routes[SCHEMA_REGISTRY] = Route(
             segment=SCHEMA_REGISTRY, platforms=(platform,), registry=registry
         )
-    return Generation(
-        bundle=bundle, limits=limits, senders=Senders(limits.trusted_proxies), routes=routes
+    return CompiledBundle(
+        bundle=bundle, limits=limits, senders=ClientAddresses(limits.trusted_proxies), routes=routes
     )
 
 

@@ -14,7 +14,7 @@ from django.db import Error as StoreError
 from django.db.models import F
 
 from sync_stack.orchestrator.models import Counter
-from sync_stack.orchestrator.rows.conditional import changed, inserted
+from sync_stack.orchestrator.rows.compare_and_set import changed, inserted
 
 log: Final = logging.getLogger(__name__)
 TASK_SECONDS: Final = "orch_task_duration_seconds"

@@ -17,11 +17,11 @@ from celery.signals import (
 from django.apps import apps
 
 from kernel import background
-from sync_stack.configuration.observing import Observing, observe_process
 from sync_stack.configuration.startup import StartRefused, refusing
+from sync_stack.configuration.telemetry import Telemetry, observe_process
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.execution.attempt import Ports
-from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.serving.broker import (
     QUEUE,
     TASK,
@@ -30,11 +30,11 @@ from sync_stack.orchestrator.serving.broker import (
     send_to_broker,
     use_broker,
 )
-from sync_stack.orchestrator.serving.collecting import collect_seldom
+from sync_stack.orchestrator.serving.garbage_collection import collect_seldom
 from sync_stack.orchestrator.serving.ports import open_bundle, ports_of
 
 _FINISH_S: Final = 20.0
-_observing: Final[list[Observing]] = []  # at most one
+_observing: Final[list[Telemetry]] = []  # at most one
 _dropped: Final[dict[str, int]] = {}  # lines by reason, not counted yet
 _dropping: Final = threading.Lock()
 _failures: Final[dict[str, int]] = {}  # of background loops, as counted so far

@@ -8,8 +8,8 @@ from typing import Final
 
 from sync_stack.configuration.conf import BundleSettings, bundle_settings
 from sync_stack.configuration.environment import Environment
-from sync_stack.configuration.observing import ObservingSettings, observing_settings
 from sync_stack.configuration.startup import StartRefused
+from sync_stack.configuration.telemetry import ObservingSettings, observing_settings
 from sync_stack.rpc.settings import CERT, KEY, client_files, required_pair
 from sync_stack.rpc.tls import TlsFiles
 

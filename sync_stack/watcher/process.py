@@ -18,9 +18,9 @@ from prometheus_client import disable_created_metrics
 from kernel import clock
 from kernel.background import keep_running
 from sync_stack.configuration.conf import process_environment
-from sync_stack.configuration.observing import Observing
 from sync_stack.configuration.opened import Configuration, open_configuration
 from sync_stack.configuration.startup import StartRefused, refusing
+from sync_stack.configuration.telemetry import Telemetry
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.rpc.channel import OrchestratorChannel
@@ -28,12 +28,12 @@ from sync_stack.rpc.readiness import Health, keep_asking
 from sync_stack.rpc.tls import TlsUnreadable
 from sync_stack.watcher.admin import AdminApp, AdminListener
 from sync_stack.watcher.conf import WatcherSettings, read_settings
-from sync_stack.watcher.healing import Healer, HealSettings
-from sync_stack.watcher.leading import BEAT_S, Leadership
-from sync_stack.watcher.looking import Looker, Sinks
+from sync_stack.watcher.drift_check import DriftChecker, Sinks
+from sync_stack.watcher.heal_state import HealStates, open_copies
+from sync_stack.watcher.healer import Healer, HealSettings
+from sync_stack.watcher.leader_election import HEARTBEAT_S, LeaderElection
 from sync_stack.watcher.metrics import Metrics
-from sync_stack.watcher.polling import Poller, Threads
-from sync_stack.watcher.states import Memories, open_copies
+from sync_stack.watcher.poller import Poller, Threads
 
 log: Final = logging.getLogger("partita.sync.watcher")
 GRACE_S: Final = 5.0
@@ -50,10 +50,10 @@ class Watcher:
         resolve = configuration.secrets.resolve
         self.metrics = Metrics(version=settings.version)
         self.metrics.expect(configuration.bundle)
-        self.memories = Memories(
+        self.memories = HealStates(
             lambda: open_copies(configuration.bundle, resolve), settings.poll_interval_s
         )
-        self.looker = Looker(
+        self.looker = DriftChecker(
             bundle=lambda: configuration.bundle,
             open_sink=Sinks(resolve),
             memories=self.memories,
@@ -62,7 +62,7 @@ class Watcher:
             poll_interval_s=settings.poll_interval_s,
             log_values=settings.log_values,
         )
-        self.leadership = Leadership(_name(), time.monotonic)
+        self.leadership = LeaderElection(_name(), time.monotonic)
         self.channel = _channel(settings)
         self.threads = Threads(self.looker, settings.concurrency)
         self.healer = self._healer(settings)
@@ -129,12 +129,12 @@ class Watcher:
             elif not self.leadership.is_mine and self._work is not None:
                 log.warning("another watcher may lead", extra={"event": "lead_lost"})
                 await self._stop_work()
-            pause = BEAT_S if self.leadership.is_mine else _LOOK_FOR_LEAD_S
+            pause = HEARTBEAT_S if self.leadership.is_mine else _LOOK_FOR_LEAD_S
             await asyncio.sleep(pause * random.uniform(0.8, 1))  # noqa: S311 - spreads load
 
     async def _step(self) -> None:
         try:
-            async with asyncio.timeout(BEAT_S):
+            async with asyncio.timeout(HEARTBEAT_S):
                 await self.threads.run(self.leadership.step)
             self._store_failing = False
         except (StoreError, TimeoutError) as error:
@@ -188,7 +188,7 @@ def run() -> None:
 
 
 async def _serve(settings: WatcherSettings) -> bool:
-    observing = Observing(settings.observing)
+    observing = Telemetry(settings.observing)
     try:
         return await _watch(settings)
     finally:

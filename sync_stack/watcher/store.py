@@ -18,7 +18,7 @@ from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.models import Drift, Leader, Lease, LedgerUnit, WatchState
 from sync_stack.orchestrator.rows import ledgers, tasks
-from sync_stack.orchestrator.rows.conditional import changed, found, inserted
+from sync_stack.orchestrator.rows.compare_and_set import changed, found, inserted
 
 KEPT: Final = timedelta(days=90)
 MAX_CHANGES: Final = 200
@@ -190,7 +190,7 @@ def remember(unit_id: str, content: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
+class LeaderRecord:
     """The leader's row as it was read."""
 
     holder: str
@@ -198,28 +198,28 @@ class Lead:
     version: int
 
 
-def lead() -> Lead | None:
+def lead() -> LeaderRecord | None:
     row = found(Leader, id=_LEADER)
-    return Lead(row.holder, row.beat, row.version) if row else None
+    return LeaderRecord(row.holder, row.beat, row.version) if row else None
 
 
-def take_lead(me: str, seen: Lead | None) -> Lead | None:
+def take_lead(me: str, seen: LeaderRecord | None) -> LeaderRecord | None:
     """One conditional write, on what was seen standing still; None when another one has it."""
     if seen is None:
         first = Leader(id=_LEADER, holder=me)
-        return Lead(me, 0, 1) if inserted(first) else None
+        return LeaderRecord(me, 0, 1) if inserted(first) else None
     where = {"id": _LEADER, "holder": seen.holder, "beat": seen.beat, "version": seen.version}
-    mine = Lead(me, seen.beat + 1, seen.version + 1)
+    mine = LeaderRecord(me, seen.beat + 1, seen.version + 1)
     return mine if changed(Leader, where, holder=me, beat=mine.beat, version=mine.version) else None
 
 
-def beat(mine: Lead) -> Lead | None:
+def beat(mine: LeaderRecord) -> LeaderRecord | None:
     """None when it is no longer ours."""
     where = {"id": _LEADER, "holder": mine.holder, "version": mine.version}
-    again = Lead(mine.holder, mine.beat + 1, mine.version)
+    again = LeaderRecord(mine.holder, mine.beat + 1, mine.version)
     return again if changed(Leader, where, beat=again.beat) else None
 
 
-def give_up_lead(mine: Lead) -> None:
+def give_up_lead(mine: LeaderRecord) -> None:
     where = {"id": _LEADER, "holder": mine.holder, "version": mine.version}
     changed(Leader, where, holder="", version=mine.version + 1)

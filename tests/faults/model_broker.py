@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from unittest import mock
 
 from kernel import clock
-from sync_stack.orchestrator.services import sweeping
+from sync_stack.orchestrator.services import sweeps
 from sync_stack.orchestrator.serving import broker
 from sync_stack.orchestrator.serving.broker import BrokerAway, Publisher
 
@@ -49,7 +49,7 @@ class ModelBroker:
         """Twenty seconds, and the wake sweep that comes in them."""
         self._later += timedelta(seconds=20)
         with self._moved():
-            sweeping.wake(self._publisher, self._queued)
+            sweeps.wake(self._publisher, self._queued)
         self._send_waiting()
 
     def take(self) -> list[str]:
@@ -78,7 +78,7 @@ class ModelBroker:
     def _moved(self) -> Iterator[None]:
         moved = mock.Mock(now=self.now)
         with (
-            mock.patch.object(sweeping, "clock", moved),
+            mock.patch.object(sweeps, "clock", moved),
             mock.patch.multiple(broker, clock=moved, close_old_connections=lambda: None),
         ):
             yield

@@ -22,8 +22,8 @@ from sync_stack.core.bundle.model import (
     SyncMode,
 )
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.execution.running import execute
 from sync_stack.orchestrator.execution.sources import rule_digest
+from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import (
     Counter,
     Drift,
@@ -37,11 +37,11 @@ from sync_stack.orchestrator.models import (
 from sync_stack.orchestrator.rows import ledgers
 from sync_stack.orchestrator.services.accept import Refused
 from sync_stack.orchestrator.services.reconcile import reconcile
-from sync_stack.orchestrator.services.sweeping import Recovery
+from sync_stack.orchestrator.services.sweeps import LostWorkerDetector
 from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
-from sync_stack.watcher.looking import Looker, Outcome
+from sync_stack.watcher.drift_check import DriftChecker, Outcome
+from sync_stack.watcher.heal_state import HealStates, StoreCopies
 from sync_stack.watcher.metrics import Metrics
-from sync_stack.watcher.states import Memories, StoreCopies
 from tests.faults.model_broker import ModelBroker
 from tests.support.fake_sink import Layout
 from tests.support.git_model import MAIN, GitModel
@@ -151,11 +151,11 @@ class History(World):
         self.witness = Witness(on_write=self.take_note, on_delete=self.check_delete)
         self.sink = DisturbedSink(self.layout, self.chaos, self.witness)
         self.rules = self.wishes.rules()
-        self.recovery = Recovery(clock=lambda: self.chaos.now)
-        self.looker = Looker(
+        self.recovery = LostWorkerDetector(clock=lambda: self.chaos.now)
+        self.looker = DriftChecker(
             bundle=lambda: self.bundle,
             open_sink=self.open_sink,
-            memories=Memories(StoreCopies, 60),
+            memories=HealStates(StoreCopies, 60),
             metrics=Metrics(version="test"),
             now=clock.now,
         )

@@ -18,7 +18,7 @@ from django.test import override_settings
 
 from kernel import ids
 from sync_stack.core.sink import Delete, Destination, Live, Owner, Put, SinkError, UnitMark
-from sync_stack.orchestrator.execution import beat, running
+from sync_stack.orchestrator.execution import heartbeat, task_runner
 from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink
 
@@ -102,9 +102,9 @@ class Chaos:
         stamps = mock.Mock(time_ns=lambda: next(ticks) * 1_000_000)
         with (
             connection.execute_wrapper(self._write),
-            mock.patch.object(beat, "time", clock),
-            mock.patch.object(running, "time", clock),
-            mock.patch.object(beat, "PERIOD_S", 3600.0),
+            mock.patch.object(heartbeat, "time", clock),
+            mock.patch.object(task_runner, "time", clock),
+            mock.patch.object(heartbeat, "PERIOD_S", 3600.0),
             mock.patch.object(ids, "time", stamps),
             override_settings(SYNC_RECONCILE_INTERVAL_S=0.0),  # after DEAD no pause
         ):

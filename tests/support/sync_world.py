@@ -22,7 +22,7 @@ from sync_stack.core.bundle.model import (
 )
 from sync_stack.core.sink import Sink
 from sync_stack.orchestrator.execution.attempt import Ports
-from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import tasks
 from sync_stack.orchestrator.services.accept import Delivery, accept_delivery

@@ -19,10 +19,10 @@ import uvicorn
 from kernel import background, telemetry
 from sync_stack.configuration.bundle_file import BundleFile
 from sync_stack.configuration.conf import BundleSettings
+from sync_stack.configuration.log_shipping import Endpoint, Shipper, ShippingSettings
 from sync_stack.configuration.metrics import shared_text
-from sync_stack.configuration.observing import Observing, ObservingSettings
 from sync_stack.configuration.opened import Configuration, open_configuration
-from sync_stack.configuration.shipping import Endpoint, Shipper, ShippingSettings
+from sync_stack.configuration.telemetry import ObservingSettings, Telemetry
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway import process as gateway_process
@@ -31,10 +31,10 @@ from sync_stack.gateway.inbox import Inbox
 from sync_stack.gateway.inbox_forwarder import InboxForwarder
 from sync_stack.gateway.listener import InboundTls, Listener
 from sync_stack.gateway.webhook_stream import _Stream
-from sync_stack.orchestrator.execution import beat
+from sync_stack.orchestrator.execution import heartbeat
 from sync_stack.orchestrator.rows import overview, tasks
 from sync_stack.orchestrator.rows.tasks import Claim
-from sync_stack.orchestrator.services import sweeping
+from sync_stack.orchestrator.services import sweeps
 from sync_stack.orchestrator.serving import process as orchestrator_process
 from sync_stack.orchestrator.serving.broker import LocalWorkers, Publisher
 from sync_stack.orchestrator.serving.process import OrchestratorProcess
@@ -43,8 +43,8 @@ from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.sinks.configmap_changes import ConfigMapChanges
 from sync_stack.watcher import process as watcher_process
 from sync_stack.watcher.conf import read_settings
-from sync_stack.watcher.noticing import Notices
-from sync_stack.watcher.polling import Poller
+from sync_stack.watcher.notifications import ChangeNotifications
+from sync_stack.watcher.poller import Poller
 from sync_stack.watcher.process import Watcher
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
 from tests.sync.gateway.certificates import Authority
@@ -103,7 +103,7 @@ async def test_every_loop_of_an_orchestrator_comes_back(
     settings.SYNC_GRPC_ADDR = settings.SYNC_HTTP_ADDR = "127.0.0.1:0"
     settings.SYNC_RECONCILE_INTERVAL_S = 0.05
     monkeypatch.setattr(overview, "store_answers", lambda: None)
-    monkeypatch.setattr(sweeping, "until_due", lambda _longest: 0.05)
+    monkeypatch.setattr(sweeps, "until_due", lambda _longest: 0.05)
     for name in ("WAKE_S", "RETAIN_S", "RENEW_S"):
         monkeypatch.setattr(orchestrator_process, name, 0.05)
     loops = {
@@ -111,9 +111,9 @@ async def test_every_loop_of_an_orchestrator_comes_back(
         "worker-poll": broken(LocalWorkers, "_poll", nothing),
         "http": broken(uvicorn.Server, "run"),
         "bundle": broken(BundleFile, "reload"),
-        "sweep-wake": broken(sweeping, "wake", nothing),
-        "sweep-recover": broken(sweeping.Recovery, "sweep", nothing),
-        "sweep-retention": broken(sweeping, "retain", nothing),
+        "sweep-wake": broken(sweeps, "wake", nothing),
+        "sweep-recover": broken(sweeps.LostWorkerDetector, "sweep", nothing),
+        "sweep-retention": broken(sweeps, "retain", nothing),
         "sweep-certificates": broken(orchestrator_process, "renew_certificates", nothing),
         "sweep-reconcile": broken(orchestrator_process, "reconcile", nothing),
     }
@@ -149,9 +149,9 @@ async def test_an_orchestrator_is_not_ready_while_a_loop_fails(
         if not healthy.is_set():
             raise Unforeseen
 
-    monkeypatch.setattr(sweeping, "wake", lambda *_arguments: None)
-    monkeypatch.setattr(sweeping, "until_due", lambda _longest: 3600.0)
-    monkeypatch.setattr(sweeping.Recovery, "sweep", sweep)
+    monkeypatch.setattr(sweeps, "wake", lambda *_arguments: None)
+    monkeypatch.setattr(sweeps, "until_due", lambda _longest: 3600.0)
+    monkeypatch.setattr(sweeps.LostWorkerDetector, "sweep", sweep)
     monkeypatch.setattr(orchestrator_process, "reconcile", lambda _ports: None)
     configuration = opened(tmp_path, Process.ORCHESTRATOR)
     process, over = OrchestratorProcess(configuration), asyncio.Event()
@@ -255,13 +255,13 @@ async def test_every_loop_of_a_watcher_comes_back(
     for method in ("_resume", "cycle", "_retain"):
         monkeypatch.setattr(Poller, method, for_ever if method == "_retain" else at_once)
     monkeypatch.setattr(Poller, "_healed", at_once)
-    monkeypatch.setattr(Notices, "listen", for_ever)
+    monkeypatch.setattr(ChangeNotifications, "listen", for_ever)
     loops = {
         "admin": broken(uvicorn.Server, "run"),
         "lead": broken(Watcher, "_follow_lead"),
         "poller": broken(Poller, "run"),
         "polls": broken(Poller, "_cycles"),
-        "notices": broken(Notices, "listen"),
+        "notices": broken(ChangeNotifications, "listen"),
         "heals": broken(Poller, "_healed"),
         "retention": broken(Poller, "_retain"),
         "ping": broken(watcher_process, "keep_asking"),
@@ -296,8 +296,8 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
 def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce(lambda _claim: True)
     monkeypatch.setattr(tasks, "beat", once.call)
-    monkeypatch.setattr(beat, "PERIOD_S", 0.02)
-    with beat.Beat(Claim("a", 1), begun=time.monotonic()) as made:
+    monkeypatch.setattr(heartbeat, "PERIOD_S", 0.02)
+    with heartbeat.Heartbeat(Claim("a", 1), begun=time.monotonic()) as made:
         yield once, made.check
 
 
@@ -350,7 +350,7 @@ def watching(_monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
 def traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce()
     monkeypatch.setattr(telemetry, "shutdown", once.call)
-    observing = Observing(ObservingSettings())
+    observing = Telemetry(ObservingSettings())
     observing._traces = True
     observing.stop(0.01)
     yield once, lambda: None

@@ -19,7 +19,7 @@ from sync_stack.gateway.metrics import Metrics as GatewayMetrics
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.serving.metrics import Metrics as OrchestratorMetrics
 from sync_stack.orchestrator.serving.process import OrchestratorProcess
-from sync_stack.watcher.healing import Ended
+from sync_stack.watcher.healer import Ended
 from sync_stack.watcher.metrics import Metrics as WatcherMetrics
 from tests.support.bundles import changed, read_changed, valid
 from tests.support.prometheus import lint

@@ -18,8 +18,8 @@ from sync_stack.core.bundle.datasources import (
     S3Options,
     UpdateStrategy,
 )
-from sync_stack.core.bundle.fields import Given, read_table
-from sync_stack.core.bundle.findings import Findings, Spot
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
+from sync_stack.core.bundle.fields import ParsedFields, read_table
 from sync_stack.core.bundle.secret_values import bound
 from sync_stack.core.bundle.urls import is_among, server_of, servers_in
 
@@ -38,7 +38,7 @@ _NOT_VERIFIED: Final = {
 }
 
 
-def read_datasource(kind: str, spot: Spot, findings: Findings) -> Given:
+def read_datasource(kind: str, spot: LocatedValue, findings: Diagnostics) -> ParsedFields:
     """The fields of an entry, checked against one another."""
     given = read_table(TABLES[kind], spot, findings)
     for name, risky in _NOT_VERIFIED.items():
@@ -49,7 +49,7 @@ def read_datasource(kind: str, spot: Spot, findings: Findings) -> Given:
     return given
 
 
-def build_datasource(kind: str, name: str, given: Given, manager: str) -> Datasource | None:
+def build_datasource(kind: str, name: str, given: ParsedFields, manager: str) -> Datasource | None:
     """None when something required is wrong; `manager` holds its `ref` secrets."""
     if not given.complete:
         return None
@@ -60,7 +60,7 @@ def build_datasource(kind: str, name: str, given: Given, manager: str) -> Dataso
     return Datasource(name=name, kind=kind, options=options, place=given.spot.place, **common)
 
 
-def _strategy(kind: str, given: Given, findings: Findings) -> UpdateStrategy:
+def _strategy(kind: str, given: ParsedFields, findings: Diagnostics) -> UpdateStrategy:
     """`update_strategy`, or what the kind's own words for it say; both must agree."""
     written: UpdateStrategy | None = given.get("update_strategy")
     meant = _own_words(kind, given)
@@ -71,7 +71,7 @@ def _strategy(kind: str, given: Given, findings: Findings) -> UpdateStrategy:
     return written or next(iter(meant.values()), _DEFAULTS[kind])
 
 
-def _own_words(kind: str, given: Given) -> dict[str, UpdateStrategy]:
+def _own_words(kind: str, given: ParsedFields) -> dict[str, UpdateStrategy]:
     meant = {}
     if kind == "redis" and given.get("data_structure") is RedisStructure.JSON:
         meant["data_structure"] = UpdateStrategy.DOCUMENT
@@ -87,19 +87,19 @@ def _own_words(kind: str, given: Given) -> dict[str, UpdateStrategy]:
     return meant
 
 
-def _needs(given: Given, one: str, other: str, findings: Findings) -> None:
+def _needs(given: ParsedFields, one: str, other: str, findings: Diagnostics) -> None:
     if given.has(one) and not given.has(other):
         findings.error(given.at(other), "missing_field", f"{one} needs {other}")
 
 
-def _only_one(given: Given, findings: Findings, *names: str) -> None:
+def _only_one(given: ParsedFields, findings: Diagnostics, *names: str) -> None:
     written = [name for name in names if given.has(name)]
     if len(written) > 1:
         message = f"{' and '.join(written)} exclude each other"
         findings.error(given.at(written[1]), "mutually_exclusive", message)
 
 
-def _mongo(given: Given, findings: Findings) -> None:
+def _mongo(given: ParsedFields, findings: Diagnostics) -> None:
     _compare_hosts(given, findings)
     _only_one(given, findings, "hosts", "host")
     if not any(given.has(name) for name in ("endpoint", "host", "hosts")):
@@ -115,7 +115,7 @@ def _mongo(given: Given, findings: Findings) -> None:
     _join_hosts(given, 27017)
 
 
-def _compare_hosts(given: Given, findings: Findings) -> None:
+def _compare_hosts(given: ParsedFields, findings: Diagnostics) -> None:
     """What stands beside a connection string must name its servers; the string is what counts."""
     if not given.has("endpoint"):
         return
@@ -130,7 +130,7 @@ def _compare_hosts(given: Given, findings: Findings) -> None:
             findings.error(given.at(name), "mutually_exclusive", message)
 
 
-def _join_hosts(given: Given, port: int) -> None:
+def _join_hosts(given: ParsedFields, port: int) -> None:
     """`host` and `port` become one of `hosts`; hosts without a port get the usual one."""
     host, port = given.take("host"), given.take("port", port)
     if host:
@@ -145,7 +145,7 @@ def _with_port(host: str, port: int) -> str:
     )
 
 
-def _redis(given: Given, findings: Findings) -> None:
+def _redis(given: ParsedFields, findings: Diagnostics) -> None:
     _only_one(given, findings, "hosts", "host")
     _only_one(given, findings, "hosts", "port")
     mode = given.get("mode") or RedisMode.STANDALONE
@@ -166,7 +166,7 @@ def _redis(given: Given, findings: Findings) -> None:
     _join_hosts(given, 6379)
 
 
-def _s3(given: Given, findings: Findings) -> None:
+def _s3(given: ParsedFields, findings: Diagnostics) -> None:
     _needs(given, "access_key_id", "secret_access_key", findings)
     _needs(given, "secret_access_key", "access_key_id", findings)
     _needs(given, "session_token", "access_key_id", findings)
@@ -182,7 +182,7 @@ def _s3(given: Given, findings: Findings) -> None:
     given.values.setdefault("force_path_style", given.has("endpoint"))
 
 
-def _configmap(given: Given, findings: Findings) -> None:
+def _configmap(given: ParsedFields, findings: Diagnostics) -> None:
     _only_one(given, findings, "kubeconfig_path", "api_server")
     _only_one(given, findings, "token", "client_cert")
     _needs(given, "context", "kubeconfig_path", findings)
@@ -198,12 +198,12 @@ def _configmap(given: Given, findings: Findings) -> None:
         given.take("on_conflict")
 
 
-def _file(given: Given, findings: Findings) -> None:
+def _file(given: ParsedFields, findings: Diagnostics) -> None:
     if ".." in given.get("root", "").split("/"):
         findings.error(given.at("root"), "out_of_range", 'a root holds no ".."')
 
 
-_CHECKS: Final[Mapping[str, Callable[[Given, Findings], None]]] = {
+_CHECKS: Final[Mapping[str, Callable[[ParsedFields, Diagnostics], None]]] = {
     "mongo": _mongo,
     "redis": _redis,
     "s3": _s3,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sync_stack.core.bundle.secret_refs import Place, SecretRef
+from sync_stack.core.bundle.secret_refs import Location, SecretRef
 
 
 class UpdateStrategy(StrEnum):
@@ -189,4 +189,4 @@ class Datasource:
     secret_manager: str = ""
     connect_timeout_s: float = 5.0
     timeout_s: float = 10.0
-    place: Place = field(default=Place(), compare=False, repr=False)
+    place: Location = field(default=Location(), compare=False, repr=False)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kernel.reading.tree import Kind
-from sync_stack.core.bundle.fields import Given
-from sync_stack.core.bundle.findings import Findings, Spot, known_names
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, known_names
+from sync_stack.core.bundle.fields import ParsedFields
 from sync_stack.core.bundle.secret_refs import SecretRef
 from sync_stack.core.bundle.values import TAG, expect
 
@@ -22,7 +22,7 @@ class Entry:
 
     kind: str
     tag: str
-    spot: Spot
+    spot: LocatedValue
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class Names:
     kinds: dict[str, str] = field(default_factory=dict)  # name -> kind
     tags: dict[str, list[str]] = field(default_factory=dict)  # tag -> names
 
-    def resolve(self, spot: Spot, findings: Findings, *, quiet: bool = False) -> str:
+    def resolve(self, spot: LocatedValue, findings: Diagnostics, *, quiet: bool = False) -> str:
         """The name that a text means; empty after an error. `quiet`: a tag is what is expected."""
         text = spot.text
         if text in self.kinds:
@@ -57,7 +57,7 @@ class Names:
         return ""
 
 
-def names_of(what: str, entries: Iterable[Entry], findings: Findings) -> Names:
+def names_of(what: str, entries: Iterable[Entry], findings: Diagnostics) -> Names:
     """Complains of a name that occurs twice."""
     names = Names(what=what)
     for entry in entries:
@@ -72,7 +72,10 @@ def names_of(what: str, entries: Iterable[Entry], findings: Findings) -> Names:
 
 
 def entries_of(
-    spot: Spot | None, known: Collection[str], unsupported: Collection[str], findings: Findings
+    spot: LocatedValue | None,
+    known: Collection[str],
+    unsupported: Collection[str],
+    findings: Diagnostics,
 ) -> list[Entry]:
     """Every entry of a known or unsupported kind; an item with several kinds is several."""
     items = spot.items() if spot else ()
@@ -80,7 +83,7 @@ def entries_of(
 
 
 def _of_item(
-    item: Spot, known: Collection[str], unsupported: Collection[str], findings: Findings
+    item: LocatedValue, known: Collection[str], unsupported: Collection[str], findings: Diagnostics
 ) -> Iterator[Entry]:
     if not expect(item, findings, "a map with one kind", Kind.MAP):
         return
@@ -97,13 +100,13 @@ def _of_item(
         yield Entry(kind=kind, tag=_tag_of(spot), spot=spot)
 
 
-def _tag_of(spot: Spot) -> str:
+def _tag_of(spot: LocatedValue) -> str:
     tag = spot.member("tag")
     fits = tag is not None and tag.kind is Kind.STRING and _TAG.fullmatch(tag.text)
     return tag.text if tag is not None and fits else ""
 
 
-def manager_of(given: Given, managers: Names, findings: Findings) -> str:
+def manager_of(given: ParsedFields, managers: Names, findings: Diagnostics) -> str:
     """The secret manager of an entry: the one it names, else the only one; empty without."""
     if given.has("secret_manager"):
         spot = given.at("secret_manager")
@@ -118,9 +121,9 @@ def manager_of(given: Given, managers: Names, findings: Findings) -> str:
     return ""
 
 
-def _managed(given: Given) -> Iterator[Spot]:
+def _managed(given: ParsedFields) -> Iterator[LocatedValue]:
     for name, value in given.values.items():
         if isinstance(value, SecretRef) and value.is_managed:
             yield given.at(name)
-        elif isinstance(value, Given):
+        elif isinstance(value, ParsedFields):
             yield from _managed(value)

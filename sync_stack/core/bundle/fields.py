@@ -10,8 +10,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from kernel.reading.tree import Kind
-from sync_stack.core.bundle.findings import Findings, Spot, known_names, nearest
-from sync_stack.core.bundle.values import BAD, Value, expect
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, known_names, nearest
+from sync_stack.core.bundle.values import INVALID, Value, expect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +58,15 @@ class Table:
 
 
 @dataclass(slots=True, kw_only=True)
-class Given:
+class ParsedFields:
     """What a map holds: values by the model's names, and where each stands."""
 
-    spot: Spot
+    spot: LocatedValue
     values: dict[str, Any] = field(default_factory=dict)
-    spots: dict[str, Spot] = field(default_factory=dict)
+    spots: dict[str, LocatedValue] = field(default_factory=dict)
     complete: bool = True  # no required field is absent or wrong
 
-    def at(self, name: str) -> Spot:
+    def at(self, name: str) -> LocatedValue:
         return self.spots.get(name) or self.spot.at(name)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -80,9 +80,9 @@ class Given:
         return name in self.spots
 
 
-def read_table(table: Table, spot: Spot, findings: Findings) -> Given:
+def read_table(table: Table, spot: LocatedValue, findings: Diagnostics) -> ParsedFields:
     """Every field of a map; wrong ones are complained about and left out."""
-    given = Given(spot=spot)
+    given = ParsedFields(spot=spot)
     if not expect(spot, findings, "a map", Kind.MAP):
         given.complete = False
         return given
@@ -92,7 +92,7 @@ def read_table(table: Table, spot: Spot, findings: Findings) -> Given:
     return given
 
 
-def _read_field(entry: Field, given: Given, findings: Findings) -> None:
+def _read_field(entry: Field, given: ParsedFields, findings: Diagnostics) -> None:
     written = list(_written(entry, given.spot))
     if not written:
         if entry.required:
@@ -108,26 +108,26 @@ def _read_field(entry: Field, given: Given, findings: Findings) -> None:
         return
     value = entry.value.read(spot, findings)
     given.spots[entry.attribute] = spot
-    if value is not BAD:
+    if value is not INVALID:
         given.values[entry.attribute] = value
     elif entry.required:
         given.complete = False
 
 
-def _written(entry: Field, spot: Spot) -> Iterator[tuple[str, Spot]]:
+def _written(entry: Field, spot: LocatedValue) -> Iterator[tuple[str, LocatedValue]]:
     for name in entry.names:
         if found := spot.member(name):
             yield name, found
 
 
-def _complain_of_unknown(table: Table, spot: Spot, findings: Findings) -> None:
+def _complain_of_unknown(table: Table, spot: LocatedValue, findings: Diagnostics) -> None:
     known = [name for entry in table.fields for name in entry.names]
     for name, member in spot.members():
         if name not in known:
             unknown_field(name, member, known, findings)
 
 
-def unknown_field(name: str, spot: Spot, known: list[str], findings: Findings) -> None:
+def unknown_field(name: str, spot: LocatedValue, known: list[str], findings: Diagnostics) -> None:
     """An error when it looks like a slip of the pen, else a warning."""
     message = f'unknown field "{name[:60]}"'
     if hint := nearest(name, known):
@@ -138,7 +138,7 @@ def unknown_field(name: str, spot: Spot, known: list[str], findings: Findings) -
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A map with a table of its own, read into `Given`."""
+    """A map with a table of its own, read into `ParsedFields`."""
 
     table: Table
 
@@ -146,6 +146,6 @@ class Group:
     def words(self) -> str:
         return f"map, see {self.table.title}"
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         given = read_table(self.table, spot, findings)
-        return given if given.complete else BAD
+        return given if given.complete else INVALID

@@ -6,9 +6,9 @@ import re
 from typing import Any, Final
 
 from kernel.reading.tree import Kind
-from sync_stack.core.bundle.findings import Findings, Spot
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
 from sync_stack.core.bundle.model import FileEnvironment
-from sync_stack.core.bundle.values import BAD, ENVIRONMENT, expect, glob
+from sync_stack.core.bundle.values import ENVIRONMENT, INVALID, expect, glob
 
 KNOWN_EXTENSIONS: Final = frozenset(
     {"yaml", "yml", "json", "jsonc", "json5", "toml", "ini", "cfg", "conf", "config"}
@@ -36,23 +36,25 @@ def one_file(text: str) -> str:
     return relative_path(text)
 
 
-def read_file_map(spot: Spot, findings: Findings) -> Any:
-    """Paths or globs with their environments, in order; BAD after an error."""
+def read_file_map(spot: LocatedValue, findings: Diagnostics) -> Any:
+    """Paths or globs with their environments, in order; INVALID after an error."""
     if spot.kind is Kind.LIST:
         return _from_list(spot, findings)
     if not expect(spot, findings, "a map, or a list of {path, env}", Kind.MAP, Kind.LIST):
-        return BAD
+        return INVALID
     members = list(spot.members())
     if not members:
         findings.error(spot, "out_of_range", "expected at least one file")
-        return BAD
+        return INVALID
     texts = [expect(member, findings, "text", Kind.STRING) for _name, member in members]
     if not all(texts):
-        return BAD
+        return INVALID
     return _from_map(spot, members, findings)
 
 
-def _from_map(spot: Spot, members: list[tuple[str, Spot]], findings: Findings) -> Any:
+def _from_map(
+    spot: LocatedValue, members: list[tuple[str, LocatedValue]], findings: Diagnostics
+) -> Any:
     names, values = [name for name, _ in members], [member.text for _, member in members]
     by_path = all(map(looks_like_path, names)) and all(map(looks_like_environment, values))
     by_env = all(map(looks_like_environment, names)) and all(map(looks_like_path, values))
@@ -60,42 +62,47 @@ def _from_map(spot: Spot, members: list[tuple[str, Spot]], findings: Findings) -
         why = "path → env and env → path both fit" if by_path else _READINGS
         message = f"{why}: write a list of {{path, env}}"
         findings.error(spot, "ambiguous_file_map", message)
-        return BAD
+        return INVALID
     made = [
         _entry(name, member.text, member, findings)
         if by_path
         else _entry(member.text, name, member, findings, by_env=True)
         for name, member in members
     ]
-    return BAD if BAD in made else tuple(made)
+    return INVALID if INVALID in made else tuple(made)
 
 
-def _from_list(spot: Spot, findings: Findings) -> Any:
+def _from_list(spot: LocatedValue, findings: Diagnostics) -> Any:
     if not spot.tree.items:
         findings.error(spot, "out_of_range", "expected at least one file")
-        return BAD
+        return INVALID
     made = [_from_item(item, findings) for item in spot.items()]
-    return BAD if BAD in made else tuple(made)
+    return INVALID if INVALID in made else tuple(made)
 
 
-def _from_item(item: Spot, findings: Findings) -> Any:
+def _from_item(item: LocatedValue, findings: Diagnostics) -> Any:
     if not expect(item, findings, "a map {path, env}", Kind.MAP):
-        return BAD
+        return INVALID
     path, env = item.member("path"), item.member("env")
     if not path or not env or len(item.tree.pairs) != len(("path", "env")):
         findings.error(item, "missing_field", "expected exactly {path, env}")
-        return BAD
-    if not expect(path, findings, "text", Kind.STRING) or ENVIRONMENT.read(env, findings) is BAD:
-        return BAD
+        return INVALID
+    if (
+        not expect(path, findings, "text", Kind.STRING)
+        or ENVIRONMENT.read(env, findings) is INVALID
+    ):
+        return INVALID
     return _entry(path.text, env.text, path, findings)
 
 
-def _entry(path: str, env: str, spot: Spot, findings: Findings, *, by_env: bool = False) -> Any:
+def _entry(
+    path: str, env: str, spot: LocatedValue, findings: Diagnostics, *, by_env: bool = False
+) -> Any:
     try:
         return FileEnvironment(path=glob(relative_path(path)), env=env, by_env=by_env)
     except ValueError as error:
         findings.error(spot, "bad_glob", str(error))
-        return BAD
+        return INVALID
 
 
 def looks_like_path(text: str) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final
 
-from sync_stack.core.bundle.fields import Field, Given, Group, Table, read_table
-from sync_stack.core.bundle.findings import Findings, Spot
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
+from sync_stack.core.bundle.fields import Field, Group, ParsedFields, Table, read_table
 from sync_stack.core.bundle.secret_refs import (
     AppRoleAuth,
     KubernetesAuth,
@@ -152,7 +152,7 @@ VAULT: Final = Table(
 )
 
 
-def read_manager(spot: Spot, name: str, findings: Findings) -> SecretManager | None:
+def read_manager(spot: LocatedValue, name: str, findings: Diagnostics) -> SecretManager | None:
     """A vault entry; `name` is decided by the caller when it is not empty."""
     given = read_table(VAULT, spot, findings)
     auth = _auth(given, findings)
@@ -165,7 +165,7 @@ def read_manager(spot: Spot, name: str, findings: Findings) -> SecretManager | N
     return SecretManager(name=name or own, auth=auth, place=spot.place, **values)
 
 
-def _check_tls(given: Given, findings: Findings) -> None:
+def _check_tls(given: ParsedFields, findings: Diagnostics) -> None:
     if given.get("verify_ssl") is False:
         findings.warn(given.at("verify_ssl"), "risky_setting", "certificates are not verified")
     endpoint = given.get("endpoint", "")
@@ -177,7 +177,7 @@ def _check_tls(given: Given, findings: Findings) -> None:
             findings.error(given.at(other), "missing_field", f"{one} needs {other}")
 
 
-def _auth(given: Given, findings: Findings) -> VaultAuth | None:
+def _auth(given: ParsedFields, findings: Diagnostics) -> VaultAuth | None:
     written = [name for name in _BUILDERS if given.has(name)]
     if not written:
         ways = " or ".join(_BUILDERS)

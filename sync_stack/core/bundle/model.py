@@ -27,7 +27,7 @@ from sync_stack.core.bundle.datasources import (
 from sync_stack.core.bundle.secret_refs import (
     AppRoleAuth,
     KubernetesAuth,
-    Place,
+    Location,
     SecretManager,
     SecretRef,
     TokenAuth,
@@ -53,12 +53,12 @@ __all__ = [
     "KeyCase",
     "KeyFormat",
     "KubernetesAuth",
+    "Location",
     "MongoOptions",
     "OnConflict",
     "OnMissingFile",
     "OutputShape",
     "OutputTypes",
-    "Place",
     "Platform",
     "Protocol",
     "Prune",
@@ -162,7 +162,7 @@ class Platform:
     delivery_header: tuple[str, ...] = ()
     push_event_name: tuple[str, ...] = ()
     pr_event_name: tuple[str, ...] = ()
-    place: Place = field(default=Place(), compare=False, repr=False)
+    place: Location = field(default=Location(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +257,7 @@ class Rule:
     max_file_bytes: int = 2**20
     max_changed_files: int = 500
     retry_backoff_s: float = 2.0
-    place: Place = field(default=Place(), compare=False, repr=False)
+    place: Location = field(default=Location(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from sync_stack.core.bundle.fields import Field, Given, Group, Table
-from sync_stack.core.bundle.findings import Findings
+from sync_stack.core.bundle.diagnostics import Diagnostics
+from sync_stack.core.bundle.fields import Field, Group, ParsedFields, Table
 from sync_stack.core.bundle.model import Flavor, Platform, Protocol
 from sync_stack.core.bundle.secret_values import SECRET, bound
 from sync_stack.core.bundle.urls import is_inner, web_base
@@ -179,7 +179,13 @@ _NAMED: Final = {  # field of the table -> field of PlatformKind
 
 
 def build_platform(
-    kind: str, name: str, given: Given, findings: Findings, *, manager: str, production: bool
+    kind: str,
+    name: str,
+    given: ParsedFields,
+    findings: Diagnostics,
+    *,
+    manager: str,
+    production: bool,
 ) -> Platform | None:
     """None when something required is wrong; `manager` holds its `ref` secrets."""
     values = dict(given.values)
@@ -202,7 +208,7 @@ def build_platform(
     return Platform(name=name, kind=kind, place=given.spot.place, **values)
 
 
-def _kind_facts(kind: str, given: Given, findings: Findings) -> PlatformKind:
+def _kind_facts(kind: str, given: ParsedFields, findings: Diagnostics) -> PlatformKind:
     if kind != "bitbucket" and given.has("flavor"):
         findings.warn(given.at("flavor"), "no_effect", f"{kind} has no flavors")
     if kind != "gitlab" and given.has("signing_secret"):
@@ -212,7 +218,7 @@ def _kind_facts(kind: str, given: Given, findings: Findings) -> PlatformKind:
     return KINDS[kind]
 
 
-def _check_credentials(given: Given, findings: Findings) -> None:
+def _check_credentials(given: ParsedFields, findings: Diagnostics) -> None:
     if given.has("token") and given.has("password"):
         findings.error(
             given.at("password"), "mutually_exclusive", "token and password are two ways to clone"
@@ -228,7 +234,7 @@ def _check_credentials(given: Given, findings: Findings) -> None:
 
 
 def _check_endpoint(
-    values: dict[str, Any], given: Given, findings: Findings, *, production: bool
+    values: dict[str, Any], given: ParsedFields, findings: Diagnostics, *, production: bool
 ) -> None:
     spot = given.at("endpoint")
     if not values["endpoint"]:

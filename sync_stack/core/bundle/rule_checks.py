@@ -14,8 +14,8 @@ from sync_stack.core.bundle.datasources import (
     RedisStructure,
     UpdateStrategy,
 )
-from sync_stack.core.bundle.fields import Given
-from sync_stack.core.bundle.findings import Findings
+from sync_stack.core.bundle.diagnostics import Diagnostics
+from sync_stack.core.bundle.fields import ParsedFields
 from sync_stack.core.bundle.model import CleanupAction, KeyFormat, Platform
 from sync_stack.core.bundle.urls import BadUrl, clone_host, is_inner
 from sync_stack.core.globs import BadGlob, check_glob, is_literal
@@ -53,7 +53,7 @@ RESERVED_SEGMENT: Final = "schema-registry"  # the path of the schema registry's
 _HASH_TAG: Final = re.compile(r"\{[^{}]+\}")
 
 
-def check_alone(given: Given, findings: Findings) -> None:
+def check_alone(given: ParsedFields, findings: Diagnostics) -> None:
     """Checks that need nothing but the rule."""
     if given.has("file_name") and given.has("file_path_map"):
         message = "file_name and file_path_map exclude each other"
@@ -70,7 +70,7 @@ def check_alone(given: Given, findings: Findings) -> None:
             findings.error(given.at(other), "mutually_exclusive", message)
 
 
-def _check_segment(given: Given, findings: Findings) -> None:
+def _check_segment(given: ParsedFields, findings: Diagnostics) -> None:
     """The text in `datasource` is the last part of the path of the rule's webhooks."""
     if given.get("datasource") == RESERVED_SEGMENT:
         message = (
@@ -80,7 +80,7 @@ def _check_segment(given: Given, findings: Findings) -> None:
         findings.error(given.at("datasource"), "duplicate_name", message)
 
 
-def _check_branches(given: Given, findings: Findings) -> None:
+def _check_branches(given: ParsedFields, findings: Diagnostics) -> None:
     branches: Mapping[str, str] = given.get("branch_map", {})
     taken: dict[str, str] = {}
     for branch, env in branches.items():
@@ -95,14 +95,14 @@ def _check_branches(given: Given, findings: Findings) -> None:
         taken.setdefault(env, branch)
 
 
-def _check_template(given: Given, findings: Findings) -> None:
+def _check_template(given: ParsedFields, findings: Diagnostics) -> None:
     template = given.get("destination_template", "")
     if "env" in names_in(template) and not any(given.get(name) for name in ENVIRONMENT_SOURCES):
         message = f"{{env}} needs one of {', '.join(ENVIRONMENT_SOURCES)}"
         findings.error(given.at("destination_template"), "env_source_missing", message)
 
 
-def _check_forks(given: Given, findings: Findings) -> None:
+def _check_forks(given: ParsedFields, findings: Diagnostics) -> None:
     if not given.get("pr_from_forks"):
         return
     spot = given.at("pr_from_forks")
@@ -112,14 +112,14 @@ def _check_forks(given: Given, findings: Findings) -> None:
         findings.warn(spot, "no_effect", "pr_from_forks counts only with env_as_pr")
 
 
-def _check_cleanup(given: Given, findings: Findings) -> None:
+def _check_cleanup(given: ParsedFields, findings: Diagnostics) -> None:
     cleanup = given.get("cleanup")
     for name, source in _CLEANUP_NEEDS.items() if cleanup else ():
         if cleanup.get(name) is CleanupAction.PRUNE and not given.get(source):
             findings.warn(cleanup.at(name), "no_effect", f"{name} counts only with {source}")
 
 
-def check_against_sink(given: Given, sink: Datasource, findings: Findings) -> None:
+def check_against_sink(given: ParsedFields, sink: Datasource, findings: Diagnostics) -> None:
     """Checks of a rule with its datasource."""
     for name in sorted(_ALL_SINK_FLAGS - _SINK_FLAGS[sink.kind]):
         if given.has(name):
@@ -133,7 +133,9 @@ def check_against_sink(given: Given, sink: Datasource, findings: Findings) -> No
         _check_redis(given, sink, sink.options, findings)
 
 
-def _check_redis(given: Given, sink: Datasource, options: RedisOptions, findings: Findings) -> None:
+def _check_redis(
+    given: ParsedFields, sink: Datasource, options: RedisOptions, findings: Diagnostics
+) -> None:
     if options.ttl_s and given.get("self_heal"):
         message = "keys expire by ttl, and the watcher does not bring them back"
         findings.warn(given.at("self_heal"), "risky_setting", message)
@@ -151,7 +153,10 @@ def _check_redis(given: Given, sink: Datasource, options: RedisOptions, findings
 
 
 def check_repo_url(
-    given: Given, repositories: tuple[str, ...], platform: Platform | None, findings: Findings
+    given: ParsedFields,
+    repositories: tuple[str, ...],
+    platform: Platform | None,
+    findings: Diagnostics,
 ) -> None:
     """A clone URL of its own belongs to one repository, on the platform's host."""
     url = given.get("repo_url")
@@ -173,7 +178,7 @@ def check_repo_url(
         findings.error(spot, "out_of_range", message)
 
 
-def check_repo_url_in_production(given: Given, findings: Findings) -> None:
+def check_repo_url_in_production(given: ParsedFields, findings: Diagnostics) -> None:
     """As for endpoints: http only to private addresses, never files."""
     parts = urlsplit(given.get("repo_url", ""))
     if parts.scheme == "file" or (parts.scheme == "http" and not is_inner(parts.hostname or "")):

@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kernel.reading.tree import Kind
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
 from sync_stack.core.bundle.fields import Field, Group, Table
 from sync_stack.core.bundle.file_maps import one_file, read_file_map
-from sync_stack.core.bundle.findings import Findings, Spot
 from sync_stack.core.bundle.model import (
     Cleanup,
     CleanupAction,
@@ -23,9 +23,9 @@ from sync_stack.core.bundle.model import (
 )
 from sync_stack.core.bundle.urls import BadUrl, clone_host
 from sync_stack.core.bundle.values import (
-    BAD,
     ENVIRONMENT,
     GLOB,
+    INVALID,
     NAME,
     OPTIONAL_TEXT,
     Anything,
@@ -87,44 +87,44 @@ def clone_url(text: str) -> str:
     return text
 
 
-def read_variable(spot: Spot, findings: Findings) -> Any:
+def read_variable(spot: LocatedValue, findings: Diagnostics) -> Any:
     """A text, `{from: key}` or `{literal: text}`."""
     if spot.kind is Kind.STRING:
         return Variable(text=spot.text)
     if not expect(spot, findings, "text, {from} or {literal}", Kind.MAP, Kind.STRING):
-        return BAD
+        return INVALID
     members = list(spot.members())
     if len(members) != 1 or members[0][0] not in ("from", "literal"):
         findings.error(spot, "wrong_type", "expected exactly one of {from} and {literal}")
-        return BAD
+        return INVALID
     form, member = members[0]
     if not expect(member, findings, "text", Kind.STRING):
-        return BAD
+        return INVALID
     return Variable(text=member.text, form=VariableForm(form))
 
 
-def read_prune(spot: Spot, findings: Findings) -> Any:
+def read_prune(spot: LocatedValue, findings: Diagnostics) -> Any:
     """A bool, or a map: then it is on unless `enabled` says no."""
     if spot.kind is Kind.BOOL:
         return {"enabled": spot.text == "true"}
     if not expect(spot, findings, "a bool or a map", Kind.BOOL, Kind.MAP):
-        return BAD
+        return INVALID
     given = Group(PRUNE).read(spot, findings)
-    return BAD if given is BAD else {"enabled": True, **given.values}
+    return INVALID if given is INVALID else {"enabled": True, **given.values}
 
 
-def read_allowed(spot: Spot, findings: Findings) -> Any:
+def read_allowed(spot: LocatedValue, findings: Diagnostics) -> Any:
     if spot.kind is Kind.BOOL:
         return spot.text == "true"
     named = Listed(Choice(Overridable)).read(spot, findings)
-    return BAD if named is BAD else tuple(str(name) for name in named)
+    return INVALID if named is INVALID else tuple(str(name) for name in named)
 
 
-def _read_overrides(spot: Spot, findings: Findings) -> Any:
+def _read_overrides(spot: LocatedValue, findings: Diagnostics) -> Any:
     return Listed(Group(OVERRIDE)).read(spot, findings)
 
 
-def _read_repository_overrides(spot: Spot, findings: Findings) -> Any:
+def _read_repository_overrides(spot: LocatedValue, findings: Diagnostics) -> Any:
     return Mapped(Group(REPOSITORY_OVERRIDE)).read(spot, findings)
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 from kernel.reading.tree import Kind
 from sync_stack.core.bundle.datasource_fields import UNSUPPORTED
 from sync_stack.core.bundle.datasources import Datasource
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
 from sync_stack.core.bundle.entries import Names
-from sync_stack.core.bundle.fields import Given, read_table
-from sync_stack.core.bundle.findings import Findings, Spot
+from sync_stack.core.bundle.fields import ParsedFields, read_table
 from sync_stack.core.bundle.managers import read_manager
 from sync_stack.core.bundle.model import Cleanup, DisabledRule, Platform, Prune, Rule
 from sync_stack.core.bundle.rule_checks import (
@@ -47,13 +47,13 @@ class ReadRule:
     """One rule of the file: in use or disabled, neither after an error."""
 
     name: str
-    spot: Spot
+    spot: LocatedValue
     rule: Rule | None = None
     disabled: DisabledRule | None = None
     managers: tuple[SecretManager, ...] = ()
 
 
-def read_rule(spot: Spot, around: Surroundings, findings: Findings) -> ReadRule | None:
+def read_rule(spot: LocatedValue, around: Surroundings, findings: Diagnostics) -> ReadRule | None:
     """None when not even its name is known."""
     given = read_table(RULE, spot, findings)
     platform = _reference(given, "platform", around.platform_names, findings)
@@ -83,7 +83,7 @@ def read_rule(spot: Spot, around: Surroundings, findings: Findings) -> ReadRule 
     return ReadRule(name=name, spot=spot, rule=Rule(place=spot.place, **values), managers=managers)
 
 
-def default_name(platform: str, datasource: str, given: Given) -> str:
+def default_name(platform: str, datasource: str, given: ParsedFields) -> str:
     """`<platform>.<datasource>.<8 hex>` of what the rule syncs and where to."""
     files = [[entry.path, entry.env] for entry in given.get("file_path_map", ())]
     identity = {
@@ -96,9 +96,9 @@ def default_name(platform: str, datasource: str, given: Given) -> str:
     return f"{platform}.{datasource}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def complain_of_duplicates(rules: list[ReadRule], findings: Findings) -> None:
+def complain_of_duplicates(rules: list[ReadRule], findings: Diagnostics) -> None:
     """Two rules of one identity would share ledgers."""
-    first: dict[str, Spot] = {}
+    first: dict[str, LocatedValue] = {}
     for entry in rules:
         if entry.name in first:
             line = first[entry.name].tree.line
@@ -108,11 +108,11 @@ def complain_of_duplicates(rules: list[ReadRule], findings: Findings) -> None:
         first.setdefault(entry.name, entry.spot)
 
 
-def _reference(given: Given, name: str, names: Names, findings: Findings) -> str:
+def _reference(given: ParsedFields, name: str, names: Names, findings: Diagnostics) -> str:
     return names.resolve(given.at(name), findings) if given.get(name) else ""
 
 
-def _model_values(given: Given) -> dict[str, Any]:
+def _model_values(given: ParsedFields) -> dict[str, Any]:
     values = {key: value for key, value in given.values.items() if key in _MODEL_FIELDS}
     if cleanup := given.get("cleanup"):
         values["cleanup"] = Cleanup(**cleanup.values)
@@ -127,7 +127,7 @@ def _model_values(given: Given) -> dict[str, Any]:
 class _Repositories:
     """Patterns with overrides and org_name applied."""
 
-    def __init__(self, given: Given, org_name: str, findings: Findings) -> None:
+    def __init__(self, given: ParsedFields, org_name: str, findings: Diagnostics) -> None:
         self._org_name = org_name
         self._findings = findings
         wanted = self._patterns(given, "repositories")
@@ -142,14 +142,14 @@ class _Repositories:
         self.wanted = tuple(dict.fromkeys(wanted))
         self.unwanted = tuple(dict.fromkeys(unwanted))
 
-    def _patterns(self, given: Given, name: str) -> list[str]:
+    def _patterns(self, given: ParsedFields, name: str) -> list[str]:
         patterns = given.get(name, ())
         return [
             self._whole(pattern, spot)
             for pattern, spot in zip(patterns, given.at(name).items(), strict=False)
         ]
 
-    def _whole(self, pattern: str, spot: Spot) -> str:
+    def _whole(self, pattern: str, spot: LocatedValue) -> str:
         if ".*" in pattern:
             message = f'"{pattern}" looks like a regular expression; "." is itself here'
             self._findings.warn(spot, "looks_like_regex", message)
@@ -163,7 +163,7 @@ class _Repositories:
 
 
 def _managers(
-    rule: str, given: Given, names: Names, findings: Findings
+    rule: str, given: ParsedFields, names: Names, findings: Diagnostics
 ) -> tuple[tuple[SecretManager, ...], str]:
     """The rule's own secret managers, and the name of the one that holds its secrets."""
     own = _own_managers(rule, given, findings)
@@ -188,8 +188,10 @@ def _full_name(rule: str, name: str) -> str:
     return f"{rule}/{name}"
 
 
-def _own_managers(rule: str, given: Given, findings: Findings) -> dict[str, SecretManager | None]:
-    spot: Spot | None = given.get("secrets")
+def _own_managers(
+    rule: str, given: ParsedFields, findings: Diagnostics
+) -> dict[str, SecretManager | None]:
+    spot: LocatedValue | None = given.get("secrets")
     if spot is None or not expect(spot, findings, "a map", Kind.MAP):
         return {}
     return {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Location:
     """Where in the bundle something stands; `path` as in `bundle.platforms[0].github.secret`."""
 
     path: str = "bundle"
@@ -29,7 +29,7 @@ class SecretRef:
     key: str = ""
     manager: str = ""
     masked: bool = True
-    place: Place = field(default=Place(), compare=False, repr=False)
+    place: Location = field(default=Location(), compare=False, repr=False)
 
     @property
     def is_managed(self) -> bool:
@@ -92,4 +92,4 @@ class SecretManager:
     ssl_key: str = ""
     timeout_s: float = 10.0
     max_retries: int = 2
-    place: Place = field(default=Place(), compare=False, repr=False)
+    place: Location = field(default=Location(), compare=False, repr=False)

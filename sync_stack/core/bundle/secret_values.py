@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kernel.reading.tree import Kind
-from sync_stack.core.bundle.findings import Findings, Spot
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
 from sync_stack.core.bundle.secret_refs import SecretRef
-from sync_stack.core.bundle.values import BAD, Anything, expect
+from sync_stack.core.bundle.values import INVALID, Anything, expect
 
 PEM: Final = "-----BEGIN"
 WORDS: Final = "SecretRef"
@@ -18,12 +18,12 @@ _SEGMENT: Final = re.compile(r"[A-Za-z0-9._@:+=,~ -]{1,128}")
 _EXPECTED: Final = 'expected a text, or one of {value}, {env}, {file}, {ref: "path#key"}'
 
 
-def read_secret(spot: Spot, findings: Findings) -> Any:
-    """A SecretRef without its manager, which `bound` adds; BAD after an error `bad_secret`."""
+def read_secret(spot: LocatedValue, findings: Diagnostics) -> Any:
+    """A SecretRef without its manager, which `bound` adds; INVALID after an error `bad_secret`."""
     if spot.kind is Kind.STRING:
         return _plain(spot, findings)
     if not expect(spot, findings, "a text or a map", Kind.MAP):
-        return BAD
+        return INVALID
     forms = [name for name, _member in spot.members()]
     if len(forms) != 1 or forms[0] not in _READERS:
         return _refused(spot, findings, f"{_EXPECTED}, found {', '.join(forms)[:60] or 'nothing'}")
@@ -31,13 +31,13 @@ def read_secret(spot: Spot, findings: Findings) -> Any:
     return _READERS[forms[0]](member, spot, findings)
 
 
-def read_user_name(spot: Spot, findings: Findings) -> Any:
+def read_user_name(spot: LocatedValue, findings: Diagnostics) -> Any:
     """As `read_secret`; the value is not masked, else every text that holds the word would be."""
     made = read_secret(spot, findings)
-    return made if made is BAD else replace(made, masked=False)
+    return made if made is INVALID else replace(made, masked=False)
 
 
-def read_private_key(spot: Spot, findings: Findings) -> Any:
+def read_private_key(spot: LocatedValue, findings: Diagnostics) -> Any:
     """As `read_secret`; plain text that is not PEM is the path of the key, which is no secret."""
     made = read_secret(spot, findings)
     if isinstance(made, SecretRef) and made.value and PEM not in made.value:
@@ -45,29 +45,29 @@ def read_private_key(spot: Spot, findings: Findings) -> Any:
     return made
 
 
-def _value(member: Spot, _spot: Spot, findings: Findings) -> Any:
-    return _plain(member, findings) if expect(member, findings, "text", Kind.STRING) else BAD
+def _value(member: LocatedValue, _spot: LocatedValue, findings: Diagnostics) -> Any:
+    return _plain(member, findings) if expect(member, findings, "text", Kind.STRING) else INVALID
 
 
-def _plain(spot: Spot, findings: Findings) -> Any:
+def _plain(spot: LocatedValue, findings: Diagnostics) -> Any:
     if not spot.text.strip():
         return _refused(spot, findings, "an empty text is no secret")
     return SecretRef(value=spot.text, place=spot.place)
 
 
-def _env(member: Spot, spot: Spot, findings: Findings) -> Any:
+def _env(member: LocatedValue, spot: LocatedValue, findings: Diagnostics) -> Any:
     if member.kind is not Kind.STRING or not _VARIABLE.fullmatch(member.text):
         return _refused(member, findings, "expected the name of an environment variable")
     return SecretRef(env=member.text, place=spot.place)
 
 
-def _file(member: Spot, spot: Spot, findings: Findings) -> Any:
+def _file(member: LocatedValue, spot: LocatedValue, findings: Diagnostics) -> Any:
     if member.kind is not Kind.STRING or not member.text or "\0" in member.text:
         return _refused(member, findings, "expected the path of a file")
     return SecretRef(file=member.text, place=spot.place)
 
 
-def _managed(member: Spot, spot: Spot, findings: Findings) -> Any:
+def _managed(member: LocatedValue, spot: LocatedValue, findings: Diagnostics) -> Any:
     if member.kind is Kind.STRING:
         path, _sign, key = member.text.rpartition("#")
     elif expect(member, findings, 'text "path#key" or {path, key}', Kind.MAP):
@@ -75,7 +75,7 @@ def _managed(member: Spot, spot: Spot, findings: Findings) -> Any:
         if set(member.tree.pairs) - {"path", "key"}:
             path = ""
     else:
-        return BAD
+        return INVALID
     if not key or not is_safe_path(path.strip("/")):
         return _refused(member, findings, 'expected {path, key} or "path#key", without ".."')
     return SecretRef(path=path.strip("/"), key=key, place=spot.place)
@@ -86,14 +86,14 @@ def is_safe_path(path: str) -> bool:
     return all(_SEGMENT.fullmatch(part) and set(part) != {"."} for part in path.split("/"))
 
 
-def _text_of(spot: Spot, name: str) -> str:
+def _text_of(spot: LocatedValue, name: str) -> str:
     member = spot.member(name)
     return member.text if member and member.kind is Kind.STRING else ""
 
 
-def _refused(spot: Spot, findings: Findings, message: str) -> Any:
+def _refused(spot: LocatedValue, findings: Diagnostics, message: str) -> Any:
     findings.error(spot, "bad_secret", message)
-    return BAD
+    return INVALID
 
 
 def bound(value: Any, manager: str) -> Any:

@@ -8,12 +8,12 @@ from ipaddress import ip_network
 from typing import Any, Final
 
 from kernel.reading.tree import Kind
-from sync_stack.core.bundle.fields import Field, Given, Group, Table
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
+from sync_stack.core.bundle.fields import Field, Group, ParsedFields, Table
 from sync_stack.core.bundle.file_maps import relative_path
-from sync_stack.core.bundle.findings import Findings, Spot
 from sync_stack.core.bundle.model import Bundle, GatewayLimits, Rate, SchemaRegistry
 from sync_stack.core.bundle.values import (
-    BAD,
+    INVALID,
     NAME,
     TEXT,
     Anything,
@@ -45,13 +45,13 @@ def folder(text: str) -> str:
     return relative_path(text.rstrip("/")) if text.strip("/") else ""
 
 
-def _entries(spot: Spot, findings: Findings) -> Any:
+def _entries(spot: LocatedValue, findings: Diagnostics) -> Any:
     """The spot itself, of a list that is not empty: its entries are read later."""
     if not expect(spot, findings, "a list", Kind.LIST):
-        return BAD
+        return INVALID
     if not spot.tree.items:
         findings.error(spot, "out_of_range", "expected at least one entry")
-        return BAD
+        return INVALID
     return spot
 
 
@@ -226,7 +226,7 @@ _BREAKER_NAMES: Final[Mapping[str, str]] = {
 }
 
 
-def build_limits(given: Given | None) -> GatewayLimits:
+def build_limits(given: ParsedFields | None) -> GatewayLimits:
     if given is None:
         return GatewayLimits()
     values = dict(given.values)

@@ -11,9 +11,9 @@ from kernel.reading.tree import Kind, Tree
 from sync_stack.core.bundle import platforms as platform_part
 from sync_stack.core.bundle.datasource_checks import build_datasource, read_datasource
 from sync_stack.core.bundle.datasource_fields import TABLES, UNSUPPORTED
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
 from sync_stack.core.bundle.entries import Entry, Names, entries_of, manager_of, names_of
-from sync_stack.core.bundle.fields import Given, read_table
-from sync_stack.core.bundle.findings import Findings, Spot
+from sync_stack.core.bundle.fields import ParsedFields, read_table
 from sync_stack.core.bundle.managers import read_manager
 from sync_stack.core.bundle.model import (
     Bundle,
@@ -59,18 +59,20 @@ def read_bundle(
     root: Tree, *, file: str, production: bool = False, strict: bool = False, digest: str = ""
 ) -> BundleReading:
     """The bundle of a file's top-level field `bundle`; `strict` turns warnings into errors."""
-    findings = Findings(file)
-    bundle = _read(Spot(root), findings, production=production, digest=digest)
+    findings = Diagnostics(file)
+    bundle = _read(LocatedValue(root), findings, production=production, digest=digest)
     complaints = findings.all(strict=strict)
     failed = any(entry.severity == "error" for entry in complaints)
     return BundleReading(bundle=None if failed else bundle, complaints=complaints)
 
 
-def _read(root: Spot, findings: Findings, *, production: bool, digest: str) -> Bundle | None:
+def _read(
+    root: LocatedValue, findings: Diagnostics, *, production: bool, digest: str
+) -> Bundle | None:
     spot = root.member("bundle")
     if spot is None:
         message = "the file has no top-level field bundle"
-        findings.error(Spot(root.tree, ("bundle",)), "missing_field", message)
+        findings.error(LocatedValue(root.tree, ("bundle",)), "missing_field", message)
         return None
     given = read_table(TOP, spot, findings)
     if spot.kind is not Kind.MAP:
@@ -81,7 +83,7 @@ def _read(root: Spot, findings: Findings, *, production: bool, digest: str) -> B
 class _Lists:
     """The lists of a bundle, read in the order in which they refer to one another."""
 
-    def __init__(self, given: Given, findings: Findings, *, production: bool) -> None:
+    def __init__(self, given: ParsedFields, findings: Diagnostics, *, production: bool) -> None:
         self.given = given
         self.findings = findings
         self.production = production
@@ -194,7 +196,7 @@ class _Lists:
         return name
 
     def _schema_registry(self) -> SchemaRegistry | None:
-        given: Given | None = self.given.get("schema_registry")
+        given: ParsedFields | None = self.given.get("schema_registry")
         if given is None:
             return None
         values: dict[str, Any] = dict(given.values)

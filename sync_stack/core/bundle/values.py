@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from kernel.durations import parse_period_s
 from kernel.reading.tree import Kind
-from sync_stack.core.bundle.findings import Findings, Spot, known_names
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, known_names
 from sync_stack.core.globs import BadGlob, check_glob
 
 SHOWN: Final = 60  # characters of a wrong value in a message
@@ -21,25 +21,25 @@ _TRUE: Final = "true"
 _UNSPECIFIED: Final = "UNSPECIFIED"
 
 
-class Missing(Enum):
+class Invalid(Enum):
     """What a reader returns after it complained."""
 
-    BAD = "bad"
+    INVALID = "bad"
 
 
-BAD: Final = Missing.BAD
+INVALID: Final = Invalid.INVALID
 
 
 class Value(Protocol):
-    """One kind of value. `read` returns it, or BAD after an error in `findings`."""
+    """One kind of value. `read` returns it, or INVALID after an error in `findings`."""
 
     @property
     def words(self) -> str: ...
 
-    def read(self, spot: Spot, findings: Findings) -> Any: ...
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any: ...
 
 
-def expect(spot: Spot, findings: Findings, words: str, *kinds: Kind) -> bool:
+def expect(spot: LocatedValue, findings: Diagnostics, words: str, *kinds: Kind) -> bool:
     """True when the value is of one of these kinds; otherwise an error `wrong_type`."""
     if spot.kind in kinds:
         return True
@@ -47,7 +47,7 @@ def expect(spot: Spot, findings: Findings, words: str, *kinds: Kind) -> bool:
     return False
 
 
-def _seen(spot: Spot) -> str:
+def _seen(spot: LocatedValue) -> str:
     match spot.kind:
         case Kind.NUMBER | Kind.BOOL:
             return f"{spot.kind} {spot.text[:SHOWN]}"
@@ -68,14 +68,14 @@ class Text:
     code: str = "out_of_range"
     shown: bool = True
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         if not expect(spot, findings, self.words, Kind.STRING):
-            return BAD
+            return INVALID
         if re.fullmatch(self.pattern, spot.text) and "\0" not in spot.text:
             return spot.text
         seen = f'"{spot.text[:SHOWN]}" is not ' if self.shown else "expected "
         findings.error(spot, self.code, f"{seen}{self.words}")
-        return BAD
+        return INVALID
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +86,22 @@ class Checked:
     parse: Callable[[str], Any]
     code: str = "out_of_range"
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         if not expect(spot, findings, self.words, Kind.STRING):
-            return BAD
+            return INVALID
         try:
             return self.parse(spot.text)
         except ValueError as error:
             findings.error(spot, self.code, str(error))
-            return BAD
+            return INVALID
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
     words: str = "bool"
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
-        return spot.text == _TRUE if expect(spot, findings, "a bool", Kind.BOOL) else BAD
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
+        return spot.text == _TRUE if expect(spot, findings, "a bool", Kind.BOOL) else INVALID
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +115,14 @@ class Whole:
     def words(self) -> str:
         return f"int {self.low}..{self.high}"
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         if not expect(spot, findings, "a whole number", Kind.NUMBER):
-            return BAD
+            return INVALID
         if not re.fullmatch(r"[-+]?[0-9]{1,18}", spot.text):
             findings.error(
                 spot, "wrong_type", f"expected a whole number, found {spot.text[:SHOWN]}"
             )
-            return BAD
+            return INVALID
         return _in_range(int(spot.text), self, spot, findings)
 
 
@@ -135,21 +135,21 @@ class Number:
     def words(self) -> str:
         return f"number {self.low:g}..{self.high:g}"
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         if not expect(spot, findings, "a number", Kind.NUMBER):
-            return BAD
+            return INVALID
         return _in_range(float(spot.text), self, spot, findings)
 
 
 def _in_range(
-    value: float, bounds: Whole | Number | Duration, spot: Spot, findings: Findings
+    value: float, bounds: Whole | Number | Duration, spot: LocatedValue, findings: Diagnostics
 ) -> Any:
     if bounds.low <= value <= bounds.high:
         return value
     findings.error(
         spot, "out_of_range", f"{spot.text[:SHOWN]} is not within {bounds.words.split(' ')[-1]}"
     )
-    return BAD
+    return INVALID
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +163,14 @@ class Duration:
     def words(self) -> str:
         return f"duration {_period(self.low)}..{_period(self.high)}"
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         if not expect(spot, findings, "a duration such as 30s", Kind.STRING, Kind.NUMBER):
-            return BAD
+            return INVALID
         try:
             seconds = parse_period_s(spot.text)
         except ValueError as error:
             findings.error(spot, "bad_duration", str(error))
-            return BAD
+            return INVALID
         return _in_range(seconds, self, spot, findings)
 
 
@@ -202,10 +202,10 @@ class Choice:
             for member in self.options
         )
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         kinds = (Kind.STRING, Kind.NUMBER) if self.numbers else (Kind.STRING,)
         if not expect(spot, findings, f"one of {self.words}", *kinds):
-            return BAD
+            return INVALID
         if spot.kind is Kind.NUMBER:
             return self._by_number(spot, findings)
         word = self._bare(spot.text.upper())
@@ -223,7 +223,7 @@ class Choice:
                 return word.removeprefix(prefix)
         return word
 
-    def _by_number(self, spot: Spot, findings: Findings) -> Any:
+    def _by_number(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         for number, member in self.numbers.items():
             if spot.text == str(number):
                 return member
@@ -233,16 +233,16 @@ class Choice:
             "bad_enum",
             f"unknown number {spot.text[:SHOWN]} (known: {numbers} = {self.words})",
         )
-        return BAD
+        return INVALID
 
-    def _renamed(self, word: str, spot: Spot, findings: Findings) -> Any:
+    def _renamed(self, word: str, spot: LocatedValue, findings: Diagnostics) -> Any:
         if word in self.renamed:
             member = self.renamed[word]
             findings.warn(spot, "deprecated_name", f'"{spot.text}" is now called "{member}"')
             return member
         known = known_names(spot.text, [str(member) for member in self.options])
         findings.error(spot, "bad_enum", f'unknown value "{spot.text[:SHOWN]}" {known}')
-        return BAD
+        return INVALID
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,15 +257,15 @@ class Listed:
     def words(self) -> str:
         return f"list of {self.of.words}"
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         if not expect(spot, findings, "a list", Kind.LIST):
-            return BAD
+            return INVALID
         if not self.at_least <= len(spot.tree.items) <= self.at_most:
             wanted = f"{self.at_least} to {self.at_most} entries"
             findings.error(spot, "out_of_range", f"expected {wanted}, found {len(spot.tree.items)}")
-            return BAD
+            return INVALID
         made = [self.of.read(item, findings) for item in spot.items()]
-        return BAD if BAD in made else tuple(made)
+        return INVALID if INVALID in made else tuple(made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,11 +278,11 @@ class OneOrMore:
     def words(self) -> str:
         return f"{self.of.words}, or one"
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         if spot.kind is Kind.LIST:
             return self.of.read(spot, findings)
         one = self.of.of.read(spot, findings)
-        return BAD if one is BAD else (one,)
+        return INVALID if one is INVALID else (one,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,14 +296,14 @@ class Mapped:
     def words(self) -> str:
         return f"map to {self.of.words}"
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         if not expect(spot, findings, "a map", Kind.MAP):
-            return BAD
+            return INVALID
         if len(spot.tree.pairs) > self.at_most:
             findings.error(spot, "out_of_range", f"expected at most {self.at_most} entries")
-            return BAD
+            return INVALID
         made = {name: self.of.read(member, findings) for name, member in spot.members()}
-        return BAD if BAD in made.values() else made
+        return INVALID if INVALID in made.values() else made
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +311,9 @@ class Anything:
     """Read by a function of its own."""
 
     words: str
-    parse: Callable[[Spot, Findings], Any]
+    parse: Callable[[LocatedValue, Diagnostics], Any]
 
-    def read(self, spot: Spot, findings: Findings) -> Any:
+    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
         return self.parse(spot, findings)
 
 
@@ -338,10 +338,10 @@ TAG: Final = Text(
 HEADER: Final = Text(words="a header name", pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 __all__ = [
-    "BAD",
     "ENVIRONMENT",
     "GLOB",
     "HEADER",
+    "INVALID",
     "NAME",
     "OPTIONAL_TEXT",
     "TAG",

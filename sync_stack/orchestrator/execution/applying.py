@@ -14,7 +14,7 @@ from sync_stack.core.plan import Plan
 from sync_stack.core.sink import SinkConflict, batches
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.execution import results
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.execution.failures import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.execution.intents import (
     commit_intent,
@@ -31,8 +31,8 @@ from sync_stack.orchestrator.execution.planning import (
     shape_unit,
     told_keys,
 )
-from sync_stack.orchestrator.execution.reading import Reading
-from sync_stack.orchestrator.execution.restoring import restore
+from sync_stack.orchestrator.execution.ref_state import RefState
+from sync_stack.orchestrator.execution.restore import restore
 from sync_stack.orchestrator.execution.units import Unit
 from sync_stack.repositories import GitError, TreeEntry
 
@@ -57,7 +57,7 @@ class UnitFailed(Exception):
         self.planned = planned
 
 
-class PartFailed(Exception):
+class RuleSyncFailed(Exception):
     """A part came to nothing; `targets` say so."""
 
     def __init__(self, error: TaskError, targets: list[dict[str, Any]]) -> None:
@@ -68,12 +68,12 @@ class PartFailed(Exception):
 
 def apply_units(
     attempt: Attempt,
-    part: Part,
-    reading: Reading,
+    part: RuleSync,
+    reading: RefState,
     units: Sequence[Unit],
     tree: Mapping[str, TreeEntry],
 ) -> dict[str, Any]:
-    """The part's outcome, committed. Raises PartFailed, LostTask."""
+    """The part's outcome, committed. Raises RuleSyncFailed, LostTask."""
     try:
         planned, idle = _plan_all(attempt, part, reading, units, tree)
     except UnitFailed as failure:
@@ -91,9 +91,9 @@ def apply_units(
 
 
 def clean_up(
-    attempt: Attempt, part: Part, reading: Reading, units: Sequence[Unit]
+    attempt: Attempt, part: RuleSync, reading: RefState, units: Sequence[Unit]
 ) -> dict[str, Any]:
-    """Delete what the units own: their ref is gone. Raises PartFailed, LostTask."""
+    """Delete what the units own: their ref is gone. Raises RuleSyncFailed, LostTask."""
     planned = []
     for unit in units:
         try:
@@ -112,8 +112,8 @@ def clean_up(
 
 def _plan_all(
     attempt: Attempt,
-    part: Part,
-    reading: Reading,
+    part: RuleSync,
+    reading: RefState,
     units: Sequence[Unit],
     tree: Mapping[str, TreeEntry],
 ) -> tuple[list[Planned], list[tuple[Unit, str]]]:
@@ -146,7 +146,7 @@ def _plan_all(
 
 
 def _plan(
-    attempt: Attempt, part: Part, reading: Reading, unit: Unit, tree: Mapping[str, TreeEntry]
+    attempt: Attempt, part: RuleSync, reading: RefState, unit: Unit, tree: Mapping[str, TreeEntry]
 ) -> Planned | str:
     older = () if reading.rule.dry_run else settle(attempt, reading, unit)
     if not unit.files.files:
@@ -179,8 +179,10 @@ def _refuse_shared(found: Planned, others: Sequence[Planned]) -> None:
             raise PlanRefused("ownership_conflict", detail, shared)
 
 
-def _write_all(attempt: Attempt, part: Part, reading: Reading, planned: Sequence[Planned]) -> None:
-    """Intents, then every write, then every delete, then a look. Raises PartFailed, LostTask."""
+def _write_all(
+    attempt: Attempt, part: RuleSync, reading: RefState, planned: Sequence[Planned]
+) -> None:
+    """Intents, every write, every delete, then a look. Raises RuleSyncFailed, LostTask."""
     attempt.stage("apply", 0.5)
     current = planned[0]
     try:
@@ -200,7 +202,7 @@ def _write_all(attempt: Attempt, part: Part, reading: Reading, planned: Sequence
         raise _failed(reading, [each.unit for each in planned], failure, planned) from error
 
 
-def _put(attempt: Attempt, part: Part, reading: Reading, planned: Planned) -> None:
+def _put(attempt: Attempt, part: RuleSync, reading: RefState, planned: Planned) -> None:
     """All puts of a unit; when somebody wrote meanwhile, as often again as the sink allows."""
     unit = planned.unit
     while True:
@@ -216,13 +218,13 @@ def _put(attempt: Attempt, part: Part, reading: Reading, planned: Planned) -> No
             return
 
 
-def _replan(attempt: Attempt, part: Part, reading: Reading, planned: Planned) -> None:
+def _replan(attempt: Attempt, part: RuleSync, reading: RefState, planned: Planned) -> None:
     desired = planned.request.desired
     planned.request, planned.plan = plan_unit(attempt, part, reading, planned.unit, desired)
     store_intent(attempt, part, reading, planned)
 
 
-def _remove(attempt: Attempt, reading: Reading, planned: Planned) -> None:
+def _remove(attempt: Attempt, reading: RefState, planned: Planned) -> None:
     unit = planned.unit
     generation = mark_of(attempt, reading, unit).generation
     for deletes in batches(planned.plan.deletes, unit.sink.capabilities):
@@ -240,7 +242,7 @@ def _verify(planned: Planned) -> None:
 
 
 def _restore_all(
-    attempt: Attempt, reading: Reading, planned: Sequence[Planned], failure: UnitFailed
+    attempt: Attempt, reading: RefState, planned: Sequence[Planned], failure: UnitFailed
 ) -> None:
     """In reverse; a unit that cannot be given back keeps its intent and says so."""
     attempt.beat.restoring = True
@@ -259,18 +261,18 @@ def _restore_all(
 
 
 def _failed(
-    reading: Reading,
+    reading: RefState,
     units: Sequence[Unit],
     failure: UnitFailed,
     planned: Sequence[Planned] = (),
-) -> PartFailed:
+) -> RuleSyncFailed:
     targets = results.failed_targets(reading, units, failure.unit, failure.error, planned)
     if reading.rule.dry_run:
         targets = results.with_plans(reading, targets, planned, failure.stopped)
-    return PartFailed(failure.error, targets)
+    return RuleSyncFailed(failure.error, targets)
 
 
-def _settle_all(attempt: Attempt, reading: Reading, planned: Sequence[Planned]) -> None:
+def _settle_all(attempt: Attempt, reading: RefState, planned: Sequence[Planned]) -> None:
     """After the commit nothing fails the part: what is left undone, any attempt finishes."""
     for each in planned:
         _log_changes(each)
@@ -289,7 +291,7 @@ def _log_changes(planned: Planned) -> None:
         log.info("%s changed", key, extra={"event": "key_changed", "key": key, **values})
 
 
-def _keep(attempt: Attempt, reading: Reading, unit_id: str) -> None:
+def _keep(attempt: Attempt, reading: RefState, unit_id: str) -> None:
     if reading.gone or reading.closed:
         return
     try:

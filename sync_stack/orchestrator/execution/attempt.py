@@ -10,7 +10,7 @@ from kernel import clock
 from sync_stack.core.bundle.model import Bundle, Datasource, Rule, SecretRef
 from sync_stack.core.events import Event
 from sync_stack.core.sink import Sink
-from sync_stack.orchestrator.execution.beat import Beat
+from sync_stack.orchestrator.execution.heartbeat import Heartbeat
 from sync_stack.orchestrator.execution.timing import Timing
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import tasks
@@ -43,7 +43,7 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RuleSync:
     """One rule of a task for one of its events; done parts are not repeated."""
 
     rule: Rule
@@ -66,7 +66,7 @@ class Attempt:
 
     task: Task
     mine: Claim
-    beat: Beat
+    beat: Heartbeat
     bundle: Bundle
     ports: Ports
     done: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Attempt:
         if not tasks.write(self.mine, progress={"stage": name, "ratio": ratio}):
             raise self.beat.refused()
 
-    def finish_part(self, part: Part, outcome: dict[str, Any]) -> None:
+    def finish_part(self, part: RuleSync, outcome: dict[str, Any]) -> None:
         """The commit point of a part (4.8 step 8): one write. Raises LostTask."""
         self.done[part.key] = outcome
         self.remember()

@@ -10,10 +10,10 @@ from typing import Any
 from sync_stack.core.ledger import Ledger
 from sync_stack.orchestrator.execution import results
 from sync_stack.orchestrator.execution.applying import apply_units
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
-from sync_stack.orchestrator.execution.holding import held
-from sync_stack.orchestrator.execution.overriding import overrides_at
-from sync_stack.orchestrator.execution.reading import Reading
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.execution.destination_lock import held
+from sync_stack.orchestrator.execution.ref_state import RefState
+from sync_stack.orchestrator.execution.repository_overrides import overrides_at
 from sync_stack.orchestrator.execution.sources import git_source, rule_digest
 from sync_stack.orchestrator.execution.units import UnitFiles, place_unit
 from sync_stack.orchestrator.rows import ledgers
@@ -21,7 +21,7 @@ from sync_stack.orchestrator.rows.ledgers import UnitKey
 from sync_stack.repositories import Remote
 
 
-def heal_part(attempt: Attempt, part: Part) -> dict[str, Any]:
+def heal_part(attempt: Attempt, part: RuleSync) -> dict[str, Any]:
     """Ends `superseded` when the ledger is no longer the one that the watcher compared with."""
     ledger = _wanted(attempt, part)
     if ledger is None or ledger.applied is None:
@@ -38,7 +38,7 @@ def heal_part(attempt: Attempt, part: Part) -> dict[str, Any]:
         return apply_units(attempt, part, reading, [unit], tree)
 
 
-def _wanted(attempt: Attempt, part: Part) -> Ledger | None:
+def _wanted(attempt: Attempt, part: RuleSync) -> Ledger | None:
     """The unit's ledger, if it is still what the heal is for: generation, ref, commit and rule."""
     asked = attempt.task.request["heal"]
     key = UnitKey(
@@ -60,12 +60,12 @@ def _wanted(attempt: Attempt, part: Part) -> Ledger | None:
     return ledger if same and applied.rule_digest == digest else None
 
 
-def _reading(attempt: Attempt, part: Part, ledger: Ledger) -> Reading:
+def _reading(attempt: Attempt, part: RuleSync, ledger: Ledger) -> RefState:
     assert ledger.applied is not None
     platform = attempt.bundle.platform(part.rule.platform)
     source = git_source(platform, part.rule, part.event.repo, attempt.ports.resolve)
     own = overrides_at(attempt, source, part.rule, ledger.applied.override_commit)
-    return Reading(
+    return RefState(
         source=source,
         remote=Remote(head_branch=""),
         head=ledger.applied.commit,
@@ -76,7 +76,7 @@ def _reading(attempt: Attempt, part: Part, ledger: Ledger) -> Reading:
     )
 
 
-def _superseded(attempt: Attempt, part: Part) -> dict[str, Any]:
+def _superseded(attempt: Attempt, part: RuleSync) -> dict[str, Any]:
     outcome = results.outcome("superseded")
     attempt.finish_part(part, outcome)
     return outcome

@@ -15,18 +15,18 @@ from sync_stack.core.ledger import Intent, Ledger, State
 from sync_stack.core.plan import applied_keys, retained_keys
 from sync_stack.core.sink import UnitMark
 from sync_stack.core.tasks import TaskError
-from sync_stack.orchestrator import keys
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator import derived_keys
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.execution.planning import Planned
-from sync_stack.orchestrator.execution.reading import Reading
-from sync_stack.orchestrator.execution.restoring import restore
+from sync_stack.orchestrator.execution.ref_state import RefState
+from sync_stack.orchestrator.execution.restore import restore
 from sync_stack.orchestrator.execution.units import Unit
 from sync_stack.orchestrator.rows import journals, ledgers, tasks
 
 log: Final = logging.getLogger(__name__)
 
 
-def mark_of(attempt: Attempt, reading: Reading, unit: Unit) -> UnitMark:
+def mark_of(attempt: Attempt, reading: RefState, unit: Unit) -> UnitMark:
     place = unit.place
     return UnitMark(
         rule=place.rule,
@@ -42,7 +42,7 @@ def mark_of(attempt: Attempt, reading: Reading, unit: Unit) -> UnitMark:
     )
 
 
-def settle(attempt: Attempt, reading: Reading, unit: Unit) -> tuple[JournalRecord, ...]:
+def settle(attempt: Attempt, reading: RefState, unit: Unit) -> tuple[JournalRecord, ...]:
     """Finish what an earlier attempt left (4.8 step 4). Raises TaskError, SinkError.
 
     Committed: applied. Ours, for the same commit: its journal, to roll forward. Else: restored.
@@ -89,7 +89,7 @@ def has_committed(memory: Mapping[str, Any], ledger: Ledger) -> bool:
     )
 
 
-def store_intent(attempt: Attempt, part: Part, reading: Reading, planned: Planned) -> None:
+def store_intent(attempt: Attempt, part: RuleSync, reading: RefState, planned: Planned) -> None:
     """Journal first, then the ledger that names it. Raises TaskError when it has moved."""
     unit = planned.unit
     journal = merge_journals(planned.older, planned.plan.journal)
@@ -98,7 +98,7 @@ def store_intent(attempt: Attempt, part: Part, reading: Reading, planned: Planne
     ledger = replace(
         unit.ledger or _fresh(part, unit),
         intent=_intent(attempt, reading, planned, name),
-        digest_key_id=keys.digest_key_id(),
+        digest_key_id=derived_keys.digest_key_id(),
         stale_since="",
         destination=unit.destination.name,
     )
@@ -113,9 +113,9 @@ def store_intent(attempt: Attempt, part: Part, reading: Reading, planned: Planne
         journals.delete(before)
 
 
-def _intent(attempt: Attempt, reading: Reading, planned: Planned, journal: str) -> Intent:
+def _intent(attempt: Attempt, reading: RefState, planned: Planned, journal: str) -> Intent:
     unit, now = planned.unit, attempt.now()
-    digest_key = keys.digest_key()
+    digest_key = derived_keys.digest_key()
     state = State(
         commit=reading.head,
         ref=reading.event.ref,
@@ -133,7 +133,7 @@ def _intent(attempt: Attempt, reading: Reading, planned: Planned, journal: str) 
     return Intent(state=state, journal=journal, retained=retained)
 
 
-def _fresh(part: Part, unit: Unit) -> Ledger:
+def _fresh(part: RuleSync, unit: Unit) -> Ledger:
     place = unit.place
     return Ledger(
         unit_id="",
@@ -146,7 +146,7 @@ def _fresh(part: Part, unit: Unit) -> Ledger:
         env=place.env,
         destination=unit.destination.name,
         destination_id=unit.destination.id,
-        digest_key_id=keys.digest_key_id(),
+        digest_key_id=derived_keys.digest_key_id(),
     )
 
 

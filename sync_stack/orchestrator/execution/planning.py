@@ -20,8 +20,8 @@ from sync_stack.core.sink import Live
 from sync_stack.core.tasks import TaskError
 from sync_stack.core.templates import render
 from sync_stack.formats import detect
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
-from sync_stack.orchestrator.execution.reading import Reading
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.execution.ref_state import RefState
 from sync_stack.orchestrator.execution.schemas import schemas_for
 from sync_stack.orchestrator.execution.units import Unit
 from sync_stack.orchestrator.rows import ledgers
@@ -63,7 +63,7 @@ class Shape:
 
 
 def shape_unit(
-    attempt: Attempt, part: Part, reading: Reading, unit: Unit, tree: Mapping[str, TreeEntry]
+    attempt: Attempt, part: RuleSync, reading: RefState, unit: Unit, tree: Mapping[str, TreeEntry]
 ) -> Shape:
     """Read and shape the unit's files. Raises GitError, ShapingError."""
     repositories, rule = attempt.ports.repositories, reading.rule
@@ -80,7 +80,7 @@ def shape_unit(
     return Shape(shaped=shape(sources, _rules(attempt, reading, unit)), formats=formats)
 
 
-def _rules(attempt: Attempt, reading: Reading, unit: Unit) -> ShapingRules:
+def _rules(attempt: Attempt, reading: RefState, unit: Unit) -> ShapingRules:
     return ShapingRules.of_rule(
         reading.rule,
         environment=unit.files.env,
@@ -89,7 +89,7 @@ def _rules(attempt: Attempt, reading: Reading, unit: Unit) -> ShapingRules:
     )
 
 
-def _secret_rules(attempt: Attempt, reading: Reading, unit: Unit) -> SecretRules:
+def _secret_rules(attempt: Attempt, reading: RefState, unit: Unit) -> SecretRules:
     managers = attempt.bundle.secret_managers
     name = reading.rule.secret_manager or (managers[0].name if len(managers) == 1 else "")
     if not name:
@@ -99,7 +99,7 @@ def _secret_rules(attempt: Attempt, reading: Reading, unit: Unit) -> SecretRules
 
 
 def desired_keys(
-    attempt: Attempt, reading: Reading, unit: Unit, shaped: Shaped
+    attempt: Attempt, reading: RefState, unit: Unit, shaped: Shaped
 ) -> dict[str, DesiredKey]:
     """Every key with its value, secrets fetched (`***` in a dry run). Raises TaskError."""
     if reading.rule.dry_run:
@@ -148,7 +148,11 @@ class PlanStopped(PlanRefused):
 
 
 def plan_unit(
-    attempt: Attempt, part: Part, reading: Reading, unit: Unit, desired: Mapping[str, DesiredKey]
+    attempt: Attempt,
+    part: RuleSync,
+    reading: RefState,
+    unit: Unit,
+    desired: Mapping[str, DesiredKey],
 ) -> tuple[PlanRequest, Plan]:
     """Read live and decide. Raises PlanRefused, in a dry run PlanStopped, and SinkError."""
     refuse_overlap(unit.destination, _older_neighbours(unit))
@@ -166,7 +170,7 @@ def plan_unit(
 
 def _request(
     attempt: Attempt,
-    reading: Reading,
+    reading: RefState,
     unit: Unit,
     desired: Mapping[str, DesiredKey],
     live: Live,
@@ -188,7 +192,7 @@ def _request(
     )
 
 
-def cleanup_request(attempt: Attempt, reading: Reading, unit: Unit) -> tuple[PlanRequest, Plan]:
+def cleanup_request(attempt: Attempt, reading: RefState, unit: Unit) -> tuple[PlanRequest, Plan]:
     """Nothing is desired any more: every owned key goes, but protected ones."""
     known = unit.ledger.records() if unit.ledger else frozenset()
     live = unit.sink.read(unit.destination, unit.owner, sorted(known))

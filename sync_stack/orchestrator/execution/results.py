@@ -9,16 +9,16 @@ from sync_stack.core.journal import JournalRecord
 from sync_stack.core.plan import Plan, PlanRequest
 from sync_stack.core.shaping import Shaped
 from sync_stack.core.tasks import TaskError, most_significant
-from sync_stack.orchestrator.execution.attempt import Part
+from sync_stack.orchestrator.execution.attempt import RuleSync
 from sync_stack.orchestrator.execution.planning import Planned
-from sync_stack.orchestrator.execution.reading import Reading
+from sync_stack.orchestrator.execution.ref_state import RefState
 from sync_stack.orchestrator.execution.units import Unit
 
 MAX_LISTED: Final = 1000
 MAX_WARNINGS: Final = 20
 
 
-def outcome(message: str, reading: Reading | None = None, **fields: Any) -> dict[str, Any]:
+def outcome(message: str, reading: RefState | None = None, **fields: Any) -> dict[str, Any]:
     """What a part leaves in the task's memory."""
     made: dict[str, Any] = {
         "message": message,
@@ -45,7 +45,7 @@ def _failed_files(error: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def outcome_of_apply(
-    reading: Reading, planned: Sequence[Planned], idle: Sequence[tuple[Unit, str]]
+    reading: RefState, planned: Sequence[Planned], idle: Sequence[tuple[Unit, str]]
 ) -> dict[str, Any]:
     targets = [_applied(reading, each) for each in planned]
     messages = ["completed" if t["outcome"] == "applied" else "no_changes" for t in targets]
@@ -53,13 +53,13 @@ def outcome_of_apply(
 
 
 def outcome_of_plan(
-    reading: Reading, planned: Sequence[Planned], idle: Sequence[tuple[Unit, str]]
+    reading: RefState, planned: Sequence[Planned], idle: Sequence[tuple[Unit, str]]
 ) -> dict[str, Any]:
     targets = [_applied(reading, each) | _PLANNED | _going(each.plan) for each in planned]
     return _with_idle(reading, planned, idle, targets, ["dry_run_complete"] * len(targets))
 
 
-def outcome_of_cleanup(reading: Reading, planned: Sequence[Planned]) -> dict[str, Any]:
+def outcome_of_cleanup(reading: RefState, planned: Sequence[Planned]) -> dict[str, Any]:
     targets = [_applied(reading, each) for each in planned]
     if reading.rule.dry_run:
         targets = [target | _PLANNED for target in targets]
@@ -76,7 +76,7 @@ def _going(plan: Plan) -> dict[str, Any]:
 
 
 def with_plans(
-    reading: Reading,
+    reading: RefState,
     targets: Sequence[dict[str, Any]],
     planned: Sequence[Planned],
     stopped: Plan | None,
@@ -117,7 +117,7 @@ def without_files(
 
 
 def failed_targets(
-    reading: Reading,
+    reading: RefState,
     units: Sequence[Unit],
     culprit: Unit,
     error: TaskError,
@@ -142,7 +142,7 @@ def failed_targets(
 
 
 def _with_idle(
-    reading: Reading,
+    reading: RefState,
     planned: Sequence[Planned],
     idle: Sequence[tuple[Unit, str]],
     targets: list[dict[str, Any]],
@@ -157,7 +157,7 @@ def _with_idle(
     return outcome(message, reading, targets=targets, files=files)
 
 
-def _target(reading: Reading, unit: Unit) -> dict[str, Any]:
+def _target(reading: RefState, unit: Unit) -> dict[str, Any]:
     return {
         "unit_id": unit.ledger.unit_id if unit.ledger else "",
         "destination_id": unit.destination.id,
@@ -183,7 +183,7 @@ def _target(reading: Reading, unit: Unit) -> dict[str, Any]:
     }
 
 
-def _applied(reading: Reading, planned: Planned) -> dict[str, Any]:
+def _applied(reading: RefState, planned: Planned) -> dict[str, Any]:
     plan = planned.plan
     changed = plan.written or plan.pruned
     return _target(reading, planned.unit) | {
@@ -233,7 +233,7 @@ def shown_target(target: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def bare_target(part: Part, error: TaskError) -> dict[str, Any]:
+def bare_target(part: RuleSync, error: TaskError) -> dict[str, Any]:
     """Of a part that failed before its units were known."""
     return {
         "unit_id": "",

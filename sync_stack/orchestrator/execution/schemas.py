@@ -11,7 +11,7 @@ from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.shaping import Schema, Unfetched
 from sync_stack.core.tasks import TaskError
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.execution.sources import git_source
 from sync_stack.repositories import GitError
 from sync_stack.repositories.schemas import Registry
@@ -27,7 +27,7 @@ def refresh_schemas(attempt: Attempt) -> None:
     attempt.ports.schemas.refresh(registry)
 
 
-def schemas_for(attempt: Attempt, part: Part) -> FindSchema:
+def schemas_for(attempt: Attempt, part: RuleSync) -> FindSchema:
     """File → its schema, all of one commit of the registry; a registry is asked once a unit.
 
     The central `file_name` decides where the repository names another file: a repository cannot

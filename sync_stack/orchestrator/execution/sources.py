@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from sync_stack.core.bundle.model import Bundle, Flavor, Platform, Rule, SecretRef
 from sync_stack.core.events import clone_url
+from sync_stack.orchestrator.derived_keys import digest_key_id
 from sync_stack.orchestrator.execution.attempt import Resolve
-from sync_stack.orchestrator.keys import digest_key_id
 from sync_stack.repositories import Source
 
 _TOKEN_USERS: Final = {"github": "x-access-token", "bitbucket": "x-token-auth"}

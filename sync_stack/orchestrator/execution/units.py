@@ -25,9 +25,9 @@ from sync_stack.core.sink import Destination, Owner, UnitPlace
 from sync_stack.core.tasks import TaskError
 from sync_stack.core.templates import render
 from sync_stack.formats import by_name
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
-from sync_stack.orchestrator.execution.beat import GuardedSink
-from sync_stack.orchestrator.execution.reading import Reading
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.execution.heartbeat import GuardedSink
+from sync_stack.orchestrator.execution.ref_state import RefState
 from sync_stack.orchestrator.rows import ledgers
 from sync_stack.orchestrator.rows.ledgers import UnitKey
 from sync_stack.repositories import TreeEntry
@@ -72,7 +72,7 @@ class Unit:
         return Owner(rule=place.rule, repo=place.repo, env=place.env, former_rules=former)
 
 
-def environment_of(reading: Reading) -> Resolution:
+def environment_of(reading: RefState) -> Resolution:
     """Raises TaskError(env_collision) when another live ref means the same unit."""
     rules = EnvironmentRules.of(reading.rule)
     found = resolve(rules, reading.event, default_branch=reading.remote.head_branch)
@@ -81,7 +81,7 @@ def environment_of(reading: Reading) -> Resolution:
     return found
 
 
-def _refuse_collision(reading: Reading, found: Resolution) -> None:
+def _refuse_collision(reading: RefState, found: Resolution) -> None:
     prefix = "refs/heads/" if found.source is Source.BRANCH else "refs/tags/"
     for ref in reading.remote.refs:
         name = ref.removeprefix(prefix)
@@ -155,7 +155,7 @@ def _is_readable(path: str) -> bool:
     return path != OVERRIDES_FILE and by_name(path) is not None
 
 
-def place_unit(attempt: Attempt, part: Part, files: UnitFiles, event: Event) -> Unit:
+def place_unit(attempt: Attempt, part: RuleSync, files: UnitFiles, event: Event) -> Unit:
     """Where it lives, and its ledger if it has one. Raises SinkError(destination_invalid)."""
     rule = part.rule
     sink = attempt.ports.open_sink(attempt.bundle.datasource(rule.datasource))

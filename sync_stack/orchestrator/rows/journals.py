@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from kernel.ids import new_uuid7
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.tasks import TaskError
-from sync_stack.orchestrator import keys
+from sync_stack.orchestrator import derived_keys
 from sync_stack.orchestrator.models import JournalChunk, LedgerUnit
 
 CHUNK_BYTES: Final = 4 * 2**20
@@ -68,11 +68,11 @@ def tasks_of(names: Sequence[str]) -> dict[str, str]:
 
 def _sealed(text: bytes, name: str) -> bytes:
     nonce = os.urandom(_NONCE)
-    return nonce + AESGCM(keys.journal_keys()[0]).encrypt(nonce, text, name.encode())
+    return nonce + AESGCM(derived_keys.journal_keys()[0]).encrypt(nonce, text, name.encode())
 
 
 def _opened(content: bytes, name: str) -> bytes:
-    for key in keys.journal_keys():
+    for key in derived_keys.journal_keys():
         try:
             return AESGCM(key).decrypt(content[:_NONCE], content[_NONCE:], name.encode())
         except InvalidTag:

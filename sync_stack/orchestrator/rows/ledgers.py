@@ -11,7 +11,7 @@ from kernel.ids import new_uuid7
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.models import LedgerUnit
-from sync_stack.orchestrator.rows.conditional import changed, found, inserted
+from sync_stack.orchestrator.rows.compare_and_set import changed, found, inserted
 from sync_stack.orchestrator.rows.ledger_codec import decode, encode
 
 

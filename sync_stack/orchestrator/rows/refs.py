@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sync_stack.orchestrator.models import LedgerUnit, RefRecord
-from sync_stack.orchestrator.rows.conditional import changed, found, inserted
+from sync_stack.orchestrator.rows.compare_and_set import changed, found, inserted
 
 MAX_RECENT: Final = 20
 GONE: Final = "0" * 40
@@ -27,7 +27,7 @@ class RefName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ObservedRef:
     """`dead`: how many tasks in a row ended DEAD with it.
 
     `action` and `fork`: of a pull request's latest event; the ref itself tells neither.
@@ -49,7 +49,7 @@ class Record:
     name: RefName
     platform: str
     datasource: str
-    seen: Seen | None = None
+    seen: ObservedRef | None = None
     recent: tuple[str, ...] = ()
     pr_time: str = ""
 
@@ -112,7 +112,7 @@ def _record(row: RefRecord) -> Record:
         name=RefName(rule=row.rule_id, repo=row.repo, ref=row.ref),
         platform=row.platform,
         datasource=row.datasource,
-        seen=Seen(**row.seen) if row.seen else None,
+        seen=ObservedRef(**row.seen) if row.seen else None,
         recent=tuple(row.recent),
         pr_time=row.pr_time,
     )
@@ -126,7 +126,7 @@ def _columns(record: Record) -> dict[str, Any]:
         "ref": record.name.ref,
         "platform": record.platform,
         "datasource": record.datasource,
-        "seen": {name: getattr(seen, name) for name in Seen.__slots__} if seen else {},
+        "seen": {name: getattr(seen, name) for name in ObservedRef.__slots__} if seen else {},
         "recent": list(record.recent),
         "pr_time": record.pr_time,
     }

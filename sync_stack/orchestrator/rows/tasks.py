@@ -10,11 +10,11 @@ from typing import Any, Final
 from django.db.models import F, Q
 
 from kernel import clock
-from sync_stack.core.moves import Move
-from sync_stack.core.moves import overtaken as moves_overtaken
+from sync_stack.core.ref_updates import RefUpdate
+from sync_stack.core.ref_updates import outdated_tasks as moves_overtaken
 from sync_stack.core.tasks import TERMINAL, Change, State, advance
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.rows.conditional import changed, found, inserted
+from sync_stack.orchestrator.rows.compare_and_set import changed, found, inserted
 
 _KNOWN_MOVES: Final = 2000  # of a ref, the last ones
 
@@ -116,7 +116,7 @@ def coalesce(task: Task, *, by: str) -> bool:
         Task,
         {"id": task.id, "version": task.version, "state": task.state},
         version=task.version + 1,
-        state=advance(State(task.state), Change.COALESCED),
+        state=advance(State(task.state), Change.SUPERSEDED),
         message="superseded",
         superseded_by=by,
         waiting_for="",
@@ -141,7 +141,9 @@ def coalescing(coalesce_key: str, *, than: str) -> list[str]:
     return list(waiting.order_by("id").values_list("id", flat=True)[:1000])
 
 
-def overtaken(coalesce_key: str, waiting: Iterable[Task], heads: Collection[str]) -> frozenset[str]:
+def outdated_tasks(
+    coalesce_key: str, waiting: Iterable[Task], heads: Collection[str]
+) -> frozenset[str]:
     """Those of a ref's tasks whose commits it has left, as other deliveries of it say."""
     moves = [_move(task.id, task.facets) for task in waiting]
     if not moves or not coalesce_key:
@@ -151,9 +153,9 @@ def overtaken(coalesce_key: str, waiting: Iterable[Task], heads: Collection[str]
     return moves_overtaken(moves, [_move(*row) for row in rows], heads)
 
 
-def _move(task_id: str, facets: str) -> Move:
+def _move(task_id: str, facets: str) -> RefUpdate:
     told = dict(line.partition(":")[::2] for line in facets.splitlines())
-    return Move(task_id, told.get("before", ""), told.get("commit", ""))
+    return RefUpdate(task_id, told.get("before", ""), told.get("commit", ""))
 
 
 def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:

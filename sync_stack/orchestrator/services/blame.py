@@ -14,7 +14,7 @@ from sync_stack.core.sink import Owner, Sink, SinkError
 from sync_stack.core.tasks import Kind
 from sync_stack.core.tasks import State as TaskState
 from sync_stack.formats import detect
-from sync_stack.orchestrator import keys
+from sync_stack.orchestrator import derived_keys
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.execution.sources import git_source
 from sync_stack.orchestrator.models import LedgerUnit, Task
@@ -137,7 +137,7 @@ def _brought(task: Task, held: _Held) -> bool:
 def _live(held: _Held) -> str:
     """How the value stands; it is compared here and shown nowhere."""
     ledger, record = held.ledger, held.entry.record
-    digest_key = keys.digest_key_of(ledger.digest_key_id)
+    digest_key = derived_keys.digest_key_of(ledger.digest_key_id)
     if held.sink is None or digest_key is None:
         return "unknown"
     former = ledger.former_rules

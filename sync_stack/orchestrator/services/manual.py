@@ -12,10 +12,10 @@ from sync_stack.core.events import Event
 from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind, State
 from sync_stack.orchestrator.execution.attempt import Ports
-from sync_stack.orchestrator.execution.parts import is_for
-from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.execution.orphans import is_orphan
+from sync_stack.orchestrator.execution.rule_sync import is_for
 from sync_stack.orchestrator.execution.sources import git_source
-from sync_stack.orchestrator.execution.yielding import is_orphan
+from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import LedgerUnit, Task
 from sync_stack.orchestrator.rows import ledgers, overview, tasks
 from sync_stack.orchestrator.services.create import NewTask, create_task

@@ -17,7 +17,7 @@ from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.execution.attempt import Ports
-from sync_stack.orchestrator.execution.parts import is_for
+from sync_stack.orchestrator.execution.rule_sync import is_for
 from sync_stack.orchestrator.execution.sources import git_source, rule_digest
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import ledgers, refs, tasks
@@ -31,7 +31,7 @@ MAX_PAUSE_S: Final = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ReconcilePass:
     """One sweep: the bundle it began with, and each remote asked once."""
 
     ports: Ports
@@ -54,7 +54,7 @@ class Look:
 
 def reconcile(ports: Ports) -> int:
     """Make a task for every ref that is not what was last seen of it; how many."""
-    look = Look(ports=ports, bundle=ports.bundle())
+    look = ReconcilePass(ports=ports, bundle=ports.bundle())
     known = {record.name.hash: record for record in refs.every()}
     made = 0
     for record in known.values():
@@ -64,7 +64,7 @@ def reconcile(ports: Ports) -> int:
     return made
 
 
-def _look_at(look: Look, record: Record) -> int:
+def _look_at(look: ReconcilePass, record: Record) -> int:
     rule = next((r for r in look.bundle.rules if r.name == record.name.rule), None)
     if rule is None or not is_for(rule, record.name.repo) or _pauses(record):
         return 0
@@ -79,7 +79,7 @@ def _look_at(look: Look, record: Record) -> int:
     return _trigger(look, rule, record.name.repo, record.name.ref, text)
 
 
-def _is_due(look: Look, rule: Rule, record: Record, head: str) -> bool:
+def _is_due(look: ReconcilePass, rule: Rule, record: Record, head: str) -> bool:
     seen = record.seen
     if seen is None or seen.dead or seen.commit != head:
         return True
@@ -108,7 +108,7 @@ def _pauses(record: Record) -> bool:
     return ended is not None and clock.now() < ended + timedelta(seconds=pause)
 
 
-def _unrecorded(look: Look, known: dict[str, Record]) -> Iterator[tuple[Rule, str, str]]:
+def _unrecorded(look: ReconcilePass, known: dict[str, Record]) -> Iterator[tuple[Rule, str, str]]:
     """Default branches and mapped branches of repositories that rules name literally."""
     for rule in look.bundle.rules:
         for repo in rule.repositories:
@@ -131,7 +131,7 @@ def _key(rule: Rule, repo: str, ref: str, seen: str) -> str:
     return f"reconcile:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _trigger(look: Look, rule: Rule, repo: str, ref: str, seen: str) -> int:
+def _trigger(look: ReconcilePass, rule: Rule, repo: str, ref: str, seen: str) -> int:
     """One task per `seen`: the key makes a second one a duplicate."""
     key = _key(rule, repo, ref, seen)
     while (earlier := tasks.newest_try(key)) is not None:

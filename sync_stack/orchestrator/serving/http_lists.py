@@ -20,7 +20,7 @@ from sync_stack.orchestrator.serving.documents import (
 )
 from sync_stack.orchestrator.serving.http_wire import Answer, Request, answer, invalid, limit_of
 
-Given = Mapping[str, list[str]]
+QueryParameters = Mapping[str, list[str]]
 _ID: Final = re.compile(r"[0-9a-f-]{36}\Z")
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}\Z")
 _PAGE: Final = ("limit", "cursor")
@@ -77,17 +77,19 @@ def list_drift(request: Request) -> Answer:
     return _page("drift", rows, limit, drift_document)
 
 
-def _columns(given: Given, renamed: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+def _columns(
+    given: QueryParameters, renamed: Mapping[str, str], names: Sequence[str]
+) -> dict[str, str]:
     return {renamed.get(name, name): given[name][0] for name in names if name in given}
 
 
-def _created(given: Given) -> dict[str, datetime]:
+def _created(given: QueryParameters) -> dict[str, datetime]:
     after, before = _moment(given, "created_after"), _moment(given, "created_before")
     found = {"created_at__gt": after, "created_at__lt": before}
     return {name: instant for name, instant in found.items() if instant is not None}
 
 
-def _moment(given: Given, name: str) -> datetime | None:
+def _moment(given: QueryParameters, name: str) -> datetime | None:
     if name not in given:
         return None
     try:
@@ -96,7 +98,7 @@ def _moment(given: Given, name: str) -> datetime | None:
         raise invalid("invalid_parameter", name, "expected an RFC 3339 time") from None
 
 
-def _commit(given: Given) -> list[str]:
+def _commit(given: QueryParameters) -> list[str]:
     if "commit" not in given:
         return []
     text = given["commit"][0].lower()
@@ -111,7 +113,7 @@ def _among(name: str, text: str, options: Sequence[str]) -> str:
     return text
 
 
-def _cursor(given: Given) -> str:
+def _cursor(given: QueryParameters) -> str:
     if "cursor" not in given:
         return ""
     try:

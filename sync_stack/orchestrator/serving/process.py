@@ -21,13 +21,13 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from kernel import background
 from kernel.background import PeriodicThread
 from kernel.listeners import bound_socket
-from sync_stack.configuration.observing import observe_process
 from sync_stack.configuration.opened import Configuration
 from sync_stack.configuration.startup import unavailable
+from sync_stack.configuration.telemetry import observe_process
 from sync_stack.orchestrator import conf
-from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.rows import overview
-from sync_stack.orchestrator.services import sweeping
+from sync_stack.orchestrator.services import sweeps
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.serving.broker import (
     BrokerAway,
@@ -38,13 +38,13 @@ from sync_stack.orchestrator.serving.broker import (
     send_to_broker,
     use_broker,
 )
-from sync_stack.orchestrator.serving.collecting import collect_seldom
+from sync_stack.orchestrator.serving.garbage_collection import collect_seldom
 from sync_stack.orchestrator.serving.grpc_service import Orchestrator, ServiceSettings
 from sync_stack.orchestrator.serving.http_app import HttpApi
 from sync_stack.orchestrator.serving.listeners import address_of, grpc_files
 from sync_stack.orchestrator.serving.metrics import Metrics
 from sync_stack.orchestrator.serving.ports import ports_of
-from sync_stack.orchestrator.serving.starting import renew_certificates
+from sync_stack.orchestrator.serving.startup import renew_certificates
 from sync_stack.rpc.channel import SERVER_OPTIONS
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
@@ -86,7 +86,7 @@ class OrchestratorProcess:
         self.metrics = Metrics(version=VERSION)
         self.metrics.expect(configuration.bundle)
         configuration.file.on_change(self.metrics.expect)
-        self.recovery = sweeping.Recovery()
+        self.recovery = sweeps.LostWorkerDetector()
         self._reconcile_soon = threading.Event()
         configuration.file.on_change(lambda _bundle: self._reconcile_soon.set())
         self.grpc_port = self.http_port = 0
@@ -178,20 +178,20 @@ class OrchestratorProcess:
     def _start_sweeps(self) -> None:
         interval = conf.reconcile_interval_s()
         self._sweep("wake", lambda: self._stopping.wait(self._wake_s), self._wake)
-        sweeps: list[tuple[str, float, Callable[[], Any]]] = [
+        periodic: list[tuple[str, float, Callable[[], Any]]] = [
             ("recover", WAKE_S, lambda: self.recovery.sweep(self._ports.publish)),
-            ("retention", RETAIN_S, sweeping.retain),
+            ("retention", RETAIN_S, sweeps.retain),
             ("certificates", RENEW_S, renew_certificates),
         ]
-        for name, period, act in sweeps:
+        for name, period, act in periodic:
             self._sweep(name, partial(self._stopping.wait, period), act)
         if interval:
             self._sweep("reconcile", lambda: self._wait_reconcile(interval), self._reconcile)
 
     def _wake(self) -> None:
         self._wake_s = WAKE_S
-        sweeping.wake(self.publish, self._queued)
-        self._wake_s = sweeping.until_due(WAKE_S)
+        sweeps.wake(self.publish, self._queued)
+        self._wake_s = sweeps.until_due(WAKE_S)
 
     def _sweep(self, name: str, wait: Callable[[], bool], act: Callable[[], Any]) -> None:
         def sweep() -> None:

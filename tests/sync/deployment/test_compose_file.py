@@ -15,8 +15,8 @@ import yaml
 from sync_stack.configuration.bundle_file import BundleFile
 from sync_stack.configuration.conf import bundle_settings
 from sync_stack.configuration.environment import Environment
-from sync_stack.configuration.observing import observing_settings
 from sync_stack.configuration.startup import StartRefused
+from sync_stack.configuration.telemetry import observing_settings
 from tests.support import compose
 from tests.support.processes import ROOT
 

@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 from kernel.reading import Unreadable
 from kernel.reading.json import read_json
 from sync_stack.core.bundle.model import Rate
+from sync_stack.gateway.client_address import ClientAddresses
 from sync_stack.gateway.payloads import NotJson, _scanned, parse_payload
-from sync_stack.gateway.rates import MAX_ENTRIES, Admission, HeldBytes, Limited, RateLimiter, Rates
+from sync_stack.gateway.rate_limits import (
+    MAX_ENTRIES,
+    Admission,
+    Limited,
+    MemoryBudget,
+    RateLimiter,
+    RateLimits,
+)
 from sync_stack.gateway.replay_memory import Found, MemoryReplay
-from sync_stack.gateway.senders import Senders
 
 LIMIT = 10 * 2**20
 
@@ -31,7 +38,7 @@ def test_a_hundred_thousand_senders_leave_no_more_entries_than_allowed():
     """Sync invariant 32."""
     clock = Clock()
     rate = Rate(rate=1, burst=2)
-    limiter = RateLimiter(Rates(total=None, per_ip=rate, per_key=rate), clock)
+    limiter = RateLimiter(RateLimits(total=None, per_ip=rate, per_key=rate), clock)
     for number in range(100_000):
         limiter.admit(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "mongo")
     assert len(limiter) <= MAX_ENTRIES
@@ -45,7 +52,7 @@ def test_a_hundred_thousand_senders_leave_no_more_entries_than_allowed():
 def test_a_refused_sender_drains_no_shared_bucket():
     clock = Clock()
     one = Rate(rate=1, burst=1)
-    limiter = RateLimiter(Rates(total=Rate(rate=1, burst=5), per_ip=one, per_key=None), clock)
+    limiter = RateLimiter(RateLimits(total=Rate(rate=1, burst=5), per_ip=one, per_key=None), clock)
     assert isinstance(limiter.admit("a", "x"), Admission)
     for _ in range(50):
         assert limiter.admit("a", "x") == Limited(scope="ip", retry_after_s=1)
@@ -92,7 +99,7 @@ def test_the_records_of_a_delivery_come_and_go_together():
 
 def test_an_address_holds_64_mib_or_one_body():
     """Sync invariant 31."""
-    held = HeldBytes(total=100, per_ip=40)
+    held = MemoryBudget(total=100, per_ip=40)
     assert held.take("a", 40, one_body=10) == ""
     assert held.take("a", 1, one_body=10) == "ip"
     assert held.take("b", 60, one_body=60) == ""
@@ -118,7 +125,7 @@ def test_an_address_holds_64_mib_or_one_body():
 def test_senders(peer, forwarded, expected):
     from ipaddress import ip_network
 
-    assert Senders((ip_network("10.0.0.0/8"),)).key(peer, forwarded) == expected
+    assert ClientAddresses((ip_network("10.0.0.0/8"),)).key(peer, forwarded) == expected
 
 
 VALUES = st.recursive(

@@ -1,4 +1,4 @@
-"""Senders that do not wait for their answer."""
+"""ClientAddresses that do not wait for their answer."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from django.db import OperationalError, ProgrammingError
 
 from sync_stack.core.bundle.model import FileEnvironment, Prune
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.execution.yielding import is_orphan
+from sync_stack.orchestrator.execution.orphans import is_orphan
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.models import LedgerUnit, Task
 from sync_stack.orchestrator.rows import overview

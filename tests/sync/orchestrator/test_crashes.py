@@ -13,7 +13,7 @@ from sync_stack.core.sink import SinkError
 from sync_stack.orchestrator.execution import applying
 from sync_stack.orchestrator.execution.attempt import Attempt
 from sync_stack.orchestrator.models import JournalChunk, Lease, LedgerUnit, Task
-from sync_stack.orchestrator.services.sweeping import Recovery
+from sync_stack.orchestrator.services.sweeps import LostWorkerDetector
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule
 
@@ -53,7 +53,7 @@ class Deadly:
 def recover(task: Task, world: World) -> None:
     """What the sweep does once the beat has stood still for 25 s of its own clock."""
     now = [0.0]
-    sweep = Recovery(clock=lambda: now[0])
+    sweep = LostWorkerDetector(clock=lambda: now[0])
     assert sweep.sweep(world.published.extend) == 0
     now[0] = 26.0
     assert sweep.sweep(world.published.extend) == 1

@@ -9,7 +9,7 @@ import pytest
 from sync_stack.configuration.secrets import SecretAbsent, SecretUnavailable
 from sync_stack.core.bundle.model import Prune, Rule, SecretManager, SecretRef, TokenAuth
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import LedgerUnit
 from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink, Layout

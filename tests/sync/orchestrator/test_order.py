@@ -14,12 +14,12 @@ from django.db import connection
 from kernel import clock
 from sync_stack.core.bundle.model import Cleanup, CleanupAction
 from sync_stack.core.tasks import LAG_DELAY_S
-from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import LedgerUnit, RefRecord, Task
-from sync_stack.orchestrator.rows import leases, ledgers, tasks
+from sync_stack.orchestrator.rows import destination_locks, ledgers, tasks
 from sync_stack.orchestrator.rows.tasks import Claim
 from sync_stack.orchestrator.services.reconcile import reconcile
-from sync_stack.orchestrator.services.sweeping import OVERDUE_S, retain, until_due, wake
+from sync_stack.orchestrator.services.sweeps import OVERDUE_S, retain, until_due, wake
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule
 
@@ -209,14 +209,14 @@ def test_a_destination_has_one_holder_and_who_waits_goes_on_after_it(world):
     running = tasks.claim(holder.id, holder.created_at)
     assert running is not None
     mine = Claim(running.id, running.attempt)
-    assert leases.take(place, mine).generation == 2
+    assert destination_locks.take(place, mine).generation == 2
     task = world.run(world.commit_and_push({"app.yaml": "a: 2\n"}))
     assert (task.state, task.error["code"], task.max_attempts) == (
         "RETRYING",
         "destination_busy",
         7,
     )
-    assert leases.take(place, Claim("somebody", 1)).held_by == holder.id
+    assert destination_locks.take(place, Claim("somebody", 1)).held_by == holder.id
     Task.objects.filter(id=holder.id).update(state="FAILED")
     assert world.finish(task).state == "SUCCEEDED"
     assert LedgerUnit.objects.get().generation == 3

@@ -27,9 +27,9 @@ from sync_stack.core.bundle.model import (
 from sync_stack.core.sink import Changes, Destination, Notifying, SinkError
 from sync_stack.sinks import configmap_client
 from sync_stack.sinks.registry import open_sink
-from sync_stack.watcher import noticing, polling
-from sync_stack.watcher.noticing import Notices
-from sync_stack.watcher.polling import Poller
+from sync_stack.watcher import notifications, poller
+from sync_stack.watcher.notifications import ChangeNotifications
+from sync_stack.watcher.poller import Poller
 from tests.support.kubernetes_api import LABEL, Api, serving
 from tests.support.parts import need
 from tests.support.processes import Process, until
@@ -174,7 +174,7 @@ class Running:
 
 @pytest.fixture
 def first_poll_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(polling, "JITTER_S", 0.0)
+    monkeypatch.setattr(poller, "JITTER_S", 0.0)
 
 
 @pytest.mark.redis
@@ -262,7 +262,7 @@ async def test_many_words_of_one_unit_are_one_look_in_each_pause(told):
     async def look(_datasource: str, _unit: str) -> None:
         looks.append(now())
 
-    notices = Notices(lambda: BUNDLE, lambda _source: told, look, one_unit, pause_s=0.5)
+    notices = ChangeNotifications(lambda: BUNDLE, lambda _source: told, look, one_unit, pause_s=0.5)
     listening = asyncio.create_task(notices.listen("sink"))
     told.said += [frozenset({HERE.id, "unknown"})] * 30
     await settled(lambda: len(looks) == 2)
@@ -278,7 +278,7 @@ async def test_many_words_of_one_unit_are_one_look_in_each_pause(told):
 
 async def test_a_unit_synced_since_the_last_poll_is_listened_for(told, monkeypatch):
     """Else its first changes wait for the next poll, which may be minutes away."""
-    monkeypatch.setattr(noticing, "UNITS_S", 0.05)
+    monkeypatch.setattr(notifications, "UNITS_S", 0.05)
     looks: list[str] = []
     units: Mapping[str, Destination] = {"new": HERE}
     faults = [None, OperationalError("the store is away")]
@@ -293,7 +293,7 @@ async def test_a_unit_synced_since_the_last_poll_is_listened_for(told, monkeypat
             raise fault
         return units if len(reads) > 2 else {}
 
-    notices = Notices(lambda: BUNDLE, lambda _source: told, look, units_of, pause_s=0)
+    notices = ChangeNotifications(lambda: BUNDLE, lambda _source: told, look, units_of, pause_s=0)
     listening = asyncio.create_task(notices.listen("sink"))
     await settled(lambda: len(reads) > 3)
     told.said.append(frozenset({HERE.id}))
@@ -303,13 +303,13 @@ async def test_a_unit_synced_since_the_last_poll_is_listened_for(told, monkeypat
 
 
 async def test_a_source_that_fails_is_said_once_and_opened_again(told, monkeypatch, caplog):
-    monkeypatch.setattr(noticing, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(notifications, "FIRST_PAUSE_S", 0.01)
     looks: list[str] = []
 
     async def look(_datasource: str, unit: str) -> None:
         looks.append(unit)
 
-    notices = Notices(lambda: BUNDLE, lambda _source: told, look, one_unit, pause_s=0)
+    notices = ChangeNotifications(lambda: BUNDLE, lambda _source: told, look, one_unit, pause_s=0)
     away = SinkError("sink_unavailable", "Redis: ConnectionError")
     told.said += [away, away, frozenset({HERE.id})]
     listening = asyncio.create_task(notices.listen("sink"))

@@ -20,7 +20,7 @@ import redis
 
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import OrchestratorStub
-from sync_stack.watcher.states import REDIS_KEY, RedisCopies, memory_of
+from sync_stack.watcher.heal_state import REDIS_KEY, RedisCopies, memory_of
 from tests.support.git_server import Repository
 from tests.support.parts import need
 from tests.support.processes import Process, until

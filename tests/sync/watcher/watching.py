@@ -24,11 +24,11 @@ from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
     OrchestratorServicer,
     add_OrchestratorServicer_to_server,
 )
-from sync_stack.watcher.healing import Healer, HealSettings
-from sync_stack.watcher.looking import Looker
+from sync_stack.watcher.drift_check import DriftChecker
+from sync_stack.watcher.heal_state import HealStates, StoreCopies
+from sync_stack.watcher.healer import Healer, HealSettings
 from sync_stack.watcher.metrics import Metrics
-from sync_stack.watcher.polling import Poller, Threads
-from sync_stack.watcher.states import Memories, StoreCopies
+from sync_stack.watcher.poller import Poller, Threads
 from tests.support.sync_world import World
 
 T = TypeVar("T")
@@ -129,10 +129,10 @@ class Watching:
         self.time = datetime(2026, 11, 21, tzinfo=UTC)
         self.leads = True
         self.metrics = Metrics(version="test")
-        self.looker = Looker(
+        self.looker = DriftChecker(
             bundle=lambda: world.bundle,
             open_sink=looker.pop("open_sink", world.open_sink),
-            memories=Memories(looker.pop("copies", StoreCopies), 60),
+            memories=HealStates(looker.pop("copies", StoreCopies), 60),
             metrics=self.metrics,
             now=lambda: self.time,
             **looker,

@@ -11,7 +11,7 @@ import pytest
 from sync_stack.core.drift import (
     Comparison,
     Difference,
-    Memory,
+    HealState,
     UnitStatus,
     after_clean,
     after_drift,
@@ -130,7 +130,7 @@ def test_records_of_drift_hold_digests_and_no_value():
 
 def test_pauses_double_up_to_five_minutes_and_only_three_clean_polls_reset_them():
     """Sync invariant 42."""
-    memory, pauses = Memory(), []
+    memory, pauses = HealState(), []
     for _ in range(9):
         memory = heal_ended(heal_begun(memory, NOW, 60), NOW, 60, healed=True)
         memory = after_clean(after_clean(memory, NOW), NOW)
@@ -146,7 +146,7 @@ def test_pauses_double_up_to_five_minutes_and_only_three_clean_polls_reset_them(
 
 
 def test_the_pause_begins_when_the_attempt_ends():
-    begun = heal_begun(Memory(), NOW, 60)
+    begun = heal_begun(HealState(), NOW, 60)
     assert not may_heal(begun, later(4))
     ended = heal_ended(begun, later(300), 60, healed=False)
     assert not may_heal(ended, later(304))
@@ -154,7 +154,7 @@ def test_the_pause_begins_when_the_attempt_ends():
 
 
 def test_from_the_fifth_failure_in_a_row_attempts_go_on_at_the_longest_pause():
-    memory = Memory()
+    memory = HealState()
     for number in range(1, 6):
         memory = heal_ended(heal_begun(memory, NOW, 60), NOW, 60, healed=False)
         assert is_unhealed(memory) is (number == 5)
@@ -167,14 +167,14 @@ def test_from_the_fifth_failure_in_a_row_attempts_go_on_at_the_longest_pause():
     [([0, 1, 2, 3], False), ([0, 1, 2, 3, 29], True), ([0, 1, 2, 3, 31], False)],
 )
 def test_five_episodes_within_half_an_hour_flap(minutes, flapping):
-    memory = Memory()
+    memory = HealState()
     for minute in minutes:
         memory = after_drift(memory, later(60 * minute), 60, opened=True)
     assert memory.flapping is flapping
 
 
 def test_polls_of_one_episode_do_not_flap():
-    memory = Memory()
+    memory = HealState()
     for second in range(20):
         memory = after_drift(memory, later(second), 60, opened=second == 0)
     assert not memory.flapping
@@ -182,7 +182,7 @@ def test_polls_of_one_episode_do_not_flap():
 
 @pytest.mark.parametrize(("interval", "pause"), [(10, 300), (60, 600)])
 def test_a_flapping_unit_is_healed_seldom_until_ten_clean_polls(interval, pause):
-    memory = Memory(flapping=True, episodes=(NOW,) * 5)
+    memory = HealState(flapping=True, episodes=(NOW,) * 5)
     memory = heal_ended(heal_begun(memory, NOW, interval), NOW, interval, healed=True)
     assert memory.next_heal_at == later(pause)
     for number in range(1, 11):
@@ -192,7 +192,7 @@ def test_a_flapping_unit_is_healed_seldom_until_ten_clean_polls(interval, pause)
 
 
 def test_the_long_pause_counts_from_the_heal_before_flapping_was_noticed():
-    memory = Memory(episodes=(NOW,) * 4)
+    memory = HealState(episodes=(NOW,) * 4)
     memory = heal_ended(heal_begun(memory, NOW, 60), NOW, 60, healed=True)
     noticed = after_drift(memory, later(60), 60, opened=True)
     assert noticed.flapping
@@ -200,9 +200,9 @@ def test_the_long_pause_counts_from_the_heal_before_flapping_was_noticed():
 
 
 def test_a_pause_that_another_machines_clock_made_is_bounded():
-    far = Memory(next_heal_at=later(10**6))
+    far = HealState(next_heal_at=later(10**6))
     assert as_sane(far, NOW, 60).next_heal_at == later(600)
-    assert as_sane(Memory(), NOW, 60) == Memory()
+    assert as_sane(HealState(), NOW, 60) == HealState()
 
 
 @pytest.mark.parametrize(
@@ -215,5 +215,5 @@ def test_a_pause_that_another_machines_clock_made_is_bounded():
     ],
 )
 def test_the_worst_word_is_shown(flapping, healing, inconsistent, status):
-    memory = Memory(flapping=flapping)
+    memory = HealState(flapping=flapping)
     assert drift_status(memory, healing=healing, inconsistent=inconsistent) is status

@@ -5,19 +5,19 @@ from __future__ import annotations
 from sync_stack.core.bundle.model import Bundle, Rule
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Sink
-from sync_stack.orchestrator.execution.parts import is_for
-from sync_stack.orchestrator.execution.yielding import Whereabouts, is_yielded
+from sync_stack.orchestrator.execution.orphans import TargetLocation, is_yielded
+from sync_stack.orchestrator.execution.rule_sync import is_for
 
 
 def rule_named(bundle: Bundle, name: str) -> Rule | None:
     return next((rule for rule in bundle.rules if rule.name == name), None)
 
 
-def is_watched(bundle: Bundle, rule: Rule, ledger: Ledger, sink: Sink) -> bool:
+def is_assigned(bundle: Bundle, rule: Rule, ledger: Ledger, sink: Sink) -> bool:
     """False for orphans: the rule takes the repository no longer, or writes elsewhere."""
     if ledger.applied is None or not is_for(rule, ledger.repo):
         return False
-    unit = Whereabouts(
+    unit = TargetLocation(
         repo=ledger.repo,
         env=ledger.env,
         ref=ledger.applied.ref,

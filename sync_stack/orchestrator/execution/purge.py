@@ -12,18 +12,18 @@ from sync_stack.core.sink import Sink, UnitPlace
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.execution import results
 from sync_stack.orchestrator.execution.applying import clean_up
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
-from sync_stack.orchestrator.execution.beat import GuardedSink
-from sync_stack.orchestrator.execution.holding import held
-from sync_stack.orchestrator.execution.reading import Reading
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.execution.destination_lock import held
+from sync_stack.orchestrator.execution.heartbeat import GuardedSink
+from sync_stack.orchestrator.execution.orphans import is_orphan
+from sync_stack.orchestrator.execution.ref_state import RefState
 from sync_stack.orchestrator.execution.units import Unit, UnitFiles
-from sync_stack.orchestrator.execution.yielding import is_orphan
 from sync_stack.orchestrator.models import LedgerUnit
 from sync_stack.orchestrator.rows import ledgers
 from sync_stack.repositories import Remote, Source
 
 
-def part_of_purge(attempt: Attempt) -> Part | None:
+def part_of_purge(attempt: Attempt) -> RuleSync | None:
     """The unit's rule, or, when that is gone, what stands for it; None without such a unit."""
     row = ledgers.row(attempt.task.request["purge"])
     if row is None:
@@ -39,13 +39,13 @@ def part_of_purge(attempt: Attempt) -> Part | None:
     event = Event(
         platform=row.platform, kind=EventKind.PUSH, repo=row.repo, clone_url="", ref=row.ref
     )
-    return Part(rule=replace(rule, dry_run=False), event=event)
+    return RuleSync(rule=replace(rule, dry_run=False), event=event)
 
 
-def purge_part(attempt: Attempt, part: Part) -> dict[str, Any]:
+def purge_part(attempt: Attempt, part: RuleSync) -> dict[str, Any]:
     """Everything the unit owns goes but protected keys and those that bear another's marker.
 
-    Raises TaskError, SinkError, PartFailed, LostTask.
+    Raises TaskError, SinkError, RuleSyncFailed, LostTask.
     """
     row = ledgers.row(attempt.task.request["purge"])
     if row is None or not is_orphan(attempt.bundle, row, attempt.ports.open_sink):
@@ -61,7 +61,7 @@ def purge_part(attempt: Attempt, part: Part) -> dict[str, Any]:
         return outcome
 
 
-def _finished(attempt: Attempt, part: Part, word: str) -> dict[str, Any]:
+def _finished(attempt: Attempt, part: RuleSync, word: str) -> dict[str, Any]:
     outcome = results.outcome(word)
     attempt.finish_part(part, outcome)
     return outcome
@@ -99,10 +99,10 @@ def _leads_there(sink: Sink, place: UnitPlace, destination_id: str) -> bool:
     return any(sink.destination(each).id == destination_id for each in places)
 
 
-def _reading(part: Part, ledger: Ledger) -> Reading:
+def _reading(part: RuleSync, ledger: Ledger) -> RefState:
     """The rule's own protection holds; nothing is read from Git, and nothing is desired."""
     applied = ledger.applied
-    return Reading(
+    return RefState(
         source=Source(url=""),
         remote=Remote(head_branch=""),
         head=applied.commit if applied else "",

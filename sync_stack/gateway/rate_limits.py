@@ -20,7 +20,7 @@ _SWEPT_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class RateLimits:
     """None: that scope is off."""
 
     total: Rate | None
@@ -59,7 +59,7 @@ class _Bucket:
 class RateLimiter:
     """A request takes a token from all three buckets, or from none."""
 
-    def __init__(self, rates: Rates, clock: Callable[[], float]) -> None:
+    def __init__(self, rates: RateLimits, clock: Callable[[], float]) -> None:
         self.rates = rates
         self._clock = clock
         self._total = _Bucket(rates.total.burst if rates.total else 0.0, clock())
@@ -68,7 +68,7 @@ class RateLimiter:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def configure(self, rates: Rates) -> None:
+    def configure(self, rates: RateLimits) -> None:
         """New limits from now on; what was used up stays used up."""
         self.rates = rates
 
@@ -116,7 +116,7 @@ def _seconds_to_one(tokens: float, rate: Rate) -> int:
     return max(1, math.ceil((1 - tokens) / rate.rate))
 
 
-class HeldBytes:
+class MemoryBudget:
     """How many bytes of bodies are in memory; takes are given back by `release`."""
 
     def __init__(self, *, total: int = HELD_BYTES, per_ip: int = HELD_BYTES_PER_IP) -> None:

@@ -23,7 +23,7 @@ from sync_stack.core.drift import (
     Comparison,
     Difference,
     Episode,
-    Memory,
+    HealState,
     UnitStatus,
     after_clean,
     after_drift,
@@ -34,13 +34,13 @@ from sync_stack.core.drift import (
 )
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Live, Owner, Sink, SinkError
-from sync_stack.orchestrator.keys import digest_key_of
+from sync_stack.orchestrator.derived_keys import digest_key_of
 from sync_stack.orchestrator.models import Drift
 from sync_stack.sinks.registry import Resolve, open_sink
 from sync_stack.watcher import store
+from sync_stack.watcher.assignment import is_assigned, rule_named
+from sync_stack.watcher.heal_state import HealStates
 from sync_stack.watcher.metrics import Metrics, UnitFacts, env_label
-from sync_stack.watcher.placing import is_watched, rule_named
-from sync_stack.watcher.states import Memories
 from sync_stack.watcher.store import Snapshot
 
 log: Final = logging.getLogger("partita.sync.watcher")
@@ -58,7 +58,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class DriftCheckResult:
     """What was found; `comparison` and `live` only with READ."""
 
     outcome: Outcome
@@ -96,56 +96,56 @@ class Sinks:
 
 
 @dataclass(kw_only=True)
-class Looker:
+class DriftChecker:
     """`bundle` is asked once a look; `now` is the wall clock, of pauses and records."""
 
     bundle: Callable[[], Bundle]
     open_sink: Callable[[Datasource], Sink]
-    memories: Memories
+    memories: HealStates
     metrics: Metrics
     now: Callable[[], datetime]
     poll_interval_s: float = 60.0
     log_values: bool = False
     facts: dict[str, UnitFacts] = field(default_factory=dict)
 
-    def look(self, unit_id: str) -> Look:
+    def look(self, unit_id: str) -> DriftCheckResult:
         """Raises the primary store's errors; those of the sink are an outcome."""
         for tried in range(1, _READS + 1):
             seen = store.snapshot(unit_id)
             if seen is None:
-                return Look(outcome=Outcome.ORPHAN)
+                return DriftCheckResult(outcome=Outcome.ORPHAN)
             found = self._found(seen)
             if found.outcome is not Outcome.READ or store.is_unchanged(seen):
                 return found
             log.debug("the unit changed during read %d", tried, extra={"unit_id": unit_id})
-        return Look(outcome=Outcome.BUSY)
+        return DriftCheckResult(outcome=Outcome.BUSY)
 
-    def _found(self, seen: Snapshot) -> Look:
+    def _found(self, seen: Snapshot) -> DriftCheckResult:
         ledger = seen.ledger
         digest_key = digest_key_of(ledger.digest_key_id)
         if ledger.applied is None or digest_key is None:
-            return Look(outcome=Outcome.NOTHING, seen=seen)
+            return DriftCheckResult(outcome=Outcome.NOTHING, seen=seen)
         if seen.busy:
-            return Look(outcome=Outcome.BUSY, seen=seen)
+            return DriftCheckResult(outcome=Outcome.BUSY, seen=seen)
         try:
             return self._read(seen, digest_key)
         except (SinkError, SecretError) as error:
             self._failed(ledger, error)
-            return Look(outcome=Outcome.FAILED, seen=seen)
+            return DriftCheckResult(outcome=Outcome.FAILED, seen=seen)
 
-    def _read(self, seen: Snapshot, digest_key: bytes) -> Look:
+    def _read(self, seen: Snapshot, digest_key: bytes) -> DriftCheckResult:
         ledger, bundle = seen.ledger, self.bundle()
         rule = rule_named(bundle, ledger.rule_id)
         if rule is None or rule.datasource != ledger.datasource:
-            return Look(outcome=Outcome.ORPHAN, seen=seen)
+            return DriftCheckResult(outcome=Outcome.ORPHAN, seen=seen)
         sink = self.open_sink(bundle.datasource(rule.datasource))
-        if not is_watched(bundle, rule, ledger, sink):
-            return Look(outcome=Outcome.ORPHAN, seen=seen)
+        if not is_assigned(bundle, rule, ledger, sink):
+            return DriftCheckResult(outcome=Outcome.ORPHAN, seen=seen)
         owner = Owner(
             rule=ledger.rule_id, repo=ledger.repo, env=ledger.env, former_rules=ledger.former_rules
         )
         live = sink.read(seen.destination, owner, sorted(ledger.records()))
-        return Look(
+        return DriftCheckResult(
             outcome=Outcome.READ,
             seen=seen,
             comparison=compare(ledger, live, sink.capabilities, owner, digest_key),
@@ -162,7 +162,7 @@ class Looker:
             extra={"event": "poll_failed", "code": code, **_about(ledger)},
         )
 
-    def record(self, look: Look, *, hinted: bool = False) -> str:
+    def record(self, look: DriftCheckResult, *, hinted: bool = False) -> str:
         """Write down what a poll found; the episode that a heal is due or under way for, if any."""
         match look.outcome:
             case Outcome.ORPHAN:
@@ -180,7 +180,7 @@ class Looker:
                 """The last status stays."""
         return ""
 
-    def _compared(self, look: Look, *, hinted: bool) -> str:
+    def _compared(self, look: DriftCheckResult, *, hinted: bool) -> str:
         row = store.open_episode(look.ledger.unit_id)
         if look.comparison:
             return self._drifted(look, row)
@@ -189,7 +189,7 @@ class Looker:
             self.memories.put(look.ledger.unit_id, after_clean(memory, self.now()))
         return self._clean(look, row)
 
-    def _clean(self, look: Look, row: Drift | None) -> str:
+    def _clean(self, look: DriftCheckResult, row: Drift | None) -> str:
         """An attempt under way ends its episode itself."""
         ledger = look.ledger
         healing = row is not None and row.state == Episode.HEALING
@@ -201,7 +201,7 @@ class Looker:
         self._show(look, UnitStatus.INCONSISTENT if look.inconsistent else status)
         return row.id if row is not None and healing else ""
 
-    def _drifted(self, look: Look, row: Drift | None) -> str:
+    def _drifted(self, look: DriftCheckResult, row: Drift | None) -> str:
         ledger, now = look.ledger, self.now()
         before = self.memories.of(ledger.unit_id)
         memory = after_drift(before, now, self.poll_interval_s, opened=row is None)
@@ -221,16 +221,16 @@ class Looker:
         self._show_drift(look, row, memory)
         return row.id if self._is_due(row, memory, now) else ""
 
-    def _is_due(self, row: Drift, memory: Memory, now: datetime) -> bool:
+    def _is_due(self, row: Drift, memory: HealState, now: datetime) -> bool:
         rule = rule_named(self.bundle(), row.rule_id)
         wanted = rule is not None and rule.self_heal
         return row.state == Episode.HEALING or (wanted and may_heal(memory, now))
 
-    def _show_drift(self, look: Look, row: Drift, memory: Memory) -> None:
+    def _show_drift(self, look: DriftCheckResult, row: Drift, memory: HealState) -> None:
         healing = row.state == Episode.HEALING
         self._show(look, drift_status(memory, healing=healing, inconsistent=look.inconsistent))
 
-    def _show(self, look: Look, status: UnitStatus) -> None:
+    def _show(self, look: DriftCheckResult, status: UnitStatus) -> None:
         assert look.seen is not None
         ledger, bundle = look.ledger, self.bundle()
         memory = self.memories.of(ledger.unit_id)
@@ -255,7 +255,7 @@ class Looker:
         self.facts[unit_id] = replace(fact, status=status, drift_keys=left)
         store.write_status(unit_id, fact.status, status)
 
-    def _tell(self, look: Look, row: Drift, *, flapping: bool) -> None:
+    def _tell(self, look: DriftCheckResult, row: Drift, *, flapping: bool) -> None:
         """One line for each poll that finds drift; names of keys, no values."""
         comparison, rule = look.comparison, rule_named(self.bundle(), row.rule_id)
         named = {kind.value: comparison.keys(kind) for kind in Difference}
@@ -283,7 +283,7 @@ class Looker:
         )
 
 
-def _values(look: Look) -> dict[str, str]:
+def _values(look: DriftCheckResult) -> dict[str, str]:
     """Live values of changed keys; what was added may be a secret, nobody has declared it."""
     live = look.live.values
     changed = [

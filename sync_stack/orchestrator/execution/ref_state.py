@@ -11,8 +11,8 @@ from typing import Final
 from sync_stack.core.bundle.model import Rule
 from sync_stack.core.events import Effect, Event, EventKind
 from sync_stack.core.tasks import MAX_LAGS, TaskError
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
-from sync_stack.orchestrator.execution.overriding import overrides_at
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.execution.repository_overrides import overrides_at
 from sync_stack.orchestrator.execution.sources import git_source, rule_digest
 from sync_stack.orchestrator.rows import refs, tasks
 from sync_stack.orchestrator.rows.refs import GONE, Record, RefName
@@ -23,7 +23,7 @@ MIN_PREFIX: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class RefState:
     """`head` is the commit to bring; GONE when the ref is no more. `rule` has overrides applied."""
 
     source: Source
@@ -41,7 +41,7 @@ class Reading:
         return self.head == GONE
 
 
-def read_ref(attempt: Attempt, part: Part) -> Reading:
+def read_ref(attempt: Attempt, part: RuleSync) -> RefState:
     """Ask the remote. Raises GitError, and TaskError(ref_lagging) while the host lags behind."""
     attempt.beat.check()
     platform = attempt.bundle.platform(part.rule.platform)
@@ -53,7 +53,7 @@ def read_ref(attempt: Attempt, part: Part) -> Reading:
         _refuse_lag(attempt, part, head)
     default = remote.refs.get(f"refs/heads/{remote.head_branch}", "")
     own = overrides_at(attempt, source, part.rule, default)
-    return Reading(
+    return RefState(
         source=source,
         remote=remote,
         head=head,
@@ -66,11 +66,11 @@ def read_ref(attempt: Attempt, part: Part) -> Reading:
     )
 
 
-def ref_name(part: Part) -> RefName:
+def ref_name(part: RuleSync) -> RefName:
     return RefName(rule=part.rule.name, repo=part.event.repo, ref=part.event.ref)
 
 
-def _closes(attempt: Attempt, part: Part) -> bool:
+def _closes(attempt: Attempt, part: RuleSync) -> bool:
     """Whether the pull request is closed by this event, or was by a later one already handled."""
     if part.event.kind is not EventKind.PULL_REQUEST:
         return False
@@ -80,14 +80,14 @@ def _closes(attempt: Attempt, part: Part) -> bool:
     return platform.effect(action) is Effect.CLOSE
 
 
-def later_record(part: Part) -> Record | None:
+def later_record(part: RuleSync) -> Record | None:
     """The ref's record, if a later event of the pull request has been handled."""
     record = refs.find(ref_name(part))
     mine = part.event.as_dict().get("pr_time", "")
     return record if record and mine and record.pr_time > mine else None
 
 
-def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
+def _refuse_lag(attempt: Attempt, part: RuleSync, head: str) -> None:
     """The event names a commit that the host does not show yet, and shows one that we know.
 
     Not waited for where other deliveries tell that the ref has left that commit.
@@ -100,7 +100,7 @@ def _refuse_lag(attempt: Attempt, part: Part, head: str) -> None:
     if any(is_same(known, commit) for known in recent):
         return
     known_head = head == part.event.before or head in recent
-    if known_head and not tasks.overtaken(attempt.task.coalesce_key, [attempt.task], {head}):
+    if known_head and not tasks.outdated_tasks(attempt.task.coalesce_key, [attempt.task], {head}):
         raise TaskError("ref_lagging", f"the host does not show {commit[:12]} yet")
 
 

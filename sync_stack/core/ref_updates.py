@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 
-class Move(NamedTuple):
+class RefUpdate(NamedTuple):
     """A delivery: the ref went from `before` (empty: it is new) to `commit`. Later ids: later."""
 
     task_id: str
@@ -17,8 +17,8 @@ class Move(NamedTuple):
     commit: str
 
 
-def overtaken(
-    waiting: Iterable[Move], known: Iterable[Move], heads: Collection[str]
+def outdated_tasks(
+    waiting: Iterable[RefUpdate], known: Iterable[RefUpdate], heads: Collection[str]
 ) -> frozenset[str]:
     """The tasks of those waiting whose commit the ref has left; `heads` is what its host shows.
 
@@ -38,7 +38,9 @@ def overtaken(
     )
 
 
-def _leads_to(heads: Collection[str], move: Move, onward: Mapping[str, Collection[str]]) -> bool:
+def _leads_to(
+    heads: Collection[str], move: RefUpdate, onward: Mapping[str, Collection[str]]
+) -> bool:
     after: set[str] = set()
     to_look_at = [move.commit]
     while to_look_at:

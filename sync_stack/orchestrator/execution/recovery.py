@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination, UnitMark, UnitPlace
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
-from sync_stack.orchestrator.execution.beat import GuardedSink
-from sync_stack.orchestrator.execution.holding import held
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.execution.destination_lock import held
+from sync_stack.orchestrator.execution.heartbeat import GuardedSink
 from sync_stack.orchestrator.execution.intents import commit_intent, give_back, is_committed
 from sync_stack.orchestrator.execution.units import Unit, UnitFiles
 from sync_stack.orchestrator.rows import ledgers
 
 
-def leftovers(attempt: Attempt, part: Part, others: Iterable[Unit] = ()) -> list[Unit]:
+def leftovers(attempt: Attempt, part: RuleSync, others: Iterable[Unit] = ()) -> list[Unit]:
     """Units of the part's rule and ref with an intent, but not `others`; a dry run touches none."""
     if part.rule.dry_run:
         return []
@@ -35,7 +35,7 @@ def leftovers(attempt: Attempt, part: Part, others: Iterable[Unit] = ()) -> list
     ]
 
 
-def restore_leftovers(attempt: Attempt, part: Part) -> None:
+def recover_targets(attempt: Attempt, part: RuleSync) -> None:
     """Of a part that fails for good. Raises TaskError, SinkError, LostTask."""
     if units := leftovers(attempt, part):
         with held(attempt, units):

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from kernel.redaction import known_secrets
-from sync_stack.configuration import shipping
+from sync_stack.configuration import log_shipping
 from sync_stack.configuration.environment import Environment
-from sync_stack.configuration.observing import Observing, ObservingSettings, observing_settings
-from sync_stack.configuration.shipping import Endpoint, Shipper, ShippingSettings
+from sync_stack.configuration.log_shipping import Endpoint, Shipper, ShippingSettings
+from sync_stack.configuration.telemetry import ObservingSettings, Telemetry, observing_settings
 from tests.support.processes import until
 from tests.support.search_index import SearchIndex, serving
 
@@ -41,7 +41,7 @@ class Shipped:
 
 @pytest.fixture
 def shipped(index: SearchIndex, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shipped]:
-    monkeypatch.setattr(shipping, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(log_shipping, "FIRST_PAUSE_S", 0.05)
     made = Shipped(index.url)
     yield made
     index.gate.set()
@@ -75,7 +75,7 @@ def test_lines_reach_the_index_as_they_stand_on_stdout_without_secrets(index):
 def test_an_index_that_hangs_holds_nobody_up_and_what_does_not_fit_is_counted(
     index, shipped, monkeypatch
 ):
-    monkeypatch.setattr(shipping, "MOST_LINES", 100)
+    monkeypatch.setattr(log_shipping, "MOST_LINES", 100)
     index.gate.clear()
     shipped.log.info("first")
     until(lambda: not shipped.shipper._queue._lines, within_s=30, what="it is being sent")
@@ -108,7 +108,7 @@ def test_lines_that_the_index_refuses_are_counted_and_the_busy_ones_come_again(i
 
 
 def test_another_endpoint_is_asked_when_one_is_away(index, monkeypatch):
-    monkeypatch.setattr(shipping, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(log_shipping, "FIRST_PAUSE_S", 0.05)
     shipped = Shipped("http://127.0.0.1:9", index.url)
     shipped.log.info("found")
     until(lambda: index.messages() == ["found"], within_s=30)
@@ -139,7 +139,7 @@ def test_failures_of_shipping_are_said_once_and_not_shipped(index, shipped, capl
         until(lambda: "seen" in index.messages(), within_s=30)
     finally:
         root.removeHandler(shipped.shipper)
-    said = [record.message for record in caplog.records if record.name == shipping.log.name]
+    said = [record.message for record in caplog.records if record.name == log_shipping.log.name]
     assert said[0] == "log lines are not shipped: status 503"
     assert sum("not shipped" in each for each in said) == 1
     assert not any("shipped" in message for message in index.messages())
@@ -157,7 +157,7 @@ def test_nothing_leaves_the_process_unless_it_is_asked_for():
     assert (settings, problems) == (ObservingSettings(), [])
     root = logging.getLogger()
     before = list(root.handlers)
-    observing = Observing(settings)
+    observing = Telemetry(settings)
     assert root.handlers == before
     observing.stop()
 

@@ -23,19 +23,19 @@ from sync_stack.core.tasks import (
 )
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.execution import results
-from sync_stack.orchestrator.execution.applying import PartFailed
-from sync_stack.orchestrator.execution.attempt import Attempt, Part, Ports
-from sync_stack.orchestrator.execution.beat import Beat, LostTask, Stopping
-from sync_stack.orchestrator.execution.coalescing import supersede
+from sync_stack.orchestrator.execution.applying import RuleSyncFailed
+from sync_stack.orchestrator.execution.attempt import Attempt, Ports, RuleSync
+from sync_stack.orchestrator.execution.destination_lock import DestinationLocked
 from sync_stack.orchestrator.execution.failures import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.execution.holding import Busy
+from sync_stack.orchestrator.execution.heartbeat import Heartbeat, LostTask, Stopping
 from sync_stack.orchestrator.execution.intents import commit_intent, has_committed
-from sync_stack.orchestrator.execution.parts import parts_of, run_part
-from sync_stack.orchestrator.execution.purging import part_of_purge, purge_part
+from sync_stack.orchestrator.execution.purge import part_of_purge, purge_part
+from sync_stack.orchestrator.execution.ref_records import mark_failure, mark_success, record_refs
+from sync_stack.orchestrator.execution.rule_sync import parts_of, run_rule_sync
 from sync_stack.orchestrator.execution.schemas import refresh_schemas
-from sync_stack.orchestrator.execution.seen import mark_failure, mark_success, record_refs
+from sync_stack.orchestrator.execution.superseding import supersede
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.rows import leases, ledgers, tasks
+from sync_stack.orchestrator.rows import destination_locks, ledgers, tasks
 from sync_stack.orchestrator.rows.tasks import Claim
 
 log: Final = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def execute(task_id: str, ports: Ports, *, stopping: Stopping | None = None) -> 
         return False
     ports.copied([task.id])
     mine = Claim(task.id, task.attempt)
-    with Beat(mine, begun=begun, stopping=stopping) as beat:
+    with Heartbeat(mine, begun=begun, stopping=stopping) as beat:
         attempt = Attempt(
             task=task,
             mine=mine,
@@ -72,7 +72,7 @@ def execute(task_id: str, ports: Ports, *, stopping: Stopping | None = None) -> 
 
 def _attempt(attempt: Attempt) -> None:
     """Everything ends in a write on the task row, unless the task or the store is lost."""
-    parts: list[Part] = []
+    parts: list[RuleSync] = []
     try:
         parts = _parts(attempt)
         errors = _run_all(attempt, parts)
@@ -88,7 +88,7 @@ def _attempt(attempt: Attempt) -> None:
         _end_done(attempt, parts)
 
 
-def _parts(attempt: Attempt) -> list[Part]:
+def _parts(attempt: Attempt) -> list[RuleSync]:
     """What the task asks for. Raises TaskError(rule_removed) for a rule that is no more."""
     task = attempt.task
     if task.kind == Kind.SCHEMA_REFRESH:
@@ -105,7 +105,7 @@ def _parts(attempt: Attempt) -> list[Part]:
     return parts
 
 
-def _run_all(attempt: Attempt, parts: list[Part]) -> list[TaskError]:
+def _run_all(attempt: Attempt, parts: list[RuleSync]) -> list[TaskError]:
     """Every part that is not done yet, independently of the others."""
     _finish_committed(attempt)
     errors = []
@@ -125,15 +125,15 @@ def _finish_committed(attempt: Attempt) -> None:
     for ledger in ledgers.with_intent_of(attempt.task.id):
         if has_committed(memory, ledger):
             commit_intent(ledger)
-    freed = leases.release_earlier(attempt.mine)
+    freed = destination_locks.release_earlier(attempt.mine)
     attempt.ports.publish(tasks.make_due(freed, clock.now()))
 
 
-def _run(attempt: Attempt, part: Part) -> TaskError | None:
-    act = purge_part if "purge" in attempt.task.request else run_part
+def _run(attempt: Attempt, part: RuleSync) -> TaskError | None:
+    act = purge_part if "purge" in attempt.task.request else run_rule_sync
     try:
         act(attempt, part)
-    except PartFailed as failure:
+    except RuleSyncFailed as failure:
         return _failed(attempt, part, failure.error, failure.targets)
     except KNOWN_ERRORS as error:
         return _failed(attempt, part, task_error(error), [])
@@ -143,7 +143,7 @@ def _run(attempt: Attempt, part: Part) -> TaskError | None:
 
 
 def _failed(
-    attempt: Attempt, part: Part, error: TaskError, targets: list[dict[str, Any]]
+    attempt: Attempt, part: RuleSync, error: TaskError, targets: list[dict[str, Any]]
 ) -> TaskError:
     """A permanent failure is as final as a success; one that may pass is remembered as shown."""
     if error.code == "ref_lagging":
@@ -167,7 +167,7 @@ def _again(stored: dict[str, Any]) -> TaskError:
     return TaskError(stored["code"], stored["detail"], **places)
 
 
-def _end_done(attempt: Attempt, parts: list[Part]) -> None:
+def _end_done(attempt: Attempt, parts: list[RuleSync]) -> None:
     task = attempt.task
     message = most_significant(outcome["message"] for outcome in attempt.done.values())
     if task.kind == Kind.SCHEMA_REFRESH:
@@ -186,11 +186,11 @@ def _leaves_records(task: Task) -> bool:
     return task.kind != Kind.HEAL and not task.request.keys() & {"dry_run", "purge"}
 
 
-def _coalesces(parts: list[Part]) -> bool:
+def _coalesces(parts: list[RuleSync]) -> bool:
     return all(part.event.kind is not EventKind.PULL_REQUEST for part in parts)
 
 
-def _end_failed(attempt: Attempt, parts: list[Part], errors: list[TaskError]) -> None:
+def _end_failed(attempt: Attempt, parts: list[RuleSync], errors: list[TaskError]) -> None:
     error = _weightiest(errors)
     tries = Tries(
         attempt=attempt.task.attempt,
@@ -216,7 +216,7 @@ def _waiting(error: TaskError, delay_s: float) -> dict[str, Any]:
         "message": "retrying",
         "next_attempt_at": clock.now() + timedelta(seconds=delay_s),
         "published_at": None,
-        "waiting_for": error.destination if isinstance(error, Busy) else "",
+        "waiting_for": error.destination if isinstance(error, DestinationLocked) else "",
     }
 
 

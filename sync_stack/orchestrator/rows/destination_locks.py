@@ -6,34 +6,34 @@ from dataclasses import dataclass
 
 from sync_stack.orchestrator.models import Lease
 from sync_stack.orchestrator.rows import tasks
-from sync_stack.orchestrator.rows.conditional import changed, found, inserted
+from sync_stack.orchestrator.rows.compare_and_set import changed, found, inserted
 from sync_stack.orchestrator.rows.tasks import Claim
 
 _RACES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class LockResult:
     """`generation` 0: the holder, `held_by`, is at work."""
 
     generation: int
     held_by: str = ""
 
 
-def take(destination_id: str, mine: Claim) -> Taken:
+def take(destination_id: str, mine: Claim) -> LockResult:
     """One write: we hold it, at the next generation. A holder that no longer runs is none."""
     for _ in range(_RACES):
         row = found(Lease, id=destination_id)
         if row is None:
             first = Lease(id=destination_id, holder_task=mine.task_id, holder_attempt=mine.attempt)
             if inserted(first):
-                return Taken(1)
+                return LockResult(1)
             continue
         if _is_held(row, mine):
-            return Taken(0, row.holder_task)
+            return LockResult(0, row.holder_task)
         if _take_over(row, mine):
-            return Taken(row.generation + 1)
-    return Taken(0)
+            return LockResult(row.generation + 1)
+    return LockResult(0)
 
 
 def _is_held(row: Lease, mine: Claim) -> bool:

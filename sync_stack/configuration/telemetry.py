@@ -15,7 +15,7 @@ from kernel.redaction import known_secrets
 from kernel.telemetry import TelemetrySettings, parse_pairs
 from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.environment import Environment
-from sync_stack.configuration.shipping import Dropped, Endpoint, Shipper, ShippingSettings
+from sync_stack.configuration.log_shipping import Dropped, Endpoint, Shipper, ShippingSettings
 from sync_stack.configuration.startup import StartRefused
 
 STOP_S: Final = 2.0
@@ -40,13 +40,13 @@ def observing_settings(environment: Environment, *, service: str) -> ObservingSe
     )
 
 
-def observe_process(service: str, *, dropped: Dropped | None = None) -> Observing:
+def observe_process(service: str, *, dropped: Dropped | None = None) -> Telemetry:
     """By the environment of this process. Raises StartRefused."""
     environment = Environment(process_environment())
     settings = observing_settings(environment, service=service)
     if environment.problems:
         raise StartRefused(environment.problems)
-    return Observing(settings, dropped=dropped)
+    return Telemetry(settings, dropped=dropped)
 
 
 def _telemetry(environment: Environment, service: str) -> TelemetrySettings | None:
@@ -104,7 +104,7 @@ def _endpoint(environment: Environment, url: str) -> Endpoint:
     )
 
 
-class Observing:
+class Telemetry:
     """Begins when it is made, after the process's fork; `stop` sends what waits, for 2 s."""
 
     def __init__(self, settings: ObservingSettings, *, dropped: Dropped | None = None) -> None:

@@ -30,7 +30,7 @@ class _Kept:
     until: float
 
 
-class PlatformKeys:
+class WebhookSecrets:
     """One resolution of a platform at a time; failures are not kept."""
 
     def __init__(self, resolver: Resolver, clock: Callable[[], float]) -> None:

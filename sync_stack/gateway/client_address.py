@@ -18,7 +18,7 @@ def read_networks(texts: Sequence[str]) -> tuple[Network, ...]:
     return tuple(ip_network(text.strip(), strict=False) for text in texts)
 
 
-class Senders:
+class ClientAddresses:
     def __init__(self, trusted: tuple[Network, ...] = ()) -> None:
         self._trusted = trusted
 

@@ -51,7 +51,7 @@ def _due(now: datetime, again_s: float) -> list[str]:
 
 
 @dataclass(slots=True)
-class Recovery:
+class LostWorkerDetector:
     """Tells lost workers by beats that stand still on this process's own clock."""
 
     clock: Callable[[], float] = time.monotonic

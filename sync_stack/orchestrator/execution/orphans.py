@@ -14,8 +14,8 @@ from sync_stack.core.bundle.model import Bundle, Datasource, Rule
 from sync_stack.core.environments import EnvironmentRules, Source, resolve
 from sync_stack.core.events import BadPayload, Event
 from sync_stack.core.sink import Sink, SinkError
-from sync_stack.orchestrator.execution.parts import is_for
 from sync_stack.orchestrator.execution.ref_events import event_for
+from sync_stack.orchestrator.execution.rule_sync import is_for
 from sync_stack.orchestrator.execution.units import place_of
 from sync_stack.orchestrator.models import LedgerUnit
 
@@ -23,7 +23,7 @@ _OF_PULL_REQUEST: Final = re.compile(r"pr-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whereabouts:
+class TargetLocation:
     """What a unit was made from, and where it is."""
 
     repo: str
@@ -47,13 +47,13 @@ def is_orphan(
     if open_sink is None or not unit.ref:
         return False
     sink = open_sink(bundle.datasource(rule.datasource))
-    found = Whereabouts(
+    found = TargetLocation(
         repo=unit.repo, env=unit.env, ref=unit.ref, destination_id=unit.destination_id
     )
     return not is_yielded(bundle, rule, found, sink)
 
 
-def is_yielded(bundle: Bundle, rule: Rule, unit: Whereabouts, sink: Sink) -> bool:
+def is_yielded(bundle: Bundle, rule: Rule, unit: TargetLocation, sink: Sink) -> bool:
     """Whether the rule writes the unit's environment to the unit's destination."""
     try:
         event = event_for(bundle, rule, unit.repo, unit.ref)

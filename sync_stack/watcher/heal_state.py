@@ -14,7 +14,7 @@ from django.db import Error as StoreError
 from kernel import clock
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.model import Bundle, MongoOptions, RedisOptions
-from sync_stack.core.drift import Memory, as_sane
+from sync_stack.core.drift import HealState, as_sane
 from sync_stack.core.sink import SinkError
 from sync_stack.sinks import mongo_client, redis_client
 from sync_stack.sinks.limits import Timeouts
@@ -27,7 +27,7 @@ COLLECTION: Final = "partita_watcher"
 _TIMES: Final = ("next_heal_at", "last_heal_at", "last_poll_at")
 
 
-class Copies(Protocol):
+class HealStateStore(Protocol):
     """One JSON object a unit. Raises StoreError or SinkError."""
 
     def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]: ...
@@ -87,7 +87,7 @@ class MongoCopies:
         self._client.close()
 
 
-def open_copies(bundle: Bundle, resolve: Resolve) -> Copies:
+def open_copies(bundle: Bundle, resolve: Resolve) -> HealStateStore:
     """Where the bundle says. Raises SinkError, SecretError."""
     name = bundle.watcher_state_datasource
     if not name:
@@ -111,18 +111,18 @@ def _object(raw: Any) -> Mapping[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-class Memories:
+class HealStates:
     """`of` a unit, always at hand; a copy that fails is said once and costs no poll."""
 
-    def __init__(self, open_copies: Callable[[], Copies], poll_interval_s: float) -> None:
+    def __init__(self, open_copies: Callable[[], HealStateStore], poll_interval_s: float) -> None:
         self._open = open_copies
         self._poll_interval_s = poll_interval_s
-        self._known: dict[str, Memory] = {}
-        self._copies: Copies | None = None
+        self._known: dict[str, HealState] = {}
+        self._copies: HealStateStore | None = None
         self._failing = False
 
-    def of(self, unit_id: str) -> Memory:
-        return self._known.get(unit_id, Memory())
+    def of(self, unit_id: str) -> HealState:
+        return self._known.get(unit_id, HealState())
 
     def learn(self, unit_ids: Sequence[str], now: datetime) -> None:
         """Read what another leader left of units that are new here."""
@@ -134,7 +134,7 @@ class Memories:
             memory = memory_of(contents.get(name, {}))
             self._known[name] = as_sane(memory, now, self._poll_interval_s)
 
-    def put(self, unit_id: str, memory: Memory) -> None:
+    def put(self, unit_id: str, memory: HealState) -> None:
         self._known[unit_id] = memory
         self._tried(lambda copies: copies.save(unit_id, content_of(memory)), None)
 
@@ -148,7 +148,7 @@ class Memories:
         if copies is not None:
             copies.close()
 
-    def _tried(self, act: Callable[[Copies], Any], otherwise: Any) -> Any:
+    def _tried(self, act: Callable[[HealStateStore], Any], otherwise: Any) -> Any:
         try:
             self._copies = self._copies or self._open()
             result = act(self._copies)
@@ -165,7 +165,7 @@ class Memories:
         return result
 
 
-def content_of(memory: Memory) -> dict[str, Any]:
+def content_of(memory: HealState) -> dict[str, Any]:
     times = {name: getattr(memory, name) for name in _TIMES}
     return {
         "heals": memory.heals,
@@ -177,13 +177,13 @@ def content_of(memory: Memory) -> dict[str, Any]:
     }
 
 
-def memory_of(content: Mapping[str, Any]) -> Memory:
+def memory_of(content: Mapping[str, Any]) -> HealState:
     """What cannot be understood counts as nothing remembered."""
     try:
         times = {name: clock.parse_rfc3339(content[name]) for name in _TIMES if name in content}
         numbers = {name: int(content.get(name, 0)) for name in ("heals", "failures", "clean_polls")}
         episodes = tuple(clock.parse_rfc3339(text) for text in content.get("episodes", ()))
     except (ValueError, TypeError):
-        return Memory()
+        return HealState()
     flapping = content.get("flapping") is True
-    return replace(Memory(flapping=flapping, episodes=episodes), **numbers, **times)  # type: ignore[arg-type]
+    return replace(HealState(flapping=flapping, episodes=episodes), **numbers, **times)  # type: ignore[arg-type]

@@ -18,9 +18,9 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.rows.ledgers import destination_of
 from sync_stack.watcher import store
-from sync_stack.watcher.healing import Ended, Healer
-from sync_stack.watcher.looking import Look, Looker, Outcome
-from sync_stack.watcher.noticing import NOTICE_PAUSE_S, Notices
+from sync_stack.watcher.drift_check import DriftChecker, DriftCheckResult, Outcome
+from sync_stack.watcher.healer import Ended, Healer
+from sync_stack.watcher.notifications import NOTICE_PAUSE_S, ChangeNotifications
 
 log: Final = logging.getLogger("partita.sync.watcher")
 READ_S: Final = 30.0
@@ -34,7 +34,7 @@ T = TypeVar("T")
 class Threads:
     """Threads for what blocks; sinks have their own, so that a slow one holds up nothing else."""
 
-    def __init__(self, looker: Looker, concurrency: int) -> None:
+    def __init__(self, looker: DriftChecker, concurrency: int) -> None:
         self._looker = looker
         self._pool = ThreadPoolExecutor(concurrency + 4, thread_name_prefix="store")
         self._readers = ThreadPoolExecutor(2 * concurrency, thread_name_prefix="sinks")
@@ -50,7 +50,7 @@ class Threads:
         async with self._reads, self._units.setdefault(unit_id, asyncio.Lock()):
             yield
 
-    async def look(self, unit_id: str) -> Look:
+    async def look(self, unit_id: str) -> DriftCheckResult:
         """What takes longer than a read may counts as failed; the store's errors too."""
         try:
             async with asyncio.timeout(READ_S):
@@ -61,7 +61,7 @@ class Threads:
             log.warning(
                 "the store failed: %s", type(error).__name__, extra={"event": "store_failed"}
             )
-        return Look(outcome=Outcome.FAILED)
+        return DriftCheckResult(outcome=Outcome.FAILED)
 
     async def close(self, grace_s: float) -> bool:
         """Whether all of them have ended in time."""
@@ -87,7 +87,7 @@ class Poller:
 
     def __init__(
         self,
-        looker: Looker,
+        looker: DriftChecker,
         healer: Healer,
         threads: Threads,
         *,
@@ -101,7 +101,7 @@ class Poller:
         self._bundle = bundle
         self._interval_s = interval_s
         self._heals: dict[str, asyncio.Task[None]] = {}
-        self._notices = Notices(
+        self._notices = ChangeNotifications(
             bundle,
             looker.open_sink,
             self._look_early,
@@ -225,7 +225,7 @@ class Poller:
         if isinstance(outcome, BaseException):
             self._tell_fault(datasource, unit_id, outcome)
 
-    async def _record(self, look: Look, *, hinted: bool) -> str:
+    async def _record(self, look: DriftCheckResult, *, hinted: bool) -> str:
         try:
             return await self._threads.run(partial(self._looker.record, look, hinted=hinted))
         except StoreError as error:

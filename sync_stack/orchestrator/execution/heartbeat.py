@@ -48,7 +48,7 @@ class LostTask(Exception):
     """The task is no longer ours: nothing more may be done for it, not even undone."""
 
 
-class Beat:
+class Heartbeat:
     """Raises the row's `beat` from a thread of its own while the attempt runs.
 
     `check` comes before every sink operation. A restore may go on beyond the time limit, but not
@@ -71,7 +71,7 @@ class Beat:
         )
         self.restoring = False
 
-    def __enter__(self) -> Beat:
+    def __enter__(self) -> Heartbeat:
         self._thread.start()
         return self
 
@@ -127,7 +127,7 @@ class Beat:
 class GuardedSink:
     """A sink on which no operation begins that the beat does not vouch for."""
 
-    def __init__(self, sink: Sink, beat: Beat) -> None:
+    def __init__(self, sink: Sink, beat: Heartbeat) -> None:
         self._sink = sink
         self._beat = beat
 

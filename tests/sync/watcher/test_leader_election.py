@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sync_stack.orchestrator.models import Leader
-from sync_stack.watcher.leading import Leadership
+from sync_stack.watcher.leader_election import LeaderElection
 from tests.support.threads import at_once
 
 
@@ -16,20 +16,20 @@ class Seconds:
 
 
 def test_the_first_one_leads_and_the_second_one_waits():
-    first, second = Leadership("a", Seconds()), Leadership("b", Seconds(10_000))
+    first, second = LeaderElection("a", Seconds()), LeaderElection("b", Seconds(10_000))
     assert first.step()
     assert not second.step()
     assert Leader.objects.get().holder == "a"
 
 
 def test_of_many_that_begin_together_one_leads():
-    rivals = [Leadership(f"w{number}", Seconds()) for number in range(8)]
+    rivals = [LeaderElection(f"w{number}", Seconds()) for number in range(8)]
     assert sum(at_once([rival.step for rival in rivals])) == 1
 
 
 def test_a_leader_that_beats_keeps_the_lead():
     mine, theirs = Seconds(), Seconds()
-    first, second = Leadership("a", mine), Leadership("b", theirs)
+    first, second = LeaderElection("a", mine), LeaderElection("b", theirs)
     for _ in range(20):
         assert first.step()
         assert not second.step()
@@ -39,7 +39,7 @@ def test_a_leader_that_beats_keeps_the_lead():
 
 def test_a_beat_that_stands_still_for_15_s_is_taken_over_and_the_old_leader_stops():
     mine, theirs = Seconds(), Seconds()
-    first, second = Leadership("a", mine), Leadership("b", theirs)
+    first, second = LeaderElection("a", mine), LeaderElection("b", theirs)
     first.step()
     second.step()
     theirs.now = 14.9
@@ -56,7 +56,7 @@ def test_a_beat_that_stands_still_for_15_s_is_taken_over_and_the_old_leader_stop
 
 def test_who_was_overtaken_finds_out_at_its_next_beat():
     theirs = Seconds()
-    first, second = Leadership("a", Seconds()), Leadership("b", theirs)
+    first, second = LeaderElection("a", Seconds()), LeaderElection("b", theirs)
     first.step()
     second.step()
     theirs.now = 16
@@ -66,7 +66,7 @@ def test_who_was_overtaken_finds_out_at_its_next_beat():
 
 
 def test_a_lead_that_was_given_back_is_taken_at_once():
-    first, second = Leadership("a", Seconds()), Leadership("b", Seconds())
+    first, second = LeaderElection("a", Seconds()), LeaderElection("b", Seconds())
     first.step()
     assert not second.step()
     first.release()

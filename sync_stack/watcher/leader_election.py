@@ -9,22 +9,22 @@ from collections.abc import Callable
 from typing import Final
 
 from sync_stack.watcher import store
-from sync_stack.watcher.store import Lead
+from sync_stack.watcher.store import LeaderRecord
 
-BEAT_S: Final = 5.0
+HEARTBEAT_S: Final = 5.0
 DEAD_AFTER_S: Final = 15.0
 TRUST_S: Final = 10.0
 
 
-class Leadership:
+class LeaderElection:
     """`step` every few seconds, on one thread; `is_mine` may be asked by anybody."""
 
     def __init__(self, me: str, clock: Callable[[], float]) -> None:
         self.me = me
         self._clock = clock
-        self._mine: Lead | None = None
+        self._mine: LeaderRecord | None = None
         self._beaten_at = 0.0
-        self._seen: Lead | None = None
+        self._seen: LeaderRecord | None = None
         self._seen_at = 0.0
 
     @property
@@ -56,7 +56,7 @@ class Leadership:
         if free or now - self._seen_at >= DEAD_AFTER_S:
             self._hold(store.take_lead(self.me, seen), now)
 
-    def _hold(self, mine: Lead | None, began: float) -> None:
+    def _hold(self, mine: LeaderRecord | None, began: float) -> None:
         if mine is None:
             self._lose()
         else:

@@ -8,7 +8,7 @@ from typing import Final
 
 from kernel.complaints import Complaint, Severity, dotted
 from kernel.reading.tree import Kind, Tree
-from sync_stack.core.bundle.secret_refs import Place
+from sync_stack.core.bundle.secret_refs import Location
 
 MAX_ERRORS: Final = 50
 NEAR: Final = 2  # edit distance up to which a name counts as a slip of the pen
@@ -16,27 +16,27 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class LocatedValue:
     """A value of the file and the way to it."""
 
     tree: Tree
     path: Path = ()
 
-    def member(self, name: str) -> Spot | None:
+    def member(self, name: str) -> LocatedValue | None:
         found = self.tree.get(name)
-        return None if found is None else Spot(found, (*self.path, name))
+        return None if found is None else LocatedValue(found, (*self.path, name))
 
-    def members(self) -> Iterator[tuple[str, Spot]]:
+    def members(self) -> Iterator[tuple[str, LocatedValue]]:
         for name, tree in self.tree.pairs.items():
-            yield name, Spot(tree, (*self.path, name))
+            yield name, LocatedValue(tree, (*self.path, name))
 
-    def items(self) -> Iterator[Spot]:
+    def items(self) -> Iterator[LocatedValue]:
         for index, tree in enumerate(self.tree.items):
-            yield Spot(tree, (*self.path, index))
+            yield LocatedValue(tree, (*self.path, index))
 
-    def at(self, name: str) -> Spot:
+    def at(self, name: str) -> LocatedValue:
         """The place of a member that is absent: where its map stands, under its own name."""
-        return self.member(name) or Spot(self.tree, (*self.path, name))
+        return self.member(name) or LocatedValue(self.tree, (*self.path, name))
 
     @property
     def kind(self) -> Kind:
@@ -47,24 +47,24 @@ class Spot:
         return self.tree.text
 
     @property
-    def place(self) -> Place:
-        return Place(path=dotted(self.path), line=self.tree.line, column=self.tree.column)
+    def place(self) -> Location:
+        return Location(path=dotted(self.path), line=self.tree.line, column=self.tree.column)
 
 
-class Findings:
+class Diagnostics:
     """Complaints about one file."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self._all: list[Complaint] = []
 
-    def error(self, spot: Spot, code: str, message: str) -> None:
+    def error(self, spot: LocatedValue, code: str, message: str) -> None:
         self._add(spot, code, message, "error")
 
-    def warn(self, spot: Spot, code: str, message: str) -> None:
+    def warn(self, spot: LocatedValue, code: str, message: str) -> None:
         self._add(spot, code, message, "warning")
 
-    def _add(self, spot: Spot, code: str, message: str, severity: Severity) -> None:
+    def _add(self, spot: LocatedValue, code: str, message: str, severity: Severity) -> None:
         self._all.append(complaint_at(self.file, spot.place, code, message, severity))
 
     def all(self, *, strict: bool = False) -> tuple[Complaint, ...]:
@@ -73,7 +73,7 @@ class Findings:
 
 
 def complaint_at(
-    file: str, place: Place, code: str, message: str, severity: Severity = "error"
+    file: str, place: Location, code: str, message: str, severity: Severity = "error"
 ) -> Complaint:
     return Complaint(
         file=file,
@@ -87,7 +87,7 @@ def complaint_at(
 
 
 def listed(complaints: Iterable[Complaint], *, strict: bool = False) -> tuple[Complaint, ...]:
-    """As `Findings.all`, for complaints from several sources. One said twice is said once."""
+    """As `Diagnostics.all`, for complaints from several sources. One said twice is said once."""
     found = [replace(entry, severity="error") if strict else entry for entry in complaints]
     found = sorted(dict.fromkeys(found), key=Complaint.order)
     errors = [entry for entry in found if entry.severity == "error"][:MAX_ERRORS]

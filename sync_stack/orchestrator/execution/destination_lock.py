@@ -9,10 +9,10 @@ from kernel import clock
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.execution.attempt import Attempt
 from sync_stack.orchestrator.execution.units import Unit
-from sync_stack.orchestrator.rows import leases, tasks
+from sync_stack.orchestrator.rows import destination_locks, tasks
 
 
-class Busy(TaskError):
+class DestinationLocked(TaskError):
     """Another task is at work at the destination."""
 
     def __init__(self, destination: str) -> None:
@@ -22,7 +22,7 @@ class Busy(TaskError):
 
 @contextmanager
 def held(attempt: Attempt, units: Sequence[Unit]) -> Iterator[None]:
-    """Hold the units' destinations, taken in order of their ids. Raises Busy.
+    """Hold the units' destinations, taken in order of their ids. Raises DestinationLocked.
 
     A process that dies gives nothing back: a holder that no longer runs is none.
     """
@@ -39,9 +39,9 @@ def held(attempt: Attempt, units: Sequence[Unit]) -> Iterator[None]:
 
 
 def _take(attempt: Attempt, units: Sequence[Unit], destination: str) -> None:
-    found = leases.take(destination, attempt.mine)
+    found = destination_locks.take(destination, attempt.mine)
     if not found.generation:
-        raise Busy(destination)
+        raise DestinationLocked(destination)
     for unit in units:
         if unit.destination.id == destination:
             unit.generation = found.generation
@@ -49,6 +49,6 @@ def _take(attempt: Attempt, units: Sequence[Unit], destination: str) -> None:
 
 def _give_back(attempt: Attempt, taken: Sequence[str]) -> None:
     for destination in taken:
-        leases.release(destination, attempt.mine)
+        destination_locks.release(destination, attempt.mine)
     if due := tasks.make_due(taken, clock.now()):
         attempt.ports.publish(due)

@@ -19,11 +19,11 @@ def supersede(attempt: Attempt) -> None:
     """
     heads = set(attempt.heads.values())
     waiting = tasks.waiting(attempt.coalescing)
-    overtaken = tasks.overtaken(attempt.task.coalesce_key, filter(_lags, waiting), heads)
+    outdated_tasks = tasks.outdated_tasks(attempt.task.coalesce_key, filter(_lags, waiting), heads)
     ended = [
         task
         for task in waiting
-        if _is_done(task, heads, overtaken) and tasks.coalesce(task, by=attempt.task.id)
+        if _is_done(task, heads, outdated_tasks) and tasks.coalesce(task, by=attempt.task.id)
     ]
     if not ended:
         return
@@ -33,16 +33,16 @@ def supersede(attempt: Attempt) -> None:
     attempt.ports.copied([task.id for task in ended])
 
 
-def _is_done(task: Task, heads: Collection[str], overtaken: Collection[str]) -> bool:
+def _is_done(task: Task, heads: Collection[str], outdated_tasks: Collection[str]) -> bool:
     """What waits for a lagging host may be about a newer commit, whichever came first.
 
-    `overtaken`: those of them whose commit the ref has left.
+    `outdated_tasks`: those of them whose commit the ref has left.
     """
     if _goes_on_from(task, heads):
         return False
     if task.state == State.PENDING or task.error.get("code") == "destination_busy":
         return True
-    return task.id in overtaken
+    return task.id in outdated_tasks
 
 
 def _lags(task: Task) -> bool:

@@ -15,18 +15,18 @@ from sync_stack.core.events import Effect, Event, EventKind
 from sync_stack.core.globs import matches
 from sync_stack.core.tasks import Kind, TaskError
 from sync_stack.orchestrator.execution import results
-from sync_stack.orchestrator.execution.applying import PartFailed, apply_units, clean_up
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
+from sync_stack.orchestrator.execution.applying import RuleSyncFailed, apply_units, clean_up
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.execution.destination_lock import held
 from sync_stack.orchestrator.execution.failures import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.execution.heals import heal_part
-from sync_stack.orchestrator.execution.holding import held
-from sync_stack.orchestrator.execution.leftovers import (
+from sync_stack.orchestrator.execution.recovery import (
     leftovers,
-    restore_leftovers,
+    recover_targets,
     restore_units,
 )
-from sync_stack.orchestrator.execution.reading import Reading, later_record, read_ref
-from sync_stack.orchestrator.execution.seen import mark_read
+from sync_stack.orchestrator.execution.ref_records import mark_read
+from sync_stack.orchestrator.execution.ref_state import RefState, later_record, read_ref
 from sync_stack.orchestrator.execution.units import (
     Unit,
     UnitFiles,
@@ -41,7 +41,7 @@ from sync_stack.repositories import TreeEntry
 _TRIES: Final = 5
 
 
-def parts_of(bundle: Bundle, request: Mapping[str, Any], segment: str) -> list[Part]:
+def parts_of(bundle: Bundle, request: Mapping[str, Any], segment: str) -> list[RuleSync]:
     """Events in order, and for each the rules of the segment that match its repository."""
     wanted = set(request.get("rules", ()))
     found = []
@@ -51,7 +51,7 @@ def parts_of(bundle: Bundle, request: Mapping[str, Any], segment: str) -> list[P
             named = not wanted or rule.name in wanted
             if named and rule.platform == event.platform and is_for(rule, event.repo):
                 wished = replace(rule, dry_run=rule.dry_run or bool(request.get("dry_run")))
-                found.append(Part(rule=wished, event=event, number=number))
+                found.append(RuleSync(rule=wished, event=event, number=number))
     return found
 
 
@@ -64,8 +64,8 @@ def is_for(rule: Rule, repo: str) -> bool:
     return among(rule.repositories) and not among(rule.exclude_repositories)
 
 
-def run_part(attempt: Attempt, part: Part) -> dict[str, Any]:
-    """The outcome, stored. Raises PartFailed, TaskError, GitError, SinkError, LostTask."""
+def run_rule_sync(attempt: Attempt, part: RuleSync) -> dict[str, Any]:
+    """The outcome, stored. Raises RuleSyncFailed, TaskError, GitError, SinkError, LostTask."""
     if attempt.task.kind == Kind.HEAL:
         return heal_part(attempt, part)
     word = _ignored(attempt, part)
@@ -73,14 +73,14 @@ def run_part(attempt: Attempt, part: Part) -> dict[str, Any]:
         return _finished(attempt, part, results.outcome(word))
     try:
         return _bring(attempt, part)
-    except (PartFailed, *KNOWN_ERRORS) as error:
-        known = error.error if isinstance(error, PartFailed) else task_error(error)
+    except (RuleSyncFailed, *KNOWN_ERRORS) as error:
+        known = error.error if isinstance(error, RuleSyncFailed) else task_error(error)
         if not known.retryable:
-            restore_leftovers(attempt, part)
+            recover_targets(attempt, part)
         raise
 
 
-def _bring(attempt: Attempt, part: Part) -> dict[str, Any]:
+def _bring(attempt: Attempt, part: RuleSync) -> dict[str, Any]:
     for _ in range(_TRIES):
         noted = ledgers.versions(part.rule.name, part.event.repo)
         work = _prepare(attempt, part)
@@ -97,7 +97,7 @@ def _bring(attempt: Attempt, part: Part) -> dict[str, Any]:
 class Work:
     """What a reading asks for: units to bring up to date, or, without `tree`, to clean up."""
 
-    reading: Reading
+    reading: RefState
     units: tuple[Unit, ...] = ()
     tree: Mapping[str, TreeEntry] | None = None
     word: str = ""
@@ -109,7 +109,7 @@ class Work:
         return self.word, self.tree is None, places
 
 
-def _ignored(attempt: Attempt, part: Part) -> str:
+def _ignored(attempt: Attempt, part: RuleSync) -> str:
     event = part.event
     if event.kind is not EventKind.PULL_REQUEST or not event.action:
         return ""
@@ -118,7 +118,7 @@ def _ignored(attempt: Attempt, part: Part) -> str:
     return "pull_request_action_ignored" if none else ""
 
 
-def _prepare(attempt: Attempt, part: Part) -> Work:
+def _prepare(attempt: Attempt, part: RuleSync) -> Work:
     attempt.stage("git", 0.0)
     reading = read_ref(attempt, part)
     found = environment_of(reading)
@@ -133,7 +133,7 @@ def _prepare(attempt: Attempt, part: Part) -> Work:
     return Work(reading=reading, units=units, tree=tree, word="" if units else "no_files")
 
 
-def _gone(attempt: Attempt, part: Part, reading: Reading, found: Resolution) -> Work:
+def _gone(attempt: Attempt, part: RuleSync, reading: RefState, found: Resolution) -> Work:
     """The ref is gone or its pull request closed: derived environments may be cleaned up.
 
     A closed pull request whose branch lives is ignored: nothing was deleted.
@@ -155,7 +155,7 @@ def _cleans(rule: Rule, found: Resolution) -> bool:
     return actions.get(found.source) is CleanupAction.PRUNE
 
 
-def _still(attempt: Attempt, part: Part, noted: Mapping[str, int], work: Work) -> Work | None:
+def _still(attempt: Attempt, part: RuleSync, noted: Mapping[str, int], work: Work) -> Work | None:
     """The work as it is now that nobody else can change it; None when it is about other units."""
     if ledgers.versions(part.rule.name, part.event.repo) == noted:
         return work
@@ -168,7 +168,7 @@ def _still(attempt: Attempt, part: Part, noted: Mapping[str, int], work: Work) -
     return again
 
 
-def _carry_out(attempt: Attempt, part: Part, work: Work) -> dict[str, Any]:
+def _carry_out(attempt: Attempt, part: RuleSync, work: Work) -> dict[str, Any]:
     if work.word:
         return _finished(attempt, part, results.outcome(work.word, work.reading))
     if work.tree is None:
@@ -176,6 +176,6 @@ def _carry_out(attempt: Attempt, part: Part, work: Work) -> dict[str, Any]:
     return apply_units(attempt, part, work.reading, work.units, work.tree)
 
 
-def _finished(attempt: Attempt, part: Part, outcome: dict[str, Any]) -> dict[str, Any]:
+def _finished(attempt: Attempt, part: RuleSync, outcome: dict[str, Any]) -> dict[str, Any]:
     attempt.finish_part(part, outcome)
     return outcome

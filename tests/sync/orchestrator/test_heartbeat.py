@@ -8,9 +8,9 @@ import time
 import pytest
 
 from sync_stack.core.tasks import TaskError
-from sync_stack.orchestrator.execution import beat as beats
-from sync_stack.orchestrator.execution.beat import Beat, LostTask
-from sync_stack.orchestrator.execution.running import execute
+from sync_stack.orchestrator.execution import heartbeat
+from sync_stack.orchestrator.execution.heartbeat import Heartbeat, LostTask
+from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.rows import tasks
 from sync_stack.orchestrator.rows.tasks import Claim
@@ -29,22 +29,22 @@ def mine(world) -> Claim:
 def test_no_operation_begins_15_seconds_after_the_last_beat(mine):
     """Sync invariant 10: as after SIGSTOP and SIGCONT."""
     now = time.monotonic()
-    Beat(mine, begun=now - 14.0).check()
+    Heartbeat(mine, begun=now - 14.0).check()
     with pytest.raises(LostTask):
-        Beat(mine, begun=now - 15.5).check()
+        Heartbeat(mine, begun=now - 15.5).check()
 
 
 def test_a_refused_beat_ends_everything_also_a_restore(mine, monkeypatch):
     """Sync invariant 10."""
-    monkeypatch.setattr(beats, "PERIOD_S", 0.01)
-    with Beat(mine, begun=time.monotonic()) as beat:
+    monkeypatch.setattr(heartbeat, "PERIOD_S", 0.01)
+    with Heartbeat(mine, begun=time.monotonic()) as beat:
         beat.restoring = True
         Task.objects.update(state="RETRYING")
         with pytest.raises(LostTask):
             check_for_5_s(beat)
 
 
-def check_for_5_s(beat: Beat) -> None:
+def check_for_5_s(beat: Heartbeat) -> None:
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         beat.check()
@@ -52,9 +52,9 @@ def check_for_5_s(beat: Beat) -> None:
 
 
 def test_beats_raise_the_rows_counter(mine, monkeypatch):
-    monkeypatch.setattr(beats, "PERIOD_S", 0.01)
+    monkeypatch.setattr(heartbeat, "PERIOD_S", 0.01)
     before = Task.objects.get().beat
-    with Beat(mine, begun=time.monotonic()):
+    with Heartbeat(mine, begun=time.monotonic()):
         deadline = time.monotonic() + 5
         while Task.objects.get().beat < before + 3 and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -64,7 +64,7 @@ def test_beats_raise_the_rows_counter(mine, monkeypatch):
 def test_a_worker_that_shuts_down_may_still_restore(mine):
     stopping = threading.Event()
     stopping.set()
-    beat = Beat(mine, begun=time.monotonic(), stopping=stopping)
+    beat = Heartbeat(mine, begun=time.monotonic(), stopping=stopping)
     with pytest.raises(TaskError) as caught:
         beat.check()
     assert (caught.value.code, caught.value.uncounted) == ("worker_lost", True)

@@ -10,11 +10,11 @@ from typing import Any
 
 from kernel import clock
 from sync_stack.core.tasks import State, TaskError
-from sync_stack.orchestrator.execution.attempt import Attempt, Part
-from sync_stack.orchestrator.execution.reading import ref_name
+from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.execution.ref_state import ref_name
 from sync_stack.orchestrator.execution.sources import rule_digest
 from sync_stack.orchestrator.rows import ledgers, refs
-from sync_stack.orchestrator.rows.refs import Record, RefName, Seen
+from sync_stack.orchestrator.rows.refs import ObservedRef, Record, RefName
 
 _APPLIED = ("completed", "no_changes")
 _UNPARSED = frozenset(
@@ -22,7 +22,7 @@ _UNPARSED = frozenset(
 )
 
 
-def mark_failure(part: Part, error: TaskError) -> None:
+def mark_failure(part: RuleSync, error: TaskError) -> None:
     """Units that cannot follow Git now keep what they have and are `stale`.
 
     All of the repository's while it cannot be read; those of the ref while its head cannot be
@@ -38,14 +38,14 @@ def mark_failure(part: Part, error: TaskError) -> None:
     ledgers.mark_stale(units, clock.rfc3339(clock.now()))
 
 
-def mark_read(part: Part) -> None:
+def mark_read(part: RuleSync) -> None:
     """The repository could be read: only units of refs whose head was not parsed stay stale."""
     rule, repo = part.rule.name, part.event.repo
     unparsed = {ref for ref in ledgers.stale_refs(rule, repo) if _is_unparsed(rule, repo, ref)}
     ledgers.unmark_stale(rule, repo, but=unparsed)
 
 
-def mark_success(part: Part) -> None:
+def mark_success(part: RuleSync) -> None:
     """The head of the ref was brought."""
     ledgers.unmark_stale_of_ref(part.rule.name, part.event.repo, part.event.ref)
 
@@ -55,7 +55,7 @@ def _is_unparsed(rule: str, repo: str, ref: str) -> bool:
     return record is not None and record.seen is not None and record.seen.outcome in _UNPARSED
 
 
-def record_refs(attempt: Attempt, parts: list[Part], state: State) -> None:
+def record_refs(attempt: Attempt, parts: list[RuleSync], state: State) -> None:
     """Written just before the task ends."""
     for part in parts:
         outcome = attempt.done.get(part.key) or attempt.failing.get(part.key) or {}
@@ -71,14 +71,14 @@ def record_refs(attempt: Attempt, parts: list[Part], state: State) -> None:
 
 
 def _change(
-    attempt: Attempt, part: Part, outcome: dict[str, Any], state: State, digest: str
+    attempt: Attempt, part: RuleSync, outcome: dict[str, Any], state: State, digest: str
 ) -> Any:
     pr_time = part.event.as_dict().get("pr_time", "")
 
     def change(record: Record) -> Record:
         dead = (record.seen.dead if record.seen else 0) + 1 if state is State.DEAD else 0
         latest = record.seen if record.seen and pr_time < record.pr_time else part.event
-        seen = Seen(
+        seen = ObservedRef(
             commit=outcome.get("commit", ""),
             rule_digest=digest,
             outcome=outcome.get("message", str(state)),

@@ -35,7 +35,7 @@ from sync_stack.orchestrator.models import Drift
 from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.watcher import store
-from sync_stack.watcher.looking import Look, Looker, Outcome
+from sync_stack.watcher.drift_check import DriftChecker, DriftCheckResult, Outcome
 
 log: Final = logging.getLogger("partita.sync.watcher")
 FIRST_WAIT_S: Final = 0.5
@@ -83,12 +83,12 @@ class Threads(Protocol):
 
     def reading(self, unit_id: str) -> AbstractAsyncContextManager[None]: ...
 
-    async def look(self, unit_id: str) -> Look: ...
+    async def look(self, unit_id: str) -> DriftCheckResult: ...
 
 
 @dataclass(kw_only=True)
 class Healer:
-    looker: Looker
+    looker: DriftChecker
     channel: OrchestratorChannel
     threads: Threads
     settings: HealSettings

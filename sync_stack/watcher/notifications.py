@@ -26,7 +26,7 @@ UNITS_S: Final = 5.0  # how old the list of units may be: a first sync adds one 
 _WAIT_S: Final = 1.0
 
 
-class Notices:
+class ChangeNotifications:
     """`look` is called with datasource and unit, for each unit every `pause_s` at most.
 
     `units_of` reads the units of a datasource from the store, each with its destination.
