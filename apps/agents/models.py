@@ -11,7 +11,8 @@ class Agent(models.Model):
     """One supervisor process; `incarnation` is new at each of its starts.
 
     `token_sha256` is empty for runners: they call in process, without a credential.
-    `runs`: the run ids it has resources of, as its last heartbeat said.
+    `runs`: the run ids it has resources of, as its last heartbeat said. `failing_loops`: the
+    background loops of its process that were failing then.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
@@ -30,6 +31,7 @@ class Agent(models.Model):
     runtime_available = models.BooleanField(default=True)
     runs = models.JSONField(default=list)
     running_jobs = models.PositiveIntegerField(default=0)
+    failing_loops = models.JSONField(default=list, db_default=models.Value([], models.JSONField()))
     host_id = models.CharField(max_length=128, blank=True)
     pid = models.BigIntegerField(null=True)
     process_started_at = models.DateTimeField(null=True)

@@ -76,4 +76,5 @@ def as_agent(row: models.Agent) -> Agent:
         host_id=row.host_id,
         pid=row.pid,
         process_started_at=row.process_started_at,
+        failing_loops=tuple(row.failing_loops or ()),  # MongoDB: older processes store none
     )

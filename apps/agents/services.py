@@ -32,6 +32,7 @@ def register(registration: Registration) -> Registered:
             "removed_at": None,
             "runs": [],
             "running_jobs": 0,
+            "failing_loops": [],
         },
         create_defaults={
             **_columns(registration),
@@ -52,12 +53,14 @@ def heartbeat(
     running_jobs: int | None = None,
     runtime_available: bool = True,
     runs: Sequence[str] = (),
+    failing_loops: Sequence[str] = (),
 ) -> Agent:
     """Raises AgentNotFound, also for an earlier `incarnation`: the process must register again."""
     values: dict[str, Any] = {
         "last_heartbeat_at": clock.now(),
         "runtime_available": runtime_available,
         "runs": list(runs),
+        "failing_loops": list(failing_loops),
     }
     if running_jobs is not None:
         values["running_jobs"] = running_jobs

@@ -140,6 +140,7 @@ class FakeControlPlane:
 
     async def heartbeat(self, beat: Beat) -> Sequence[str]:
         self.kept.beats.append(beat)
+        await self.kept.notify()
         return [run for run in beat.runs if run in self.kept.released]
 
     async def claim(self, limit: int) -> Sequence[Mapping[str, Any]]:

@@ -42,7 +42,10 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """`labels`: key → value, empty for bare keys; `runs`: run ids it has resources of."""
+    """`labels`: key → value, empty for bare keys; `runs`: run ids it has resources of.
+
+    `failing_loops`: background loops of its process that failed when it was last heard of.
+    """
 
     agent_id: str
     incarnation: str
@@ -61,14 +64,19 @@ class Agent:
     host_id: str
     pid: int | None
     process_started_at: datetime | None
+    failing_loops: tuple[str, ...] = ()
 
     def is_online(self, now: datetime) -> bool:
         return now - self.last_heartbeat_at < OFFLINE_AFTER
 
     def as_wire(self, now: datetime) -> dict[str, Any]:
-        """Return the Registration (reference: control-plane 15.1); offline agents run no jobs."""
+        """Return the Registration (reference: control-plane 15.1).
+
+        Offline agents run no jobs, and none of their loops is known to fail.
+        """
         online, heard = self.is_online(now), rfc3339(self.last_heartbeat_at)
         optional = {
+            "failingLoops": list(self.failing_loops) if online else [],
             "hostUrl": self.host_url,
             "version": self.version,
             "offlineSince": "" if online else heard,
@@ -83,7 +91,7 @@ class Agent:
             "registeredAt": rfc3339(self.registered_at),
             "lastHeartbeatAt": heard,
             "runningJobs": self.running_jobs if online else 0,
-        } | {name: text for name, text in optional.items() if text}
+        } | {name: value for name, value in optional.items() if value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

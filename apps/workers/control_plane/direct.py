@@ -94,6 +94,7 @@ class DirectControlPlane:
             running_jobs=beat.running_jobs,
             runtime_available=beat.runtime_available,
             runs=beat.runs,
+            failing_loops=beat.failing_loops,
         )
         return executions.releasable_runs(beat.runs)
 

@@ -175,11 +175,13 @@ class HttpControlPlane:
 
     async def heartbeat(self, beat: Beat) -> Sequence[str]:
         private = self._private_runs()
-        body = {
+        body: dict[str, Any] = {
             "runningJobs": beat.running_jobs,
             "runtimeAvailable": beat.runtime_available,
             "runs": [run_id for run_id in beat.runs if run_id not in private],
         }
+        if beat.failing_loops:
+            body["failingLoops"] = beat.failing_loops
         path = f"/agents/{self._registration.agent_id}/heartbeat"
         answer = await self._calls.post(path, body)
         self.heard_at = clock.rfc3339(clock.now())

@@ -19,6 +19,8 @@ from apps.workers.domain.output import LogLine
 from apps.workers.domain.runtime import Usage
 
 RENEWALS: Final = 3  # within one lease
+FAILING_LOOPS: Final = 20  # named in one heartbeat
+LOOP_CHARACTERS: Final = 64  # of a loop's name
 
 
 class ControlPlaneError(Exception):
@@ -78,9 +80,12 @@ class Registered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
+    """`failing_loops`: background loops of this process; one heartbeat without them clears them."""
+
     running_jobs: int
     runtime_available: bool
     runs: tuple[str, ...]
+    failing_loops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,7 @@ class HeartbeatView(AgentView):
             running_jobs=body.get("runningJobs"),
             runtime_available=body["runtimeAvailable"],
             runs=runs,
+            failing_loops=body.get("failingLoops", ()),
         )
         return Response(agent.as_wire(clock.now()) | {"releaseRuns": releasable_runs(runs)})
 

@@ -11,6 +11,7 @@ from rest_framework import serializers
 
 from apps.executions.api import LogLine
 from apps.system.api import StrictSerializer
+from apps.workers.domain.control_plane import FAILING_LOOPS, LOOP_CHARACTERS
 from kernel import clock
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.errors import PlatformError
@@ -28,6 +29,7 @@ WAIT_MAX_S: Final = 25
 _MANY: Final = 10_000
 _TEXT: Final = 64 * 1024
 _AGENT_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+_LOOP: Final = rf"^[A-Za-z0-9._-]{{1,{LOOP_CHARACTERS}}}$"
 _JOB_ID: Final = r"^job_[A-Za-z0-9_-]{22}$"
 
 
@@ -85,6 +87,12 @@ class HeartbeatInput(AgentSerializer):
     runtimeAvailable = serializers.BooleanField(required=False, default=True)
     runs = serializers.ListField(
         child=serializers.RegexField(r"^[A-Za-z0-9-]{1,64}$"), max_length=_MANY, required=False
+    )
+    failingLoops = serializers.ListField(
+        child=serializers.RegexField(_LOOP),
+        max_length=FAILING_LOOPS,
+        required=False,
+        help_text="background loops of the worker that fail now; default: none",
     )
 
 

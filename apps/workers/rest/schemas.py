@@ -14,8 +14,8 @@ class Shape(serializers.Serializer[Any]):
     """Describes an answer; never reads one."""
 
 
-def _texts() -> serializers.ListField:
-    return serializers.ListField(child=serializers.CharField())
+def _texts(**more: Any) -> serializers.ListField:
+    return serializers.ListField(child=serializers.CharField(), **more)
 
 
 class AgentRegistration(Shape):
@@ -33,6 +33,10 @@ class AgentRegistration(Shape):
         required=False, help_text="of who is offline: when it was last heard of"
     )
     runningJobs = serializers.IntegerField(help_text="0 of who is offline")
+    failingLoops = _texts(
+        required=False,
+        help_text="background loops of its process that fail; absent when none does, or offline",
+    )
 
 
 class AgentList(Shape):

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from apps.workers.domain.control_plane import (
+    FAILING_LOOPS,
+    LOOP_CHARACTERS,
     Beat,
     ControlPlane,
     ControlPlaneError,
@@ -18,6 +20,7 @@ from apps.workers.domain.control_plane import (
 from apps.workers.domain.naming import Owner
 from apps.workers.domain.runtime import Runtime, RuntimeFailure
 from apps.workers.supervisor.patience import persistently
+from kernel import background
 
 log = logging.getLogger("partita.workers")
 _SETTLE_S = 0.5  # after a run's last step here, whether the run is over is soon known
@@ -75,7 +78,10 @@ class Heartbeat:
         running, active = facts()
         available, runs = await self._look()
         beat = Beat(
-            running_jobs=running, runtime_available=available, runs=tuple(sorted(runs | active))
+            running_jobs=running,
+            runtime_available=available,
+            runs=tuple(sorted(runs | active)),
+            failing_loops=_failing_loops(),
         )
         try:
             released = await self._control_plane.heartbeat(beat)
@@ -108,3 +114,8 @@ class Heartbeat:
                 log.warning("%s: left behind: %s", run_id, leftover)
         finally:
             del self._releasing[run_id]
+
+
+def _failing_loops() -> tuple[str, ...]:
+    """Those of the whole process: who shares it with other supervisors tells the same."""
+    return tuple(name[:LOOP_CHARACTERS] for name in background.failing()[:FAILING_LOOPS])

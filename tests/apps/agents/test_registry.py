@@ -15,11 +15,17 @@ from kernel import clock
 pytestmark = pytest.mark.django_db
 
 
-def worker(agent_id: str = "edge", **facts: Any) -> api.Registered:
+def worker(
+    agent_id: str = "edge", *, failing: tuple[str, ...] = (), **facts: Any
+) -> api.Registered:
+    """`failing`: the loops that its first heartbeat names; none when empty."""
     registration = api.Registration(
         **{"agent_id": agent_id, "incarnation": "1", "kind": "worker", **facts}
     )
-    return api.register(registration)
+    registered = api.register(registration)
+    if failing:
+        api.heartbeat(agent_id, failing_loops=failing)
+    return registered
 
 
 def silent_for(seconds: int, agent_id: str = "edge") -> None:
@@ -149,6 +155,61 @@ def test_a_runner_does_not_count_as_a_worker(backends):
     assert not agents().ready
 
 
+def test_a_failing_loop_of_a_runner_or_worker_is_named_by_readiness(backends):
+    """By the agent's id: the address at which it is called is not told."""
+    backends("edge")
+    worker("edge", host_url="https://edge.example:8091", failing=("orders", "samples"))
+    worker("runner:vm", kind="runner", failing=("claims",))
+    failing = agents()
+    for name in ("edge", "runner:vm"):
+        api.heartbeat(name)
+    cleared = agents()
+
+    assert (failing.ready, failing.disabled, failing.detail) == (
+        False,
+        False,
+        "edge: loops orders, samples are failing; runner:vm: loop claims is failing",
+    )
+    assert (cleared.ready, cleared.detail) == (True, "1 worker online")
+
+
+def test_a_failing_loop_is_named_though_no_backend_is_for_workers(backends):
+    backends()
+    worker("runner:vm", kind="runner", failing=("claims",))
+
+    found = agents()
+
+    assert (found.ready, found.disabled) == (False, False)
+
+
+def test_a_missing_worker_is_named_beside_a_failing_loop(backends):
+    backends("edge")
+    worker("runner:vm", kind="runner", failing=("claims",))
+
+    assert agents().detail == "no worker is online for edge; runner:vm: loop claims is failing"
+
+
+def test_the_loops_of_who_is_offline_or_has_registered_again_are_not_known(backends):
+    backends()
+    worker("gone", failing=("claims",))
+    silent_for(31, "gone")
+    worker("back", failing=("claims",))
+    worker("back", incarnation="2")
+
+    assert agents().disabled
+    assert all("failingLoops" not in agent.as_wire(clock.now()) for agent in api.list_agents())
+
+
+def test_readiness_names_five_agents_with_failing_loops_and_counts_the_others(backends):
+    backends()
+    for number in range(1, 8):
+        worker(f"runner:{number}", kind="runner", failing=("claims",))
+
+    sentences = agents().detail.split("; ")
+
+    assert sentences[4:] == ["runner:5: loop claims is failing", "loops of 2 more are failing"]
+
+
 def test_optional_values_are_left_out_on_the_wire():
     """Invariant 40: the literal null."""
     wire = worker().agent.as_wire(clock.now())
@@ -181,3 +242,16 @@ def test_worker_status_tells_for_how_long_a_worker_is_offline(capsys):
     _, edge, near = capsys.readouterr().out.splitlines()
     assert edge.split()[:9] == ["edge", "worker", "offline", "for", "2", "h", "5", "min", "–"]
     assert near.split()[:5] == ["near", "worker", "online", "answers", "2"]
+
+
+def test_worker_status_names_failing_loops(capsys):
+    worker("edge", failing=("claims", "orders"))
+    worker("near")
+
+    with pytest.raises(SystemExit):
+        execute_from_command_line(["manage.py", "worker", "status"])
+
+    head, edge, near = capsys.readouterr().out.splitlines()
+    column = head.index("FAILING LOOPS")
+    assert edge[column:].startswith("claims, orders ")
+    assert near[column:].startswith("none ")

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -136,6 +137,19 @@ async def test_private_runs_are_neither_told_nor_released(
     assert server.bodies("heartbeat") == [
         {"runningJobs": 1, "runtimeAvailable": False, "runs": ["run-over"]}
     ]
+
+
+async def test_failing_loops_are_named_only_while_there_are_some(
+    plane: HttpControlPlane, server: Server
+):
+    beat = Beat(running_jobs=0, runtime_available=True, runs=(), failing_loops=("claims",))
+
+    await plane.heartbeat(beat)
+    await plane.heartbeat(replace(beat, failing_loops=()))
+
+    named, cleared = server.bodies("heartbeat")
+    assert named["failingLoops"] == ["claims"]
+    assert "failingLoops" not in cleared
 
 
 async def test_a_claimed_spec_is_on_disk_before_it_is_begun(

@@ -183,6 +183,10 @@ def test_a_heartbeat_is_stored_and_answers_what_may_be_removed(worker):
         ({"runningJobs": 2**31}, "/runningJobs"),
         ({"runtimeAvailable": "yes"}, "/runtimeAvailable"),
         ({"runs": ["../x"]}, "/runs/0"),
+        ({"failingLoops": "claims"}, "/failingLoops"),
+        ({"failingLoops": ["claims", "https://edge-1.example"]}, "/failingLoops/1"),
+        ({"failingLoops": ["x" * 65]}, "/failingLoops/0"),
+        ({"failingLoops": ["claims"] * 21}, "/failingLoops"),
     ],
 )
 def test_a_heartbeat_that_is_malformed_is_refused(worker, body, pointer):
@@ -190,6 +194,16 @@ def test_a_heartbeat_that_is_malformed_is_refused(worker, body, pointer):
 
     assert problem(answer) == (400, "validation_failed")
     assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+def test_a_heartbeat_names_failing_loops_which_the_list_shows_until_the_next(worker, member):
+    named = worker.post("agents/edge-1/heartbeat", {"failingLoops": ["claims"]})
+    (listed,) = member.get("agents").json()["agents"]
+    worker.post("agents/edge-1/heartbeat")
+    (cleared,) = member.get("agents").json()["agents"]
+
+    assert named.json()["failingLoops"] == listed["failingLoops"] == ["claims"]
+    assert "failingLoops" not in cleared
 
 
 def test_the_list_is_by_name_paged_and_filtered(worker, other, member):

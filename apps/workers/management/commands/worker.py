@@ -27,7 +27,16 @@ def show_status(options: dict[str, Any]) -> int:
     if options["output"] == "json":
         print_json({"agents": [agent.as_wire(now) for agent in known]})
         return ExitCode.OK
-    columns = ("ID", "KIND", "STATE", "RUNTIME", "JOBS", "BACKENDS", "LAST HEARD OF")
+    columns = (
+        "ID",
+        "KIND",
+        "STATE",
+        "RUNTIME",
+        "JOBS",
+        "FAILING LOOPS",
+        "BACKENDS",
+        "LAST HEARD OF",
+    )
     print_table(columns, [_row(agent, now) for agent in known])
     return ExitCode.OK
 
@@ -40,8 +49,9 @@ def _row(agent: agents.Agent, now: datetime) -> tuple[str, ...]:
             "online",
             "answers" if agent.runtime_available else "away",
             str(agent.running_jobs),
+            ", ".join(agent.failing_loops) or "none",
         )
     else:
-        facts = (f"offline for {shown(int(silent.total_seconds()))}", "–", "–")
+        facts = (f"offline for {shown(int(silent.total_seconds()))}", "–", "–", "–")
     heard = clock.rfc3339(agent.last_heartbeat_at)
     return (agent.agent_id, agent.kind, *facts, ", ".join(agent.backends), heard)
