@@ -41,6 +41,7 @@ def prefect_settings(home: Path) -> dict[str, str]:
         "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "INFO",  # one line a step, like ours
         "PREFECT_LOGGING_TO_API_ENABLED": "true",
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the first start takes long
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
     }
