@@ -22,7 +22,7 @@ async def main():
     loop = asyncio.get_running_loop()
     reading = loop.run_in_executor(None, sys.stdin.readline)
     print("ready", flush=True)
-    async with asyncio.timeout(reference: control-plane 2.5):
+    async with asyncio.timeout(2.5):
         return await reading
 
 print(event_loop.run(main()).strip(), flush=True)
