@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from importlib import import_module
 from typing import Final
@@ -26,3 +27,20 @@ def open_sink(datasource: Datasource, resolve: Resolve) -> Sink:
     if datasource.kind in KINDS and datasource.kind not in sinks:
         import_module(f"sync_stack.sinks.{datasource.kind}")
     return sinks[datasource.kind](datasource, resolve)
+
+
+class Sinks:
+    """One open sink a datasource; a datasource that changed gets another one."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._open: dict[str, tuple[Datasource, Sink]] = {}
+        self._opening = threading.Lock()
+
+    def __call__(self, datasource: Datasource) -> Sink:
+        with self._opening:
+            known = self._open.get(datasource.name)
+            if known is None or known[0] != datasource:
+                known = (datasource, open_sink(datasource, self._resolve))
+                self._open[datasource.name] = known
+            return known[1]

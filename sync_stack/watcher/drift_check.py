@@ -9,7 +9,6 @@ takes too long leaves no trace.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -36,7 +35,6 @@ from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Live, Owner, Sink, SinkError
 from sync_stack.orchestrator.derived_keys import digest_key_of
 from sync_stack.orchestrator.models import Drift
-from sync_stack.sinks.registry import Resolve, open_sink
 from sync_stack.watcher import store
 from sync_stack.watcher.assignment import is_assigned, rule_named
 from sync_stack.watcher.heal_state import HealStates
@@ -76,23 +74,6 @@ class DriftCheckResult:
     def inconsistent(self) -> bool:
         """An intent is left though nobody is at work: its task has ended."""
         return self.ledger.intent is not None
-
-
-class Sinks:
-    """One open sink a datasource; a datasource that changed gets another one."""
-
-    def __init__(self, resolve: Resolve) -> None:
-        self._resolve = resolve
-        self._open: dict[str, tuple[Datasource, Sink]] = {}
-        self._opening = threading.Lock()
-
-    def __call__(self, datasource: Datasource) -> Sink:
-        with self._opening:
-            known = self._open.get(datasource.name)
-            if known is None or known[0] != datasource:
-                known = (datasource, open_sink(datasource, self._resolve))
-                self._open[datasource.name] = known
-            return known[1]
 
 
 @dataclass(kw_only=True)

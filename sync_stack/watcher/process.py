@@ -26,9 +26,10 @@ from sync_stack.core.bundle.secret_use import Process
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.readiness import Health, keep_asking
 from sync_stack.rpc.tls import TlsUnreadable
+from sync_stack.sinks.registry import Sinks
 from sync_stack.watcher.admin import AdminApp, AdminListener
 from sync_stack.watcher.conf import WatcherSettings, read_settings
-from sync_stack.watcher.drift_check import DriftChecker, Sinks
+from sync_stack.watcher.drift_check import DriftChecker
 from sync_stack.watcher.heal_state import HealStates, open_copies
 from sync_stack.watcher.healer import Healer, HealSettings
 from sync_stack.watcher.leader_election import HEARTBEAT_S, LeaderElection

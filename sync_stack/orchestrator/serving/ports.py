@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Sequence
 
 from sync_stack.configuration.conf import BundleSettings, bundle_settings, process_environment
 from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.opened import Configuration, open_configuration
-from sync_stack.configuration.secrets import SecretResolver
 from sync_stack.configuration.startup import StartRefused
-from sync_stack.core.bundle.model import Datasource
 from sync_stack.core.bundle.secret_use import Process
-from sync_stack.core.sink import Sink
 from sync_stack.orchestrator import conf, counters
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.serving.task_copies import TaskCopies
 from sync_stack.repositories import Repositories
 from sync_stack.repositories.schemas import Schemas
-from sync_stack.sinks.registry import open_sink
-
-
-class Sinks:
-    """One open sink a datasource; a datasource that changed gets another one."""
-
-    def __init__(self, secrets: SecretResolver) -> None:
-        self._secrets = secrets
-        self._open: dict[str, tuple[Datasource, Sink]] = {}
-        self._opening = threading.Lock()
-
-    def __call__(self, datasource: Datasource) -> Sink:
-        with self._opening:
-            known = self._open.get(datasource.name)
-            if known is None or known[0] != datasource:
-                known = (datasource, open_sink(datasource, self._secrets.resolve))
-                self._open[datasource.name] = known
-            return known[1]
+from sync_stack.sinks.registry import Sinks
 
 
 def settings_of_bundle() -> BundleSettings:
@@ -79,7 +58,7 @@ def ports_of(configuration: Configuration, publish: Callable[[Sequence[str]], No
         resolve=configuration.secrets.resolve,
         repositories=repositories_of_process(),
         schemas=schemas_of_process(configuration.file.settings.cue_binary),
-        open_sink=Sinks(configuration.secrets),
+        open_sink=Sinks(configuration.secrets.resolve),
         publish=copies.beside(publish),
         copied=copies,
         jitter=lambda: random.uniform(0.5, 1),  # noqa: S311 - spreads retries
