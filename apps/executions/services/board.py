@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -66,6 +66,7 @@ class Board:
     letters: list[str]
     started_now: list[int] = field(default_factory=list)  # queued within this unit of work
     replaced: dict[int, str] = field(default_factory=dict)  # services that start anew, and why
+    voided: dict[int, Callable[[], None]] = field(default_factory=dict)  # failures beside those
     ends_now: bool = False
     stops_now: bool = False  # open jobs were asked to stop without having done what they are for
     _rows: dict[int, Step] = field(default_factory=dict)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from apps.executions.domain.attempts import reason_of
+from apps.executions.domain.plan import upstream
 from apps.executions.domain.reports import (
     Completion,
     ExchangeAnswer,
@@ -107,7 +109,15 @@ class _Table:
         reports: Sequence[Report],
         record: Callable[[Board, int, Report], Recorded],
     ) -> tuple[Answer, ...]:
-        return tuple(self._apply(report, record) for report in reports)
+        """The answers in the order of `reports`; those of services are applied first."""
+        order = sorted(range(len(reports)), key=lambda nth: not self._is_service(reports[nth]))
+        answers = {nth: self._apply(reports[nth], record) for nth in order}
+        return tuple(answers[nth] for nth in range(len(reports)))
+
+    def _is_service(self, report: Any) -> bool:
+        execution_pk, at = self._places.get(report.job_id, (None, 0))
+        board = self.boards.get(execution_pk) if execution_pk else None
+        return board is not None and board.run.plan.nodes[at].kind == "service"
 
     def _apply(self, report: Report, record: Callable[[Board, int, Report], Recorded]) -> Answer:
         try:
@@ -212,14 +222,25 @@ def _complete(board: Board, at: int, completion: Completion) -> None:
     elif row.status == StepStatus.HEALTHY:
         _service_ended(board, at, completion)
     elif completion.outcome == "failed":
-        reason = reason_of(completion.reason)
-        moves.fail(board, at, reason, completion.error, exit_code=completion.exit_code)
+        _failed(board, at, completion)
     else:
         _succeeded(board, at, completion)
 
 
+def _failed(board: Board, at: int, completion: Completion) -> None:
+    """A step whose service ended beside it has failed for that: it is reset if all can be."""
+    reason, code = reason_of(completion.reason), completion.exit_code
+    fail = partial(moves.fail, board, at, reason, completion.error, exit_code=code)
+    if not board.replaced.keys().isdisjoint(upstream(board.run.plan, at)):
+        board.voided[at] = fail
+    else:
+        fail()
+
+
 def _service_ended(board: Board, at: int, completion: Completion) -> None:
     if board.row(at).cancel_reason:
+        if completion.outcome == "failed":
+            moves.blame(board, at, StepReason.SERVICE_EXITED)
         moves.end_stopped(board, at)
         return
     text = completion.error or "the service ended"

@@ -134,6 +134,11 @@ def fail(
         board.say(at, "continued", "the run goes on", level="warn", reason=str(reason))
 
 
+def blame(board: Board, at: int, reason: StepReason) -> None:
+    """Note that a service had ended by itself before it was asked to: the verdict names it."""
+    board.change(at, cause=_own_cause(board, at, reason))
+
+
 def skip(board: Board, at: int, why: Skip) -> None:
     """A queued step that nobody claimed may be skipped too: its job ends canceled."""
     _step(

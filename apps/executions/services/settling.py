@@ -107,10 +107,13 @@ def force_end(board: Board) -> None:
 def _start_over(board: Board) -> None:
     """Reset what ran against services that start anew; fail the run if some must not run twice."""
     services, board.replaced = board.replaced, {}
+    voided, board.voided = board.voided, {}
     if not services:
         return
     not_selected = set(board.not_selected)
     found = replacement(board.run.plan, board.statuses, services, not_selected=not_selected)
+    for fail in voided.values() if found.stuck else ():
+        fail()
     if found.stuck and board.execution.failing:
         fail_run(board, RunReason.STEP_FAILED, _first_failure(board))
     elif found.stuck:
@@ -201,7 +204,7 @@ def _upstream_cause(board: Board, at: int) -> list[dict[str, Any]]:
         row = board.row(place)
         if row.status == StepStatus.FAILED:
             return _link(row)
-        if row.cause:
+        if row.cause and row.status != StepStatus.SKIPPED:
             return list(row.cause)
     return []
 
@@ -234,6 +237,8 @@ def _finish(board: Board) -> None:
         _store_end(board, _census(board))
     else:
         by_steps = execution.reason == RunReason.STEP_FAILED
+        if by_steps:  # a service may have ended before a step that failed, and be reported after it
+            board.change_run(reason_detail=_first_failure(board))
         _advance(board, ExecutionEvent.STEPS_FAILED if by_steps else ExecutionEvent.RUN_FAILED)
         _store_end(board, execution.reason_detail or str(execution.reason))
 

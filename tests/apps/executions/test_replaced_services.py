@@ -19,10 +19,10 @@ from tests.apps.executions.runs import (
 pytestmark = pytest.mark.store
 
 
-def shop(**migrate: Any) -> Run:
+def shop(store: dict[str, Any] | None = None, **migrate: Any) -> Run:
     """A store, what is done to it once, what serves from it, a test, and a handler of failures."""
     return booted_run(
-        node("store", kind="service"),
+        node("store", kind="service", **(store or {})),
         node("migrate", after=["store"], **{"idempotent": True, **migrate}),
         node("rollback", on_failure=["migrate"], idempotent=True),
         node("api", kind="service", after=["migrate"]),
@@ -197,3 +197,89 @@ def test_a_failing_run_does_not_repeat_what_was_done(worker: Worker):
     assert (run.status, run.row.reason) == ("Failed", "step_failed")
     assert run.row.reason_detail == "bad: exit_nonzero (exit code 1)"
     assert run.step("seed").attempt == 1
+
+
+def end_together(worker: Worker, **outcomes: str) -> None:
+    """One report: these steps ended, in this order."""
+    done = [
+        worker.completion(step, "failed", reason=reason, exit_code=1, error="exit code 1")
+        for step, reason in outcomes.items()
+    ]
+    api.exchange(worker.supervisor, completions=done)
+
+
+@pytest.mark.parametrize("order", [("check", "store"), ("store", "check")])
+def test_a_step_that_fails_as_its_service_ends_runs_again(worker: Worker, order: tuple[str, str]):
+    """Whichever of the two is reported first: a supervisor that was away reports both at once."""
+    run = shop(store={"retries": 1})
+    until_checking(worker)
+    reasons = {"check": "exit_nonzero", "store": "service_exited"}
+    end_together(worker, **{step: reasons[step] for step in order})
+
+    assert run.statuses == {
+        "store": "queued",
+        "migrate": "pending",
+        "rollback": "pending",
+        "api": "pending",
+        "check": "pending",
+    }
+    let_retries_be_due()
+    until_checking(worker)
+    worker.end("check")
+    for service in ("store", "api"):
+        worker.end(service, "canceled")
+    assert run.status == "Healthy"
+    assert run.step("check").attempt == 2
+
+
+def test_a_step_that_fails_as_its_service_ends_fails_the_run_where_not_all_may_run_again(
+    worker: Worker,
+):
+    """Invariant 9."""
+    run = shop(store={"retries": 1}, idempotent=False)
+    until_checking(worker)
+    end_together(worker, check="exit_nonzero", store="service_exited")
+    worker.end("api", "canceled")
+
+    assert (run.status, run.row.reason) == ("Failed", "dependency_replaced")
+    assert run.reasons["check"] == "exit_nonzero"
+    assert run.row.reason_detail.endswith("migrate is not idempotent")
+
+
+def test_a_verdict_names_no_step_that_was_skipped(worker: Worker):
+    """A service is retried just after a step above it has failed, and others are skipped by it."""
+    run = booted_run(
+        node("store", kind="service", retries=1),
+        node("migrate", after=["store"], idempotent=True),
+        node("seed", after=["migrate"], idempotent=True),
+        node("check", after=["seed"], idempotent=True),
+        node("slow", after=["store"], idempotent=True),
+    )
+    worker.claim()
+    worker.report("store", "healthy")
+    assert worker.claim() == ["migrate", "slow"]
+    for step in ("migrate", "seed"):
+        worker.end(step)
+        worker.claim()
+    worker.fail("check")
+    worker.fail("store", reason="service_exited", exit_code=137)
+    let_retries_be_due()
+    assert worker.claim() == ["store"]
+    worker.report("store", "healthy")
+    worker.end("store", "canceled")
+
+    assert (run.status, run.statuses["seed"]) == ("Failed", "skipped")
+    assert run.row.reason_detail == "check: exit_nonzero (exit code 1), after store: service_exited"
+
+
+def test_a_verdict_names_a_service_whose_end_is_reported_after_the_step_it_failed(worker: Worker):
+    run = booted_run(node("store", kind="service"), node("check", after=["store"]))
+    worker.claim()
+    worker.report("store", "healthy")
+    worker.claim()
+    worker.fail("check")
+    assert run.row.reason_detail == "check: exit_nonzero (exit code 1)"
+    worker.fail("store", reason="service_exited", exit_code=137)
+
+    assert (run.status, run.statuses["store"]) == ("Failed", "healthy")
+    assert run.row.reason_detail == "check: exit_nonzero (exit code 1), after store: service_exited"
