@@ -47,8 +47,9 @@ class _Kept:
 class Library:
     """Thread-safe.
 
-    `patience_s` bounds how long a list waits for evaluations: None for as long as they take (5 s a
-    suite at most). A server has little patience, commands and background work have it all.
+    `patience_s` bounds how long a list waits for evaluations, the reading of changed files
+    included: None for as long as they take (5 s a suite at most). A server has little patience,
+    commands and background work have it all.
     """
 
     def __init__(self) -> None:
@@ -76,9 +77,10 @@ class Library:
         Where that outlasts the patience, as it was before its files changed; a suite that is new
         then comes without evaluation.
         """
+        until = None if self.patience_s is None else time.monotonic() + self.patience_s
         suites = self.suites()
         futures = {suite.suite_id: self._start_default(suite) for suite in suites}
-        wait(futures.values(), timeout=self.patience_s)
+        wait(futures.values(), timeout=None if until is None else until - time.monotonic())
         return [self._show(suite, futures[suite.suite_id]) for suite in suites]
 
     def show(self, suite: Suite) -> Shown:

@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ extendsId: default
 services:
   migrate:
     env:
-      PACE: "0.4"
+      PACE: "0.8"
 """
 OFFLINE_AFTER_S = 30.0  # without heartbeat or lease call
 LOST_WITHIN_S = 60.0  # twice the lease and a look; a busy machine takes longer
@@ -65,11 +66,14 @@ def not_idempotent(suite: Path) -> Path:
     return suite
 
 
-def begin_migrating(cluster: Cluster, suite: str, backend: str = "local") -> str:
-    """A run whose migration prints right now."""
-    run_id = cluster.launch(suite, profile="paused.yaml", backend=backend)
-    until(lambda: printed(cluster, run_id, "1/8 migration"), within_s=60, what="migrate prints")
-    return run_id
+def begin_migrating(cluster: Cluster, *suites: str, backend: str = "local") -> list[str]:
+    """A run of each suite; their migrations print right now."""
+    runs = [cluster.launch(suite, profile="paused.yaml", backend=backend) for suite in suites]
+    for run_id in runs:
+        until(
+            partial(printed, cluster, run_id, "1/8 migration"), within_s=60, what="migrate prints"
+        )
+    return runs
 
 
 def printed(cluster: Cluster, run_id: str, beginning: str) -> bool:
@@ -115,8 +119,7 @@ def test_what_a_frozen_supervisor_held_is_lost(
 
     Services and idempotent steps begin again, others fail with agent_lost.
     """
-    suites = ("shop-paused", "shop-once")
-    again, once = (begin_migrating(cluster, suite, backend) for suite in suites)
+    again, once = begin_migrating(cluster, "shop-paused", "shop-once", backend=backend)
     cluster.processes[frozen].freeze()
     for is_lost in (migrate_lost(cluster, again), migrate_lost(cluster, once)):
         until(is_lost, within_s=LOST_WITHIN_S, what="the lease is lost")
@@ -132,7 +135,7 @@ def test_what_a_frozen_supervisor_held_is_lost(
 
 def test_another_worker_takes_over_from_a_frozen_one(cluster: Cluster, watch: EngineWatch):
     """Invariants 5 and 39: the run is bound to its worker only while that one is online."""
-    run_id = begin_migrating(cluster, "shop-paused", "edge")
+    (run_id,) = begin_migrating(cluster, "shop-paused", backend="edge")
     second = cluster.add("second", "worker")
     cluster.processes["worker"].freeze()
     try:
@@ -152,7 +155,7 @@ def test_another_worker_takes_over_from_a_frozen_one(cluster: Cluster, watch: En
 
 def test_a_short_freeze_loses_nothing(cluster: Cluster, watch: EngineWatch):
     """A lease may be renewed until its grace is over."""
-    run_id = begin_migrating(cluster, "shop-paused")
+    (run_id,) = begin_migrating(cluster, "shop-paused")
     cluster.processes["runner"].freeze()
     time.sleep(LEASE_S)  # the freeze itself
     cluster.processes["runner"].go_on()
@@ -162,7 +165,7 @@ def test_a_short_freeze_loses_nothing(cluster: Cluster, watch: EngineWatch):
 
 def test_who_freezes_in_a_transaction_holds_up_nobody(cluster: Cluster, watch: EngineWatch):
     """Invariants 5 and 37: its locks end with its session."""
-    run_id = begin_migrating(cluster, "shop-paused")
+    (run_id,) = begin_migrating(cluster, "shop-paused")
     frozen = cluster.add("locker", "shell", RUN=run_id)
     until(lambda: "locked" in frozen.text(), within_s=30, what="the run is locked")
     frozen.freeze()
