@@ -113,13 +113,13 @@ class Library:
     def _show(self, suite: Suite, future: Future[Evaluation]) -> Shown:
         before = self._shown.get(suite.suite_id)
         evaluation = future.result() if future.done() else None
-        if before and (evaluation is None or _is_same(before, suite, evaluation)):
+        waits = evaluation is None and before is not None and before.evaluation is not None
+        if before and (waits or _is_same(before, suite, evaluation)):
             return before
         definition = definition_of(suite, evaluation)
         shown = Shown(suite=suite, evaluation=evaluation, definition=definition)
-        if evaluation is not None:
-            with self._lock:
-                self._shown[suite.suite_id] = shown
+        with self._lock:
+            self._shown[suite.suite_id] = shown
         return shown
 
     def _start_default(self, suite: Suite) -> Future[Evaluation]:
@@ -188,7 +188,7 @@ def evaluation_of(answer: Mapping[str, Any]) -> Evaluation:
     )
 
 
-def _is_same(before: Shown, suite: Suite, evaluation: Evaluation) -> bool:
+def _is_same(before: Shown, suite: Suite, evaluation: Evaluation | None) -> bool:
     return before.suite is suite and before.evaluation is evaluation
 
 

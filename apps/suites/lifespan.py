@@ -8,7 +8,7 @@ from apps.suites.library import library
 from apps.system.api import LifespanPart
 from kernel.background import BackgroundThread
 
-SERVER_PATIENCE_S: Final = 0.05
+SERVER_PATIENCE_S: Final = 0.03
 
 
 class SuiteEvaluation(LifespanPart):

@@ -90,7 +90,7 @@ class ResolvedSuite:
 def list_suites() -> list[dict[str, Any]]:
     """Every suite's Definition, by title then id, the broken ones too; not to be changed.
 
-    In a server it waits 50 ms at most: a suite whose evaluation takes longer appears as it was
+    In a server it waits 30 ms at most: a suite whose evaluation takes longer appears as it was
     before its files changed or, when new, with the warning `evaluating`. Elsewhere it waits.
     """
     definitions = [shown.definition for shown in library.shown()]
