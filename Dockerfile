@@ -33,6 +33,7 @@ COPY --from=cue /opt/cue /opt/cue
 COPY manage.py partita ./
 RUN ln -s /app/partita /usr/local/bin/partita
 COPY kernel kernel
+COPY worker worker
 COPY sync_stack sync_stack
 COPY apps apps
 COPY platform_site platform_site

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
 
-from apps.workers.domain.environment import Folders
-from apps.workers.domain.evaluation import Ended
-from apps.workers.domain.naming import Owner
-from apps.workers.domain.output import Record
-from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
-from apps.workers.domain.runtime import (
+from kernel import clock
+from worker.domain.environment import Folders
+from worker.domain.evaluation import Ended
+from worker.domain.naming import Owner
+from worker.domain.output import Record
+from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
     Launch,
@@ -21,7 +22,6 @@ from apps.workers.domain.runtime import (
     Usage,
     runtimes,
 )
-from kernel import clock
 
 
 @runtimes.register("no-op")

@@ -5,10 +5,10 @@ Nothing below may import it; pages and commands may.
 
 from __future__ import annotations
 
-from apps.workers.domain.runtime import runtimes
-from apps.workers.host import container_bridge
 from apps.workers.runner import Runner, RunnerInUse, RunnerThread
 from apps.workers.selectors import choose_local_runtime
+from worker.domain.runtime import runtimes
+from worker.host import container_bridge
 
 __all__ = [
     "Runner",

@@ -11,4 +11,4 @@ class WorkersConfig(AppConfig):
 
     def ready(self) -> None:
         for runtime in ("docker", "process"):  # each registers itself
-            import_module(f"apps.workers.runtimes.{runtime}")
+            import_module(f"worker.runtimes.{runtime}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,11 +12,12 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.system.api import telemetry_settings
-from apps.workers.domain.environment import EnvironmentRules
-from apps.workers.domain.launching import LaunchRules
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.ids import is_identifier
 from kernel.telemetry import endpoint_url
+from worker.domain.environment import EnvironmentRules
+from worker.domain.launching import LaunchRules
+from worker.settings import WorkerSettings
 
 _SECRET_CHARACTERS = 16
 
@@ -44,26 +44,6 @@ def agent_secret() -> str:
     """What workers register with; empty when unset or too short to count as a secret."""
     secret = str(settings.AGENT_SHARED_SECRET)
     return secret if len(secret) >= _SECRET_CHARACTERS else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettings:
-    """A standalone worker's AGENT_ settings; `labels`: key → value, or empty.
-
-    (reference: control-plane 20)
-    """
-
-    agent_id: str
-    name: str
-    public_url: str
-    control_plane_url: str
-    backends: tuple[str, ...]
-    labels: dict[str, str]
-    concurrency: int
-    drain_s: float
-    host: str
-    port: int
-    secret: str = field(repr=False)
 
 
 def worker_settings() -> WorkerSettings:

@@ -12,15 +12,16 @@ from typing import Final
 
 from apps.platform_settings.api import Backend, backends, pull_credentials
 from apps.system.api import installation_id
-from apps.workers import conf, host
-from apps.workers.domain.runtime import (
+from apps.workers import conf
+from kernel import ids
+from worker import host
+from worker.domain.runtime import (
     PullCredentials,
     Runtime,
     RuntimeOptions,
     RuntimeUnusable,
     runtimes,
 )
-from kernel import ids
 
 log = logging.getLogger("partita.workers")
 _CONTAINERS: Final = "docker"

@@ -19,16 +19,17 @@ from apps.agents.api import Registration
 from apps.executions.api import Supervisor as Claimant
 from apps.streams.api import DatastoreUnavailable, release_stale_connection
 from apps.system.api import installation_id
-from apps.workers import conf, host
+from apps.workers import conf
 from apps.workers.control_plane.direct import DirectControlPlane
-from apps.workers.domain.control_plane import ControlPlaneAway
-from apps.workers.domain.naming import Owner
-from apps.workers.domain.runtime import RuntimeFailure
 from apps.workers.posts import Post, Wanted, make_post, posts, wanted_posts
-from apps.workers.supervisor import event_loop
-from apps.workers.supervisor.supervisor import Options, Supervisor
 from kernel import ids
 from kernel.background import BackgroundThread
+from worker import host
+from worker.domain.control_plane import ControlPlaneAway
+from worker.domain.naming import Owner
+from worker.domain.runtime import RuntimeFailure
+from worker.supervisor import event_loop
+from worker.supervisor.supervisor import Options, Supervisor
 
 log = logging.getLogger("partita.workers")
 LOOK_S: Final = 2.0  # between two looks at the settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from apps.workers import conf
-from apps.workers.domain.runtime import Runtime
 from apps.workers.posts import make_runtime
+from worker.domain.runtime import Runtime
 
 
 def choose_local_runtime() -> tuple[str, str]:

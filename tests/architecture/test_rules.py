@@ -63,7 +63,7 @@ def test_modules_stay_short() -> None:
 
 
 def test_every_problem_code_that_is_raised_has_a_row() -> None:
-    for path, _text in modules("apps", "kernel", "sync_stack"):
+    for path, _text in modules("apps", "kernel", "sync_stack", "worker"):
         importlib.import_module(
             path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         )
@@ -116,9 +116,9 @@ def test_every_thread_is_watched() -> None:
 
 
 ENDING_WITH_ITS_CALLER = {
-    "apps/workers/control_plane/http.py: _poll": "one claim, awaited by who asked for it",
-    "apps/workers/supervisor/step_log.py: _send_all": "awaited by its attempt, which it fails",
-    "apps/workers/worker/application.py: _disconnect": "awaited by the request that it belongs to",
+    "worker/control_plane/http.py: _poll": "one claim, awaited by who asked for it",
+    "worker/supervisor/step_log.py: _send_all": "awaited by its attempt, which it fails",
+    "worker/application.py: _disconnect": "awaited by the request that it belongs to",
     "sync_stack/gateway/webhook_stream.py: _read": "counted, who waits is told, another opens",
     "sync_stack/gateway/webhook_stream.py: _write": "counted, its end ends the reader",
 }
@@ -127,7 +127,7 @@ ENDING_WITH_ITS_CALLER = {
 def test_every_endless_task_is_watched() -> None:
     """What loops for ever is run by keep_running, not as a bare task."""
     offenders = set()
-    for path, tree in trees("apps", "kernel", "sync_stack"):
+    for path, tree in trees("apps", "kernel", "sync_stack", "worker"):
         endless = {
             node.name
             for node in ast.walk(tree)
@@ -159,7 +159,7 @@ def test_every_background_loop_has_a_test_that_ends_it() -> None:
     )
     named = {
         str(call.args[0].value)
-        for _path, tree in trees("apps", "sync_stack")
+        for _path, tree in trees("apps", "sync_stack", "worker")
         for call in ast.walk(tree)
         if isinstance(call, ast.Call)
         and name_of(call.func) in starters

@@ -16,13 +16,13 @@ from typing import Any
 import httpx
 import pytest
 
-from apps.workers.worker.credentials import derived_token
 from kernel.ids import new_execution_id, new_job_id
 from tests.support import processes
 from tests.support.cluster import SHARED_SECRET, Cluster
 from tests.support.parts import need
 from tests.support.processes import Process, until
 from tests.support.steps import content as packed
+from worker.credentials import derived_token
 
 NO_STORE = "postgresql://nobody@127.0.0.1:9/none"  # where nothing listens
 NUMBERED = re.compile(r"^(\d+)/(\d+) ")

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from apps.workers.domain.control_plane import (
+from tests.support import steps
+from worker.domain.control_plane import (
     NOTHING_MEASURED,
     Beat,
     Chunk,
@@ -24,9 +25,8 @@ from apps.workers.domain.control_plane import (
     StaleJob,
     Upload,
 )
-from apps.workers.domain.output import LogLine
-from apps.workers.domain.runtime import Usage
-from tests.support import steps
+from worker.domain.output import LogLine
+from worker.domain.runtime import Usage
 
 
 @dataclass

@@ -12,14 +12,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from apps.workers.domain import naming
-from apps.workers.domain.environment import Folders
-from apps.workers.domain.evaluation import Ended
-from apps.workers.domain.exports import searches
-from apps.workers.domain.naming import Owner
-from apps.workers.domain.output import Record, Stream
-from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
-from apps.workers.domain.runtime import (
+from kernel import clock
+from worker.domain import naming
+from worker.domain.environment import Folders
+from worker.domain.evaluation import Ended
+from worker.domain.exports import searches
+from worker.domain.naming import Owner
+from worker.domain.output import Record, Stream
+from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
     CollectedFile,
@@ -33,7 +34,6 @@ from apps.workers.domain.runtime import (
     UnitState,
     Usage,
 )
-from kernel import clock
 
 ARTIFACTS = "/partita/artifacts"
 WORKSPACE = "/partita/workspace"

@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Mapping
 from typing import Any
 
-from apps.workers.domain.naming import Owner
+from worker.domain.naming import Owner
 
 INSTALLATION = f"tests-{secrets.token_hex(4)}"  # of this process: others may test at the same time
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import uvicorn
 
-from apps.workers.domain.runtime import Removed
-from apps.workers.worker.application import WorkerApplication
+from worker.application import WorkerApplication
+from worker.domain.runtime import Removed
 
 
 class RecordingWorker:

@@ -19,7 +19,8 @@ from apps.streams.api import DatastoreUnavailable, listen, release_stale_connect
 from apps.workers import conf
 from apps.workers.control_plane.future_bridge import FutureBridge
 from apps.workers.control_plane.gathering import Gathering
-from apps.workers.domain.control_plane import (
+from kernel.errors import PlatformError
+from worker.domain.control_plane import (
     NOTHING_MEASURED,
     Beat,
     Chunk,
@@ -36,8 +37,7 @@ from apps.workers.domain.control_plane import (
     Unregistered,
     Upload,
 )
-from apps.workers.domain.runtime import Usage
-from kernel.errors import PlatformError
+from worker.domain.runtime import Usage
 
 T = TypeVar("T")
 

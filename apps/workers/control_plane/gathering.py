@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from apps.executions import api as executions
-from apps.workers.domain.control_plane import ControlPlaneAway
 from kernel.background import BackgroundThread
 from kernel.errors import PlatformError
+from worker.domain.control_plane import ControlPlaneAway
 
 log = logging.getLogger("partita.workers")
 LOOK_S: Final = 1.0  # without a nudge: nudges may be lost

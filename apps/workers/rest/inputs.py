@@ -11,10 +11,10 @@ from rest_framework import serializers
 
 from apps.executions.api import LogLine
 from apps.system.api import StrictSerializer
-from apps.workers.domain.control_plane import FAILING_LOOPS, LOOP_CHARACTERS
 from kernel import clock
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.errors import PlatformError
+from worker.domain.control_plane import FAILING_LOOPS, LOOP_CHARACTERS
 
 INT32: Final = 2**31 - 1
 INT64: Final = 2**63 - 1

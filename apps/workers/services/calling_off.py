@@ -18,9 +18,9 @@ import httpx
 from apps.agents import api as agents
 from apps.executions import api as executions
 from apps.workers import conf
-from apps.workers.worker.credentials import derived_token
 from kernel.addresses import LOCAL_TOO, AddressError, Resolver, read_base_url, resolve
 from kernel.pinned_http import pinned_client
+from worker.credentials import derived_token
 
 log = logging.getLogger("partita.workers")
 WITHIN_S: Final = 2.0

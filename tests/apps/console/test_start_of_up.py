@@ -11,7 +11,7 @@ import pytest
 from apps.console.embedded import images
 from apps.console.embedded.up import Up
 from apps.workers import api as workers
-from apps.workers.host import container_bridge
+from worker.host import container_bridge
 
 
 def interface(address: str, family: int = socket.AF_INET) -> SimpleNamespace:

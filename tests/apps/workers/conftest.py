@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from apps.workers.domain.runtime import Runtime
-from apps.workers.supervisor.supervisor import Options, Supervisor
 from tests.support import steps
 from tests.support.fake_control_plane import (
     FakeControlPlane,
@@ -22,6 +20,8 @@ from tests.support.fake_control_plane import (
     Store,
 )
 from tests.support.fake_runtime import FakeRuntime
+from worker.domain.runtime import Runtime
+from worker.supervisor.supervisor import Options, Supervisor
 
 
 @dataclass

@@ -21,17 +21,17 @@ from apps.suites import lifespan as suites
 from apps.system import metrics
 from apps.system.services import audit_trail, probing
 from apps.workers.control_plane.gathering import Gathering
-from apps.workers.control_plane.orders_watch import OrdersWatch
-from apps.workers.domain.control_plane import ControlPlaneAway
 from apps.workers.runner import Runner, RunnerThread
-from apps.workers.supervisor.heartbeat import Heartbeat
-from apps.workers.supervisor.lease_keeper import LeaseKeeper
-from apps.workers.supervisor.sampling import Sampler
-from apps.workers.supervisor.supervisor import Supervisor
-from apps.workers.worker.duty import Duty
 from kernel import background
 from tests.apps.workers.conftest import Stage
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
+from worker.control_plane.orders_watch import OrdersWatch
+from worker.domain.control_plane import ControlPlaneAway
+from worker.duty import Duty
+from worker.supervisor.heartbeat import Heartbeat
+from worker.supervisor.lease_keeper import LeaseKeeper
+from worker.supervisor.sampling import Sampler
+from worker.supervisor.supervisor import Supervisor
 
 pytestmark = pytest.mark.usefixtures("quick_loops")
 Piece = tuple[BrokenOnce, Callable[[], object]]  # what is broken, and how it is given work

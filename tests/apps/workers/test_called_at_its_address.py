@@ -11,11 +11,11 @@ import pytest
 import uvicorn
 
 from apps.executions.api import EndingJob
-from apps.workers.domain.runtime import Removed
 from apps.workers.services.calling_off import Round, call_workers
-from apps.workers.supervisor.supervisor import Supervisor
-from apps.workers.worker.application import WorkerApplication
 from tests.apps.workers.conftest import Stage
+from worker.application import WorkerApplication
+from worker.domain.runtime import Removed
+from worker.supervisor.supervisor import Supervisor
 
 SECRET = "the-shared-secret-of-these-tests"
 

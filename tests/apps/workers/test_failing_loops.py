@@ -12,15 +12,15 @@ import pytest
 
 from apps.agents.api import list_agents
 from apps.agents.probes import agents
-from apps.workers import host
 from apps.workers.control_plane.direct import DirectControlPlane
-from apps.workers.domain.control_plane import FAILING_LOOPS, LOOP_CHARACTERS
 from apps.workers.runner import Runner
-from apps.workers.supervisor.supervisor import Supervisor
 from kernel import background
 from tests.apps.workers.conftest import Stage
 from tests.support.broken import Unforeseen
 from tests.support.processes import until
+from worker import host
+from worker.domain.control_plane import FAILING_LOOPS, LOOP_CHARACTERS
+from worker.supervisor.supervisor import Supervisor
 
 NAME = f"runner:{host.host_name()}"
 

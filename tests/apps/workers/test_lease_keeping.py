@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from apps.workers.supervisor import lease_keeper
 from tests.apps.workers.conftest import Stage
+from worker.supervisor import lease_keeper
 
 
 async def test_a_job_that_is_another_attempts_is_dropped_with_its_unit(stage: Stage) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
-from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
-from apps.workers.domain.runtime import Unit
 from tests.apps.workers.conftest import Stage
 from tests.support.fake_runtime import FakeRuntime
+from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.runtime import Unit
 
 SERVICE = {
     "kind": "service",

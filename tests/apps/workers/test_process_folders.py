@@ -6,10 +6,10 @@ import shutil
 import threading
 from pathlib import Path
 
-from apps.workers.domain.runtime import RuntimeOptions
-from apps.workers.runtimes.process.runtime import ProcessRuntime
-from apps.workers.runtimes.process.units import UnitFolder
 from tests.support import steps
+from worker.domain.runtime import RuntimeOptions
+from worker.runtimes.process.runtime import ProcessRuntime
+from worker.runtimes.process.units import UnitFolder
 
 ROUNDS = 300
 

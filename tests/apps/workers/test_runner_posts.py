@@ -13,12 +13,13 @@ import pytest
 
 from apps.agents.api import Agent, list_agents
 from apps.executions.api import dispatch, sweep
-from apps.workers import host, posts, runner
+from apps.workers import posts, runner
 from apps.workers.runner import Runner
-from apps.workers.runtimes.docker import DockerRuntime
 from tests.apps.executions.runs import node, queued_run
 from tests.support.processes import until
 from tests.support.tls_engine import Authority
+from worker import host
+from worker.runtimes.docker import DockerRuntime
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DEAD = "tcp://127.0.0.1:9"

@@ -9,10 +9,10 @@ import asyncio
 
 import pytest
 
-from apps.workers.domain.runtime import Usage
-from apps.workers.supervisor import sampling
 from tests.apps.workers.conftest import Stage
 from tests.support.fake_control_plane import FakeJob
+from worker.domain.runtime import Usage
+from worker.supervisor import sampling
 
 LOW = Usage(cpu_percent=2.5, memory_bytes=10)
 HIGH = Usage(cpu_percent=80.0, memory_bytes=90)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.workers.domain.output import LogLine
-from apps.workers.supervisor.spool import DISK_BYTES, Entry, Spool, SpoolSpace
 from kernel import clock
+from worker.domain.output import LogLine
+from worker.supervisor.spool import DISK_BYTES, Entry, Spool, SpoolSpace
 
 
 def entry(number: int) -> Entry:

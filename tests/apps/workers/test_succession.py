@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from apps.workers.domain.output import Record
 from tests.apps.workers.conftest import Stage
+from worker.domain.output import Record
 
 
 async def test_a_successor_goes_on_with_the_same_unit_and_no_line_twice(stage: Stage) -> None:

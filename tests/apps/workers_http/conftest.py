@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from apps.workers.control_plane.calls import AgentCalls
-from apps.workers.control_plane.held_jobs import HeldJobs
-from apps.workers.control_plane.http import HttpControlPlane, Registration
+from worker.control_plane.calls import AgentCalls
+from worker.control_plane.held_jobs import HeldJobs
+from worker.control_plane.http import HttpControlPlane, Registration
 
 SECRET = "the-shared-secret-of-these-tests"
 REGISTRATION = Registration(

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from apps.workers.domain.runtime import Removed, RuntimeAway
-from apps.workers.worker.application import WorkerApplication
 from kernel import background
 from tests.apps.workers_http.conftest import SECRET
 from tests.support import steps
 from tests.support.broken import Unforeseen
+from worker.application import WorkerApplication
+from worker.domain.runtime import Removed, RuntimeAway
 
 DERIVED = hmac.new(SECRET.encode(), b"edge-1", hashlib.sha256).hexdigest()
 OF_ANOTHER = hmac.new(SECRET.encode(), b"edge-2", hashlib.sha256).hexdigest()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from apps.workers.domain.runtime import RuntimeOptions
-from apps.workers.domain.step_spec import parse_step_spec
-from apps.workers.runtimes.process import ProcessRuntime
-from apps.workers.supervisor.supervisor import Options
-from apps.workers.worker.direct import DirectRuns
 from tests.support import steps
+from worker.direct import DirectRuns
+from worker.domain.runtime import RuntimeOptions
+from worker.domain.step_spec import parse_step_spec
+from worker.runtimes.process import ProcessRuntime
+from worker.supervisor.supervisor import Options
 
 RUN = "run-0123456789ab"
 

@@ -11,11 +11,14 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from apps.workers.control_plane.answers import CredentialRefused
-from apps.workers.control_plane.calls import AgentCalls
-from apps.workers.control_plane.held_jobs import HeldJobs, job_of
-from apps.workers.control_plane.http import HttpControlPlane, InstallationChanged
-from apps.workers.domain.control_plane import (
+from kernel import clock
+from tests.apps.workers_http.conftest import SECRET, Server
+from tests.support import steps
+from worker.control_plane.answers import CredentialRefused
+from worker.control_plane.calls import AgentCalls
+from worker.control_plane.held_jobs import HeldJobs, job_of
+from worker.control_plane.http import HttpControlPlane, InstallationChanged
+from worker.domain.control_plane import (
     Beat,
     Chunk,
     ControlPlaneAway,
@@ -25,11 +28,8 @@ from apps.workers.domain.control_plane import (
     StaleJob,
     Upload,
 )
-from apps.workers.domain.output import LogLine
-from apps.workers.domain.runtime import Usage
-from kernel import clock
-from tests.apps.workers_http.conftest import SECRET, Server
-from tests.support import steps
+from worker.domain.output import LogLine
+from worker.domain.runtime import Usage
 
 SPEC = steps.claim("run-0123456789ab", "one")
 OTHER = steps.claim("run-0123456789ab", "two")
@@ -362,7 +362,7 @@ async def test_the_orders_of_a_run_are_asked_for_often(
     plane: HttpControlPlane, held: HeldJobs, server: Server, monkeypatch
 ):
     """One question a run, whatever it has here; a service's, where there is one."""
-    monkeypatch.setattr("apps.workers.control_plane.orders_watch.OrdersWatch.EACH_S", 0.02)
+    monkeypatch.setattr("worker.control_plane.orders_watch.OrdersWatch.EACH_S", 0.02)
     service = steps.claim("run-0123456789ab", "api")
     service["node"]["kind"] = "service"
     for spec in (SPEC, service, OTHER):

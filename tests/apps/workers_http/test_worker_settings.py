@@ -7,10 +7,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
 from apps.workers import conf
-from apps.workers.supervisor.spool import CHUNK_BYTES, Entry, Spool, SpoolSpace
-from apps.workers.worker.state import WorkerInUse, WorkerState
 from tests.apps.workers_http.conftest import SECRET
 from tests.apps.workers_http.test_http_control_plane import line
+from worker.state import WorkerInUse, WorkerState
+from worker.supervisor.spool import CHUNK_BYTES, Entry, Spool, SpoolSpace
 
 
 def test_a_worker_is_called_as_its_host_is(settings):

@@ -23,11 +23,11 @@ from apps.executions.services.settling import fail_run
 from apps.executions.services.sweep import _end_overdue_runs
 from apps.streams.api import unit_of_work
 from apps.workers.services.calling_off import WITHIN_S, Round, call_off, call_workers
-from apps.workers.worker.credentials import derived_token
 from kernel import clock
 from tests.apps.executions.runs import Run, booted_run, deadline_is_over, node
 from tests.apps.workers_rest.conftest import ONE_BACKEND, SECRET, RemoteWorker
 from tests.support.worker_doors import Door, RecordingWorker, served
+from worker.credentials import derived_token
 
 pytestmark = pytest.mark.slow
 

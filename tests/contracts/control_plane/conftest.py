@@ -14,11 +14,11 @@ from django.test import Client
 
 from apps.agents import api as agents
 from apps.executions.api import Supervisor
-from apps.workers.control_plane.calls import AgentCalls
 from apps.workers.control_plane.direct import DirectControlPlane
-from apps.workers.control_plane.held_jobs import HeldJobs
-from apps.workers.control_plane.http import HttpControlPlane, Registration
-from apps.workers.domain.control_plane import ControlPlane
+from worker.control_plane.calls import AgentCalls
+from worker.control_plane.held_jobs import HeldJobs
+from worker.control_plane.http import HttpControlPlane, Registration
+from worker.domain.control_plane import ControlPlane
 
 AGENT_ID = "edge-1"
 SECRET = "the-shared-secret-of-these-tests"

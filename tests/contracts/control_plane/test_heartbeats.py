@@ -7,13 +7,13 @@ import asyncio
 from django.db import connections
 
 from apps.agents.api import Agent, get_agent
-from apps.workers.domain.control_plane import (
+from tests.contracts.control_plane.conftest import AGENT_ID
+from worker.domain.control_plane import (
     FAILING_LOOPS,
     LOOP_CHARACTERS,
     Beat,
     ControlPlane,
 )
-from tests.contracts.control_plane.conftest import AGENT_ID
 
 FAILING = ("claims", "streams-nudge-in")
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from apps.workers.domain.launching import LaunchRules, launch_of
-from apps.workers.domain.output import Record
-from apps.workers.domain.runtime import Launch, Runtime, RuntimeOptions, Unit
-from apps.workers.domain.step_spec import parse_step_spec
-from apps.workers.runtimes.docker import DockerRuntime
-from apps.workers.runtimes.process import ProcessRuntime
 from tests.support import steps
 from tests.support.fake_runtime import FakeRuntime
+from worker.domain.launching import LaunchRules, launch_of
+from worker.domain.output import Record
+from worker.domain.runtime import Launch, Runtime, RuntimeOptions, Unit
+from worker.domain.step_spec import parse_step_spec
+from worker.runtimes.docker import DockerRuntime
+from worker.runtimes.process import ProcessRuntime
 
 
 @dataclass

@@ -12,14 +12,14 @@ from typing import Any
 import docker
 import pytest
 
-from apps.workers.domain.readiness import TcpProbe
-from apps.workers.domain.runtime import RuntimeOptions
-from apps.workers.runtimes.docker.address import AddressInvalid
-from apps.workers.runtimes.docker.runtime import DockerRuntime
 from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import steps
 from tests.support.parts import need
 from tests.support.tls_engine import Authority, behind_tls
+from worker.domain.readiness import TcpProbe
+from worker.domain.runtime import RuntimeOptions
+from worker.runtimes.docker.address import AddressInvalid
+from worker.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = pytest.mark.docker
 Options = Callable[..., RuntimeOptions]

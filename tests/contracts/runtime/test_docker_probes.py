@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from apps.workers.domain import naming
-from apps.workers.domain.readiness import Answer, HttpProbe, TcpProbe
-from apps.workers.domain.runtime import RuntimeOptions, Unit
-from apps.workers.runtimes.docker.runtime import DockerRuntime
 from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import steps
 from tests.support.parts import need
+from worker.domain import naming
+from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.runtime import RuntimeOptions, Unit
+from worker.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = pytest.mark.docker
 HTTP = HttpProbe(path="health", port=8080)

@@ -11,18 +11,18 @@ from typing import Any
 import docker
 import pytest
 
-from apps.workers.domain.runtime import (
+from tests.contracts.runtime.conftest import Driver, shell_node
+from tests.support import servers, steps
+from tests.support.parts import need
+from worker.domain.runtime import (
     ImageMissing,
     PullCredentials,
     RuntimeOptions,
     no_credentials,
 )
-from apps.workers.runtimes.docker.address import EngineAddress
-from apps.workers.runtimes.docker.pulling import pull
-from apps.workers.runtimes.docker.runtime import DockerRuntime
-from tests.contracts.runtime.conftest import Driver, shell_node
-from tests.support import servers, steps
-from tests.support.parts import need
+from worker.runtimes.docker.address import EngineAddress
+from worker.runtimes.docker.pulling import pull
+from worker.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = pytest.mark.docker
 Make = Callable[..., Driver]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from apps.workers.domain.runtime import RuntimeOptions
-from apps.workers.runtimes.docker.runtime import DockerRuntime
 from tests.support import steps
 from tests.support.parts import need
+from worker.domain.runtime import RuntimeOptions
+from worker.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = pytest.mark.docker
 RUN = "run-00000000f00d"

@@ -1,4 +1,4 @@
-"""What every runtime promises (apps/workers/domain/runtime.py)."""
+"""What every runtime promises (worker/domain/runtime.py)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import contextlib
 
 import pytest
 
-from apps.workers.domain.runtime import PathRefused, StartFailed, UnitLost, UnitState
 from tests.contracts.runtime.conftest import Driver
 from tests.support import steps
+from worker.domain.runtime import PathRefused, StartFailed, UnitLost, UnitState
 
 
 async def test_output_is_complete_and_tells_stdout_from_stderr(driver: Driver) -> None:

@@ -8,9 +8,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.workers import conf
-from apps.workers.worker.process import Worker, WorkerFailed
-from apps.workers.worker.state import WorkerInUse
 from kernel.registry import UnknownPlugin
+from worker.process import Worker, WorkerFailed
+from worker.state import WorkerInUse
 
 
 class Command(BaseCommand):

@@ -1,7 +1,0 @@
-"""Steps as Docker containers; importing the package registers the runtime `docker`."""
-
-from __future__ import annotations
-
-from apps.workers.runtimes.docker.runtime import DockerRuntime
-
-__all__ = ["DockerRuntime"]

@@ -1,0 +1,115 @@
+"""Verdicts, readiness and export paths (reference: control-plane 7.4, 11.5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from worker.domain.evaluation import Ended, LogFindings, judge
+from worker.domain.exports import searches
+from worker.domain.readiness import (
+    CommandProbe,
+    HttpProbe,
+    ImageProbe,
+    LogProbe,
+    StillRunning,
+    TcpProbe,
+    choose_probe,
+)
+from worker.domain.runtime import PathRefused
+from worker.domain.step_spec import Evaluation, Node, Port, Ready
+
+CLEAN = LogFindings()
+
+
+def test_an_attempt_without_findings_succeeded() -> None:
+    assert judge(Evaluation(), Ended(exit_code=0), CLEAN).succeeded
+
+
+def test_the_first_finding_is_the_reason_and_the_detail_has_all() -> None:
+    logs = LogFindings(missing=("done",), matched=("oops",))
+
+    verdict = judge(Evaluation(), Ended(exit_code=137, oom_killed=True), logs)
+
+    assert verdict.reason == "oom_killed"
+    assert [finding.reason for finding in verdict.findings] == [
+        "oom_killed",
+        "exit_nonzero",
+        "fail_on_logs_matched",
+        "expect_logs_missing",
+    ]
+    assert "exit code 137" in verdict.detail
+
+
+def test_the_code_of_a_program_stopped_for_its_timeout_says_nothing() -> None:
+    verdict = judge(Evaluation(), Ended(exit_code=143), CLEAN, timed_out_ms=1500)
+
+    assert (verdict.reason, verdict.detail) == ("timeout", "still running after 1.5 s")
+
+
+def test_another_code_than_the_expected_one() -> None:
+    verdict = judge(Evaluation(expect_exit=3), Ended(exit_code=0), CLEAN)
+
+    assert (verdict.reason, verdict.detail) == ("exit_unexpected", "exit code 0, expected 3")
+
+
+@pytest.mark.parametrize(
+    ("ready", "ports", "checks", "probe"),
+    [
+        (None, (Port(number=53, protocol="udp"), Port(number=80)), True, TcpProbe(port=80)),
+        (None, (), True, ImageProbe()),
+        (None, (), False, StillRunning()),
+        (Ready(http="/up"), (Port(number=80),), False, HttpProbe(path="/up", port=80)),
+        (Ready(http="/up", port=81), (Port(number=80),), False, HttpProbe(path="/up", port=81)),
+        (Ready(tcp=5432), (), False, TcpProbe(port=5432)),
+        (Ready(log="open"), (Port(number=80),), False, LogProbe(text="open")),
+        (Ready(command=("true",)), (), False, CommandProbe(argv=("true",))),
+    ],
+)
+def test_the_probe_of_a_service(
+    ready: Ready | None, ports: tuple[Port, ...], checks: bool, probe: object
+) -> None:
+    node = Node(id="s", name="s", kind="service", ready=ready, ports=ports)
+
+    assert choose_probe(node, image_has_health_check=checks) == probe
+
+
+def test_http_passes_from_200_to_399_unless_declared() -> None:
+    assert HttpProbe(path="/", port=1).passes(302)
+    assert not HttpProbe(path="/", port=1).passes(404)
+    assert HttpProbe(path="/", port=1, statuses=frozenset({404})).passes(404)
+
+
+@pytest.mark.parametrize(
+    ("path", "found", "not_found"),
+    [
+        ("a.xml", "/a/a.xml", "/a/b/a.xml"),
+        ("*.xml", "/a/a.xml", "/a/b/a.xml"),
+        ("**/*.xml", "/a/b/c/a.xml", "/a/b/a.txt"),
+        ("**/*.xml", "/a/a.xml", "/b/a.xml"),
+        ("r?.txt", "/a/r1.txt", "/a/r12.txt"),
+        ("./out/x+y.txt", "/a/out/x+y.txt", "/a/out/xxy.txt"),
+    ],
+)
+def test_export_globs(path: str, found: str, not_found: str) -> None:
+    search = searches(path, artifacts="/a", workspace="/w")[0]
+
+    assert search.matches(found)
+    assert not search.matches(not_found)
+
+
+def test_only_the_part_without_globs_is_looked_into() -> None:
+    artifacts, workspace = searches("reports/**/*.xml", artifacts="/a", workspace="/w")
+
+    assert (artifacts.folder, workspace.folder) == ("/a/reports", "/w/reports")
+    assert artifacts.shown("/a/reports/x.xml") == "reports/x.xml"
+
+
+def test_an_absolute_path_is_taken_as_it_is() -> None:
+    assert [each.folder for each in searches("/var/log/*.log", artifacts="/a", workspace="/w")] == [
+        "/var/log"
+    ]
+
+
+def test_a_path_that_climbs_is_refused() -> None:
+    with pytest.raises(PathRefused):
+        searches("reports/../../etc/passwd", artifacts="/a", workspace="/w")

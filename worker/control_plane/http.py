@@ -1,0 +1,364 @@
+"""The control plane over the HTTP agent protocol, as a standalone worker sees it.
+
+(reference: control-plane 15)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from kernel import clock
+from worker.control_plane.answers import CredentialRefused
+from worker.control_plane.calls import AgentCalls
+from worker.control_plane.held_jobs import HeldJobs
+from worker.control_plane.orders_watch import OrdersWatch
+from worker.domain.control_plane import (
+    NOTHING_MEASURED,
+    Beat,
+    Chunk,
+    ControlPlaneAway,
+    ControlPlaneError,
+    Job,
+    Kept,
+    Orders,
+    Outcome,
+    Refused,
+    Registered,
+    StaleJob,
+    Upload,
+)
+from worker.domain.output import LogLine
+from worker.domain.runtime import Usage
+
+log = logging.getLogger("partita.workers")
+CLAIM_WAIT_S: Final = 25
+_SLACK_S: Final = 10.0
+_BYTES_S: Final = 120.0  # of a suite's files, or an artifact
+_EMPTY_PAUSE_S: Final = 0.5  # after an empty answer that came at once: the server is ending
+_TEXT: Final = 16 * 1024
+_CLAIM: Final = "/agent-control/claims/next"
+
+
+class InstallationChanged(ControlPlaneError):
+    """Another installation answers at this address now; `installation_id` is its id."""
+
+    def __init__(self, installation_id: str) -> None:
+        super().__init__(f"the control plane is of another installation now: {installation_id}")
+        self.installation_id = installation_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """Who a worker says it is; `labels`: key → value."""
+
+    agent_id: str
+    incarnation: str
+    name: str
+    host_url: str
+    backends: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    labels: Mapping[str, str]
+    version: str
+
+    def as_wire(self) -> dict[str, Any]:
+        wire = {
+            "agentId": self.agent_id,
+            "incarnation": self.incarnation,
+            "name": self.name,
+            "hostUrl": self.host_url,
+            "backends": self.backends,
+            "capabilities": self.capabilities,
+            "labels": dict(self.labels),
+            "version": self.version,
+        }
+        return {key: value for key, value in wire.items() if value}
+
+
+class HttpControlPlane:
+    """`installation_id` empty: any answers; it is known after `register`.
+
+    `private_runs()`: runs that are not the control plane's, of which it must not be told.
+    """
+
+    in_order: ClassVar[bool] = False  # calls take several connections
+
+    def __init__(
+        self,
+        calls: AgentCalls,
+        registration: Registration,
+        held: HeldJobs,
+        *,
+        installation_id: str = "",
+        private_runs: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        self._calls = calls
+        self._registration = registration
+        self._held = held
+        self._private_runs = private_runs
+        self._watch: OrdersWatch | None = None
+        self._claims_no_more = asyncio.Event()
+        self._is_first = True
+        self._complaint = ""
+        self.installation_id = installation_id
+        self.heard_at = ""  # RFC 3339, of the last heartbeat that was answered
+
+    async def greet(self) -> str:
+        """The installation's id, learned by registering without a job. Raises as `register`."""
+        answer = await self._registered(self._registration.as_wire())
+        return self._note_installation(answer)
+
+    async def register(self, active: Sequence[Job], *, runtime_available: bool) -> Registered:
+        """Raises InstallationChanged, Refused, ControlPlaneAway."""
+        del runtime_available  # the first heartbeat says it
+        named = [job for job in active if self._held.spec(job)]
+        body = self._registration.as_wire() | {"activeJobs": [_wire(job) for job in named]}
+        answer = await self._registered(body)
+        self._note_installation(answer)
+        self._complaint = ""
+        log.info("registered as %s", self._registration.agent_id)
+        return self._adopted(answer, active, named)
+
+    def _note_installation(self, answer: Mapping[str, Any]) -> str:
+        theirs = str(answer.get("installationId", ""))
+        if not theirs or self.installation_id not in ("", theirs):
+            raise InstallationChanged(theirs)
+        self.installation_id = theirs
+        return theirs
+
+    async def _registered(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._calls.register(body)
+        except CredentialRefused as error:
+            self._complain(f"the control plane refuses this AGENT_SHARED_SECRET ({error})")
+            raise
+        except ControlPlaneAway as error:
+            self._complain(f"not registered, tries again: {error}")
+            raise
+
+    def _complain(self, sentence: str) -> None:
+        """Once, however often it is tried again."""
+        if sentence != self._complaint:
+            self._complaint = sentence
+            log.error(sentence)
+
+    def _adopted(
+        self, answer: Mapping[str, Any], active: Sequence[Job], named: Sequence[Job]
+    ) -> Registered:
+        keep = tuple(self._kept(kept) for kept in answer["keepJobs"])
+        drop = set(answer["dropJobs"])
+        for job in named:
+            if job.job_id in drop:
+                self._held.release(job)
+        if self._is_first:  # what an earlier process left and nobody can go on with
+            self._held.release_all_but({kept.job for kept in keep})
+            drop |= {job.job_id for job in active if job not in named}
+            self._is_first = False
+        grace_ms = answer.get("leaseGraceMs")
+        return Registered(
+            keep=keep,
+            drop=tuple(sorted(drop)),
+            heartbeat_s=answer["heartbeatIntervalMs"] / 1000,
+            lease_grace_s=None if grace_ms is None else grace_ms / 1000,
+        )
+
+    def _kept(self, kept: Mapping[str, Any]) -> Kept:
+        job = Job(job_id=kept["jobId"], attempt=kept["attempt"])
+        spec = self._held.spec(job)
+        if spec is None:
+            raise Refused(f"the control plane keeps {job.job_id}, which was not named")
+        return Kept(job=job, next_seq=kept["nextSeq"], position=kept["position"], spec=spec)
+
+    async def heartbeat(self, beat: Beat) -> Sequence[str]:
+        private = self._private_runs()
+        body: dict[str, Any] = {
+            "runningJobs": beat.running_jobs,
+            "runtimeAvailable": beat.runtime_available,
+            "runs": [run_id for run_id in beat.runs if run_id not in private],
+        }
+        if beat.failing_loops:
+            body["failingLoops"] = beat.failing_loops
+        path = f"/agents/{self._registration.agent_id}/heartbeat"
+        answer = await self._calls.post(path, body)
+        self.heard_at = clock.rfc3339(clock.now())
+        return [run_id for run_id in answer.get("releaseRuns", ()) if run_id not in private]
+
+    async def claim(self, limit: int) -> Sequence[Mapping[str, Any]]:
+        """One step at a time; after `claim_no_more` it waits for ever."""
+        del limit
+        polling = asyncio.create_task(self._poll())
+        ending = asyncio.create_task(self._claims_no_more.wait())
+        try:
+            await asyncio.wait({polling, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if polling.done():
+                return polling.result()
+        finally:
+            polling.cancel()
+            ending.cancel()
+        return await _never()
+
+    def claim_no_more(self) -> None:
+        self._claims_no_more.set()
+
+    async def _poll(self) -> Sequence[Mapping[str, Any]]:
+        if self._claims_no_more.is_set():
+            return await _never()
+        asked_at = asyncio.get_running_loop().time()
+        body = {"agentId": self._registration.agent_id, "waitSeconds": CLAIM_WAIT_S}
+        deadline_s = CLAIM_WAIT_S + _SLACK_S
+        try:
+            spec = await self._calls.post(_CLAIM, body, deadline_s=deadline_s)
+        except (Refused, StaleJob) as error:
+            raise ControlPlaneAway(str(error)) from error
+        if not spec:
+            if asyncio.get_running_loop().time() - asked_at < 1:
+                await asyncio.sleep(_EMPTY_PAUSE_S)
+            return []
+        try:
+            self._held.hold(spec)
+        except (OSError, KeyError, TypeError) as error:  # its lease will run out
+            log.exception("a claimed step cannot be kept")
+            raise ControlPlaneAway("a claimed step cannot be kept") from error
+        return [spec]
+
+    def renew(
+        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
+    ) -> Sequence[Orders | None]:
+        return [self._lease(job, usage.get(job)) for job in jobs]
+
+    def _lease(self, job: Job, usage: Usage | None = None) -> Orders | None:
+        """On the calling thread. None: it is lost."""
+        body = self._of(job) | ({"usage": _usage(usage)} if usage else {})
+        try:
+            return _orders(self._calls.post_blocking(_path(job, "lease"), body))
+        except Refused:
+            if usage is None:
+                raise
+            log.exception("the usage of %s was refused; its lease is renewed without", job.job_id)
+            return self._lease(job)
+        except StaleJob:
+            self._held.release(job)
+            return None
+
+    def on_orders(self, wake: Callable[[], None]) -> None:
+        self._watch = OrdersWatch(self._held.one_a_run, self._lease, wake)
+        self._watch.start()
+
+    async def report(self, job: Job, state: str, message: str = "") -> Orders:
+        facts = {"state": state} | ({"message": _text(message)} if message else {})
+        return await self._say(job, "state", facts)
+
+    async def send(self, job: Job, chunk: Chunk) -> Orders:
+        facts = {
+            "seq": chunk.seq,
+            "position": chunk.position,
+            "lines": [_line(line) for line in chunk.lines],
+        }
+        return await self._say(job, "logs", facts)
+
+    async def complete(self, job: Job, outcome: Outcome, *, final_seq: int) -> None:
+        facts = {
+            "status": outcome.status,
+            "error": _text(outcome.error),
+            "reason": outcome.reason,
+            "exitCode": outcome.exit_code,
+            "finalSeq": final_seq,
+            "usage": _usage(outcome.usage) if outcome.usage else None,
+        }
+        given = {key: value for key, value in facts.items() if value not in ("", None)}
+        await self._say(job, "complete", given)
+        self._held.release(job)
+
+    async def content(self, job: Job) -> bytes:
+        """Raises Refused when the files are not those that the step spec names."""
+        response = await self._calls.call(
+            "GET",
+            _path(job, "content"),
+            params={"attempt": job.attempt},
+            deadline_s=_BYTES_S,
+        )
+        spec = self._held.spec(job) or {}
+        wanted = spec.get("content", {}).get("digest") or response.headers.get("Digest")
+        if wanted != f"sha256:{hashlib.sha256(response.content).hexdigest()}":
+            raise Refused("the suite's files are not those that the step spec names")
+        return response.content
+
+    async def store(self, job: Job, upload: Upload) -> None:
+        facts = {
+            "attempt": str(job.attempt),
+            "path": upload.path,
+            "name": upload.name,
+            "format": upload.format,
+            "on": upload.on,
+        }
+        await self._calls.call(
+            "POST",
+            _path(job, "artifacts"),
+            params={key: value for key, value in facts.items() if value},
+            content=upload.body,
+            media_type=upload.media_type,
+            deadline_s=_BYTES_S,
+        )
+
+    async def close(self) -> None:
+        if self._watch:
+            await asyncio.to_thread(self._watch.stop)
+        await self._calls.close()
+
+    def _of(self, job: Job) -> dict[str, Any]:
+        return {"agentId": self._registration.agent_id, "attempt": job.attempt}
+
+    async def _say(self, job: Job, what: str, facts: dict[str, Any]) -> Orders:
+        try:
+            return _orders(await self._calls.post(_path(job, what), self._of(job) | facts))
+        except StaleJob:
+            self._held.release(job)
+            raise
+
+
+async def _never() -> Sequence[Mapping[str, Any]]:
+    await asyncio.Event().wait()
+    return []
+
+
+def _wire(job: Job) -> dict[str, Any]:
+    return {"jobId": job.job_id, "attempt": job.attempt}
+
+
+def _path(job: Job, what: str) -> str:
+    return f"/agent-control/jobs/{job.job_id}/{what}"
+
+
+def _line(line: LogLine) -> dict[str, Any]:
+    wire = {
+        "time": clock.rfc3339(line.time),
+        "level": line.level,
+        "kind": line.kind,
+        "text": line.text.replace("\0", "\ufffd"),  # no text of the protocol holds NUL
+    }
+    return wire | {"continued": True} if line.continued else wire
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    figures = {
+        "cpuPercent": usage.cpu_percent,
+        "memoryBytes": usage.memory_bytes,
+        "memoryPeakBytes": usage.memory_peak_bytes,
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _text(text: str) -> str:
+    return text[:_TEXT].replace("\0", "\ufffd")
+
+
+def _orders(answer: Mapping[str, Any]) -> Orders:
+    grace_ms = answer.get("leaseGraceMs")
+    return Orders(
+        cancel_reason=answer.get("cancelReason", ""),
+        lease_grace_s=None if grace_ms is None else grace_ms / 1000,
+    )

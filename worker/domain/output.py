@@ -1,0 +1,163 @@
+"""From a unit's output records to log lines: decoded, masked, cut.
+
+All of it is a pure function of the records since the first: whoever adopts a unit reads its output
+again from the start, drops the lines of the records taken before, and goes on without a line lost
+or doubled, also where a line or a secret crosses a record.
+
+(reference: control-plane 11.2, 15.2)
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+from kernel import clock
+from kernel.redaction import Redactor
+from worker.domain.evaluation import LogFindings
+
+LINE_LIMIT: Final = 16 * 1024  # bytes of UTF-8
+Stream = Literal["stdout", "stderr"]
+LEVELS: Final[dict[Stream, str]] = {"stdout": "info", "stderr": "warn"}
+
+
+class Record(NamedTuple):
+    """A line with its newline, 16 KiB of a longer one, or the output's end without a newline.
+
+    `position`: the number of records up to and with this one. `time`: RFC 3339, milliseconds.
+    """
+
+    position: int
+    stream: Stream
+    data: bytes
+    time: str | None = None
+
+
+class LogLine(NamedTuple):
+    """`kind` is `output`, `system` or `metric`."""
+
+    time: datetime
+    level: str
+    kind: str
+    text: str
+    continued: bool = False
+
+
+class LogWatch:
+    """Looks for texts inside output lines, also in lines that come in several records."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._open = set(texts)
+        self._seen: set[str] = set()
+        self._overlap = max(map(len, texts), default=1) - 1
+        self._tails: dict[Stream, str] = {"stdout": "", "stderr": ""}
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._open
+
+    def see(self, stream: Stream, text: str, *, ends: bool) -> None:
+        if not self._open:
+            return
+        line = self._tails[stream] + text
+        found = {wanted for wanted in self._open if wanted in line}
+        self._seen |= found
+        self._open -= found
+        self._tails[stream] = "" if ends or not self._overlap else line[-self._overlap :]
+
+    def has_seen(self, text: str) -> bool:
+        return text in self._seen
+
+    def findings(self, *, expected: Sequence[str], forbidden: Sequence[str]) -> LogFindings:
+        return LogFindings(
+            missing=tuple(text for text in expected if text not in self._seen),
+            matched=tuple(text for text in forbidden if text in self._seen),
+        )
+
+
+class _OpenLine:
+    """What is not yet sent of the line that a stream is in."""
+
+    def __init__(self) -> None:
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.rest = ""
+        self.is_open = False
+
+
+class LineCutter:
+    """Feed it every record in order; each call answers the lines that the record completed."""
+
+    def __init__(self, redactor: Redactor, watch: LogWatch) -> None:
+        self.redactor = redactor
+        self.watch = watch
+        self._streams: dict[Stream, _OpenLine] = {"stdout": _OpenLine(), "stderr": _OpenLine()}
+        self._stamp: str | None = None
+        self._time = clock.now()  # of the last record, as its stamp says
+
+    def feed(self, record: Record) -> list[LogLine]:
+        ends = record.data.endswith(b"\n") or len(record.data) < LINE_LIMIT
+        line = self._streams[record.stream]
+        if ends and not line.is_open:
+            return self._whole_line(record)
+        text = line.decoder.decode(record.data, final=ends).removesuffix("\n")
+        self.watch.see(record.stream, text, ends=ends)
+        whole = line.rest + text
+        masked, line.rest = (self.redactor.mask(whole), "") if ends else self.redactor.split(whole)
+        line.is_open = not ends
+        return list(_lines(masked, record, ends=ends))
+
+    def _whole_line(self, record: Record) -> list[LogLine]:
+        """The usual case, and what decides how fast output is taken."""
+        text = record.data.decode("utf-8", "replace").removesuffix("\n")
+        if not self.watch.is_idle:
+            self.watch.see(record.stream, text, ends=True)
+        if self.redactor:
+            text = self.redactor.mask(text)
+        if len(text) * 4 > LINE_LIMIT:
+            return list(_lines(text, record, ends=True))
+        if record.time is None or record.time != self._stamp:  # a burst has one, in milliseconds
+            self._stamp, self._time = record.time, _time_of(record)
+        return [LogLine(self._time, LEVELS[record.stream], "output", text)]
+
+    def finish(self) -> list[LogLine]:
+        """The ends of lines that the output stopped inside of."""
+        lines = []
+        for stream, line in self._streams.items():
+            if line.is_open:
+                text = self.redactor.mask(line.rest + line.decoder.decode(b"", final=True))
+                lines.append(LogLine(clock.now(), LEVELS[stream], "output", text))
+                line.rest, line.is_open = "", False
+        return lines
+
+
+def _lines(text: str, record: Record, *, ends: bool) -> Iterator[LogLine]:
+    level = LEVELS[record.stream]
+    time = _time_of(record)
+    pieces = cut(text)
+    for number, piece in enumerate(pieces, start=1):
+        continued = number < len(pieces) or not ends
+        if piece or not continued:
+            yield LogLine(time, level, "output", piece, continued)
+
+
+def _time_of(record: Record) -> datetime:
+    """By the runtime's clock, unless that is beyond the year 9999."""
+    try:
+        return datetime.fromisoformat(record.time) if record.time else clock.now()
+    except ValueError:
+        return clock.now()
+
+
+def cut(text: str, limit: int = LINE_LIMIT) -> list[str]:
+    """Pieces of at most `limit` bytes of UTF-8, no character cut; at least one piece."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    pieces, start = [], 0
+    while len(encoded) - start > limit:
+        end = start + limit
+        while encoded[end] & 0xC0 == 0x80:  # noqa: PLR2004 - inside a character
+            end -= 1
+        pieces.append(encoded[start:end].decode("utf-8", "replace"))
+        start = end
+    return [*pieces, encoded[start:].decode("utf-8", "replace")]

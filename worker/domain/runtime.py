@@ -1,0 +1,270 @@
+"""The port behind which steps really run, and the registry of its plug-ins.
+
+RuntimeFailure
+├── ImageMissing       no image declared, not found, not pullable
+├── StartFailed        the unit exists but its program cannot start
+├── UnitLost           the unit is no longer there
+├── PathRefused        an export path leads out of its folder
+└── RuntimeAway        the runtime did not answer for 30 s
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar, Final, Protocol
+
+from kernel.registry import Registry
+from worker.domain.command import Program
+from worker.domain.environment import Folders
+from worker.domain.evaluation import Ended
+from worker.domain.naming import Owner
+from worker.domain.output import Record
+from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.step_spec import Port
+
+AWAY_S: Final = 30.0
+STOP_GRACE_S: Final = 10.0
+MATCH_LIMIT: Final = 50
+FILE_LIMIT: Final = 10 * 2**20
+
+
+class RuntimeFailure(Exception):
+    """`reason` is the step reason (reference: control-plane 11.4) that the failure becomes."""
+
+    reason: ClassVar[str] = "internal_error"
+
+
+class ImageMissing(RuntimeFailure):
+    reason = "image_missing"
+
+
+class StartFailed(RuntimeFailure):
+    """The message is the runtime's; 127, as a shell says, when the program does not exist."""
+
+    reason = "exit_nonzero"
+
+    def __init__(self, message: str, exit_code: int = 127) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class UnitLost(RuntimeFailure):
+    reason = "runtime_unavailable"
+
+
+class PathRefused(RuntimeFailure):
+    reason = "artifact_missing"
+
+
+class RuntimeAway(RuntimeFailure):
+    reason = "runtime_unavailable"
+
+
+class UnitState(StrEnum):
+    CREATED = "created"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    memory_bytes: int
+    cpus: float
+    pids: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """The work directory: its name on the runtime, and whose files fill it once."""
+
+    name: str
+    fetch: Callable[[], Awaitable[bytes]]  # tar+gzip of the source suite's files; empty: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One attempt of a step, in neutral terms. `networks`: name → the names the unit has there."""
+
+    name: str
+    run_id: str
+    step_id: str
+    kind: str
+    attempt: int
+    image: str
+    program: Program
+    environment: Mapping[str, str]
+    workspace: Workspace
+    networks: Mapping[str, tuple[str, ...]]
+    ports: tuple[Port, ...]
+    limits: Limits
+    labels: Mapping[str, str]
+    run_labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A handle; a started unit is never used twice."""
+
+    id: str
+    name: str
+    state: UnitState
+    labels: Mapping[str, str] = field(default_factory=dict)
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedFile:
+    """`path` as it is inside the unit; relative to the artifacts or work folder."""
+
+    path: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    files: tuple[CollectedFile, ...] = ()
+    skipped: tuple[str, ...] = ()  # why further matches were left out, as sentences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    containers: int = 0
+    networks: int = 0
+    volumes: int = 0
+    leftovers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """`cpu_percent`: 100 is one core. None: the runtime cannot tell."""
+
+    cpu_percent: float | None
+    memory_bytes: int
+    memory_peak_bytes: int | None = None
+
+
+class Runtime(Protocol):
+    """Calls raise RuntimeAway after 30 s without an answer, UnitLost for an unknown unit."""
+
+    label_note: ClassVar[str]  # shown behind a backend's label, such as "(not isolated)"
+
+    @property
+    def shared(self) -> bool:
+        """Other supervisors reach the same units."""
+        ...
+
+    async def ping(self) -> bool: ...
+
+    async def close(self) -> None: ...
+
+    def folders(self, *, name: str, workspace: str) -> Folders:
+        """Where a unit of that name finds its files."""
+        ...
+
+    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+        """Make the image present; awaits `pulling(image)` before a pull. Raises ImageMissing."""
+        ...
+
+    async def start(self, launch: Launch) -> Unit:
+        """Again with the same launch: the same unit. Raises StartFailed.
+
+        Removes what earlier attempts of the step left.
+        """
+        ...
+
+    def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+        """All records behind the first `after`, in the same order each time; ends with the unit."""
+        ...
+
+    async def wait(self, unit: Unit) -> Ended: ...
+
+    async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
+        """SIGTERM, after `grace_s` SIGKILL; returns when the unit has ended."""
+        ...
+
+    async def remove(self, unit: Unit) -> None:
+        """Kill and remove; no error when it is gone."""
+        ...
+
+    async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
+        """The exit code of a further program inside the running unit; 124 after `timeout_s`."""
+        ...
+
+    async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
+        """Where the supervisor reaches the unit's tcp port; None while it cannot."""
+        ...
+
+    async def ask_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> Answer:
+        """One question to a unit without `endpoint`, from inside its own network, if it has one."""
+        ...
+
+    async def has_health_check(self, unit: Unit) -> bool: ...
+
+    async def is_healthy(self, unit: Unit) -> bool:
+        """What the image's own health check says now."""
+        ...
+
+    async def usage(self, unit: Unit) -> Usage | None:
+        """Now; CPU since the call before, at first since the start. None once it has ended."""
+        ...
+
+    async def collect(self, unit: Unit, pattern: str) -> Collected:
+        """Files of the ended unit that match an export path. Raises PathRefused.
+
+        (reference: control-plane 7.4)
+        """
+        ...
+
+    async def find(self, owner: Owner) -> Sequence[Unit]:
+        """Units of that supervisor, running and ended, by label."""
+        ...
+
+    async def runs(self, owner: Owner) -> frozenset[str]:
+        """The runs that something is left of here."""
+        ...
+
+    async def release(self, run_id: str, owner: Owner) -> Removed:
+        """Remove containers, networks and volumes of the run, with 3 tries."""
+        ...
+
+
+class RuntimeUnusable(ValueError):
+    """A runtime cannot be made of its settings; the message shows no secret of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullCredentials:
+    """For one registry. Without a user name the secret is a bearer token."""
+
+    host: str
+    username: str = field(repr=False)
+    secret: str = field(repr=False)
+
+
+def no_credentials(image: str) -> PullCredentials | None:
+    del image
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeOptions:
+    """What a runtime may need to start; each takes what concerns it."""
+
+    state_dir: Path
+    installation_id: str
+    pull_policy: str = "IfNotPresent"
+    credentials: Callable[[str], PullCredentials | None] = no_credentials  # by image; may block
+    helper_image: str = "busybox:1.36"  # of what asks a service where this process cannot
+    address: str = ""  # of the runtime's socket; empty: its own default
+    is_remote: bool = False  # not of this host: it publishes no ports here, and others reach it
+    certificate: str = ""  # PEM texts, for an address that is reached over TLS
+    key: str = field(default="", repr=False)
+
+
+runtimes: Registry[Callable[[RuntimeOptions], Runtime]] = Registry("runtime")

@@ -1,0 +1,261 @@
+"""The standalone worker: one process, one event loop, no store (reference: control-plane 15.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import uuid
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+
+from kernel.errors import PlatformError
+from kernel.listeners import bound_socket
+from worker import host
+from worker.application import WorkerApplication
+from worker.control_plane.calls import AgentCalls
+from worker.control_plane.held_jobs import HeldJobs
+from worker.control_plane.http import HttpControlPlane, InstallationChanged, Registration
+from worker.direct import Told
+from worker.domain.control_plane import ControlPlaneError
+from worker.domain.launching import LaunchRules
+from worker.domain.naming import Owner
+from worker.domain.runtime import Removed, RuntimeOptions, runtimes
+from worker.domain.step_spec import StepSpec
+from worker.duty import Duty, Employer
+from worker.settings import WorkerSettings
+from worker.state import WorkerState
+from worker.supervisor import event_loop
+from worker.supervisor.patience import persistently
+from worker.supervisor.supervisor import Options
+
+log = logging.getLogger("partita.workers")
+KINDS: Final = ("service", "task", "test")
+VERSION: Final = "1"
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_CONNECTIONS_S: Final = 5
+
+
+class WorkerFailed(RuntimeError):
+    """It cannot work as it is set up; the message says why."""
+
+
+class Unready(PlatformError):
+    code = "backend_unavailable"
+
+
+class ShuttingDown(PlatformError):
+    code = "shutting_down"
+
+    def __init__(self) -> None:
+        super().__init__("this worker is ending and takes nothing more")
+
+
+class Worker:
+    """`folder`: its own; `rules`: about every step."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        folder: Path,
+        runtime: str,
+        pull_policy: str,
+        helper_image: str,
+        rules: LaunchRules,
+    ) -> None:
+        self.agent_id = settings.agent_id
+        self.secret = settings.secret
+        self._settings = settings
+        self._state = WorkerState(folder)
+        self._runtime_name = runtime
+        self._pull_policy = pull_policy
+        self._helper_image = helper_image
+        self._rules = rules
+        self._incarnation = str(uuid.uuid4())
+        self._duty: Duty | None = None
+        self._draining = asyncio.Event()
+        self._hurried = asyncio.Event()
+
+    def run(self) -> None:
+        """Until SIGTERM or SIGINT and the drain that follows. Raises WorkerInUse, WorkerFailed."""
+        with self._state.locked(), _listener(self._settings) as listener:
+            event_loop.run(self._run(listener))
+
+    async def _run(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._on_signal)
+        server = _Server(WorkerApplication(self))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            await self._until_drained()
+        except (ControlPlaneError, PlatformError) as error:
+            raise WorkerFailed(str(error)) from error
+        finally:
+            server.should_exit = True
+            await serving
+
+    def _on_signal(self) -> None:
+        """Once: end well. Twice: end now and leave what runs to the next process."""
+        if self._draining.is_set():
+            self._hurried.set()
+        self._draining.set()
+
+    async def _until_drained(self) -> None:
+        working = asyncio.create_task(self._work())
+        draining = asyncio.create_task(self._draining.wait())
+        try:
+            await asyncio.wait({working, draining}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+            elif self._duty is not None:
+                await self._drain(self._duty)
+        finally:
+            draining.cancel()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+    async def _drain(self, duty: Duty) -> None:
+        log.info("ending: no job is claimed any more, %d run", duty.running_jobs)
+        draining = asyncio.create_task(duty.drain(self._settings.drain_s))
+        hurried = asyncio.create_task(self._hurried.wait())
+        await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        draining.cancel()
+        hurried.cancel()
+        await asyncio.gather(draining, return_exceptions=True)
+
+    async def _work(self) -> None:
+        employer = await self._employer()
+        duty = self._duty_for(self._state.installation_id, employer)
+        self._duty = duty
+        try:
+            await duty.run()
+        except InstallationChanged as changed:
+            self._state.remember(changed.installation_id)
+            raise WorkerFailed(f"{changed}; the next start works for that one") from changed
+        finally:
+            await duty.close()
+
+    async def _employer(self) -> Employer | None:
+        """After the first start with a control plane, its installation is known."""
+        settings = self._settings
+        if not settings.control_plane_url or not settings.secret:
+            if not settings.secret:
+                log.error("AGENT_SHARED_SECRET is unset or shorter than 16 characters: no work")
+            self._state.remember(self._state.installation_id or str(uuid.uuid4()))
+            return None
+        calls = AgentCalls(settings.control_plane_url, settings.secret)
+        held = HeldJobs(self._state.folder / "held", settings.secret)
+        control_plane = HttpControlPlane(
+            calls,
+            self._registration(),
+            held,
+            installation_id=self._state.installation_id,
+            private_runs=self._private_runs,
+        )
+        if not self._state.installation_id:
+            self._state.remember(await persistently(control_plane.greet))
+        return Employer(control_plane=control_plane, calls=calls, held=held)
+
+    def _private_runs(self) -> frozenset[str]:
+        return self._duty.private_runs() if self._duty else frozenset()
+
+    def _registration(self) -> Registration:
+        settings = self._settings
+        return Registration(
+            agent_id=settings.agent_id,
+            incarnation=self._incarnation,
+            name=settings.name,
+            host_url=settings.public_url,
+            backends=settings.backends,
+            capabilities=KINDS,
+            labels=settings.labels,
+            version=VERSION,
+        )
+
+    def _duty_for(self, installation_id: str, employer: Employer | None) -> Duty:
+        folder = self._state.folder
+        owner = Owner(
+            installation_id=installation_id,
+            orchestrator_id=self.agent_id,
+            host_id=host.host_id(),
+        )
+        runtime = runtimes[self._runtime_name](
+            RuntimeOptions(
+                state_dir=folder,
+                installation_id=installation_id,
+                pull_policy=self._pull_policy,
+                helper_image=self._helper_image,
+            )
+        )
+        if runtime.label_note:
+            log.warning("the runtime %s: steps are %s", self._runtime_name, runtime.label_note)
+        options = Options(
+            owner=owner, state_dir=folder, rules=self._rules, capacity=self._settings.concurrency
+        )
+        return Duty(runtime, options, employer)
+
+    def info(self) -> dict[str, Any]:
+        facts = {
+            "agentId": self.agent_id,
+            "name": self._settings.name or self.agent_id,
+            "hostUrl": self._settings.public_url,
+            "status": "draining" if self._draining.is_set() else "ready",
+            "capabilities": list(KINDS),
+            "version": VERSION,
+            "runningJobs": self._duty.running_jobs if self._duty else 0,
+            "lastHeartbeatAt": self._duty.heard_at if self._duty else "",
+        }
+        return {key: value for key, value in facts.items() if value != ""}
+
+    async def start(self, spec: StepSpec, files: bytes | None) -> AsyncGenerator[Told]:
+        if self._draining.is_set():
+            raise ShuttingDown
+        if self._duty is None:
+            raise Unready("this worker has not yet reached its control plane")
+        return await self._duty.start(spec, files)
+
+    def cancel(self, job_id: str) -> bool:
+        return self._duty.cancel(job_id) if self._duty else False
+
+    async def cleanup(self, job_id: str) -> Removed | None:
+        return await self._duty.cleanup(job_id) if self._duty else None
+
+
+class _Server(uvicorn.Server):
+    """Signals are the worker's, not the server's."""
+
+    def __init__(self, application: WorkerApplication) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application,
+                log_level="warning",
+                access_log=False,
+                timeout_graceful_shutdown=_CONNECTIONS_S,
+                server_header=False,
+                proxy_headers=False,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def _listener(settings: WorkerSettings) -> Generator[socket.socket]:
+    try:
+        listener = bound_socket(settings.host, settings.port)
+    except OSError as error:
+        raise WorkerFailed(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
+            "AGENT_PORT names another port"
+        ) from None
+    with listener:
+        yield listener

@@ -1,0 +1,143 @@
+"""What a run owns beside its containers: networks, volumes, files; and its removal, by label."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import docker
+
+from worker.domain import naming
+from worker.domain.naming import Owner
+from worker.domain.runtime import Launch, Removed
+from worker.runtimes.docker.creation import WORKSPACE, folder_archive, workspace_archive
+from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
+
+TRIES: Final = 3
+_PAUSE_S: Final = 0.5
+
+
+class RunEnvironment:
+    """Makes networks and volumes once a run, and fills work directories once.
+
+    A mark in `state_dir` says that a volume is filled: no step started before it, so to fill once
+    more after a crash in between changes nothing that a step wrote.
+    """
+
+    def __init__(self, engine: Engine, state_dir: Path) -> None:
+        self._engine = engine
+        self._marks = state_dir / "filled"
+        self._ready: set[str] = set()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def ensure(self, launch: Launch) -> None:
+        for network in launch.networks:
+            await self._once(network, _make_network(network, launch.run_labels))
+        volume = launch.workspace.name
+        await self._once(
+            volume, lambda client: client.create_volume(volume, labels=dict(launch.run_labels))
+        )
+
+    async def _once(self, name: str, make: Callable[[docker.APIClient], Any]) -> None:
+        async with self._locks[name]:
+            if name not in self._ready:
+                await self._engine.call(make)
+                self._ready.add(name)
+
+    async def fill(self, launch: Launch, unit_id: str) -> None:
+        """Through a created, never started container that has the volume."""
+        mark = self._marks / launch.workspace.name
+        async with self._locks[f"files of {launch.workspace.name}"]:
+            if mark.exists():
+                return
+            content = await launch.workspace.fetch()
+            archive = workspace_archive(content) if content else folder_archive(WORKSPACE)
+            await self._engine.call(lambda client: client.put_archive(unit_id, "/", archive))
+            if not content:  # a later job of the run may bring files
+                return
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+
+    async def networks(self, run_id: str, owner: Owner) -> list[str]:
+        of_run = filters(owner, **{naming.RUN_ID: run_id})
+        found = await self._engine.call(lambda client: client.networks(filters=of_run))
+        return [str(each["Id"]) for each in found]
+
+    async def release(self, run_id: str, owner: Owner) -> Removed:
+        total = Removed()
+        for attempt in range(TRIES):
+            total = _sum(
+                total, await self._engine.call(lambda client: _remove_all(client, run_id, owner))
+            )
+            if not total.leftovers:
+                break
+            await asyncio.sleep(_PAUSE_S * (attempt + 1))
+        self._forget(run_id)
+        return total
+
+    def _forget(self, run_id: str) -> None:
+        names = {name for name in self._ready if run_id in name}
+        self._ready -= names
+        for name in [name for name in self._locks if run_id in name]:
+            del self._locks[name]
+        for mark in self._marks.glob(f"*{run_id}*"):
+            mark.unlink(missing_ok=True)
+
+
+def _make_network(name: str, labels: Mapping[str, str]) -> Callable[[docker.APIClient], None]:
+    def make(client: docker.APIClient) -> None:
+        # Names of networks are not unique: look before creating; the filter matches parts of names.
+        if not any(found["Name"] == name for found in client.networks(names=[name])):
+            client.create_network(name, driver="bridge", check_duplicate=True, labels=dict(labels))
+
+    return make
+
+
+def filters(owner: Owner, **labels: str) -> dict[str, list[str]]:
+    wanted = {naming.MANAGED: "true", naming.INSTALLATION: owner.installation_id} | labels
+    return {"label": [f"{name}={value}" for name, value in wanted.items()]}
+
+
+def _remove_all(client: docker.APIClient, run_id: str, owner: Owner) -> Removed:
+    of_run = filters(owner, **{naming.RUN_ID: run_id})
+    containers = [each["Id"] for each in client.containers(all=True, filters=of_run)]
+    networks = [each["Id"] for each in client.networks(filters=of_run)]
+    leftovers: list[str] = []
+    removed_containers = _each(
+        containers, lambda id_: client.remove_container(id_, v=True, force=True), leftovers
+    )
+    removed_networks = _each(networks, client.remove_network, leftovers)
+    # listed after the containers went: their own artifact volumes went with them
+    volumes = [each["Name"] for each in client.volumes(filters=of_run)["Volumes"] or []]
+    removed_volumes = _each(volumes, client.remove_volume, leftovers)
+    return Removed(
+        containers=removed_containers,
+        networks=removed_networks,
+        volumes=removed_volumes,
+        leftovers=tuple(leftovers),
+    )
+
+
+def _each(ids: list[str], remove: Callable[[str], None], leftovers: list[str]) -> int:
+    count = 0
+    for each in ids:
+        try:
+            remove(each)
+            count += 1
+        except NotFound:
+            continue
+        except APIError as error:
+            leftovers.append(explanation(error))
+    return count
+
+
+def _sum(one: Removed, two: Removed) -> Removed:
+    return Removed(
+        containers=one.containers + two.containers,
+        networks=one.networks + two.networks,
+        volumes=one.volumes + two.volumes,
+        leftovers=two.leftovers,
+    )

@@ -1,0 +1,372 @@
+"""The runtime `docker`: one container an attempt (reference: control-plane 14.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, ClassVar, Final
+
+from kernel import clock
+from worker import host
+from worker.domain import naming
+from worker.domain.environment import Folders
+from worker.domain.evaluation import Ended
+from worker.domain.naming import Owner
+from worker.domain.output import Record
+from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.runtime import (
+    AWAY_S,
+    STOP_GRACE_S,
+    Collected,
+    Launch,
+    Removed,
+    RuntimeAway,
+    RuntimeOptions,
+    StartFailed,
+    Unit,
+    UnitLost,
+    UnitState,
+    Usage,
+    runtimes,
+)
+from worker.runtimes.cpu_meter import CpuMeter
+from worker.runtimes.docker import files, frames, stats
+from worker.runtimes.docker.address import engine_address
+from worker.runtimes.docker.creation import ARTIFACTS, WORKSPACE, container, folder_archive
+from worker.runtimes.docker.engine import (
+    APIError,
+    Engine,
+    NotFound,
+    RuntimeRefused,
+    explanation,
+    inspected,
+)
+from worker.runtimes.docker.helper import Helpers
+from worker.runtimes.docker.images import Images
+from worker.runtimes.docker.reach import Interfaces, Reach
+from worker.runtimes.docker.run_environment import RunEnvironment, filters
+from worker.runtimes.framing import FrameReader
+
+_CONFLICT: Final = 409
+_TIMED_OUT: Final = 124
+_PING_S: Final = 2.0
+_PAUSE_S: Final = 0.1
+_STATES: Final = {
+    "created": UnitState.CREATED,
+    "running": UnitState.RUNNING,
+    "restarting": UnitState.RUNNING,
+    "paused": UnitState.RUNNING,
+}
+
+
+@runtimes.register("docker")
+class DockerRuntime:
+    """Steps as containers of one Docker engine."""
+
+    label_note: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        options: RuntimeOptions,
+        *,
+        away_s: float = AWAY_S,
+        interfaces: Interfaces = host.interfaces,
+        host_name: str = "",
+    ) -> None:
+        """`interfaces` and `host_name`: of the process that probes; by default this one's."""
+        self.shared = options.is_remote
+        self._publishes = not options.is_remote
+        self._away_s = away_s
+        self._engine = Engine(engine_address(options), away_s=away_s)
+        self._images = Images(self._engine, options.pull_policy, options.credentials)
+        self._environment = RunEnvironment(self._engine, options.state_dir)
+        self._installation_id = options.installation_id
+        self._reach = Reach(self._engine, interfaces, host_name or host.host_name())
+        self._helpers = Helpers(
+            self._engine, self._images, options.helper_image, options.installation_id
+        )
+        self._cpu = CpuMeter()
+
+    async def ping(self) -> bool:
+        try:
+            await self._engine.call(lambda client: client.ping(), deadline_s=_PING_S, patient=False)
+        except (RuntimeAway, APIError):
+            return False
+        return True
+
+    async def close(self) -> None:
+        self._images.close()
+        await self._engine.close()
+
+    def folders(self, *, name: str, workspace: str) -> Folders:
+        del name, workspace
+        return Folders(workspace=WORKSPACE, artifacts=ARTIFACTS)
+
+    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+        await self._images.ensure(launch.image, pulling=pulling)
+
+    async def start(self, launch: Launch) -> Unit:
+        with _explained():
+            await self._environment.ensure(launch)
+            if launch.attempt > 1:
+                await self._remove_earlier(launch)
+            unit = await self._create(launch)
+            if unit.state is UnitState.CREATED:
+                await self._furnish(launch, unit.id)
+                await self._start(unit.id)
+                unit = replace(unit, state=UnitState.RUNNING, started_at=clock.now())
+        return unit
+
+    async def _create(self, launch: Launch) -> Unit:
+        """The name is unique, so one call creates or says that an earlier one did."""
+        try:
+            created = await self._engine.call(
+                lambda client: client.create_container(
+                    **container(launch, client, publishes=self._publishes)
+                )
+            )
+        except APIError as error:
+            if error.status_code != _CONFLICT:
+                raise
+            found = await self._inspect(launch.name)
+            if not naming.is_owned(found.labels, self._installation_id):
+                raise RuntimeRefused(
+                    f"a container {launch.name} exists that is not ours"
+                ) from error
+            return found
+        return Unit(
+            id=str(created["Id"]), name=launch.name, state=UnitState.CREATED, labels=launch.labels
+        )
+
+    async def _furnish(self, launch: Launch, unit_id: str) -> None:
+        """Files, and the names in further networks."""
+        await self._environment.fill(launch, unit_id)
+        if not await self._images.runs_as_root(launch.image):
+            archive = folder_archive(ARTIFACTS)
+            await self._engine.call(lambda client: client.put_archive(unit_id, "/", archive))
+        for network, aliases in list(launch.networks.items())[1:]:
+            await self._connect(unit_id, network, aliases)
+
+    async def _connect(self, unit_id: str, network: str, aliases: Sequence[str]) -> None:
+        try:
+            await self._engine.call(
+                lambda client: client.connect_container_to_network(
+                    unit_id, network, aliases=list(aliases)
+                )
+            )
+        except APIError as error:
+            if "already exists" not in explanation(error):  # of a start that was interrupted
+                raise
+
+    async def _start(self, unit_id: str) -> None:
+        try:
+            await self._engine.call(lambda client: client.start(unit_id))
+        except APIError as error:
+            text = explanation(error)
+            if "OCI runtime create failed" in text or "failed to create task" in text:
+                raise StartFailed(text, 126 if "permission denied" in text else 127) from error
+            raise
+
+    async def _remove_earlier(self, launch: Launch) -> None:
+        owner = Owner(installation_id=self._installation_id, orchestrator_id="", host_id="")
+        wanted = filters(owner, **{naming.RUN_ID: launch.run_id, naming.STEP: launch.step_id})
+        found = await self._engine.call(lambda client: client.containers(all=True, filters=wanted))
+        for each in found:
+            if int(each["Labels"].get(naming.ATTEMPT, 0)) < launch.attempt:
+                await self._remove(each["Id"])
+
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+        address, position, follow = self._engine.address, after, True
+        failing_since, loop = 0.0, asyncio.get_running_loop()
+        while True:
+            reader = FrameReader(position)
+            try:
+                async for records in frames.read(address, unit.id, reader, follow=follow):
+                    position, failing_since = records[-1].position, 0.0
+                    yield records
+                if await self._has_ended(unit):
+                    if reader.last == await frames.last_frame(address, unit.id):
+                        return
+                    follow = False  # the rest, which the engine's follower missed
+                    continue
+            except frames.Refused as error:
+                raise UnitLost(f"no output of {unit.name}: {error}") from error
+            except (OSError, TimeoutError, frames.Broken) as error:
+                failing_since = failing_since or loop.time()
+                if loop.time() - failing_since > self._away_s:
+                    raise RuntimeAway(f"the output of {unit.name} cannot be read") from error
+            await asyncio.sleep(_PAUSE_S)  # the engine restarts, or ended the log before the unit
+
+    async def _has_ended(self, unit: Unit) -> bool:
+        return (await self._inspect(unit.id)).state is not UnitState.RUNNING
+
+    async def wait(self, unit: Unit) -> Ended:
+        while True:
+            try:
+                await frames.wait_for_end(self._engine.address, unit.id)
+            except (OSError, TimeoutError, frames.Broken, frames.Refused):
+                await asyncio.sleep(
+                    _PAUSE_S
+                )  # then the inspection says whether the engine is there
+            state = (await self._raw(unit.id))["State"]
+            if _STATES.get(state["Status"]) is not UnitState.RUNNING:
+                return Ended(exit_code=int(state["ExitCode"]), oom_killed=bool(state["OOMKilled"]))
+
+    async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
+        """Signals of our own: the engine's stop would hold a thread for the whole grace."""
+        await self._signal(unit, "SIGTERM")
+        try:
+            async with asyncio.timeout(grace_s):
+                await self.wait(unit)
+        except TimeoutError:
+            await self._signal(unit, "SIGKILL")
+            await self.wait(unit)
+
+    async def _signal(self, unit: Unit, signal: str) -> None:
+        try:
+            await self._engine.call(lambda client: client.kill(unit.id, signal))
+        except APIError as error:
+            if error.status_code not in (404, _CONFLICT):  # gone, or not running
+                raise RuntimeRefused(explanation(error)) from error
+
+    async def remove(self, unit: Unit) -> None:
+        if naming.is_owned(unit.labels, self._installation_id):
+            await self._remove(unit.id)
+
+    async def _remove(self, unit_id: str) -> None:
+        try:
+            await self._engine.call(
+                lambda client: client.remove_container(unit_id, v=True, force=True)
+            )
+        except APIError as error:
+            if error.status_code not in (404, _CONFLICT):  # gone, or already being removed
+                raise RuntimeRefused(explanation(error)) from error
+
+    async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
+        def run(client: Any) -> int:
+            program = client.exec_create(unit.id, list(argv), stdout=True, stderr=True)["Id"]
+            client.exec_start(program)
+            return int(client.exec_inspect(program)["ExitCode"] or 0)
+
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._engine.call(run)
+        except TimeoutError:
+            return _TIMED_OUT
+        except APIError as error:
+            if error.status_code == _CONFLICT:  # not running
+                return 1
+            raise RuntimeRefused(explanation(error)) from error
+
+    async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
+        """The container's own address: a published port accepts before the program listens."""
+        if not await self._reach.is_on(_network(unit)):
+            return None
+        address = await self._address(unit)
+        return (address, port) if address else None
+
+    async def ask_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> Answer:
+        if address := await self._address(unit):
+            return await self._helpers.ask(unit, address, probe, headers)
+        return Answer(problem="the container has no address")
+
+    async def _address(self, unit: Unit) -> str:
+        """In the run's network; empty while it does not run."""
+        networks = (await self._raw(unit.id))["NetworkSettings"]["Networks"]
+        return str(networks.get(_network(unit), {}).get("IPAddress", ""))
+
+    async def has_health_check(self, unit: Unit) -> bool:
+        check = (await self._raw(unit.id))["Config"].get("Healthcheck") or {}
+        return bool(check.get("Test")) and check["Test"] != ["NONE"]
+
+    async def is_healthy(self, unit: Unit) -> bool:
+        health = (await self._raw(unit.id))["State"].get("Health") or {}
+        return health.get("Status") == "healthy"
+
+    async def usage(self, unit: Unit) -> Usage | None:
+        try:
+            used = await stats.counters_of(self._engine.address, unit.id)
+        except (OSError, TimeoutError, frames.Broken, frames.Refused):
+            return None  # of one that is gone too; whether the engine is away shows elsewhere
+        if used is None:
+            return None
+        return Usage(
+            cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
+            memory_bytes=used.memory_bytes,
+            memory_peak_bytes=used.memory_peak_bytes,
+        )
+
+    async def collect(self, unit: Unit, pattern: str) -> Collected:
+        with _explained():
+            return await self._engine.call(lambda client: files.collect(client, unit.id, pattern))
+
+    async def find(self, owner: Owner) -> Sequence[Unit]:
+        ours = filters(owner, **{naming.ORCHESTRATOR: owner.orchestrator_id})
+        ours["label"].append(naming.STEP)  # a helper of ours is no unit
+        found = await self._engine.call(lambda client: client.containers(all=True, filters=ours))
+        units = await asyncio.gather(
+            *(self._inspect(each["Id"]) for each in found), return_exceptions=True
+        )
+        return [unit for unit in units if isinstance(unit, Unit)]
+
+    async def runs(self, owner: Owner) -> frozenset[str]:
+        def listed(client: Any) -> list[dict[str, Any]]:
+            ours = filters(owner, **{naming.ORCHESTRATOR: owner.orchestrator_id})
+            volumes = client.volumes(filters=ours)["Volumes"] or []
+            return [
+                *client.containers(all=True, filters=ours),
+                *client.networks(filters=ours),
+                *volumes,
+            ]
+
+        found = await self._engine.call(listed)
+        return frozenset(
+            each["Labels"][naming.RUN_ID] for each in found if naming.RUN_ID in each["Labels"]
+        )
+
+    async def release(self, run_id: str, owner: Owner) -> Removed:
+        with _explained():
+            self._helpers.forget(run_id)
+            await self._reach.leave(await self._environment.networks(run_id, owner))
+            self._reach.forget(run_id)
+            return await self._environment.release(run_id, owner)
+
+    async def _raw(self, unit_id: str) -> dict[str, Any]:
+        try:
+            return await self._engine.call(inspected(unit_id))
+        except NotFound as error:
+            raise UnitLost(f"container {unit_id[:12]} is gone") from error
+
+    async def _inspect(self, unit_id: str) -> Unit:
+        raw = await self._raw(unit_id)
+        started = raw["State"]["StartedAt"]
+        return Unit(
+            id=raw["Id"],
+            name=raw["Name"].removeprefix("/"),
+            state=_STATES.get(raw["State"]["Status"], UnitState.ENDED),
+            labels=raw["Config"]["Labels"] or {},
+            started_at=None
+            if started.startswith("0001")
+            else datetime.fromisoformat(f"{started[:23].rstrip('Z')}+00:00"),
+        )
+
+
+def _network(unit: Unit) -> str:
+    return naming.network_name(unit.labels[naming.RUN_ID])
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """An error answer of the engine becomes the port's own error."""
+    try:
+        yield
+    except NotFound as error:
+        raise UnitLost(explanation(error)) from error
+    except APIError as error:
+        raise RuntimeRefused(explanation(error)) from error

@@ -1,0 +1,361 @@
+"""The runtime `process`: child processes in a scratch folder, without isolation.
+
+For machines without a container runtime. A unit outlives the supervisor: its wrapper writes output
+and exit code to files, and is found again by its pid and start time.
+
+(reference: control-plane 14.3)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import psutil
+
+from worker.domain import naming
+from worker.domain.environment import Folders
+from worker.domain.evaluation import Ended
+from worker.domain.naming import Owner
+from worker.domain.output import Record
+from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.runtime import (
+    STOP_GRACE_S,
+    Collected,
+    ImageMissing,
+    Launch,
+    Removed,
+    RuntimeOptions,
+    StartFailed,
+    Unit,
+    UnitLost,
+    UnitState,
+    Usage,
+    runtimes,
+)
+from worker.runtimes.cpu_meter import CpuMeter
+from worker.runtimes.framing import FrameReader
+from worker.runtimes.process import files
+from worker.runtimes.process.consumption import Consumption, consumption_of
+from worker.runtimes.process.units import (
+    KILLED,
+    UnitFolder,
+    await_end,
+    fill_workspace,
+    is_filled,
+    label_run,
+    make_empty_workspace,
+    run_labels,
+)
+
+_WRAPPER: Final = str(Path(__file__).with_name("wrapper.py"))
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_READ_SIZE: Final = 256 * 1024
+_LOOK_S: Final = 0.05  # how often a file that a process writes is looked at
+_START_S: Final = 20.0
+_TIMED_OUT: Final = 124
+
+
+@runtimes.register("process")
+class ProcessRuntime:
+    """Steps as processes of this host."""
+
+    label_note: ClassVar[str] = "(not isolated)"
+    shared: ClassVar[bool] = False
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        self._root = options.state_dir / "process" / "runs"
+        self._installation_id = options.installation_id
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._threads = ThreadPoolExecutor(8, thread_name_prefix="process-runtime")
+        self._cpu = CpuMeter()
+
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+    async def ping(self) -> bool:
+        return True
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def folders(self, *, name: str, workspace: str) -> Folders:
+        run = self._root / _run_of(workspace)
+        return Folders(
+            workspace=str(run / "workspaces" / workspace),
+            artifacts=str(run / "units" / name / "artifacts"),
+            own_host=True,
+        )
+
+    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+        del pulling
+        if not launch.program.argv:
+            raise ImageMissing(
+                "steps are processes here, and this one has nothing but an image: start Docker and "
+                "the runner again, or give it file, command or commands"
+            )
+
+    async def start(self, launch: Launch) -> Unit:
+        folder = self._folder(launch)
+        await self._remove_earlier(launch)
+        await self._fill(launch)
+        if not (folder.path / "unit.json").exists():
+            await self._in_thread(folder.make, dict(launch.labels), launch.workspace.name)
+        if folder.unit().state is UnitState.CREATED:
+            await self._spawn(launch, folder)
+        return folder.unit()
+
+    def _folder(self, launch: Launch) -> UnitFolder:
+        return UnitFolder(self._root / launch.run_id / "units" / launch.name)
+
+    async def _fill(self, launch: Launch) -> None:
+        path = self._root / launch.run_id / "workspaces" / launch.workspace.name
+        async with self._locks[launch.workspace.name]:
+            if is_filled(path):
+                return
+            await self._in_thread(label_run, self._root / launch.run_id, launch.run_labels)
+            if content := await launch.workspace.fetch():
+                await self._in_thread(fill_workspace, path, content)
+            else:
+                await self._in_thread(make_empty_workspace, path)
+
+    async def _spawn(self, launch: Launch, folder: UnitFolder) -> None:
+        order = {
+            "argv": launch.program.argv,
+            "cwd": str(folder.workspace),
+            "env": _environment(launch.environment, folder),
+        }
+        wrapper = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", _WRAPPER, str(folder.path),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            start_new_session=True,  # Ctrl-C in the terminal of `up` is not for it
+        )  # fmt: skip
+        assert wrapper.stdin is not None
+        assert wrapper.stdout is not None
+        wrapper.stdin.write(json.dumps(order).encode())
+        wrapper.stdin.close()
+        async with asyncio.timeout(_START_S):
+            answer = (await wrapper.stdout.readline()).decode().strip()
+            await wrapper.wait()
+        if answer.startswith("failed"):
+            _, code, message = answer.split(" ", 2)
+            raise StartFailed(message, int(code))
+
+    async def _remove_earlier(self, launch: Launch) -> None:
+        for folder in self._units(launch.run_id):
+            labels = folder.labels
+            if (
+                labels[naming.STEP] == launch.step_id
+                and int(labels[naming.ATTEMPT]) < launch.attempt
+            ):
+                await self.remove(folder.unit())
+
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+        folder, frames = _existing(unit), FrameReader(after)
+        folder.output.touch()  # its wrapper may be about to
+        with folder.output.open("rb", buffering=0) as file:
+            while True:
+                ended = folder.unit().state is not UnitState.RUNNING  # asked before the read
+                data = file.read(_READ_SIZE)
+                if records := frames.feed(data):
+                    yield records
+                if not data and ended:
+                    return
+                if not data:
+                    await asyncio.sleep(_LOOK_S)
+
+    async def wait(self, unit: Unit) -> Ended:
+        folder = _existing(unit)
+        while folder.unit().state is UnitState.RUNNING:
+            await _gone(folder)
+        code = folder.exit_code()
+        return Ended(exit_code=KILLED if code is None else code)
+
+    async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
+        folder = _existing(unit)
+        if wrapper := folder.wrapper():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                wrapper.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(grace_s):
+                await self.wait(unit)
+        except TimeoutError:
+            await self._in_thread(folder.kill)
+            await self.wait(unit)
+
+    async def remove(self, unit: Unit) -> None:
+        if naming.is_owned(unit.labels, self._installation_id):
+            await self._in_thread(_remove_folder, UnitFolder(Path(unit.id)))
+
+    async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
+        folder = _existing(unit)
+        environment = await self._in_thread(_environment_of, folder)
+        try:
+            program = await asyncio.create_subprocess_exec(
+                *argv,
+                cwd=folder.workspace,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            return 127
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await program.wait()
+        except TimeoutError:
+            program.kill()
+            await program.wait()
+            return _TIMED_OUT
+
+    async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
+        """None until a process of this very step listens: another program may hold the port."""
+        listens = await self._in_thread(_listens, _existing(unit), port)
+        return ("127.0.0.1", port) if listens else None
+
+    async def ask_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> Answer:
+        del unit, headers
+        return Answer(problem=f"nothing of the step listens on port {probe.port}")
+
+    async def has_health_check(self, unit: Unit) -> bool:
+        del unit
+        return False
+
+    async def is_healthy(self, unit: Unit) -> bool:
+        return _existing(unit).unit().state is UnitState.RUNNING
+
+    async def usage(self, unit: Unit) -> Usage | None:
+        used: Consumption | None = await self._in_thread(_consumption, UnitFolder(Path(unit.id)))
+        if used is None:
+            return None
+        return Usage(
+            cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
+            memory_bytes=used.memory_bytes,
+        )
+
+    async def collect(self, unit: Unit, pattern: str) -> Collected:
+        found: Collected = await self._in_thread(files.collect, _existing(unit), pattern)
+        return found
+
+    async def find(self, owner: Owner) -> Sequence[Unit]:
+        return [folder.unit() for folder in self._units() if _is_of(folder.labels, owner)]
+
+    async def runs(self, owner: Owner) -> frozenset[str]:
+        return frozenset(run.name for run in self._root.glob("*") if _is_of(run_labels(run), owner))
+
+    async def release(self, run_id: str, owner: Owner) -> Removed:
+        run = self._root / run_id
+        if not naming.is_owned(run_labels(run), owner.installation_id):
+            return Removed()
+        units = self._units(run_id)
+        for folder in units:
+            await self._in_thread(_remove_folder, folder)
+        workspaces = len(list(run.glob("workspaces/*")))
+        await self._in_thread(lambda: shutil.rmtree(run, ignore_errors=True))
+        return Removed(containers=len(units), volumes=workspaces)
+
+    def _units(self, run_id: str = "*") -> list[UnitFolder]:
+        """Those that are there; others may come and go meanwhile."""
+        runs = sorted(self._root.glob(run_id))
+        found = [UnitFolder(path) for run in runs for path in _entries(run / "units")]
+        return [folder for folder in found if folder.is_there()]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _run_of(workspace: str) -> str:
+    """`run-3f9a0c1be77d` of `partita-ws-run-3f9a0c1be77d-pay`."""
+    return "-".join(workspace.split("-")[2:4])
+
+
+def _is_of(labels: Mapping[str, str], owner: Owner) -> bool:
+    return (
+        naming.is_owned(labels, owner.installation_id)
+        and labels.get(naming.ORCHESTRATOR) == owner.orchestrator_id
+    )
+
+
+def _existing(unit: Unit) -> UnitFolder:
+    folder = UnitFolder(Path(unit.id))
+    if not (folder.path / "unit.json").exists():
+        raise UnitLost(f"the folder of {unit.name} is gone")
+    return folder
+
+
+def _environment(wanted: Mapping[str, str], folder: UnitFolder) -> dict[str, str]:
+    home = str(folder.path / "home")
+    return {"PATH": _PATH, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", **wanted}
+
+
+def _environment_of(folder: UnitFolder) -> dict[str, str]:
+    """Of the running program: it was never written down."""
+    for process in folder.members():
+        with contextlib.suppress(psutil.Error):
+            return dict(process.environ())
+    return {"PATH": _PATH}
+
+
+def _consumption(folder: UnitFolder) -> Consumption | None:
+    wrapper = folder.wrapper()
+    return consumption_of(wrapper.pid) if wrapper else None
+
+
+def _listens(folder: UnitFolder, port: int) -> bool:
+    return any(listening == port for process in folder.members() for listening in _ports(process))
+
+
+def _ports(process: psutil.Process) -> Iterator[int]:
+    with contextlib.suppress(psutil.Error):
+        for connection in process.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN:
+                yield connection.laddr.port
+
+
+async def _gone(folder: UnitFolder) -> None:
+    """Until the wrapper has ended, told by the kernel."""
+    wrapper = folder.wrapper()
+    if wrapper is None:
+        return
+    try:
+        descriptor = os.pidfd_open(wrapper.pid)
+    except ProcessLookupError:
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+def _remove_folder(folder: UnitFolder) -> None:
+    folder.kill()
+    if wrapper := folder.wrapper():
+        with contextlib.suppress(psutil.Error):
+            wrapper.kill()
+            await_end(wrapper, timeout_s=5)
+    shutil.rmtree(folder.path, ignore_errors=True)

@@ -1,0 +1,25 @@
+"""What a worker is told at its start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """A standalone worker's AGENT_ settings; `labels`: key → value, or empty.
+
+    (reference: control-plane 20)
+    """
+
+    agent_id: str
+    name: str
+    public_url: str
+    control_plane_url: str
+    backends: tuple[str, ...]
+    labels: dict[str, str]
+    concurrency: int
+    drain_s: float
+    host: str
+    port: int
+    secret: str = field(repr=False)

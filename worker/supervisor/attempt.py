@@ -1,0 +1,159 @@
+"""One attempt of a step while it runs: what is known of it, and what it was told to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel import clock
+from kernel.background import keep_running
+from kernel.redaction import Redactor
+from worker.domain.control_plane import RENEWALS, Job, Kept, Orders, Reports
+from worker.domain.evaluation import LogFindings
+from worker.domain.launching import LaunchRules
+from worker.domain.naming import Owner
+from worker.domain.output import LineCutter, LogWatch
+from worker.domain.runtime import Runtime, Unit, Usage
+from worker.domain.step_spec import StepSpec
+from worker.supervisor.patience import persistently
+from worker.supervisor.probing import Prober
+from worker.supervisor.racing import cancel_all, set_once
+from worker.supervisor.sampling import Sampler
+from worker.supervisor.spool import SpoolSpace
+from worker.supervisor.step_log import Start, StepLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What all steps of a supervisor share."""
+
+    control_plane: Reports
+    runtime: Runtime
+    owner: Owner
+    rules: LaunchRules
+    space: SpoolSpace
+    prober: Prober
+    marks: Path  # an empty file for each service that was reported healthy
+
+
+class Attempt:
+    """`kept`: where an earlier process of this supervisor stopped; None for a new attempt."""
+
+    def __init__(self, spec: StepSpec, tools: Tools, kept: Kept | None = None) -> None:
+        self.spec = spec
+        self.tools = tools
+        self.job = Job(job_id=spec.job_id, attempt=spec.attempt)
+        self.adopted = kept is not None
+        self.told_to_stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.confirmed = asyncio.Event()  # cleared: the claim may be older than its lease
+        self.confirmed.set()
+        self.stop_reason = ""
+        self.probe_problem = ""  # why the last probe did not pass
+        self._unit: Unit | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._sampler: Sampler | None = None
+        self._sampling: asyncio.Task[None] | None = None
+        self.log = StepLog(
+            tools.control_plane,
+            self.job,
+            tools.space,
+            cutter=LineCutter(Redactor(spec.secrets), LogWatch(_watched(spec))),
+            start=Start(next_seq=kept.next_seq, position=kept.position) if kept else Start(),
+            obey=self.obey,
+        )
+
+    def obey(self, orders: Orders) -> None:
+        self.confirmed.set()
+        if orders.cancel_reason and not self.stop_reason:
+            self.stop_reason = orders.cancel_reason
+            set_once(self.told_to_stop)
+
+    @property
+    def unit(self) -> Unit:
+        if self._unit is None:
+            raise LookupError("nothing was started")
+        return self._unit
+
+    @property
+    def has_unit(self) -> bool:
+        return self._unit is not None
+
+    def note_probe(self, problem: str) -> None:
+        self.probe_problem = problem
+
+    def follow(self, unit: Unit) -> None:
+        """From now on the unit's output is read, and what it uses is looked at."""
+        self._unit = unit
+        reading = self.log.read(self.tools.runtime, unit)
+        self._reading = asyncio.create_task(reading, name=f"read {unit.name}")
+        if self.spec.measured:
+            self._sample(unit, self._reading)
+
+    def _sample(self, unit: Unit, reading: asyncio.Task[None]) -> None:
+        """As long as there may be output: it ends with the unit."""
+        each_s = self.spec.lease_ms / 1000 / RENEWALS
+        self._sampler = Sampler(self.tools.runtime, unit, each_s=each_s)
+        sampling = asyncio.create_task(
+            keep_running("samples", self._sampler.run), name=f"sample {unit.name}"
+        )
+        reading.add_done_callback(lambda _: sampling.cancel())
+        self._sampling = sampling
+
+    @property
+    def usage(self) -> Usage | None:
+        """The latest figures; may be read on any thread."""
+        return self._sampler.latest if self._sampler else None
+
+    async def output_end(self) -> None:
+        """The whole output was read. Raises RuntimeFailure."""
+        if self._reading:
+            await self._reading
+
+    async def close(self) -> None:
+        tasks = (self._reading, self._telling, self._sampling)
+        await cancel_all([task for task in tasks if task])
+        await self.log.close()
+
+    async def report_running(self, on_end: Callable[[asyncio.Task[None]], None]) -> None:
+        """Waits for the answer only where what follows could overtake it."""
+        self._telling = asyncio.create_task(self.report("running"))
+        self._telling.add_done_callback(on_end)
+        if not self.tools.control_plane.in_order:
+            await self._telling
+
+    async def until_told(self) -> None:
+        """Everything said of it so far is stored. Raises what one of the answers was."""
+        await self.log.sending
+        if self._telling:
+            await self._telling
+
+    async def report(self, state: str, message: str = "") -> None:
+        control_plane = self.tools.control_plane
+        text = self.log.mask(message)
+        self.obey(await persistently(lambda: control_plane.report(self.job, state, text)))
+
+    def log_findings(self) -> LogFindings:
+        rules = self.spec.evaluation
+        return self.log.watch.findings(expected=rules.expect_logs, forbidden=rules.fail_on_logs)
+
+    @property
+    def age_s(self) -> float:
+        """Since the unit started; also when an earlier process of this supervisor started it."""
+        started = self.unit.started_at
+        return max(0.0, (clock.now() - started).total_seconds()) if started else 0.0
+
+    @property
+    def mark(self) -> Path:
+        return self.tools.marks / f"{self.unit.name}.healthy"
+
+
+def _watched(spec: StepSpec) -> tuple[str, ...]:
+    ready_log = spec.node.ready.log if spec.node.ready else None
+    return (
+        *spec.evaluation.expect_logs,
+        *spec.evaluation.fail_on_logs,
+        *((ready_log,) if ready_log is not None else ()),
+    )

@@ -1,0 +1,121 @@
+"""Heartbeats, and removing what their answers release.
+
+(reference: control-plane 15.2, environment)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from kernel import background
+from worker.domain.control_plane import (
+    FAILING_LOOPS,
+    LOOP_CHARACTERS,
+    Beat,
+    ControlPlane,
+    ControlPlaneError,
+    Unregistered,
+)
+from worker.domain.naming import Owner
+from worker.domain.runtime import Runtime, RuntimeFailure
+from worker.supervisor.patience import persistently
+
+log = logging.getLogger("partita.workers")
+_SETTLE_S = 0.5  # after a run's last step here, whether the run is over is soon known
+Facts = Callable[[], tuple[int, frozenset[str]]]
+
+
+class Heartbeat:
+    """Every `interval_s`, and soon after the last step of a run here has ended."""
+
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        runtime: Runtime,
+        owner: Owner,
+        *,
+        register: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._control_plane = control_plane
+        self._runtime = runtime
+        self._owner = owner
+        self._register = register
+        self._ended: set[str] = set()
+        self._soon = asyncio.Event()
+        self._releasing: dict[str, asyncio.Task[None]] = {}
+        self.interval_s = 10.0
+
+    def step_ended(self, run_id: str) -> None:
+        self._ended.add(run_id)
+        self._soon.set()
+
+    async def run(self, facts: Facts) -> None:
+        """`facts()`: how many jobs run, and the runs that they belong to."""
+        try:
+            while True:
+                await self._beat(facts)
+                await self._pause(facts)
+        finally:
+            for task in self._releasing.values():
+                task.cancel()
+
+    async def _pause(self, facts: Facts) -> None:
+        try:
+            async with asyncio.timeout(self.interval_s):
+                while True:
+                    await self._soon.wait()
+                    self._soon.clear()
+                    await asyncio.sleep(_SETTLE_S)
+                    ended, self._ended = self._ended, set()
+                    if ended - facts()[1]:
+                        return
+        except TimeoutError:
+            return
+
+    async def _beat(self, facts: Facts) -> None:
+        running, active = facts()
+        available, runs = await self._look()
+        beat = Beat(
+            running_jobs=running,
+            runtime_available=available,
+            runs=tuple(sorted(runs | active)),
+            failing_loops=_failing_loops(),
+        )
+        try:
+            released = await self._control_plane.heartbeat(beat)
+        except Unregistered:
+            await persistently(self._register)
+            return
+        except ControlPlaneError as error:
+            log.warning("heartbeat: %s", error)
+            return
+        for run_id in released:
+            if run_id not in active and run_id not in self._releasing:
+                self._releasing[run_id] = asyncio.create_task(self._release(run_id))
+
+    async def _look(self) -> tuple[bool, frozenset[str]]:
+        if not await self._runtime.ping():
+            return False, frozenset()
+        try:
+            return True, await self._runtime.runs(self._owner)
+        except RuntimeFailure as failure:
+            log.warning("the runtime does not say what it has: %s", failure)
+            return False, frozenset()
+
+    async def _release(self, run_id: str) -> None:
+        try:
+            removed = await self._runtime.release(run_id, self._owner)
+        except RuntimeFailure as failure:
+            log.warning("%s is not torn down: %s", run_id, failure)
+        else:
+            for leftover in removed.leftovers:
+                log.warning("%s: left behind: %s", run_id, leftover)
+        finally:
+            del self._releasing[run_id]
+
+
+def _failing_loops() -> tuple[str, ...]:
+    """Those of the whole process: who shares it with other supervisors tells the same."""
+    return tuple(name[:LOOP_CHARACTERS] for name in background.failing()[:FAILING_LOOPS])

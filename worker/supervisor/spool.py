@@ -1,0 +1,182 @@
+"""Lines on their way to the control plane: a little in memory, more on disk, then the reader waits.
+
+Beside the store the reader waits at once: the runtime's own log is on a disk already. What is not
+sent dies with the process; its successor reads it again from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+import msgspec
+
+from worker.domain.output import LogLine
+
+MEMORY_BYTES: Final = 2 * 2**20  # of one step
+DISK_BYTES: Final = 64 * 2**20  # of all steps together
+CHUNK_LINES: Final = 1_000
+CHUNK_BYTES: Final = 2**20
+LINE_OVERHEAD: Final = 64
+
+
+class Entry(NamedTuple):
+    """The lines of one record of the runtime; without lines only its position counts."""
+
+    position: int
+    lines: list[LogLine]
+
+
+class SpoolSpace:
+    """The disk that the spools of one supervisor share; `limit` 0: memory has to do."""
+
+    def __init__(self, folder: Path, limit: int = DISK_BYTES) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.limit = limit
+        self._free = limit
+        self._changed = asyncio.Condition()
+
+    async def take(self, size: int) -> None:
+        """Waits until that much is free: this is what slows a reader down."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._free > 0)
+            self._free -= size
+
+    async def give_back(self, size: int) -> None:
+        async with self._changed:
+            self._free += size
+            self._changed.notify_all()
+
+
+class Spool:
+    """First in, first out; one writer, one reader."""
+
+    def __init__(self, space: SpoolSpace, *, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._space = space
+        self._memory_bytes = memory_bytes
+        self._entries: deque[Entry] = deque()
+        self._held = 0  # bytes of the entries in memory, and their lines
+        self._lines = 0
+        self._file: IO[bytes] | None = None
+        self._on_disk: deque[int] = deque()  # sizes
+        self._read_at = 0
+        self._filled = asyncio.Event()
+        self._room = asyncio.Event()
+        self._whole = asyncio.Event()  # a whole chunk, or the last
+        self._ended = False
+
+    async def put(self, entries: Sequence[Entry]) -> None:
+        if self._space.limit and (self._on_disk or self._held >= self._memory_bytes):
+            await self._write(msgspec.msgpack.encode(list(entries)))
+        else:
+            await self._wait_for_room()
+            self._keep(entries)
+        self._filled.set()
+        self._note_whole()
+
+    def end(self) -> None:
+        """Nothing more will be put."""
+        self._ended = True
+        self._filled.set()
+        self._whole.set()
+
+    async def _wait_for_room(self) -> None:
+        while self._held >= self._memory_bytes:
+            self._room.clear()
+            await self._room.wait()
+
+    def _keep(self, entries: Sequence[Entry]) -> None:
+        self._entries.extend(entries)
+        self._held += sum(map(_size, entries))
+        self._lines += sum(len(entry.lines) for entry in entries)
+
+    async def _write(self, encoded: bytes) -> None:
+        await self._space.take(len(encoded))
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=self._space.folder)  # noqa: SIM115 - see close
+        self._file.seek(0, 2)
+        self._file.write(encoded)
+        self._on_disk.append(len(encoded))
+
+    async def _read_back(self) -> None:
+        assert self._file is not None
+        size = self._on_disk.popleft()
+        self._file.seek(self._read_at)
+        self._keep(msgspec.msgpack.decode(self._file.read(size), type=list[Entry]))
+        self._read_at += size
+        if not self._on_disk:
+            self._file.truncate(0)
+            self._read_at = 0
+        await self._space.give_back(size)
+
+    async def wait(self) -> bool:
+        """Until there is something to take; False when nothing will come any more."""
+        while not self._entries and not self._on_disk:
+            if self._ended:
+                return False
+            self._filled.clear()
+            await self._filled.wait()
+        return True
+
+    @property
+    def is_over(self) -> bool:
+        """All was taken, and nothing will be put any more."""
+        return self._ended and not self._entries and not self._on_disk
+
+    @property
+    def is_full(self) -> bool:
+        """There is a whole chunk."""
+        return self._lines >= CHUNK_LINES or self._held >= CHUNK_BYTES or bool(self._on_disk)
+
+    async def gather(self, within_s: float) -> None:
+        """Until there is a whole chunk, or nothing more will come; at most `within_s`."""
+        if not self._whole.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._whole.wait()
+
+    def _note_whole(self) -> None:
+        if self.is_full or self._ended:
+            self._whole.set()
+        else:
+            self._whole.clear()
+
+    async def take(self) -> Entry:
+        """Entries for one chunk, joined: at most 1,000 lines and about 1 MiB, of whole records."""
+        while self._on_disk and len(self._entries) < CHUNK_LINES and self._held < CHUNK_BYTES:
+            await self._read_back()
+        lines: list[LogLine] = []
+        position = size = 0
+        while self._entries:
+            entry = self._entries[0]
+            size += _size(entry)
+            if lines and (len(lines) + len(entry.lines) > CHUNK_LINES or size > CHUNK_BYTES):
+                break
+            self._entries.popleft()
+            self._held -= _size(entry)
+            self._lines -= len(entry.lines)
+            position = entry.position
+            lines += entry.lines
+        self._room.set()
+        self._note_whole()
+        return Entry(position, lines)
+
+    async def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            await self._space.give_back(sum(self._on_disk))
+            self._on_disk.clear()
+
+
+def _size(entry: Entry) -> int:
+    return sum(_bytes(line.text) + LINE_OVERHEAD for line in entry.lines)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

@@ -1,0 +1,147 @@
+"""One attempt's lines: from the runtime's records through masking to the control plane, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from kernel import clock
+from worker.domain.control_plane import Chunk, Job, Orders, Reports
+from worker.domain.output import LineCutter, LogLine, Record, cut
+from worker.domain.runtime import Runtime, Unit
+from worker.supervisor.patience import persistently
+from worker.supervisor.racing import cancel_all, set_once
+from worker.supervisor.spool import LINE_OVERHEAD, Entry, Spool, SpoolSpace
+
+FLUSH_S: Final = 0.05
+TOGETHER_BYTES: Final = 16 * 1024
+AT_ONCE: Final = 8  # chunks on their way together, where they keep their order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The number of the next line, and the runtime's records taken so far."""
+
+    next_seq: int = 0
+    position: int = 0
+
+
+class StepLog:
+    """`start`: where an earlier process stopped.
+
+    The runtime's records are read from the first one on in any case: what a line, a secret or a
+    watched text began with may lie before `position`.
+    """
+
+    def __init__(
+        self,
+        control_plane: Reports,
+        job: Job,
+        space: SpoolSpace,
+        *,
+        cutter: LineCutter,
+        start: Start,
+        obey: Callable[[Orders], None],
+    ) -> None:
+        self._control_plane = control_plane
+        self._job = job
+        self._obey = obey
+        self.watch = cutter.watch
+        self.seen = asyncio.Condition()  # notified after each batch of output
+        self._cutter = cutter
+        self._spool = Spool(space)
+        self._next_seq = start.next_seq
+        self._taken = start.position
+        self._put = start.position
+        self._handed_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sending = asyncio.create_task(self._send_all(), name=f"send {job.job_id}")
+
+    @property
+    def sending(self) -> asyncio.Task[None]:
+        """Ends when every line is stored; raises what the control plane refuses with."""
+        return self._sending
+
+    def mask(self, text: str) -> str:
+        return self._cutter.redactor.mask(text)
+
+    async def say(self, text: str, *, level: str = "info") -> None:
+        """A line of the supervisor's own."""
+        now = clock.now()
+        pieces = cut(self.mask(text))
+        lines = [
+            LogLine(now, level, "system", piece, number < len(pieces))
+            for number, piece in enumerate(pieces, start=1)
+        ]
+        await self._spool.put([Entry(self._put, lines)])
+
+    async def read(self, runtime: Runtime, unit: Unit) -> None:
+        """Take the unit's output to its end. Raises RuntimeFailure."""
+        position = 0
+        async for records in runtime.output(unit):
+            position = records[-1].position
+            await self._take(records)
+        # a line left open counts as one more record, so that nobody closes it twice
+        await self._add([Entry(position + 1, self._cutter.finish())])
+
+    async def _take(self, records: Sequence[Record]) -> None:
+        await self._add(self._entries(records))
+
+    def _entries(self, records: Sequence[Record]) -> list[Entry]:
+        """One a record; of short ones that were not taken before, one for many, which is faster."""
+        together = TOGETHER_BYTES if records[0].position > self._taken else 0
+        entries, lines, size = [], list[LogLine](), 0
+        for record in records:
+            lines += self._cutter.feed(record)
+            size += len(record.data) + LINE_OVERHEAD
+            if size >= together:
+                entries.append(Entry(record.position, lines))
+                lines, size = [], 0
+        return [*entries, Entry(records[-1].position, lines)] if size else entries
+
+    async def _add(self, entries: list[Entry]) -> None:
+        if fresh := [entry for entry in entries if entry.position > self._taken]:
+            self._put = fresh[-1].position
+            await self._spool.put(fresh)
+        async with self.seen:
+            self.seen.notify_all()
+
+    async def _send_all(self) -> None:
+        while await self._spool.wait():
+            await self._spool.gather(FLUSH_S)  # more lines may come for the same chunk
+            chunks = [await self._next_chunk()]
+            while self._control_plane.in_order and len(chunks) < AT_ONCE and self._spool.is_full:
+                chunks.append(await self._next_chunk())
+            if len(chunks) == 1 or not await self._send_together(chunks):
+                for chunk in chunks:
+                    await persistently(partial(self._send, chunk))
+        set_once(self._handed_over)
+
+    async def _next_chunk(self) -> Chunk:
+        entry = await self._spool.take()
+        chunk = Chunk(seq=self._next_seq, position=entry.position, lines=entry.lines)
+        self._next_seq += len(entry.lines)
+        return chunk
+
+    async def _send_together(self, chunks: Sequence[Chunk]) -> bool:
+        """False when one was not stored: then each is sent again, which stores no line twice."""
+        answers = await asyncio.gather(*map(self._send, chunks), return_exceptions=True)
+        return not any(answers)
+
+    async def _send(self, chunk: Chunk) -> None:
+        if self._spool.is_over and chunk.seq + len(chunk.lines) == self._next_seq:
+            set_once(self._handed_over)  # nothing is awaited between here and the call
+        self._obey(await self._control_plane.send(self._job, chunk))
+
+    async def finish(self) -> int:
+        """Hand over what is left, not waiting for the answer; the number behind the last line."""
+        self._spool.end()
+        either = {self._handed_over, self._sending}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        return self._next_seq
+
+    async def close(self) -> None:
+        await cancel_all([self._sending])
+        await self._spool.close()

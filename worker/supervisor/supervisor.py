@@ -1,0 +1,302 @@
+"""The supervisor: claims steps, runs many at once, tells what happens (docs/architecture.md).
+
+It knows no framework: it reaches the control plane and the runtime through ports. A process of it
+may end at any moment; its successor of the same name finds the units by label and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kernel.background import keep_running
+from kernel.errors import InvalidInput
+from worker.domain import naming
+from worker.domain.control_plane import (
+    ControlPlane,
+    ControlPlaneAway,
+    ControlPlaneError,
+    Job,
+    Kept,
+    Orders,
+    Outcome,
+    Registered,
+)
+from worker.domain.launching import LaunchRules
+from worker.domain.naming import Owner
+from worker.domain.runtime import Runtime, RuntimeFailure, Unit, Usage
+from worker.domain.step_spec import StepSpec, parse_step_spec
+from worker.supervisor.attempt import Attempt, Tools
+from worker.supervisor.heartbeat import Heartbeat
+from worker.supervisor.lease_keeper import LeaseKeeper, now_s
+from worker.supervisor.patience import persistently
+from worker.supervisor.probing import Prober
+from worker.supervisor.racing import first_of
+from worker.supervisor.spool import DISK_BYTES, SpoolSpace
+from worker.supervisor.step_run import StepRun
+
+log = logging.getLogger("partita.workers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """`capacity`: steps at once; services, which wait most of the time, do not count."""
+
+    owner: Owner
+    state_dir: Path
+    rules: LaunchRules = field(default_factory=LaunchRules)
+    capacity: int = 64
+    lease_s: float = 30.0
+
+
+class Supervisor:
+    """`await run()` until `stop()`; then the units are left to the successor."""
+
+    def __init__(self, control_plane: ControlPlane, runtime: Runtime, options: Options) -> None:
+        marks = options.state_dir / "healthy"
+        marks.mkdir(parents=True, exist_ok=True)
+        self._control_plane = control_plane
+        self._runtime = runtime
+        self._options = options
+        self._prober = Prober(runtime)
+        self._tools = Tools(
+            control_plane=control_plane,
+            runtime=runtime,
+            owner=options.owner,
+            rules=options.rules,
+            space=SpoolSpace(
+                options.state_dir / "spool", limit=0 if control_plane.in_order else DISK_BYTES
+            ),
+            prober=self._prober,
+            marks=marks,
+        )
+        self._runs: dict[Job, StepRun] = {}
+        self._tasks: dict[Job, asyncio.Task[None]] = {}
+        self._declining: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Condition()
+        self._stopping = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._leases = LeaseKeeper(
+            control_plane,
+            usage=self._usage_of,
+            on_orders=self._in_loop(self._obey),
+            on_expired=self._in_loop(self._expire),
+            lease_s=options.lease_s,
+        )
+        self._heartbeat = Heartbeat(control_plane, runtime, options.owner, register=self.register)
+
+    async def run(self) -> None:
+        """Register, adopt, then claim until stopped."""
+        self._leases.start()
+        self._control_plane.on_orders(self._leases.renew_soon)
+        registered = persistently(self.register)
+        if await first_of(stop=self._stopping.wait(), registered=registered) == "stop":
+            await self._leave([*self._tasks.values(), *self._declining])
+            return
+        tasks: set[asyncio.Task[Any]] = {
+            asyncio.create_task(self._stopping.wait()),
+            *(
+                asyncio.create_task(keep_running(name, work, passing=(ControlPlaneError,)))
+                for name, work in (
+                    ("heartbeat", partial(self._heartbeat.run, self._facts)),
+                    ("claims", self._claim_forever),
+                )
+            ),
+        }
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # what ended by an error would else be missed by nobody
+        finally:
+            await self._leave([*tasks, *self._tasks.values(), *self._declining])
+
+    def stop(self) -> None:
+        """Ends `run()`; from the loop's own thread."""
+        self._stopping.set()
+
+    def cancel(self, job_id: str = "") -> bool:
+        """Tell that job, or every job, to stop as after a cancel; False: there is none."""
+        told = [step for job, step in self._runs.items() if job_id in ("", job.job_id)]
+        for step in told:
+            step.attempt.obey(Orders(cancel_reason="canceled"))
+        return bool(told)
+
+    async def until_idle(self, job_id: str = "") -> None:
+        """Until that job, or every job, has ended here."""
+        async with self._room:
+            await self._room.wait_for(
+                lambda: not any(job_id in ("", job.job_id) for job in self._runs)
+            )
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        return tuple(self._runs)
+
+    async def _leave(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        await asyncio.to_thread(self._leases.stop)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._prober.close()
+
+    async def register(self) -> None:
+        """Say what runs here, go on with what is kept, drop the rest. Raises ControlPlaneAway."""
+        found = await self._found()
+        mine = [Job(job_id=job.job_id, attempt=job.attempt) for job in self._runs]
+        active = list(dict.fromkeys([*found, *mine]))
+        available = await self._runtime.ping()
+        asked_at = now_s()
+        answer = await self._control_plane.register(active, runtime_available=available)
+        self._heartbeat.interval_s = answer.heartbeat_s
+        self._leases.grace_s = answer.lease_grace_s
+        self._adopt(answer, found, asked_at)
+        await self._drop(answer, found)
+
+    async def _found(self) -> dict[Job, Unit]:
+        try:
+            units = await self._runtime.find(self._options.owner)
+        except RuntimeFailure as failure:
+            log.warning("what ran before cannot be looked for: %s", failure)
+            return {}
+        return {_job_of(unit.labels): unit for unit in units if naming.JOB_ID in unit.labels}
+
+    def _adopt(self, answer: Registered, found: Mapping[Job, Unit], asked_at: float) -> None:
+        for kept in answer.keep:
+            if kept.job not in self._runs:
+                unit = found.get(kept.job)
+                self._take(kept.spec, kept=kept, found=unit, asked_at=asked_at)
+
+    async def _drop(self, answer: Registered, found: Mapping[Job, Unit]) -> None:
+        for job, unit in found.items():
+            if job.job_id in answer.drop and job not in self._runs:
+                await self._remove(unit)
+        for job in [job for job in self._runs if job.job_id in answer.drop]:
+            self._runs[job].drop()
+
+    async def _remove(self, unit: Unit) -> None:
+        try:
+            await self._runtime.remove(unit)
+        except RuntimeFailure as failure:
+            log.warning("%s is not removed: %s", unit.name, failure)
+
+    def _start(
+        self,
+        spec: StepSpec,
+        *,
+        kept: Kept | None = None,
+        found: Unit | None = None,
+        asked_at: float,
+    ) -> None:
+        attempt = Attempt(spec, self._tools, kept)
+        step = StepRun(attempt, found)
+        self._runs[attempt.job] = step
+        lease_s = spec.lease_ms / 1000
+        self._leases.hold(attempt.job, lease_s=lease_s)
+        if now_s() - asked_at > lease_s:  # the answer lay unread, perhaps, while this host stood
+            attempt.confirmed.clear()  # still: it starts when its lease was renewed
+            self._leases.renew_soon()
+        task = asyncio.create_task(self._run_step(step), name=spec.job_id)
+        self._tasks[attempt.job] = task
+
+    async def _run_step(self, step: StepRun) -> None:
+        job, spec = step.attempt.job, step.attempt.spec
+        try:
+            await step.run()
+        except Exception:
+            log.exception("%s was left behind", job.job_id)
+        finally:
+            self._leases.release(job)
+            del self._runs[job], self._tasks[job]
+            async with self._room:
+                self._room.notify_all()
+        self._heartbeat.step_ended(spec.execution_id)
+
+    @property
+    def _free(self) -> int:
+        busy = sum(1 for step in self._runs.values() if not step.attempt.spec.is_service)
+        return self._options.capacity - busy
+
+    async def _claim_forever(self) -> None:
+        while True:
+            async with self._room:
+                await self._room.wait_for(lambda: self._free > 0)
+            asked_at = now_s()
+            claimed = await persistently(lambda: self._control_plane.claim(self._free))
+            for body in claimed:
+                self._take(body, asked_at=asked_at)
+
+    def _take(
+        self,
+        body: Mapping[str, Any],
+        *,
+        kept: Kept | None = None,
+        found: Unit | None = None,
+        asked_at: float,
+    ) -> None:
+        try:
+            spec = parse_step_spec(body)
+        except InvalidInput as error:
+            log.warning("%s cannot be run: %s", body.get("jobId"), error)
+            task = asyncio.create_task(self._decline(body, str(error), kept=kept, found=found))
+            self._declining.add(task)
+            task.add_done_callback(self._declining.discard)
+        else:
+            self._start(spec, kept=kept, found=found, asked_at=asked_at)
+
+    async def _decline(
+        self, body: Mapping[str, Any], why: str, *, kept: Kept | None, found: Unit | None
+    ) -> None:
+        """What cannot be read fails at once, instead of when its lease runs out."""
+        job = Job(job_id=str(body.get("jobId")), attempt=body.get("attempt", 0))
+        outcome = Outcome(status="failed", reason="internal_error", error=why)
+        lines = kept.next_seq if kept else 0
+        if found:
+            await self._remove(found)
+        try:
+            await persistently(lambda: self._control_plane.complete(job, outcome, final_seq=lines))
+        except ControlPlaneError as error:
+            log.warning("%s is not ended: %s", job.job_id, error)
+
+    def _in_loop(self, call: Any) -> Any:
+        def from_thread(*arguments: Any) -> None:
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+        return from_thread
+
+    def _usage_of(self, job: Job) -> Usage | None:
+        """On the thread of the leases: one look into a dictionary."""
+        step = self._runs.get(job)
+        return step.attempt.usage if step else None
+
+    def _obey(self, job: Job, orders: Orders | None) -> None:
+        if step := self._runs.get(job):
+            if orders is None:
+                step.drop()
+            else:
+                step.attempt.obey(orders)
+
+    def _expire(self, job: Job) -> None:
+        """Not renewed for too long: on a runtime that others reach, it may be theirs already."""
+        step = self._runs.get(job)
+        if step and self._runtime.shared:
+            self._tasks[job].cancel()
+        elif step:
+            log.warning("%s was not renewed for too long: killed", job.job_id)
+            step.give_up()
+
+    def _facts(self) -> tuple[int, frozenset[str]]:
+        """Running jobs, and the runs that they belong to."""
+        runs = frozenset(step.attempt.spec.execution_id for step in self._runs.values())
+        return len(self._runs), runs
+
+
+def _job_of(labels: Mapping[str, str]) -> Job:
+    return Job(job_id=labels[naming.JOB_ID], attempt=int(labels[naming.ATTEMPT]))
+
+
+__all__ = ["ControlPlaneAway", "Options", "Supervisor"]
