@@ -1,4 +1,4 @@
-"""Accounts: users, workspaces, credentials, limits. Depends on streams and system."""
+"""Accounts: users, workspaces, credentials, rate limits. Depends on streams and system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from apps.accounts.domain.errors import (
     Unauthenticated,
     WeakPassword,
 )
-from apps.accounts.domain.principal import Principal
+from apps.accounts.domain.principal import Principal, visible_workspaces
+from apps.accounts.lifespan import purge_expired
+from apps.accounts.services.administrators import (
+    FirstAdministrator,
+    NoAdministrator,
+    ensure_seed_admin,
+    first_administrator,
+    operator,
+)
 from apps.accounts.services.credentials import (
     authenticate_request,
     authenticate_stream,
@@ -19,24 +27,16 @@ from apps.accounts.services.credentials import (
     require_session,
     signed_in,
 )
-from apps.accounts.services.limits import rate_limited
-from apps.accounts.services.operator import (
-    FirstAdministrator,
-    NoAdministrator,
-    first_administrator,
-    operator,
-)
-from apps.accounts.services.purge import purge_expired
-from apps.accounts.services.scope import visible_workspaces
-from apps.accounts.services.sign_in import sign_in
-from apps.accounts.services.sign_up import ensure_seed_admin, sign_up
-from apps.accounts.services.tokens import issue_tokens, revoke_everything
-from apps.accounts.services.ui_sessions import (
+from apps.accounts.services.rate_limits import rate_limited
+from apps.accounts.services.sign_in import (
+    sign_in,
     sign_in_session,
     sign_out_session,
     sign_up_session,
     start_session,
 )
+from apps.accounts.services.sign_up import sign_up
+from apps.accounts.services.tokens import issue_tokens, revoke_everything
 
 __all__ = [
     "EmailTaken",

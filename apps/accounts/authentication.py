@@ -1,4 +1,4 @@
-"""The REST framework's view of credentials."""
+"""Authentication and permissions for the REST framework."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:  # at run time the framework imports this module while it load
 
 
 class SessionAuthentication(BaseAuthentication):
-    """Sets `request.user` to a Principal; None stays without a credential."""
+    """Sets `request.user` to a Principal, unless the request has no credential."""
 
     def authenticate(self, request: Request) -> tuple[Principal, None] | None:
-        principal = authenticate_request(request._request)  # noqa: SLF001 - DRF's way to the request below
+        principal = authenticate_request(request._request)  # noqa: SLF001 - Django's request
         return None if principal is None else (principal, None)
 
     def authenticate_header(self, request: Request) -> str:
@@ -28,7 +28,7 @@ class SessionAuthentication(BaseAuthentication):
 
 
 class IsSignedIn(BasePermission):
-    """Anyone with a session. Raises Unauthenticated."""
+    """Admits every principal; raises Unauthenticated."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.user, Principal):
@@ -37,7 +37,7 @@ class IsSignedIn(BasePermission):
 
 
 class IsAdmin(IsSignedIn):
-    """An administrator. Raises Unauthenticated, Forbidden (admin_required)."""
+    """Admits administrators; raises Unauthenticated, Forbidden (admin_required)."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         super().has_permission(request, view)

@@ -1,4 +1,4 @@
-"""The settings of accounts, read when asked, so that tests may override them."""
+"""The settings of accounts, read on each call, so that tests can override them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.conf import settings
 
 STREAM_TICKET_LIFE = timedelta(seconds=60)
 LEEWAY = timedelta(seconds=30)
-STANDING_CACHE_S = 10.0  # 30 are allowed (reference: control-plane 3)
+ACCOUNT_CACHE_S = 10.0  # 30 are allowed (reference: control-plane 3)
 
 
 def jwt_secret() -> str:
@@ -16,7 +16,7 @@ def jwt_secret() -> str:
 
 
 def jwt_secrets() -> tuple[str, ...]:
-    """First the one that signs, then those that only verify."""
+    """Return the secret that signs, then those that only verify."""
     return (jwt_secret(), *settings.JWT_PREVIOUS_SECRETS)
 
 
@@ -37,5 +37,5 @@ def sign_up_enabled() -> bool:
 
 
 def seed_admin() -> tuple[str, str]:
-    """Mail and password of the first administrator; empty texts when not set."""
+    """Return email address and password of the first administrator, empty when not set."""
     return settings.ADMIN_EMAIL, settings.ADMIN_PASSWORD

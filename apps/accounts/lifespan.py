@@ -1,34 +1,53 @@
-"""What accounts does while a server runs: the first administrator, and clearing what ended."""
+"""Background work of accounts in a server: the first administrator and the removal of old rows."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import logging
+from datetime import timedelta
 from typing import Final
 
 from django.db import DatabaseError, close_old_connections
 
-from apps.accounts.services.purge import purge_expired
-from apps.accounts.services.sign_up import ensure_seed_admin
+from apps.accounts.models import LimitHit, RefreshFamily, RevokedToken, StreamTicket, UiSession
+from apps.accounts.services.administrators import ensure_seed_admin
 from apps.streams.api import DatastoreUnavailable
 from apps.system.api import LifespanPart
 from kernel.background import keep_running
+from kernel.clock import now
 
-_TIDY_EVERY_S: Final = 600
+_INTERVAL_S: Final = 600
+_DAY: Final = timedelta(days=1)
 _log = logging.getLogger("partita.accounts")
 
 
+def purge_expired() -> int:
+    """Delete expired rows and return their number.
+
+    A refresh family is deleted with its tokens, one day after the last of them expired.
+    """
+    moment = now()
+    expired = [
+        RefreshFamily.objects.filter(expires_at__lt=moment - _DAY),
+        *(
+            model.objects.filter(expires_at__lt=moment)
+            for model in (LimitHit, RevokedToken, StreamTicket, UiSession)
+        ),
+    ]
+    return sum(rows.delete()[0] for rows in expired)
+
+
 class AccountsPart(LifespanPart):
-    """Neither a start nor a request fails because the store is away for a while."""
+    """Does its work at the start and every ten minutes; an unavailable store is only logged."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        await _tidy_up()
-        repeating = keep_running("accounts", _repeatedly)
-        self._task = asyncio.create_task(repeating, context=contextvars.Context())
+        await _maintain()
+        loop = keep_running("accounts", _maintain_periodically)
+        self._task = asyncio.create_task(loop, context=contextvars.Context())
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -36,22 +55,22 @@ class AccountsPart(LifespanPart):
             await asyncio.gather(self._task, return_exceptions=True)
 
 
-async def _repeatedly() -> None:
+async def _maintain_periodically() -> None:
     while True:
-        await asyncio.sleep(_TIDY_EVERY_S)
-        await _tidy_up()
+        await asyncio.sleep(_INTERVAL_S)
+        await _maintain()
 
 
-async def _tidy_up() -> None:
+async def _maintain() -> None:
     try:
         await asyncio.to_thread(_seed_and_purge)
     except (DatabaseError, DatastoreUnavailable) as error:
-        _log.warning("accounts could not be tidied up, will try again: %s", error)
+        _log.warning("The maintenance of accounts failed and will be repeated: %s", error)
 
 
 def _seed_and_purge() -> None:
     close_old_connections()
     if ensure_seed_admin():
-        _log.info("made the first administrator")
+        _log.info("Created the first administrator")
     purge_expired()
     close_old_connections()

@@ -1,4 +1,4 @@
-"""The auth-session stage of the request pipeline (reference: control-plane 2)."""
+"""The session middleware (reference: control-plane 2)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from django.http.response import HttpResponseBase
 from apps.accounts.services.credentials import lazy_principal
 
 
-class AuthSession(SessionMiddleware):
-    """Sets `request.session` and `request.principal`; both read the store when first used.
+class AuthSessionMiddleware(SessionMiddleware):
+    """Sets `request.session` and `request.principal`, which read the store when first used.
 
-    Never refuses a request: views say what they need. Costs no thread hop unless the session
-    changed.
+    No request is refused here; views require what they need. A request that does not change the
+    session stays on the event loop.
     """
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:

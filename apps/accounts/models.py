@@ -1,4 +1,4 @@
-"""Rows of accounts. Tokens, tickets and session keys are stored as SHA-256, never as they are."""
+"""Accounts in the store. Tokens, tickets and session keys are stored only as SHA-256."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Workspace(models.Model):
 
 
 class User(models.Model):
-    """An account. `email` is trimmed and lower-cased; `password` is a hash of Django's hashers."""
+    """An account. `email` is normalized; `password` is a hash of Django's hashers."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="users")
@@ -39,18 +39,18 @@ class User(models.Model):
 
     @property
     def username(self) -> str:
-        """The part of the mail before the `@`."""
+        """The part of the email address before the `@`."""
         return self.email.partition("@")[0]
 
 
 class RefreshFamily(models.Model):
-    """What one sign-in leads to: each refresh token descends from the one before it."""
+    """The refresh tokens of one sign-in, each exchanged for the next one."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="refresh_families")
     provider = models.CharField(max_length=128, default="password")
     created_at = models.DateTimeField(default=now)
-    expires_at = models.DateTimeField(db_index=True)  # of its youngest token
+    expires_at = models.DateTimeField(db_index=True)  # of its newest token
     revoked_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class RefreshFamily(models.Model):
 
 
 class RefreshToken(models.Model):
-    """A one-time token, and the access token that was issued beside it."""
+    """A one-time refresh token and the access token that was issued with it."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     family = models.ForeignKey(RefreshFamily, on_delete=models.CASCADE, related_name="tokens")
@@ -74,7 +74,7 @@ class RefreshToken(models.Model):
 
 
 class RevokedToken(models.Model):
-    """An access token that no longer counts; kept until it would have expired anyway."""
+    """A revoked access token, kept until it would have expired."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     jti = models.CharField(max_length=64, unique=True)
@@ -85,7 +85,7 @@ class RevokedToken(models.Model):
 
 
 class StreamTicket(models.Model):
-    """Opens one stream once. Carries the issuer's credential, whose end is the stream's end too."""
+    """A credential for one connection, valid as long as the credential that requested it."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="stream_tickets")
@@ -103,7 +103,7 @@ class StreamTicket(models.Model):
 
 
 class UiSession(models.Model):
-    """A browser's session; deleting the rows of a user signs that user's browsers out."""
+    """A browser session. To delete the rows of a user signs the user's browsers out."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     key_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
@@ -117,7 +117,7 @@ class UiSession(models.Model):
 
 
 class LimitHit(models.Model):
-    """One counted attempt: of a rate limit or of a failed sign-in. The key is hashed."""
+    """One counted attempt of a rate limit or a failed sign-in. The key is hashed."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     key_hash = models.CharField(max_length=_HASH_LENGTH)

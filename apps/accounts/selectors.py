@@ -1,4 +1,4 @@
-"""Reads: who an account is now, and whether a credential still counts."""
+"""Reads: accounts, and whether a credential is still valid."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from uuid import UUID
 from django.core.cache.backends.locmem import LocMemCache
 
 from apps.accounts import conf
-from apps.accounts.domain.people import MAX_EMAIL
+from apps.accounts.domain.account_rules import MAX_EMAIL
 from apps.accounts.models import RevokedToken, UiSession, User
 from kernel.clock import now
 
-# In this process only. A change elsewhere is seen when the entry ends; 30 s are allowed
-# (reference: control-plane 3).
-_cache = LocMemCache("partita-standing", {"timeout": conf.STANDING_CACHE_S, "max_entries": 20_000})
+# In this process only. A change by another process is seen when the entry expires; 30 s are
+# allowed (reference: control-plane 3).
+_cache = LocMemCache("partita-accounts", {"timeout": conf.ACCOUNT_CACHE_S, "max_entries": 20_000})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """What the store says about an active account."""
+class ActiveAccount:
+    """The stored facts of an active account."""
 
     user_id: UUID
     workspace_id: UUID
@@ -28,54 +28,55 @@ class Standing:
     email: str
 
 
-def standing(user_id: UUID, *, fresh: bool = False) -> Standing | None:
-    """Find the account, at most `STANDING_CACHE_S` old; None when there is no active one."""
+def active_account(user_id: UUID, *, fresh: bool = False) -> ActiveAccount | None:
+    """Return the account, at most `ACCOUNT_CACHE_S` old, or None when no active one exists."""
     key = f"user:{user_id}"
-    if not fresh and (known := _cache.get(key)) is not None:
-        return known or None
-    found = _read_standing(user_id)
-    _cache.set(key, found or False)
-    return found
+    if not fresh and (cached := _cache.get(key)) is not None:
+        return cached or None
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    account = (
+        None
+        if user is None
+        else ActiveAccount(
+            user_id=user.id,
+            workspace_id=user.workspace_id,
+            is_admin=user.is_admin,
+            full_name=user.full_name,
+            email=user.email,
+        )
+    )
+    _cache.set(key, account or False)
+    return account
 
 
 def is_revoked(jti: str, *, fresh: bool = False) -> bool:
     key = f"jti:{jti}"
-    if not fresh and (known := _cache.get(key)) is not None:
-        return bool(known)
+    if not fresh and (cached := _cache.get(key)) is not None:
+        return bool(cached)
     revoked = RevokedToken.objects.filter(jti=jti).exists()
     _cache.set(key, revoked)
     return revoked
 
 
-def is_session_alive(session_hash: str) -> bool:
-    return UiSession.objects.filter(key_hash=session_hash, expires_at__gt=now()).exists()
+def is_credential_alive(token_jti: str, session_hash: str) -> bool:
+    """Read from the store whether the UI session exists, or else the token is not revoked."""
+    if session_hash:
+        return UiSession.objects.filter(key_hash=session_hash, expires_at__gt=now()).exists()
+    return not is_revoked(token_jti, fresh=True)
 
 
-def forget_standing(user_id: UUID, *jtis: str) -> None:
-    """Read them from the store again. Call it after the commit of what changed."""
+def clear_cached(user_id: UUID, *jtis: str) -> None:
+    """Drop cached facts. Call it after the commit that changed them."""
     _cache.delete_many([f"user:{user_id}", *(f"jti:{jti}" for jti in jtis)])
 
 
 def find_user(email: str) -> User | None:
-    """By the trimmed, lower-cased mail; what cannot be one is not looked up."""
+    """Return the user with this normalized address; skip the query when it cannot be one."""
     if len(email) > MAX_EMAIL or "\0" in email:
         return None
     return User.objects.filter(email=email).first()
 
 
 def get_user(user_id: UUID) -> User:
-    """With its workspace. Raises User.DoesNotExist."""
+    """Return the user with its workspace; raise User.DoesNotExist."""
     return User.objects.select_related("workspace").get(pk=user_id)
-
-
-def _read_standing(user_id: UUID) -> Standing | None:
-    user = User.objects.filter(pk=user_id, is_active=True).first()
-    if user is None:
-        return None
-    return Standing(
-        user_id=user.id,
-        workspace_id=user.workspace_id,
-        is_admin=user.is_admin,
-        full_name=user.full_name,
-        email=user.email,
-    )

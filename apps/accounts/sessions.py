@@ -1,7 +1,4 @@
-"""UI sessions as Django's session engine: the store keeps a hash of the key, and whose it is.
-
-`request.session` works as everywhere in Django; `SESSION_ENGINE` names this module.
-"""
+"""Django's session engine for the UI: the store holds a hash of the key, and the user."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 from django.contrib.sessions.backends.base import CreateError, SessionBase, UpdateError
 from django.core import signing
 
-from apps.accounts.domain.opaque import hashed, new_opaque_token
+from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import UiSession
 from kernel.clock import now
 
@@ -20,16 +17,16 @@ _SALT = "partita.ui-session"
 
 
 class SessionStore(SessionBase):
-    """A session; it ends `SESSION_COOKIE_AGE` after its last change."""
+    """A session, which ends `SESSION_COOKIE_AGE` after its last change."""
 
     def __init__(self, session_key: str | None = None) -> None:
         super().__init__(session_key)
-        self.expires_at: datetime | None = None  # as stored; known once it was read or written
+        self.expires_at: datetime | None = None  # as stored; None until it was read or written
 
     @property
     def key_hash(self) -> str:
-        """What the store knows this session by; empty before it is saved."""
-        return hashed(self.session_key) if self.session_key else ""
+        """The key of this session in the store; empty before it is saved."""
+        return hash_token(self.session_key) if self.session_key else ""
 
     def load(self) -> dict[str, Any]:
         row = UiSession.objects.filter(key_hash=self.key_hash, expires_at__gt=now()).first()
@@ -40,7 +37,7 @@ class SessionStore(SessionBase):
         return self.decode(row.data)
 
     def exists(self, session_key: str) -> bool:
-        return UiSession.objects.filter(key_hash=hashed(session_key)).exists()
+        return UiSession.objects.filter(key_hash=hash_token(session_key)).exists()
 
     def create(self) -> None:
         self._session_key = new_opaque_token()
@@ -48,11 +45,13 @@ class SessionStore(SessionBase):
         self.modified = True
 
     def save(self, must_create: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's
-        """Write it. Raises UpdateError when it was deleted meanwhile: a revoked one stays so."""
+        """Store the session; raise UpdateError when it was deleted (revoked) in the meantime."""
         if self.session_key is None:
             self.create()
             return
-        content = self._content(load=not must_create)
+        if must_create and not hasattr(self, "_session_cache"):
+            self.clear()  # a session with a new key is not looked up
+        content = dict(self.items())
         self.expires_at = self.get_expiry_date()
         fields = {
             "data": self.encode(content),
@@ -60,14 +59,16 @@ class SessionStore(SessionBase):
             "expires_at": self.expires_at,
         }
         if must_create:
-            self._insert(fields)
+            if self.exists(self.session_key):
+                raise CreateError
+            UiSession.objects.create(key_hash=self.key_hash, **fields)
         elif not UiSession.objects.filter(key_hash=self.key_hash).update(**fields):
             raise UpdateError
 
     def delete(self, session_key: str | None = None) -> None:
         key = session_key or self.session_key
         if key is not None:
-            UiSession.objects.filter(key_hash=hashed(key)).delete()
+            UiSession.objects.filter(key_hash=hash_token(key)).delete()
 
     @classmethod
     def clear_expired(cls) -> None:
@@ -77,20 +78,9 @@ class SessionStore(SessionBase):
         return signing.dumps(session_dict, salt=_SALT, compress=True)
 
     def decode(self, session_data: bytes | str) -> dict[str, Any]:
-        """Read it; an unreadable one (SECRET_KEY changed) is an empty one."""
+        """Return the content; empty when it is unreadable, as after a change of SECRET_KEY."""
         try:
             content: dict[str, Any] = signing.loads(str(session_data), salt=_SALT)
         except signing.BadSignature:
             return {}
         return content
-
-    def _content(self, *, load: bool) -> dict[str, Any]:
-        """What is to be saved; a session whose key was just made is not looked up."""
-        if not load and not hasattr(self, "_session_cache"):
-            self.clear()
-        return dict(self.items())
-
-    def _insert(self, fields: dict[str, Any]) -> None:
-        if self.exists(self.session_key or ""):
-            raise CreateError
-        UiSession.objects.create(key_hash=self.key_hash, **fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.accounts.rest import unconfigured, views
+from apps.accounts.rest import views
 
 app_name = "accounts"
 urlpatterns = [
@@ -15,10 +15,10 @@ urlpatterns = [
     path("me", views.MeView.as_view(), name="me"),
     path("sign-out", views.SignOutView.as_view(), name="sign-out"),
     path("stream-tickets", views.StreamTicketsView.as_view(), name="stream-tickets"),
-    path("sso/providers", unconfigured.ProvidersView.as_view(), name="sso-providers"),
-    path("oidc/login", unconfigured.OidcLoginView.as_view(), name="oidc-login"),
-    path("oidc/callback", unconfigured.OidcCallbackView.as_view(), name="oidc-callback"),
-    path("oidc/exchange", unconfigured.OidcExchangeView.as_view(), name="oidc-exchange"),
-    path("forgot-password", unconfigured.ForgotPasswordView.as_view(), name="forgot-password"),
-    path("reset-password", unconfigured.ResetPasswordView.as_view(), name="reset-password"),
+    path("sso/providers", views.ProvidersView.as_view(), name="sso-providers"),
+    path("oidc/login", views.OidcLoginView.as_view(), name="oidc-login"),
+    path("oidc/callback", views.OidcCallbackView.as_view(), name="oidc-callback"),
+    path("oidc/exchange", views.OidcExchangeView.as_view(), name="oidc-exchange"),
+    path("forgot-password", views.ForgotPasswordView.as_view(), name="forgot-password"),
+    path("reset-password", views.ResetPasswordView.as_view(), name="reset-password"),
 ]

@@ -189,7 +189,7 @@ MIDDLEWARE = [  # outermost first (reference: control-plane 2)
     "apps.system.pipeline.security_headers.SecurityHeaders",
     "apps.system.pipeline.cors.Cors",
     "apps.system.pipeline.request_id.RequestId",
-    "apps.accounts.middleware.AuthSession",
+    "apps.accounts.middleware.AuthSessionMiddleware",
     "apps.system.pipeline.trace.Trace",
     "apps.system.pipeline.http_metrics.HttpMetrics",
     "apps.system.pipeline.audit.Audit",

@@ -13,10 +13,8 @@ import pytest
 from django.db.models import F
 from redis import Redis
 
-from apps.accounts.domain.attempts import AttemptCounter
 from apps.accounts.models import LimitHit
-from apps.accounts.services.attempts_in_redis import RedisAttempts
-from apps.accounts.services.attempts_in_store import StoreAttempts
+from apps.accounts.services.rate_limits import AttemptCounter, RedisAttempts, StoreAttempts
 from apps.system.api import QuickRedis, redis_key
 from tests.support import parts
 from tests.support.threads import at_once

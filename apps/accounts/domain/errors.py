@@ -1,4 +1,4 @@
-"""What can go wrong with a credential or an account.
+"""Errors of credentials and accounts.
 
 PlatformError
 ├── Unauthenticated      401 unauthenticated, token_*, ticket_invalid, refresh_*, …
@@ -14,30 +14,30 @@ from kernel.errors import PlatformError
 
 
 class Unauthenticated(PlatformError):
-    """There is no credential, or the one that is there does not count."""
+    """The request has no credential, or an invalid one."""
 
     code = "unauthenticated"
 
 
 class Forbidden(PlatformError):
-    """The caller is known and may not do this."""
+    """The caller may not do this."""
 
     code = "admin_required"
 
 
 class WeakPassword(PlatformError):
-    """The password breaks the policy; `errors` say how."""
+    """The password breaks the policy; `errors` lists the broken rules."""
 
     code = "weak_password"
 
 
 class EmailTaken(PlatformError):
-    """There is an account with this mail."""
+    """An account with this email address exists."""
 
     code = "email_taken"
 
 
 class TooManyAttempts(PlatformError):
-    """A limit is reached; `retry_after_s` says when to come back."""
+    """A limit is reached; a retry makes sense after `retry_after_s`."""
 
     code = "rate_limited"

@@ -1,4 +1,4 @@
-"""Who acts."""
+"""The caller of a request, and the workspaces that the caller may see."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from kernel.errors import FieldError, InvalidInput
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """A signed-in account and the credential it came with.
+    """A signed-in account and its credential.
 
-    `is_admin`, `workspace_id` and the names are the store's, never the token's. Exactly one of
-    `token_jti` (access token) and `session_hash` (UI session) is set; `expires_at` is that
-    credential's end. A stream ticket yields the principal of whoever asked for it.
+    `is_admin`, `workspace_id` and the names come from the store, never from the token. Exactly one
+    of `token_jti` (access token) and `session_hash` (UI session) is set; `expires_at` is the end
+    of that credential. A stream ticket yields the principal that requested it.
     """
 
     user_id: UUID
@@ -27,10 +29,30 @@ class Principal:
 
     @property
     def key(self) -> str:
-        """Counts limits: one account, whatever the credential."""
+        """The key for limits: one account, whatever its credential."""
         return str(self.user_id)
 
     @property
     def is_authenticated(self) -> bool:
-        """What the REST framework asks of a user."""
+        """True, for the REST framework."""
         return True
+
+
+def visible_workspaces(
+    principal: Principal, requested: str | None = None
+) -> frozenset[UUID] | None:
+    """Return the workspaces to show; None means all of them, for administrators only.
+
+    `requested` is the query parameter `workspaceId`. A member who requests another workspace gets
+    the empty set, as if that workspace did not exist. Raise InvalidInput (invalid_parameter).
+    """
+    own = frozenset({principal.workspace_id})
+    if not requested:
+        return None if principal.is_admin else own
+    try:
+        wanted = frozenset({UUID(requested)})
+    except ValueError:
+        detail = "workspaceId must be a UUID"
+        error = FieldError(pointer="workspaceId", code="invalid_value", detail=detail)
+        raise InvalidInput(detail, code="invalid_parameter", errors=[error]) from None
+    return wanted if principal.is_admin else wanted & own

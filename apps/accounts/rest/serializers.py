@@ -12,7 +12,7 @@ from kernel.clock import rfc3339
 
 
 class Instant(serializers.DateTimeField):
-    """`2026-01-02T03:04:05.123Z`."""
+    """A time such as `2026-01-02T03:04:05.123Z`."""
 
     def to_representation(self, value: datetime) -> str:
         return rfc3339(value)
@@ -34,12 +34,12 @@ class RefreshInput(StrictSerializer):
 
 
 class SignOutInput(StrictSerializer):
-    """Nothing."""
+    """An empty body."""
 
 
 class StreamTicketInput(StrictSerializer):
     path = serializers.CharField(
-        required=False, help_text="the path of a streaming route; without it any stream"
+        required=False, help_text="the path of a streaming route; without it, any stream"
     )
 
 
@@ -74,7 +74,7 @@ class WorkspaceSerializer(serializers.Serializer[Any]):
 
 
 class AuthResponse(serializers.Serializer[Any]):
-    """Made of a TokenPair."""
+    """The serialized form of a TokenPair."""
 
     token = serializers.CharField()
     expiresAt = Instant(source="expires_at")

@@ -1,17 +1,25 @@
-"""`/api/v1/auth`: passwords, tokens, tickets (reference: control-plane 3)."""
+"""`/api/v1/auth`: passwords, tokens, tickets (reference: control-plane 3).
+
+Routes that need an identity provider or email answer as an installation without them.
+"""
 
 from __future__ import annotations
 
-from drf_spectacular.utils import extend_schema
+from typing import Any, Final
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from apps.accounts import conf
+from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.rest import serializers as wire
 from apps.accounts.selectors import get_user
-from apps.accounts.services.credentials import name_account
-from apps.accounts.services.limits import (
+from apps.accounts.services.credentials import record_actor
+from apps.accounts.services.rate_limits import (
+    RESET,
     SIGN_IN,
     SIGN_UP,
     STREAM_TICKETS,
@@ -28,25 +36,27 @@ from apps.accounts.services.tokens import (
     revoke_credential,
 )
 from apps.system.api import StrictAPIView, client_ip
+from kernel.errors import NotFound, PlatformError
 
-_NO_STORE = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
+_NO_STORE: Final = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
+_OIDC_DISABLED: Final = "single sign-on is not set up"
 
 
 class PublicView(StrictAPIView):
-    """Looks at no credential: a stale one must not keep anybody from signing in."""
+    """Ignores credentials: an expired one must not prevent a sign-in."""
 
     authentication_classes = []
     permission_classes = []
 
 
 class AccountView(StrictAPIView):
-    """Needs a session, which is the default."""
+    """Requires a principal, which is the default."""
 
     @property
     def principal(self) -> Principal:
         principal = self.request.user
         if not isinstance(principal, Principal):
-            raise TypeError("IsSignedIn lets only principals through")
+            raise TypeError("IsSignedIn admits only principals")
         return principal
 
 
@@ -121,13 +131,78 @@ class StreamTicketsView(AccountView):
         responses={201: wire.StreamTicketResponse},
     )
     def post(self, request: Request) -> Response:
-        rate_limited(STREAM_TICKETS.bucket, self.principal.key, STREAM_TICKETS.a_minute)
+        rate_limited(STREAM_TICKETS.bucket, self.principal.key, STREAM_TICKETS.per_minute)
         path = self.body(wire.StreamTicketInput).get("path", "")
         ticket, expires_at = issue_ticket(self.principal, path)
         shown = wire.StreamTicketResponse({"ticket": ticket, "expires_at": expires_at})
         return Response(shown.data, status=201, headers=_NO_STORE)
 
 
+class ProvidersView(PublicView):
+    @extend_schema(operation_id="auth_sso_providers", responses=wire.ProvidersResponse)
+    def get(self, request: Request) -> Response:
+        return Response({"providers": []})
+
+
+class OidcLoginView(PublicView):
+    query_parameters = frozenset({"return_url", "flow"})
+
+    @extend_schema(
+        operation_id="auth_oidc_login",
+        parameters=[OpenApiParameter("return_url", str), OpenApiParameter("flow", str)],
+        responses={302: None},
+    )
+    def get(self, request: Request) -> Response:
+        raise NotFound(_OIDC_DISABLED, code="oidc_disabled")
+
+
+class OidcCallbackView(PublicView):
+    """Accepts any query parameters: the provider chooses them."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        APIView.initial(self, request, *args, **kwargs)
+
+    @extend_schema(operation_id="auth_oidc_callback", responses={302: None})
+    def get(self, request: Request) -> Response:
+        raise NotFound(_OIDC_DISABLED, code="oidc_disabled")
+
+
+class OidcExchangeView(PublicView):
+    @extend_schema(
+        operation_id="auth_oidc_exchange",
+        request=wire.OidcExchangeInput,
+        responses=wire.AuthResponse,
+    )
+    def post(self, request: Request) -> Response:
+        limit_by_ip(request, SIGN_IN)
+        self.body(wire.OidcExchangeInput)
+        raise Unauthenticated("the one-time code is not valid", code="code_invalid")
+
+
+class ForgotPasswordView(PublicView):
+    @extend_schema(
+        operation_id="auth_forgot_password",
+        request=wire.ForgotPasswordInput,
+        responses=wire.StatusResponse,
+    )
+    def post(self, request: Request) -> Response:
+        limit_by_ip(request, RESET)
+        self.body(wire.ForgotPasswordInput)
+        raise PlatformError("sending mail is not set up", code="mail_unavailable")
+
+
+class ResetPasswordView(PublicView):
+    @extend_schema(
+        operation_id="auth_reset_password",
+        request=wire.ResetPasswordInput,
+        responses=wire.StatusResponse,
+    )
+    def post(self, request: Request) -> Response:
+        limit_by_ip(request, RESET)
+        self.body(wire.ResetPasswordInput)
+        raise PlatformError("the reset link is not valid", code="reset_token_invalid")
+
+
 def _signed_in(pair: TokenPair, *, status: int = 200) -> Response:
-    name_account(pair.user.id, pair.user.workspace_id, is_admin=pair.user.is_admin)
+    record_actor(pair.user.id, pair.user.workspace_id, is_admin=pair.user.is_admin)
     return Response(wire.AuthResponse(pair).data, status=status, headers=_NO_STORE)

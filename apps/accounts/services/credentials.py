@@ -1,4 +1,4 @@
-"""Who sends a request: access tokens, UI sessions, stream tickets (reference: control-plane 3)."""
+"""Authentication: access tokens, UI sessions and stream tickets (reference: control-plane 3)."""
 
 from __future__ import annotations
 
@@ -12,55 +12,53 @@ from django.utils.functional import SimpleLazyObject
 from rest_framework.authentication import CSRFCheck
 
 from apps.accounts import conf
-from apps.accounts.domain import access_tokens
 from apps.accounts.domain.errors import Forbidden, Unauthenticated
-from apps.accounts.domain.opaque import hashed
 from apps.accounts.domain.principal import Principal
-from apps.accounts.models import StreamTicket
-from apps.accounts.selectors import is_revoked, is_session_alive, standing
+from apps.accounts.domain.tokens import verify
+from apps.accounts.selectors import active_account, is_credential_alive, is_revoked
+from apps.accounts.services.tickets import redeem_ticket
 from apps.accounts.sessions import USER_ID, SessionStore
 from apps.system.api import request_context
 from kernel.clock import now
 
-_REMEMBERED = "partita.principal"  # in request.META
+_META_KEY = "partita.principal"
 
 
 def authenticate_request(request: HttpRequest) -> Principal | None:
-    """By `Authorization: Bearer`, or without that by the session cookie.
+    """Authenticate by `Authorization: Bearer` or, without that header, by the session cookie.
 
-    A Bearer header is the only credential looked at. None without a credential. Raises
-    Unauthenticated for one that does not count, and Forbidden
+    Return None without a credential. Raise Unauthenticated for an invalid one, and Forbidden
     (csrf_failed) for an unsafe method with the cookie but without its CSRF token.
     """
-    principal: Principal | None = request.META.get(_REMEMBERED)
-    if principal is None and (principal := _identified(request)) is not None:
-        remember(request, principal)
+    principal: Principal | None = request.META.get(_META_KEY)
+    if principal is None and (principal := _identify(request)) is not None:
+        _remember(request, principal)
     if principal is not None and principal.session_hash:
         _enforce_csrf(request)
     return principal
 
 
 def principal_of(request: HttpRequest) -> Principal | None:
-    """Like `authenticate_request`, for those who only want to know: never raises, no CSRF check."""
-    known: Principal | None = request.META.get(_REMEMBERED)
+    """Return the principal or None, without a CSRF check; never raise Unauthenticated."""
+    known: Principal | None = request.META.get(_META_KEY)
     if known is not None:
         return known
     try:
-        principal = _identified(request)
+        principal = _identify(request)
     except Unauthenticated:
         return None
     if principal is not None:
-        remember(request, principal)
+        _remember(request, principal)
     return principal
 
 
 def lazy_principal(request: HttpRequest) -> SimpleLazyObject[Principal | None]:
-    """For templates: `principal_of`, asked when first used."""
+    """Return `principal_of` as a lazy object, for templates."""
     return SimpleLazyObject(lambda: principal_of(request))
 
 
 def signed_in(request: HttpRequest) -> Principal:
-    """`authenticate_request` for views that need someone. Raises Unauthenticated, Forbidden."""
+    """Return the principal; raise Unauthenticated, also without a credential, and Forbidden."""
     principal = authenticate_request(request)
     if principal is None:
         raise Unauthenticated("Sign in first")
@@ -68,58 +66,66 @@ def signed_in(request: HttpRequest) -> Principal:
 
 
 async def require_session(request: HttpRequest) -> Principal:
-    """`signed_in` for async views."""
+    """Do the same as `signed_in`, for async views."""
     return await sync_to_async(signed_in)(request)
 
 
 def authenticate_stream(request: HttpRequest, path: str) -> Principal:
-    """For the four streaming routes, which also take `?token=`: a ticket or an access token.
+    """Authenticate one of the four streaming routes, which also accept `?token=`.
 
-    `path` is the request's path; a ticket that was asked for another one does not count. A ticket
-    is used up. Raises Unauthenticated.
+    The parameter is an access token, or a ticket for `path`, the request's path; a ticket is used
+    up. Raise Unauthenticated.
     """
     token = request.GET.get("token")
     if token is None or _bearer_token(request) is not None:
         return signed_in(request)
-    principal = _of_access_token(token) if "." in token else _of_ticket(token, path)
-    remember(request, principal)
+    if "." in token:
+        principal = _by_access_token(token)
+    else:
+        row = redeem_ticket(token, path)
+        principal = _principal(
+            row.user_id,
+            row.credential_expires_at,
+            token_jti=row.token_jti,
+            session_hash=row.session_hash,
+        )
+    _remember(request, principal)
     return principal
 
 
 def recheck(principal: Principal) -> bool:
-    """Whether the credential still counts and gives the same rights, read from the store.
+    """Return whether the credential is still valid with the same rights, read from the store.
 
-    Callable on any thread; a stream asks every 30 s and closes on False.
+    A stream calls this every 30 s, on any thread, and closes on False.
     """
     if not connection.in_atomic_block:
-        close_old_connections()  # a thread without requests never notices a restart of the store
-    account = standing(principal.user_id, fresh=True)
+        close_old_connections()  # no request does it on this thread
+    account = active_account(principal.user_id, fresh=True)
     return (
         account is not None
         and account.workspace_id == principal.workspace_id
         and account.is_admin >= principal.is_admin
         and now() < principal.expires_at + conf.LEEWAY
-        and _is_credential_alive(principal.token_jti, principal.session_hash)
+        and is_credential_alive(principal.token_jti, principal.session_hash)
     )
 
 
-def remember(request: HttpRequest, principal: Principal) -> None:
-    """Keep it with the request, and tell trace and audit."""
-    request.META[_REMEMBERED] = principal
-    name_account(principal.user_id, principal.workspace_id, is_admin=principal.is_admin)
+def _remember(request: HttpRequest, principal: Principal) -> None:
+    request.META[_META_KEY] = principal
+    record_actor(principal.user_id, principal.workspace_id, is_admin=principal.is_admin)
 
 
-def name_account(user_id: UUID, workspace_id: UUID, *, is_admin: bool) -> None:
-    """Tell trace and audit who acts."""
+def record_actor(user_id: UUID, workspace_id: UUID, *, is_admin: bool) -> None:
+    """Name the account in the trace and the audit record of this request."""
     context = request_context()
     context.user_id = str(user_id)
     context.workspace_id = str(workspace_id)
     context.is_admin = is_admin
 
 
-def _identified(request: HttpRequest) -> Principal | None:
+def _identify(request: HttpRequest) -> Principal | None:
     token = _bearer_token(request)
-    return _of_session(request) if token is None else _of_access_token(token)
+    return _by_session(request) if token is None else _by_access_token(token)
 
 
 def _bearer_token(request: HttpRequest) -> str | None:
@@ -127,50 +133,27 @@ def _bearer_token(request: HttpRequest) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
-def _of_access_token(token: str) -> Principal:
-    claims = access_tokens.verified(token, conf.jwt_secrets(), leeway=conf.LEEWAY)
+def _by_access_token(token: str) -> Principal:
+    claims = verify(token, conf.jwt_secrets(), leeway=conf.LEEWAY)
     if is_revoked(claims.jti):
         raise Unauthenticated("The access token was revoked", code="token_revoked")
     return _principal(claims.user_id, claims.expires_at, token_jti=claims.jti)
 
 
-def _of_session(request: HttpRequest) -> Principal | None:
+def _by_session(request: HttpRequest) -> Principal | None:
     session = getattr(request, "session", None)
     if not isinstance(session, SessionStore) or not session.session_key:
         return None
     user_id = session.get(USER_ID)
-    if user_id is None or session.expires_at is None or standing(UUID(user_id)) is None:
+    if user_id is None or session.expires_at is None or active_account(UUID(user_id)) is None:
         return None
     return _principal(UUID(user_id), session.expires_at, session_hash=session.key_hash)
-
-
-def _of_ticket(ticket: str, path: str) -> Principal:
-    live = StreamTicket.objects.filter(
-        ticket_hash=hashed(ticket), path__in=["", path], expires_at__gt=now(), used_at=None
-    )
-    row = live.first()
-    if row is None or not live.update(used_at=now()):  # the update decides between two at once
-        raise Unauthenticated("The ticket is not valid", code="ticket_invalid")
-    if not _is_credential_alive(row.token_jti, row.session_hash):
-        raise Unauthenticated("The ticket is not valid", code="ticket_invalid")
-    return _principal(
-        row.user_id,
-        row.credential_expires_at,
-        token_jti=row.token_jti,
-        session_hash=row.session_hash,
-    )
-
-
-def _is_credential_alive(token_jti: str, session_hash: str) -> bool:
-    if session_hash:
-        return is_session_alive(session_hash)
-    return not is_revoked(token_jti, fresh=True)
 
 
 def _principal(
     user_id: UUID, expires_at: datetime, *, token_jti: str = "", session_hash: str = ""
 ) -> Principal:
-    account = standing(user_id)
+    account = active_account(user_id)
     if account is None:
         raise Unauthenticated("The account is not active", code="token_revoked")
     return Principal(

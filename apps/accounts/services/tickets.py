@@ -1,22 +1,34 @@
-"""Stream tickets: a browser's EventSource cannot send headers, so it brings one of these."""
+"""Stream tickets: one-time credentials for a browser's EventSource, which cannot send headers."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
+from typing import Final
 
 from apps.accounts import conf
-from apps.accounts.domain.opaque import hashed, new_opaque_token
+from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
-from apps.accounts.domain.streaming_paths import is_streaming_path
+from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import StreamTicket
+from apps.accounts.selectors import is_credential_alive
 from kernel.clock import now
 from kernel.errors import FieldError, InvalidInput
 
+# The four routes that accept `?token=` (reference: control-plane 3).
+_STREAMING: Final = re.compile(
+    r"/api/v1/(?:executions/[^/]+/(?:events|logs)|engine/overview/stream|sandboxes/events)"
+)
+
+
+def is_streaming_path(path: str) -> bool:
+    return _STREAMING.fullmatch(path) is not None
+
 
 def issue_ticket(principal: Principal, path: str = "") -> tuple[str, datetime]:
-    """Make a ticket for one connection to `path`, or to any stream; (ticket, its end).
+    """Create a ticket for one connection to `path`, or to any stream; return it with its end.
 
-    Raises InvalidInput when `path` does not stream.
+    Raise InvalidInput when `path` is not a streaming route.
     """
     if path and not is_streaming_path(path):
         error = FieldError(
@@ -26,7 +38,7 @@ def issue_ticket(principal: Principal, path: str = "") -> tuple[str, datetime]:
     ticket, expires_at = new_opaque_token(), now() + conf.STREAM_TICKET_LIFE
     StreamTicket.objects.create(
         user_id=principal.user_id,
-        ticket_hash=hashed(ticket),
+        ticket_hash=hash_token(ticket),
         path=path,
         token_jti=principal.token_jti,
         session_hash=principal.session_hash,
@@ -34,3 +46,21 @@ def issue_ticket(principal: Principal, path: str = "") -> tuple[str, datetime]:
         expires_at=expires_at,
     )
     return ticket, expires_at
+
+
+def redeem_ticket(ticket: str, path: str) -> StreamTicket:
+    """Use up a ticket that was issued for `path` or for any stream.
+
+    Raise Unauthenticated (ticket_invalid), also when the issuer's credential has ended.
+    """
+    live = StreamTicket.objects.filter(
+        ticket_hash=hash_token(ticket), path__in=["", path], expires_at__gt=now(), used_at=None
+    )
+    row = live.first()
+    if (
+        row is None
+        or not live.update(used_at=now())  # decides between two concurrent calls
+        or not is_credential_alive(row.token_jti, row.session_hash)
+    ):
+        raise Unauthenticated("The ticket is not valid", code="ticket_invalid")
+    return row

@@ -8,19 +8,18 @@ from datetime import datetime
 from uuid import UUID
 
 from apps.accounts import conf
-from apps.accounts.domain import access_tokens
 from apps.accounts.domain.errors import Unauthenticated
-from apps.accounts.domain.opaque import hashed, new_opaque_token
 from apps.accounts.domain.principal import Principal
+from apps.accounts.domain.tokens import hash_token, new_opaque_token, sign
 from apps.accounts.models import RefreshFamily, RefreshToken, RevokedToken, UiSession, User
-from apps.accounts.selectors import forget_standing
+from apps.accounts.selectors import clear_cached
 from apps.streams.api import LostRace, unit_of_work
 from kernel.clock import now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenPair:
-    """What a sign-in answers; the only time these two tokens are seen."""
+    """The tokens of a sign-in or refresh in plain text, which the store does not keep."""
 
     token: str
     expires_at: datetime
@@ -31,7 +30,7 @@ class TokenPair:
 
 @unit_of_work
 def issue_tokens(user: User, *, provider: str = "password") -> TokenPair:
-    """Begin a family of refresh tokens."""
+    """Start a family of refresh tokens."""
     family = RefreshFamily.objects.create(
         user=user, provider=provider, expires_at=now() + conf.refresh_life()
     )
@@ -39,41 +38,41 @@ def issue_tokens(user: User, *, provider: str = "password") -> TokenPair:
 
 
 def refresh_tokens(refresh_token: str) -> TokenPair:
-    """Exchange a refresh token for a new pair; the old access token counts no longer.
+    """Exchange a refresh token for a new pair and revoke the old access token.
 
-    Raises Unauthenticated: refresh_invalid, or refresh_reused when it was exchanged before, which
-    revokes all that descends from the same sign-in.
+    Raise Unauthenticated: refresh_invalid, or refresh_reused when it was exchanged before, which
+    revokes the whole family.
     """
-    token_hash = hashed(refresh_token)
+    token_hash = hash_token(refresh_token)
     pair = _rotate(token_hash)
     row = RefreshToken.objects.select_related("family").get(token_hash=token_hash)
-    forget_standing(row.family.user_id, row.access_jti)
+    clear_cached(row.family.user_id, row.access_jti)
     if pair is None:
-        _forget_family(row.family)
+        _clear_cached_family(row.family)
         raise Unauthenticated("the refresh token was used before", code="refresh_reused")
     return pair
 
 
 def revoke_credential(principal: Principal) -> None:
-    """Sign out: this access token and its family, or this UI session."""
+    """Sign out: revoke this access token and its family, or delete this UI session."""
     if principal.session_hash:
         UiSession.objects.filter(key_hash=principal.session_hash).delete()
         return
     _revoke_access_token(principal.token_jti, principal.expires_at)
-    forget_standing(principal.user_id, principal.token_jti)
+    clear_cached(principal.user_id, principal.token_jti)
 
 
 def revoke_everything(user_id: UUID) -> None:
-    """Sign a user out of every browser and every client."""
+    """Sign a user out of every browser and client."""
     _revoke_families(user_id)
     UiSession.objects.filter(user_id=user_id).delete()
     for family in RefreshFamily.objects.filter(user_id=user_id):
-        _forget_family(family)
+        _clear_cached_family(family)
 
 
 @unit_of_work
 def _rotate(token_hash: str) -> TokenPair | None:
-    """None when the token was used before: what is revoked then must be committed."""
+    """Return the next pair, or None for a reused token, whose revocation must be committed."""
     row = (
         RefreshToken.objects.select_related("family__user__workspace")
         .filter(token_hash=token_hash)
@@ -86,27 +85,26 @@ def _rotate(token_hash: str) -> TokenPair | None:
         return None
     if row.expires_at <= now() or not row.family.user.is_active:
         raise _refresh_invalid()
-    _take(row)
+    _mark_used(row)
     _revoke(row.access_jti, row.access_expires_at)
     return _next_pair(row.family)
 
 
-def _take(row: RefreshToken) -> None:
-    """Write the family first: a revocation at the same time comes before or after, not between."""
-    life = now() + conf.refresh_life()
+def _mark_used(row: RefreshToken) -> None:
+    """Update the family first, so that a concurrent revocation comes before or after."""
     alive = RefreshFamily.objects.filter(pk=row.family_id, revoked_at=None)
-    if not alive.update(expires_at=life):
+    if not alive.update(expires_at=now() + conf.refresh_life()):
         raise _refresh_invalid()
     if not RefreshToken.objects.filter(pk=row.pk, used_at=None).update(used_at=now()):
         raise LostRace
 
 
 def _next_pair(family: RefreshFamily) -> TokenPair:
-    issued = now().replace(microsecond=0)  # a JWT counts in seconds: what is told is what holds
+    issued = now().replace(microsecond=0)  # a JWT counts in seconds
     refresh_token, jti = new_opaque_token(), str(uuid.uuid4())
     row = RefreshToken.objects.create(
         family=family,
-        token_hash=hashed(refresh_token),
+        token_hash=hash_token(refresh_token),
         access_jti=jti,
         created_at=issued,
         access_expires_at=issued + conf.access_life(),
@@ -131,7 +129,7 @@ def _access_token(family: RefreshFamily, row: RefreshToken) -> str:
         "isAdmin": family.user.is_admin,
         "provider": family.provider,
     }
-    return access_tokens.signed(claims, conf.jwt_secret())
+    return sign(claims, conf.jwt_secret())
 
 
 @unit_of_work
@@ -149,7 +147,7 @@ def _revoke_families(user_id: UUID) -> None:
 
 
 def _revoke_family(family: RefreshFamily) -> None:
-    """With the access token of its youngest member; the older ones went with their rotation."""
+    """Revoke the family and its current access token; the older ones are revoked already."""
     RefreshFamily.objects.filter(pk=family.pk, revoked_at=None).update(revoked_at=now())
     for token in RefreshToken.objects.filter(family=family, used_at=None):
         _revoke(token.access_jti, token.access_expires_at)
@@ -159,9 +157,9 @@ def _revoke(jti: str, expires_at: datetime) -> None:
     RevokedToken.objects.get_or_create(jti=jti, defaults={"expires_at": expires_at + conf.LEEWAY})
 
 
-def _forget_family(family: RefreshFamily) -> None:
+def _clear_cached_family(family: RefreshFamily) -> None:
     jtis = RefreshToken.objects.filter(family=family).values_list("access_jti", flat=True)
-    forget_standing(family.user_id, *jtis)
+    clear_cached(family.user_id, *jtis)
 
 
 def _refresh_invalid() -> Unauthenticated:

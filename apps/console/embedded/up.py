@@ -114,7 +114,7 @@ class Up:
             self._warn("there is no administrator: set ADMIN_EMAIL and ADMIN_PASSWORD, start again")
         elif not conf.offers_password():
             self._say("sign-in by password is off (AUTH_PASSWORD_LOGIN_ENABLED)")
-        elif who.made and who.password_holds and conf.password_origin() == "new":
+        elif who.created and who.password_matches and conf.password_origin() == "new":
             self.console.print(f"  sign in as [bold]{escape(who.email)}[/] with", end=" ")
             self.console.print(who.password, style="bold", markup=False)
             self._say(f"shown this once; it stays in {conf.secrets_file()}")
@@ -156,7 +156,7 @@ def place_of(listening: socket.socket) -> str:
 
 def password_hint(who: accounts.FirstAdministrator) -> str:
     """Where the password is to be found; it is not printed: somebody gave it, or saw it before."""
-    if not who.password_holds:
+    if not who.password_matches:
         return "with the account's own password"
     if conf.password_origin() == "given":
         return "with the password in ADMIN_PASSWORD"

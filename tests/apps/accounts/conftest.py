@@ -8,7 +8,7 @@ from django.test import Client
 
 from apps.accounts import selectors
 from apps.accounts.models import User
-from apps.accounts.services.sign_up import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 
 PASSWORD = "Correct-Horse-1"
 ADDRESS = "203.0.113.7"

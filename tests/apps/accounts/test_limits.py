@@ -9,7 +9,7 @@ from django.db.models import F
 
 from apps.accounts.api import TooManyAttempts, rate_limited
 from apps.accounts.models import LimitHit
-from apps.accounts.services.limits import count_attempt
+from apps.accounts.services.rate_limits import count_attempt
 from tests.apps.accounts.conftest import PASSWORD, Api, problem
 from tests.support.threads import at_once
 

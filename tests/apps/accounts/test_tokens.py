@@ -15,7 +15,7 @@ import pytest
 
 from apps.accounts import selectors
 from apps.accounts.api import Principal, issue_tokens, recheck, revoke_everything
-from apps.accounts.domain import access_tokens
+from apps.accounts.domain import tokens
 from apps.accounts.models import RefreshToken, RevokedToken, User
 from kernel.clock import now
 from tests.apps.accounts.conftest import PASSWORD, Api, problem
@@ -43,7 +43,7 @@ def forged(secret: str, user_id: object, **changes: object) -> str:
         "isAdmin": True,
         "provider": "password",
     }
-    return access_tokens.signed(claims | changes, secret)
+    return tokens.sign(claims | changes, secret)
 
 
 def test_an_access_token_has_the_claims_of_the_reference(signed_up, settings):
@@ -137,7 +137,7 @@ def test_tampered_tokens_do_not_count(signed_up):
 )
 def test_signed_tokens_with_wrong_claims_do_not_count(ada_row, settings, changes):
     payload = claims_of(forged(settings.JWT_SECRET, ada_row.id)) | changes
-    kid = access_tokens.key_id(settings.JWT_SECRET)
+    kid = tokens.key_id(settings.JWT_SECRET)
     token = jwt.encode(payload, settings.JWT_SECRET, "HS256", headers={"kid": kid})
 
     assert problem(Api(token=token).me()) == (401, "token_invalid")
@@ -147,7 +147,7 @@ def test_signed_tokens_with_wrong_claims_do_not_count(ada_row, settings, changes
 def test_signed_tokens_without_a_claim_do_not_count(ada_row, settings, claim):
     payload = claims_of(forged(settings.JWT_SECRET, ada_row.id))
     del payload[claim]
-    kid = access_tokens.key_id(settings.JWT_SECRET)
+    kid = tokens.key_id(settings.JWT_SECRET)
     token = jwt.encode(payload, settings.JWT_SECRET, "HS256", headers={"kid": kid})
 
     assert problem(Api(token=token).me()) == (401, "token_invalid")
@@ -155,7 +155,7 @@ def test_signed_tokens_without_a_claim_do_not_count(ada_row, settings, claim):
 
 def test_another_algorithm_is_refused_even_with_the_right_secret(ada_row, settings):
     payload = claims_of(forged(settings.JWT_SECRET, ada_row.id))
-    kid = access_tokens.key_id(settings.JWT_SECRET)
+    kid = tokens.key_id(settings.JWT_SECRET)
     token = jwt.encode(payload, settings.JWT_SECRET * 2, "HS512", headers={"kid": kid})
 
     assert problem(Api(token=token).me()) == (401, "token_invalid")
@@ -178,7 +178,7 @@ def test_previous_secrets_verify_and_do_not_sign(ada, settings):
     assert ada.me().status_code == 200
     fresh = Api().auth("sign-in", {"email": "ada@example.org", "password": PASSWORD}).json()
     kid = jwt.get_unverified_header(fresh["token"])["kid"]
-    assert kid == access_tokens.key_id(OTHER_SECRET)
+    assert kid == tokens.key_id(OTHER_SECRET)
 
 
 def test_a_dropped_secret_verifies_no_longer(ada, settings):

@@ -13,7 +13,8 @@ from django.test import Client
 
 from apps.accounts import selectors as accounts_memory
 from apps.accounts.models import User
-from apps.accounts.services.sign_up import ensure_seed_admin, sign_up
+from apps.accounts.services.administrators import ensure_seed_admin
+from apps.accounts.services.sign_up import sign_up
 from apps.accounts.services.tokens import issue_tokens
 
 SECRET = "the-shared-secret-of-these-tests"

@@ -1,4 +1,4 @@
-"""What a mail address, a name and a password must be, and how a workspace is called."""
+"""Rules for email addresses, names and passwords, and the names of workspaces."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ _PASSWORD_LENGTH: Final = range(8, 1025)
 
 
 def normalized_email(text: str) -> str:
-    """Trimmed and lower-cased."""
+    """Return the address trimmed and in lower case."""
     return text.strip().lower()
 
 
 def is_email(text: str) -> bool:
-    """Of the form `x@y.z`."""
+    """Return whether the address has the form `x@y.z`."""
     return len(text) <= MAX_EMAIL and _EMAIL.fullmatch(text) is not None
 
 
-def account_faults(*, full_name: str, email: str) -> list[FieldError]:
-    """List what is wrong with a name and a normalized mail."""
-    faults = []
+def account_errors(*, full_name: str, email: str) -> list[FieldError]:
+    """Check a name and a normalized email address."""
+    errors = []
     if not full_name:
-        faults.append(_fault("/fullName", "must not be empty"))
+        errors.append(_error("/fullName", "must not be empty"))
     elif len(full_name) > MAX_FULL_NAME or _CONTROL.search(full_name):
-        faults.append(_fault("/fullName", f"must be at most {MAX_FULL_NAME} printable characters"))
+        errors.append(_error("/fullName", f"must be at most {MAX_FULL_NAME} printable characters"))
     if not is_email(email):
-        faults.append(_fault("/email", "must be a mail address such as ada@example.org"))
-    return faults
+        errors.append(_error("/email", "must be an email address such as ada@example.org"))
+    return errors
 
 
-def password_faults(password: str) -> list[FieldError]:
-    """How a new password breaks the policy; never repeats the password."""
-    return [_fault("/password", detail) for detail in _broken_rules(password)]
+def password_errors(password: str) -> list[FieldError]:
+    """Check a new password against the policy. No error repeats the password."""
+    return [_error("/password", detail) for detail in _broken_rules(password)]
 
 
 def workspace_name(full_name: str) -> str:
-    """`Ada Lovelace` → `Ada's workspace`."""
+    """Return `Ada's workspace` for `Ada Lovelace`."""
     return f"{full_name.split(maxsplit=1)[0]}'s workspace"
 
 
 def workspace_slug(full_name: str) -> str:
-    """`Ada Lovelace` → `ada-lovelace`; `workspace` when no letter or digit of it is left."""
+    """Return `ada-lovelace` for `Ada Lovelace`, `workspace` for a name that leaves no slug."""
     return slug(full_name) or "workspace"
 
 
-def another_slug(taken: str) -> str:
+def alternative_slug(taken: str) -> str:
     return f"{taken}-{secrets.token_hex(3)}"
 
 
@@ -62,12 +62,12 @@ def _broken_rules(password: str) -> Iterator[str]:
     if len(password) not in _PASSWORD_LENGTH:
         yield "must have 8 to 1,024 characters"
     if not any(character.isupper() for character in password):
-        yield "must have an upper-case letter"
+        yield "must have an uppercase letter"
     if not any(character.islower() for character in password):
-        yield "must have a lower-case letter"
+        yield "must have a lowercase letter"
     if not any(character.isdigit() for character in password):
         yield "must have a digit"
 
 
-def _fault(pointer: str, detail: str) -> FieldError:
+def _error(pointer: str, detail: str) -> FieldError:
     return FieldError(pointer=pointer, code="invalid_value", detail=detail)

@@ -1,8 +1,12 @@
-"""Access tokens: JWT with HS256 and nothing else (RFC 7519; reference: control-plane 3)."""
+"""Tokens: access tokens (JWT with HS256 only, RFC 7519) and opaque random ones.
+
+(reference: control-plane 3)
+"""
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +26,7 @@ _REQUIRED: Final = ["iss", "aud", "sub", "jti", "iat", "exp"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessClaims:
-    """What a token says that is worth believing; whether it still counts is the store's matter."""
+    """The verified claims that the control plane uses. The store knows whether they are revoked."""
 
     user_id: UUID
     jti: str
@@ -30,36 +34,41 @@ class AccessClaims:
 
 
 def key_id(secret: str) -> str:
-    """First 8 hex digits of the secret's SHA-256."""
+    """Return the first 8 hex digits of the SHA-256 of `secret`."""
     return hashlib.sha256(secret.encode()).hexdigest()[:8]
 
 
-def signed(claims: dict[str, Any], secret: str) -> str:
-    """`claims` with issuer and audience added, signed."""
+def sign(claims: dict[str, Any], secret: str) -> str:
+    """Return a signed token with `claims`, the issuer and the audience."""
     payload = {"iss": ISSUER, "aud": AUDIENCE, **claims}
     return jwt.encode(payload, secret, algorithm=_ALGORITHM, headers={"kid": key_id(secret)})
 
 
-def verified(token: str, secrets: Sequence[str], *, leeway: timedelta) -> AccessClaims:
-    """Check signature, issuer, audience and times. Raises Unauthenticated."""
+def verify(token: str, keys: Sequence[str], *, leeway: timedelta) -> AccessClaims:
+    """Check signature, issuer, audience and times; raise Unauthenticated."""
     try:
-        return _claims(_decoded(token, secrets, leeway))
+        payload = _decode(token, keys, leeway)
+        return AccessClaims(
+            user_id=UUID(payload["sub"]),
+            jti=payload["jti"],
+            expires_at=datetime.fromtimestamp(int(payload["exp"]), UTC),
+        )
     except jwt.ExpiredSignatureError:
         raise Unauthenticated("The access token has expired", code="token_expired") from None
     except (jwt.PyJWTError, ValueError, OverflowError, RecursionError):
         raise Unauthenticated("The access token is not valid", code="token_invalid") from None
 
 
-def _decoded(token: str, secrets: Sequence[str], leeway: timedelta) -> dict[str, Any]:
+def _decode(token: str, keys: Sequence[str], leeway: timedelta) -> dict[str, Any]:
     if len(token) > _MAX_LENGTH:
         raise jwt.DecodeError("too long")
-    by_key_id = {key_id(secret): secret for secret in secrets}
-    secret = by_key_id.get(str(jwt.get_unverified_header(token).get("kid")))
-    if secret is None:
+    by_key_id = {key_id(key): key for key in keys}
+    key = by_key_id.get(str(jwt.get_unverified_header(token).get("kid")))
+    if key is None:
         raise jwt.InvalidKeyError("unknown kid")
     return jwt.decode(
         token,
-        secret,
+        key,
         algorithms=[_ALGORITHM],
         issuer=ISSUER,
         audience=AUDIENCE,
@@ -68,9 +77,11 @@ def _decoded(token: str, secrets: Sequence[str], leeway: timedelta) -> dict[str,
     )
 
 
-def _claims(payload: dict[str, Any]) -> AccessClaims:
-    return AccessClaims(
-        user_id=UUID(payload["sub"]),
-        jti=payload["jti"],
-        expires_at=datetime.fromtimestamp(int(payload["exp"]), UTC),
-    )
+def new_opaque_token() -> str:
+    """Return 43 random URL-safe characters (256 bits)."""
+    return secrets.token_urlsafe(32)
+
+
+def hash_token(token: str) -> str:
+    """Return the SHA-256 in hex: enough for a random token, too fast for a password."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

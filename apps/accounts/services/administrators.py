@@ -1,0 +1,93 @@
+"""The first administrator, as whom the commands beside the store act."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.contrib.auth.hashers import check_password, make_password
+
+from apps.accounts import conf
+from apps.accounts.domain.account_rules import normalized_email, workspace_slug
+from apps.accounts.domain.errors import EmailTaken
+from apps.accounts.domain.principal import Principal
+from apps.accounts.models import User
+from apps.accounts.selectors import find_user
+from apps.accounts.services.sign_up import create_account
+from kernel import clock
+from kernel.errors import PlatformError
+
+ADMIN_NAME = "Administrator"
+ADMIN_WORKSPACE = "Admin workspace"
+
+
+class NoAdministrator(PlatformError):
+    """Commands act as the first administrator, and the store has none yet."""
+
+    code = "unauthenticated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstAdministrator:
+    """The account that ADMIN_EMAIL names. `created`: by the call that returned it."""
+
+    email: str
+    password: str = field(repr=False)  # the value of ADMIN_PASSWORD; empty when it is not set
+    password_matches: bool  # that value is the account's password
+    created: bool
+
+
+def ensure_seed_admin(email: str | None = None, password: str | None = None) -> bool:
+    """Create the first administrator from ADMIN_EMAIL and ADMIN_PASSWORD; True when created.
+
+    Do nothing when one of the two is empty or the address is known: an existing account is never
+    changed. The password policy is not applied.
+    """
+    set_email, set_password = conf.seed_admin()
+    email = normalized_email(set_email if email is None else email)
+    password = set_password if password is None else password
+    if not email or not password or find_user(email):
+        return False
+    user = User(email=email, full_name=ADMIN_NAME, password=make_password(password), is_admin=True)
+    try:
+        create_account(user, ADMIN_WORKSPACE, workspace_slug(ADMIN_WORKSPACE))
+    except EmailTaken:  # another replica was faster
+        return False
+    return True
+
+
+def operator() -> Principal:
+    """Return the oldest active administrator, created first if the settings name one.
+
+    Raise NoAdministrator.
+    """
+    ensure_seed_admin()
+    user = User.objects.filter(is_admin=True, is_active=True).order_by("created_at").first()
+    if user is None:
+        raise NoAdministrator(
+            "the store has no administrator yet: start `up` once, or set ADMIN_EMAIL and "
+            "ADMIN_PASSWORD for the control plane"
+        )
+    return Principal(
+        user_id=user.id,
+        workspace_id=user.workspace_id,
+        is_admin=True,
+        full_name=user.full_name,
+        email=user.email,
+        expires_at=clock.now() + timedelta(hours=1),
+    )
+
+
+def first_administrator() -> FirstAdministrator | None:
+    """Return the account that ADMIN_EMAIL names, created if necessary; None without one."""
+    created = ensure_seed_admin()
+    email, password = conf.seed_admin()
+    user = find_user(normalized_email(email))
+    if user is None or not user.is_active:
+        return None
+    return FirstAdministrator(
+        email=user.email,
+        password=password,
+        password_matches=bool(password) and check_password(password, user.password),
+        created=created,
+    )
