@@ -32,6 +32,8 @@ COPY --from=libraries /opt/partita /opt/partita
 COPY --from=cue /opt/cue /opt/cue
 COPY manage.py partita ./
 RUN ln -s /app/partita /usr/local/bin/partita
+COPY readers readers
+COPY cue cue
 COPY kernel kernel
 COPY worker worker
 COPY sync_stack sync_stack

@@ -20,8 +20,8 @@ from kernel import background
 from kernel.clock import now, rfc3339
 from kernel.errors import InvalidInput, NotFound, PlatformError
 from kernel.problems import PROBLEMS, problem_document
-from kernel.reading import Unreadable
-from kernel.reading.json import read_json
+from readers import Unreadable
+from readers.json import read_json
 from worker.credentials import check_bearer
 from worker.direct import Told
 from worker.domain.runtime import Removed, RuntimeFailure

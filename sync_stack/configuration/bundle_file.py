@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Final
 
 from kernel.background import PeriodicThread
-from kernel.complaints import Complaint
+from readers.diagnostics import Complaint
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.metrics import reloads
 from sync_stack.configuration.reading import BundleText, bundle_of, read_text

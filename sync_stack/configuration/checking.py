@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from kernel.complaints import Complaint
+from readers.diagnostics import Complaint
 from sync_stack.configuration.conf import BundleSettings, process_environment
 from sync_stack.configuration.reading import bundle_of, read_text
 from sync_stack.configuration.secrets import SecretResolver, unreadable

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernel.complaints import Complaint
-from kernel.cue import CueError, evaluate
-from kernel.reading.tree import Tree
+from cue import CueError, evaluate
+from readers.diagnostics import Complaint
+from readers.tree import Tree
 from sync_stack.core.bundle.diagnostics import listed
 from sync_stack.core.bundle.validation import BundleReading, read_bundle
 from sync_stack.core.shaping.errors import ShapingError

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from kernel.complaints import Complaint
 from kernel.redaction import SecretRegister, known_secrets
+from readers.diagnostics import Complaint
 from sync_stack.configuration.bundle_file import Needs
 from sync_stack.core.bundle.diagnostics import complaint_at
 from sync_stack.core.bundle.model import Bundle, SecretManager, SecretRef

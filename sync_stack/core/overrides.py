@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kernel.reading import Unreadable
-from kernel.reading.json import read_json
+from readers import Unreadable
+from readers.json import read_json
 from sync_stack.core.bundle.model import (
     FileEnvironment,
     Prune,

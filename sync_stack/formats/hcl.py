@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn, TypeAlias
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.formats.registry import Format, register
 from sync_stack.formats.source import MAX_DEPTH, Source
 

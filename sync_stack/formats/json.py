@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined] # typeshed does not know it
 from typing import Final, NoReturn
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.formats.registry import Format, register
 from sync_stack.formats.source import MAX_DEPTH, Source
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kernel.reading.tree import Tree
+from readers.tree import Tree
 from sync_stack.formats.json import Dialect, Reader
 from sync_stack.formats.registry import Format, register
 from sync_stack.formats.source import Source

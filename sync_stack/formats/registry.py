@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from kernel.reading.tree import Tree
 from kernel.registry import Registry
+from readers.tree import Tree
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.formats.source import Source
 

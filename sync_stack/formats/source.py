@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.core.shaping.errors import ShapingError
 
 MAX_BYTES: Final = 16 * 2**20

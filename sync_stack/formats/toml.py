@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, TypeAlias
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.formats.registry import Format, register
 from sync_stack.formats.source import MAX_DEPTH, Source
 from sync_stack.formats.toml_scalars import STRING, TomlError, number, quoted, string

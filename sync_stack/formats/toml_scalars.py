@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time
 from typing import Final
 
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 
 _CONTROL: Final = r"\0-\x08\x0b-\x1f\x7f"  # all but tab and line break
 STRING: Final = re.compile(

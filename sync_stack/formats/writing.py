@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.formats.registry import formats
 

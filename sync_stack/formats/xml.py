@@ -16,7 +16,7 @@ from xml.sax.xmlreader import AttributesImpl, InputSource, Locator
 import defusedxml.sax
 from defusedxml.common import DefusedXmlException
 
-from kernel.reading.tree import Tree
+from readers.tree import Tree
 from sync_stack.formats.registry import Format, register
 from sync_stack.formats.source import MAX_DEPTH, Source
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kernel.reading import Unreadable
-from kernel.reading.tree import Kind, Tree
-from kernel.reading.yaml import Node, read_yaml
+from readers import Unreadable
+from readers.tree import Kind, Tree
+from readers.yaml import Node, read_yaml
 from sync_stack.formats.registry import Format, register
 from sync_stack.formats.source import MAX_DEPTH, MAX_VALUES, Source
 

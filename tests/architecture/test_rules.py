@@ -63,7 +63,7 @@ def test_modules_stay_short() -> None:
 
 
 def test_every_problem_code_that_is_raised_has_a_row() -> None:
-    for path, _text in modules("apps", "kernel", "sync_stack", "worker"):
+    for path, _text in modules("apps", "cue", "kernel", "readers", "sync_stack", "worker"):
         importlib.import_module(
             path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         )
@@ -127,7 +127,7 @@ ENDING_WITH_ITS_CALLER = {
 def test_every_endless_task_is_watched() -> None:
     """What loops for ever is run by keep_running, not as a bare task."""
     offenders = set()
-    for path, tree in trees("apps", "kernel", "sync_stack", "worker"):
+    for path, tree in trees("apps", "cue", "kernel", "readers", "sync_stack", "worker"):
         endless = {
             node.name
             for node in ast.walk(tree)

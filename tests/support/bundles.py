@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.validation import BundleReading, read_bundle
 

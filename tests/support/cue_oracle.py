@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FOLDER: Final = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "partita" / "cue"
-DATA: Final = Path(__file__).resolve().parents[1] / "unit" / "kernel" / "cue"
+DATA: Final = Path(__file__).resolve().parents[1] / "unit" / "cue"
 RECORDED: Final = DATA / "answers.json"
 SEPARATOR: Final = "// ---- "
 BUILD_TIMEOUT_S: Final = 900

@@ -18,8 +18,8 @@ from apps.platform_settings.domain.secrets import (
 )
 from kernel.errors import FieldError
 from kernel.ids import is_identifier
-from kernel.reading import Unreadable
-from kernel.reading.yaml import Node, read_yaml
+from readers import Unreadable
+from readers.yaml import Node, read_yaml
 
 _TOP_KEYS: Final = frozenset(
     [

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from kernel.errors import FieldError
-from kernel.reading.yaml import Node
+from readers.yaml import Node
 
 _VARIABLE: Final = re.compile(r"\$\{(PARTITA_CONFIG_[A-Za-z0-9_]+)\}")
 

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from apps.platform_settings.domain.fields import Fields
-from kernel.reading.yaml import Node
+from readers.yaml import Node
 
 KEYS: Final = frozenset(
     [

@@ -8,7 +8,7 @@ from typing import Final
 
 from apps.platform_settings.domain.fields import Fields
 from kernel.ids import is_env_name
-from kernel.reading.yaml import Node
+from readers.yaml import Node
 
 _PROVIDERS: Final = ("none", "vault", "aws-secrets-manager")
 _KEYS: Final = frozenset(

@@ -9,8 +9,8 @@ from typing import Any, Final
 from apps.suites.domain.package import Package, Warned
 from apps.suites.domain.profiles import Profile
 from kernel.ids import humanized
-from kernel.reading import Unreadable
-from kernel.reading.yaml import Node, read_yaml
+from readers import Unreadable
+from readers.yaml import Node, read_yaml
 
 FILES: Final = ("metadata.yaml", "metadata.yml")
 PROVIDER: Final = "Workspace"

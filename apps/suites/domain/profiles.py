@@ -12,8 +12,8 @@ from typing import Any, Final
 from apps.suites.domain.package import Package, Warned, stem
 from kernel.errors import FieldError, PlatformError
 from kernel.ids import humanized, is_env_name, slug
-from kernel.reading import Unreadable
-from kernel.reading.yaml import Node, read_yaml
+from readers import Unreadable
+from readers.yaml import Node, read_yaml
 
 FOLDER: Final = "profiles"
 OBSERVABILITY: Final = ("logs", "traces", "metrics")

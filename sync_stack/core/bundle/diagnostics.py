@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kernel.complaints import Complaint, Severity, dotted
-from kernel.reading.tree import Kind, Tree
+from readers.diagnostics import Complaint, Severity, dotted
+from readers.tree import Kind, Tree
 from sync_stack.core.bundle.secret_refs import Location
 
 MAX_ERRORS: Final = 50

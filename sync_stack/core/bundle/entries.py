@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, known_names
 from sync_stack.core.bundle.fields import ParsedFields
 from sync_stack.core.bundle.secret_refs import SecretRef

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, known_names, nearest
 from sync_stack.core.bundle.values import INVALID, Value, expect
 

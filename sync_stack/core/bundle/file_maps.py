@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
 from sync_stack.core.bundle.model import FileEnvironment
 from sync_stack.core.bundle.values import ENVIRONMENT, INVALID, expect, glob

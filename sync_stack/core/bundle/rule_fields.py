@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
 from sync_stack.core.bundle.fields import Field, Group, Table
 from sync_stack.core.bundle.file_maps import one_file, read_file_map

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 from sync_stack.core.bundle.datasource_fields import UNSUPPORTED
 from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
 from sync_stack.core.bundle.secret_refs import SecretRef
 from sync_stack.core.bundle.values import INVALID, Anything, expect

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Final
 
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
 from sync_stack.core.bundle.fields import Field, Group, ParsedFields, Table
 from sync_stack.core.bundle.file_maps import relative_path

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kernel.complaints import Complaint
-from kernel.reading.tree import Kind, Tree
+from readers.diagnostics import Complaint
+from readers.tree import Kind, Tree
 from sync_stack.core.bundle import platforms as platform_part
 from sync_stack.core.bundle.datasource_checks import build_datasource, read_datasource
 from sync_stack.core.bundle.datasource_fields import TABLES, UNSUPPORTED

@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 from typing import Any, Final, Protocol
 
 from kernel.durations import parse_period_s
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, known_names
 from sync_stack.core.globs import BadGlob, check_glob
 

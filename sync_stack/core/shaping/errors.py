@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernel.complaints import Complaint
+from readers.diagnostics import Complaint
 
 
 class ShapingError(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.core.shaping.errors import ShapingError
 
 MAX_KEYS: Final = 50_000

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kernel.complaints import Complaint
-from kernel.reading.tree import Tree
+from readers.diagnostics import Complaint
+from readers.tree import Tree
 from sync_stack.core.bundle.model import EnvSlice, KeyFormat, Rule, Variable
 from sync_stack.core.bundle.secret_refs import SecretRef
 from sync_stack.core.shaping.errors import ShapingError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kernel.complaints import Complaint
+from readers.diagnostics import Complaint
 from sync_stack.core.bundle.model import EnvSlice
 from sync_stack.core.shaping.flattening import Leaf, flatten
 from sync_stack.core.shaping.keys import apply_variables, checked, formatted, unique

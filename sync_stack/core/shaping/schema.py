@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from kernel.complaints import Complaint
-from kernel.reading.tree import Tree
+from readers.diagnostics import Complaint
+from readers.tree import Tree
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.core.shaping.schema_cue import check_cue
 from sync_stack.core.shaping.schema_json import check_json

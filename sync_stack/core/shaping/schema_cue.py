@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from kernel.complaints import Complaint
-from kernel.cue import CueError, vetted
-from kernel.reading.tree import Attribute, Tree
+from cue import CueError, vetted
+from readers.diagnostics import Complaint
+from readers.tree import Attribute, Tree
 from sync_stack.core.shaping.flattening import Path
 from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
 

@@ -15,10 +15,10 @@ from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from kernel.complaints import Complaint, dotted
-from kernel.reading import Unreadable
-from kernel.reading.json import read_json
-from kernel.reading.tree import Tree
+from readers import Unreadable
+from readers.diagnostics import Complaint, dotted
+from readers.json import read_json
+from readers.tree import Tree
 from sync_stack.core.shaping.schema_json_marks import find_marks
 from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
 

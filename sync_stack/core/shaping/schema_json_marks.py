@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import re2
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.core.shaping.flattening import Path
 from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
 

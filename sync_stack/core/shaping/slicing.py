@@ -9,8 +9,8 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kernel.complaints import Complaint, dotted
-from kernel.reading.tree import Kind, Tree
+from readers.diagnostics import Complaint, dotted
+from readers.tree import Kind, Tree
 from sync_stack.core.shaping.errors import ShapingError
 
 DEFAULT_ROOT_KEY: Final = "partita"

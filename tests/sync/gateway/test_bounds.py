@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.reading import Unreadable
-from kernel.reading.json import read_json
+from readers import Unreadable
+from readers.json import read_json
 from sync_stack.core.bundle.model import Rate
 from sync_stack.gateway.client_address import ClientAddresses
 from sync_stack.gateway.payloads import NotJson, _scanned, parse_payload

@@ -10,8 +10,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from kernel.complaints import Complaint
 from kernel.redaction import known_secrets
+from readers.diagnostics import Complaint
 from sync_stack.configuration.checking import check_file
 from sync_stack.configuration.conf import (
     BundleSettings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.core.bundle.model import (
     AppRoleAuth,
     Flavor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.core.shaping import ShapingError, flat_values
 from sync_stack.formats import detect, formats
 

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kernel.reading.tree import Kind
+from readers.tree import Kind
 from sync_stack.core.shaping import ShapingError, flat_values
 from sync_stack.formats import formats, render, shaped_tree
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kernel.reading.tree import Kind, Tree
+from readers.tree import Kind, Tree
 from sync_stack.core.shaping import ShapingError
 from sync_stack.formats import formats
 

@@ -1,0 +1,83 @@
+"""What a function of CUE's packages is: its name, what it takes, how it is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from cue.scalars import Type
+from cue.syntax import Known, Node
+
+MAX_ITEMS: Final = 20_000
+MAX_LENGTH: Final = 2**20  # characters of a text that one call makes
+
+
+class Numeric(NamedTuple):
+    """A number with its kind; `text` as CUE prints it."""
+
+    value: Decimal
+    is_int: bool
+
+    @property
+    def text(self) -> str:
+        return f"{self.value:f}" if self.is_int else str(self.value)
+
+
+Plain = str | bool | None | Numeric | list[Any] | dict[str, Any] | Known | Node
+
+
+class Failed(Exception):
+    """The call is an error, by CUE's own rules."""
+
+
+class Refused(Exception):
+    """The call has a result that the built-in reader does not know for certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`takes`: a letter a parameter.
+
+    s text, i integer, n number, p any concrete value, o the same where the order of fields counts,
+    S list of texts, N list of numbers, v list of values as they are, c comparator of two values.
+    `validates`: the types of its first argument, where it may stand for a constraint without it.
+    """
+
+    name: str
+    takes: str
+    apply: Callable[..., Any]
+    validates: Type | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    name: str
+    value: Plain
+
+
+Member = Function | Constant
+Package = Mapping[str, Member]
+
+
+def package(name: str, *members: Member) -> Package:
+    """The members by their names, which begin with that of the package."""
+    return {member.name.removeprefix(f"{name}."): member for member in members}
+
+
+def integer(value: int) -> Numeric:
+    return Numeric(Decimal(value), is_int=True)
+
+
+def decimal(value: Decimal) -> Numeric:
+    """A number as a function gives it back: an integer wherever it has no fraction."""
+    if value == value.to_integral_value():
+        return Numeric(Decimal(int(value)), is_int=True)
+    return Numeric(value, is_int=False)
+
+
+def bounded(text: str) -> str:
+    if len(text) > MAX_LENGTH:
+        raise Refused(f"a text of more than {MAX_LENGTH} characters")
+    return text

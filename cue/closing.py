@@ -1,0 +1,117 @@
+"""Which fields a closed struct allows.
+
+Every declaration of a struct lies in a scope: that of a definition it came from, of `close()`, of a
+struct with embeddings. A field must be declared in every closed scope, or below it; what an
+embedding forbids, the struct around it may still declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cue.syntax import Label
+from cue.vertex import Closing, Declared, Key, Scope, Vertex
+
+Matches = Callable[[Declared, Label], bool]
+
+
+def is_closed(vertex: Vertex) -> bool:
+    """Whether some declaration of a struct closes it."""
+    scopes = (scope for scope in vertex.declared if scope is not None)
+    depth = len(vertex.path)
+    return any(above.is_closed(depth) for scope in scopes for above in scope.chain())
+
+
+class Closedness:
+    """The scopes of one struct; `matches` says whether a pattern of one covers a label."""
+
+    def __init__(self, vertex: Vertex, matches: Matches) -> None:
+        self.declared = vertex.declared
+        self.depth = len(vertex.path)
+        self.matches = matches
+        self.is_uncertain = False  # editions of CUE disagree on what is allowed
+        self.children: dict[Scope | None, list[Scope]] = {}
+        seen: set[Scope] = set()
+        for scope in self.declared:
+            self._enter(scope, seen)
+        self.any_closed = any(scope.is_closed(self.depth) for scope in seen)
+
+    def _enter(self, scope: Scope | None, seen: set[Scope]) -> None:
+        while scope is not None and scope not in seen:
+            seen.add(scope)
+            self.children.setdefault(scope.parent, []).append(scope)
+            scope = scope.parent
+
+    def forbids(self, label: Label) -> bool:
+        return self.any_closed and not label.special and self._violated(None, label)
+
+    def is_in_all(self, key: Key) -> bool:
+        """Whether every literal allows a field."""
+        every = (declared for found in self.declared.values() for declared in found)
+        return not isinstance(key, Label) or all(self._allows(each, key) for each in every)
+
+    def _violated(self, scope: Scope | None, label: Label) -> bool:
+        if self._closed(scope) and not self._has(scope, label):
+            widest = _widest(scope)
+            if widest is scope or not self._has(widest, label):
+                return True
+            self.is_uncertain |= _is_embedding(scope)
+        return any(self._violates(scope, child, label) for child in self._below(scope))
+
+    def _violates(self, scope: Scope | None, child: Scope, label: Label) -> bool:
+        if child.kind is not Closing.EMBEDDING:
+            return self._violated(child, label)
+        if self._declares_around(scope, label) or not self._has(child, label):
+            return False
+        return self._violated(child, label)
+
+    def _declares_around(self, scope: Scope | None, label: Label) -> bool:
+        if self._declares(scope, label):
+            return True
+        owns = (child for child in self._below(scope) if child.kind is Closing.OWN)
+        if any(self._has(own, label) for own in owns):
+            self.is_uncertain = True
+            return True
+        return False
+
+    def _closed(self, scope: Scope | None) -> bool:
+        if scope is None:
+            return False
+        if scope.kind is Closing.UNIT:
+            return any(self._closed_below(child) for child in self._below(scope))
+        return scope.is_closed(self.depth)
+
+    def _closed_below(self, scope: Scope) -> bool:
+        return scope.is_closed(self.depth) or any(map(self._closed_below, self._below(scope)))
+
+    def _below(self, scope: Scope | None) -> list[Scope]:
+        return self.children.get(scope, [])
+
+    def _has(self, scope: Scope | None, label: Label) -> bool:
+        return self._declares(scope, label) or any(
+            self._has(child, label) for child in self._below(scope)
+        )
+
+    def _declares(self, scope: Scope | None, label: Label) -> bool:
+        return any(self._allows(declared, label) for declared in self.declared.get(scope, ()))
+
+    def _allows(self, declared: Declared, label: Label) -> bool:
+        literal = declared.literal
+        if literal.is_open or any(field.label == label for field in literal.fields):
+            return True
+        return bool(literal.patterns) and self.matches(declared, label)
+
+
+def _is_embedding(scope: Scope | None) -> bool:
+    parent = scope.parent if scope is not None else None
+    return parent is not None and parent.kind in (Closing.UNIT, Closing.EMBEDDING)
+
+
+def _widest(scope: Scope | None) -> Scope | None:
+    """A definition among embeddings is closed together with what these declare of it."""
+    if scope is not None and scope.kind is Closing.OWN:
+        around = scope.parent
+        while around is not None and around.kind in (Closing.UNIT, Closing.EMBEDDING):
+            around = around.parent
+        return around
+    return scope

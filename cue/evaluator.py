@@ -1,0 +1,330 @@
+"""Unification: from what must hold at each path to the values, lazily and within a budget.
+
+A reference does not copy a value but what must hold there (conjuncts), so that names inside mean
+the fields of the struct they end up in. A disjunction is tried one alternative after the other on a
+fresh vertex; those that fail are dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cue import syntax
+from cue.builtins import Constant
+from cue.choices import drop_incomplete, expand
+from cue.cycles import depends_on_itself, is_above, is_under_way, returns
+from cue.faults import Budget, Fault, unsupported
+from cue.members import Members, with_expr
+from cue.operations import constant
+from cue.scalars import Scalar, Type, limit, predeclared
+from cue.syntax import Node
+from cue.vertex import (
+    Closing,
+    Conjunct,
+    Scope,
+    State,
+    Validator,
+    Vertex,
+)
+
+
+class Evaluator(Members):
+    """Evaluates one file. Methods raise Broken when the budget is used up."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+
+    def collect(self, vertex: Vertex) -> None:
+        """Bring together what must hold here; members get their conjuncts but no values yet."""
+        if vertex.state is not State.NEW:
+            return
+        vertex.state = State.COLLECTING
+        self.budget.value(len(vertex.path))
+        self.budget.enter()
+        self._take_all(vertex)
+        self._finish(vertex)
+        vertex.state = State.COLLECTED
+        if vertex.validators and vertex.facts.scalar is not None and not vertex.disjunctions:
+            self._validate(vertex)
+        is_waiting = vertex.reasons and vertex.facts.scalar is None
+        if vertex.disjunctions and not vertex.faults and not is_waiting:
+            expand(self, vertex)
+            if vertex.origin is None:
+                drop_incomplete(vertex)
+        self.budget.leave()
+
+    def complete(self, vertex: Vertex) -> None:
+        """The same for every member below; sets `failed`."""
+        self.collect(vertex)
+        if vertex.state is not State.COLLECTED:
+            return
+        vertex.state = State.COMPLETING
+        goes_no_further = vertex.faults and (vertex.origin is not None or vertex.has_cycle)
+        members = [] if vertex.choices or goes_no_further else list(vertex.arcs.values())
+        for member in members:
+            self.complete(member)
+        if vertex.validators and not vertex.choices and not vertex.faults:
+            vertex.state = State.DONE
+            self._validate(vertex)
+        vertex.failed = bool(vertex.faults) or any(member.failed for member in members)
+        vertex.state = State.DONE
+
+    def _take_all(self, vertex: Vertex) -> None:
+        for conjunct in vertex.conjuncts:
+            self.take(vertex, conjunct)
+        self.take_embedded(vertex)
+        if vertex.dynamic:
+            self.constrain(vertex)
+            self.add_dynamic(vertex)
+        while vertex.deferred:
+            waiting, vertex.deferred = vertex.deferred, []
+            for conjunct in waiting:
+                self._take_value(vertex, conjunct)
+
+    def take_embedded(self, vertex: Vertex) -> None:
+        while vertex.embedded:
+            waiting, vertex.embedded = vertex.embedded, []
+            self.constrain(vertex)  # members are whole before an embedding may name them
+            for conjunct in waiting:
+                self.take(vertex, conjunct)
+
+    def take(self, vertex: Vertex, conjunct: Conjunct) -> None:
+        """One conjunct: split it, follow it, or note what it says."""
+        self.budget.step()
+        match conjunct.expr:
+            case syntax.Unification(parts=parts):
+                for part in parts:
+                    self.take(vertex, with_expr(conjunct, part))
+            case syntax.Parenthesis(inner=inner):
+                self.take(vertex, with_expr(conjunct, inner))
+            case syntax.Disjunction():
+                vertex.disjunctions.append(conjunct)
+            case syntax.Reference() | syntax.Selector() | syntax.Index() | syntax.Known():
+                self._follow(vertex, conjunct)
+            case syntax.Aliased(alias=alias, value=value):
+                env = self.named_scope(alias, vertex, vertex, conjunct.env)
+                self.take(vertex, replace(with_expr(conjunct, value), env=env))
+            case syntax.Call(function=syntax.Reference(name="close" | "and" | "or" as name)):
+                self._take_call(vertex, conjunct, name)
+            case _:
+                self._take_terminal(vertex, conjunct)
+
+    def _take_call(self, vertex: Vertex, conjunct: Conjunct, name: str) -> None:
+        node = conjunct.expr
+        assert isinstance(node, syntax.Call)
+        if len(node.arguments) != 1:
+            message = f"{name}() takes 1 argument"
+            self.note(vertex, Fault(node.line, node.column, "wrong_type", message))
+        elif name == "close":
+            self._close(vertex, conjunct, node.arguments[0])
+        else:
+            self._take_items(vertex, conjunct, node, name)
+
+    def _take_items(self, vertex: Vertex, conjunct: Conjunct, node: syntax.Call, name: str) -> None:
+        """`and(list)` or `or(list)`: all its items, or one of them."""
+        found = self.evaluated(node.arguments[0], conjunct, vertex)
+        if found is None:
+            return
+        place = {"line": node.line, "column": node.column}
+        known = [syntax.Known(vertex=item, **place) for item in found.items()]
+        if not found.lists or any(each.literal.is_open for each in found.lists):
+            raise unsupported(node.line, node.column, f"{name}() of an open list")
+        if name == "or" and not known:
+            fault = Fault(node.line, node.column, "conflict", "or() of an empty list")
+            self.note(vertex, fault)
+        elif len(known) == 1 or name == "and":
+            for item in known:
+                self.take(vertex, with_expr(conjunct, item))
+        else:
+            choice = syntax.Disjunction(
+                alternatives=tuple((False, item) for item in known), **place
+            )
+            self.take(vertex, with_expr(conjunct, choice))
+
+    def _close(self, vertex: Vertex, conjunct: Conjunct, argument: Node) -> None:
+        found = self.evaluated(argument, conjunct, vertex)
+        if found is None:
+            return
+        if not found.facts.types & Type.STRUCT:
+            message = f"close of {found.facts.types.words()}"
+            vertex.faults.append(Fault(argument.line, argument.column, "wrong_type", message))
+            return
+        scope = Scope(Closing.CLOSE, conjunct.scope, len(vertex.path))
+        self.take(vertex, with_expr(conjunct, argument, scope))
+
+    def _take_terminal(self, vertex: Vertex, conjunct: Conjunct) -> None:
+        vertex.is_solid |= not conjunct.is_cyclic
+        match conjunct.expr:
+            case syntax.Struct() as literal:
+                self.take_struct(vertex, conjunct, literal)
+                return
+            case syntax.Bottom(line=line, column=column):
+                self.note(vertex, Fault(line, column, "conflict", "an explicit error, _|_"))
+                return
+            case syntax.ListLiteral() as literal:
+                self.take_list(vertex, conjunct, literal)
+            case syntax.Number() | syntax.Constant() as node:
+                self.note(vertex, vertex.facts.add_scalar(scalar_of(node)))
+                vertex.at(node.line, node.column)
+            case _:
+                vertex.deferred.append(conjunct)
+        vertex.terminals.append(conjunct)
+
+    def _follow(self, vertex: Vertex, conjunct: Conjunct) -> None:
+        """A reference: take over what must hold at its target."""
+        found = self.of_package(conjunct.expr, conjunct.env)
+        if isinstance(found, Constant):
+            node = constant(found, conjunct.expr)
+            self.take(vertex, Conjunct(node, None, conjunct.scope, conjunct.trail))
+            return
+        if found is not None:
+            self._take_terminal(vertex, conjunct)
+            return
+        if self._take_predeclared(vertex, conjunct):
+            return
+        if self._is_inside_itself(vertex, conjunct):
+            raise depends_on_itself(conjunct.expr)
+        target = self.target(conjunct.expr, conjunct.env, vertex)
+        if target is None or target in (vertex, vertex.origin):
+            return
+        if is_under_way(target, conjunct, vertex):
+            raise depends_on_itself(conjunct.expr)
+        self._take_over(vertex, target, conjunct)
+
+    def _take_over(self, vertex: Vertex, target: Vertex, conjunct: Conjunct) -> None:
+        earlier = [path for passed, path in conjunct.trail if passed.path == target.path]
+        scope = conjunct.scope
+        if returns(target, conjunct, earlier):
+            raise depends_on_itself(conjunct.expr)
+        closes = _names_definition(conjunct.expr)
+        key = (target, scope, closes)
+        if key in vertex.copied or vertex.path in earlier:
+            vertex.has_cycle |= bool(earlier)
+            return
+        vertex.copied.add(key)
+        if closes:
+            scope = Scope(Closing.DEFINITION, scope, len(vertex.path))
+        cyclic = conjunct.is_cyclic or bool(earlier) or is_above(target, vertex)
+        self._copy(vertex, target, Conjunct(conjunct.expr, None, scope, conjunct.trail, cyclic))
+
+    def _is_inside_itself(self, vertex: Vertex, conjunct: Conjunct) -> bool:
+        """Whether a value is said to be a member of itself that nothing else gives it."""
+        expr = conjunct.expr
+        if not conjunct.trail or not isinstance(expr, syntax.Selector | syntax.Index):
+            return False
+        probe = Vertex(vertex.path)
+        base = self.target(expr.base, conjunct.env, probe)
+        if base is None or all(passed.path != base.path for passed, _ in conjunct.trail):
+            return False
+        return self.target(expr, conjunct.env, probe) is None
+
+    def _copy(self, vertex: Vertex, target: Vertex, by: Conjunct) -> None:
+        vertex.has_cycle |= by.is_cyclic
+        trail = (*by.trail, (target, vertex.path))
+        for taken in list(target.conjuncts):
+            cyclic = by.is_cyclic or taken.is_cyclic
+            self.take(vertex, Conjunct(taken.expr, taken.env, by.scope, trail, cyclic))
+
+    def _take_predeclared(self, vertex: Vertex, conjunct: Conjunct) -> bool:
+        expr = conjunct.expr
+        if not isinstance(expr, syntax.Reference) or self.declaring(expr.name, conjunct.env):
+            return False
+        found = predeclared(expr.name, expr.line, expr.column)
+        if found is None:
+            return False
+        types, limits = found
+        vertex.has_top |= types is Type.TOP
+        vertex.terminals.append(conjunct)
+        vertex.is_solid |= not conjunct.is_cyclic
+        self.note(vertex, vertex.facts.narrow(types, expr.line, expr.column))
+        vertex.facts.limits.extend(limits)
+        vertex.at(expr.line, expr.column)
+        return True
+
+    def _take_value(self, vertex: Vertex, conjunct: Conjunct) -> None:
+        """What needs other values: bounds, signs, interpolation, `len`."""
+        self.budget.step()
+        node = conjunct.expr
+        if isinstance(node, syntax.Bound):
+            operand = self.concrete(node.operand, conjunct, vertex)
+            if operand is None:
+                return
+            bound = limit(node.operator, operand, node.line, node.column)
+            fault = bound if isinstance(bound, Fault) else vertex.facts.add_limit(bound)
+            self.note(vertex, fault)
+            return
+        found = self.computed(node, conjunct, vertex)
+        if isinstance(found, Scalar):
+            self.note(vertex, vertex.facts.add_scalar(found))
+            vertex.at(node.line, node.column)
+        elif isinstance(found, Validator):
+            narrowed = vertex.facts.narrow(found.types, found.line, found.column)
+            self.note(vertex, narrowed)
+            vertex.validators.append(found)
+            vertex.at(node.line, node.column)
+        elif isinstance(found, Node):
+            self._take_result(vertex, conjunct, found)
+        else:
+            self.note(vertex, found)
+
+    def _take_result(self, vertex: Vertex, conjunct: Conjunct, result: Node) -> None:
+        """What a function gives back beside what else must hold here."""
+        if isinstance(result, syntax.Struct) and vertex.arcs:
+            construct = "the struct of a function beside other fields"
+            raise unsupported(result.line, result.column, construct)
+        self.take(vertex, Conjunct(result, None, conjunct.scope, conjunct.trail))
+        vertex.terminals.pop()  # computed anew where the vertex is one of several possibilities
+        self.take_embedded(vertex)
+
+    def _finish(self, vertex: Vertex) -> None:
+        if vertex.has_cycle and not vertex.is_solid and not vertex.disjunctions:
+            expr = vertex.conjuncts[0].expr
+            vertex.faults.append(
+                Fault(expr.line, expr.column, "conflict", "the value contains itself without end")
+            )
+            vertex.arcs.clear()
+        if vertex.lists:
+            self.finish_list(vertex)
+        if vertex.constraints:
+            self.constrain(vertex)
+        self.check_closed(vertex)
+        if not vertex.disjunctions and not vertex.faults:
+            if _is_plain_struct(vertex):
+                vertex.facts.types = Type.STRUCT
+            self.note(vertex, vertex.facts.settle())
+
+    def _validate(self, vertex: Vertex) -> None:
+        validators, vertex.validators = vertex.validators, []
+        for validator in validators:
+            if not vertex.faults:
+                self.note(vertex, validator.holds(vertex))
+
+
+def scalar_of(node: syntax.Number | syntax.Constant) -> Scalar:
+    place = node.line, node.column
+    if isinstance(node, syntax.Number):
+        return Scalar(Type.INT if node.is_int else Type.FLOAT, node.value, node.text, *place)
+    if isinstance(node.value, str):
+        return Scalar(Type.STRING, node.value, node.value, *place)
+    if node.value is None:
+        return Scalar(Type.NULL, None, "null", *place)
+    return Scalar(Type.BOOL, node.value, str(node.value).lower(), *place)
+
+
+def _names_definition(expr: Node) -> bool:
+    match expr:
+        case syntax.Reference(name=name):
+            return name.startswith(("#", "_#"))
+        case syntax.Selector(base=base, label=label):
+            return label.is_definition or _names_definition(base)
+        case syntax.Index(base=base):
+            return _names_definition(base)
+        case _:
+            return False
+
+
+def _is_plain_struct(vertex: Vertex) -> bool:
+    """Whether literals with nothing but embeddings are left to be a struct."""
+    if vertex.facts.scalar is not None or not vertex.declared:
+        return False
+    return bool(vertex.facts.types & Type.STRUCT) and not vertex.has_top and not vertex.reasons

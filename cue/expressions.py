@@ -1,0 +1,191 @@
+"""Expressions: from the parser's reductions to the syntax tree, made while parsing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lark import Token, Transformer
+
+from cue import literals, syntax
+from cue.faults import MAX_EXPRESSION, Broken, broken, unsupported
+from cue.syntax import Alias, Label, Node, Unsupported, identifier_label
+
+
+def placed(first: Token | Node, *children: Node | None) -> dict[str, int]:
+    line, column = first.line or 1, first.column or 1
+    depth = 1 + max((child.depth for child in children if child is not None), default=0)
+    if depth > MAX_EXPRESSION:
+        raise broken(line, column, f"nested more than {MAX_EXPRESSION} deep")
+    return {"line": line, "column": column, "depth": depth}
+
+
+def refused(first: Token | Node, construct: str) -> Unsupported:
+    return Unsupported(construct=construct, **placed(first))
+
+
+def strings(tokens: list[Token]) -> list[str]:
+    try:
+        return literals.read_string([str(token) for token in tokens])
+    except literals.BadLiteral as error:
+        raise _bad_literal(tokens[0], error) from None
+
+
+def _bad_literal(token: Token, error: literals.BadLiteral) -> Broken:
+    line, column = token.line or 1, token.column or 1
+    if isinstance(error, literals.Bytes):
+        return unsupported(line, column, str(error))
+    return broken(line, column, str(error))
+
+
+def alias(token: Token) -> Alias:
+    """The name with the scope that declares it as a field of its own."""
+    name = str(token)
+    scope = syntax.struct_of_names({name: Label(name)})
+    return Alias(name=name, scope=scope, **placed(token))
+
+
+class ExpressionBuilder(Transformer[Token, Node]):
+    """One method a rule of the grammar for expressions."""
+
+    def number(self, parts: list[Token]) -> Node:
+        try:
+            value, is_int, text = literals.read_number(parts[0])
+        except literals.BadLiteral as error:
+            raise _bad_literal(parts[0], error) from None
+        return syntax.Number(value=value, is_int=is_int, text=text, **placed(parts[0]))
+
+    def string(self, parts: list[Token]) -> Node:
+        return syntax.Constant(value=strings(parts)[0], **placed(parts[0]))
+
+    def boolean(self, parts: list[Token]) -> Node:
+        return syntax.Constant(value=parts[0] == "true", **placed(parts[0]))
+
+    def null(self, parts: list[Token]) -> Node:
+        return syntax.Constant(value=None, **placed(parts[0]))
+
+    def bottom(self, parts: list[Token]) -> Node:
+        return syntax.Bottom(**placed(parts[0]))
+
+    def reference(self, parts: list[Token]) -> Node:
+        return syntax.Reference(name=str(parts[0]), **placed(parts[0]))
+
+    def interpolation(self, parts: list[Any]) -> Node:
+        tokens = [part for part in parts if isinstance(part, Token)]
+        texts = iter(strings(tokens))
+        made = tuple(
+            syntax.Constant(value=next(texts), **placed(parts[0]))
+            if isinstance(part, Token)
+            else part
+            for part in parts
+        )
+        return syntax.Interpolation(parts=made, **placed(parts[0], *made))
+
+    def parenthesis(self, parts: list[Any]) -> Node:
+        inner: Node = parts[1]
+        return syntax.Parenthesis(inner=inner, **placed(parts[0], inner))
+
+    def selector(self, parts: list[Any]) -> Node:
+        label = identifier_label(str(parts[2]))
+        return syntax.Selector(base=parts[0], label=label, **placed(parts[0], parts[0]))
+
+    def quoted_selector(self, parts: list[Any]) -> Node:
+        label = Label(strings([parts[2]])[0])
+        return syntax.Selector(base=parts[0], label=label, **placed(parts[0], parts[0]))
+
+    def index(self, parts: list[Any]) -> Node:
+        return syntax.Index(base=parts[0], index=parts[2], **placed(parts[0], parts[0], parts[2]))
+
+    def slice(self, parts: list[Any]) -> Node:
+        base, _, low, _, high, _ = parts
+        return syntax.Slice(base=base, low=low, high=high, **placed(base, base, low, high))
+
+    def arguments(self, parts: list[Any]) -> Any:
+        return [part for part in parts if isinstance(part, Node)]
+
+    def call(self, parts: list[Any]) -> Node:
+        function, given = parts[0], tuple(parts[2] or ())
+        place = placed(function, function, *given)
+        return syntax.Call(function=function, arguments=given, **place)
+
+    def sign(self, parts: list[Any]) -> Node:
+        return syntax.Sign(operator=str(parts[0]), operand=parts[1], **placed(parts[0], parts[1]))
+
+    def bound(self, parts: list[Any]) -> Node:
+        return syntax.Bound(operator=str(parts[0]), operand=parts[1], **placed(parts[0], parts[1]))
+
+    def marked(self, parts: list[Any]) -> Node:
+        return syntax.Marked(operand=parts[1], **placed(parts[0], parts[1]))
+
+    def operation(self, parts: list[Any]) -> Node:
+        left, operator, right = parts
+        place = placed(left, left, right)
+        return syntax.Operation(operator=str(operator), left=left, right=right, **place)
+
+    def unification(self, parts: list[Any]) -> Node:
+        operands = tuple(part for part in parts if isinstance(part, Node))
+        return syntax.Unification(parts=operands, **placed(parts[0], *operands))
+
+    def disjunction(self, parts: list[Any]) -> Node:
+        alternatives = tuple(
+            (True, part.operand) if isinstance(part, syntax.Marked) else (False, part)
+            for part in parts
+            if isinstance(part, Node)
+        )
+        operands = [operand for _, operand in alternatives]
+        return syntax.Disjunction(alternatives=alternatives, **placed(parts[0], *operands))
+
+    def item(self, parts: list[Any]) -> Any:
+        return parts[0]
+
+    def aliased_item(self, parts: list[Any]) -> Node:
+        return syntax.Aliased(alias=alias(parts[0]), value=parts[2], **placed(parts[0], parts[2]))
+
+    def rest(self, parts: list[Any]) -> Node:
+        return syntax.Dots(value=parts[1], **placed(parts[0], parts[1]))
+
+    def guard(self, parts: list[Any]) -> Node:
+        return syntax.Guard(condition=parts[1], **placed(parts[0], parts[1]))
+
+    def loop(self, parts: list[Any]) -> Node:
+        _, first, _, second, _, source = parts
+        key, value = (str(first), str(second)) if second is not None else ("", str(first))
+        names: dict[str, syntax.Name] = {name: Label(name) for name in (key, value) if name}
+        scope = syntax.struct_of_names(names)
+        place = placed(parts[0], source)
+        return syntax.Loop(key=key, value=value, source=source, scope=scope, **place)
+
+    def clauses(self, parts: list[Any]) -> Any:
+        return tuple(_clause(part) for part in parts)
+
+    def let(self, parts: list[Any]) -> Node:
+        return syntax.Let(name=str(parts[1]), value=parts[3], **placed(parts[0], parts[3]))
+
+    def comprehension(self, parts: list[Any]) -> Node:
+        clauses, body = parts
+        if isinstance(clauses[0], syntax.LetClause):
+            raise broken(body.line, body.column, "a comprehension begins with `for` or `if`")
+        place = placed(clauses[0], *clauses, body)
+        return syntax.Comprehension(clauses=clauses, body=body, **place)
+
+    list_comprehension = comprehension
+
+    def items(self, parts: list[Any]) -> Any:
+        return [part for part in parts if isinstance(part, Node)]
+
+    def list(self, parts: list[Any]) -> Node:
+        items: list[Node] = parts[1]
+        ellipses = [item for item in items if isinstance(item, syntax.Dots)]
+        if ellipses and (len(ellipses) > 1 or items[-1] is not ellipses[0]):
+            raise broken(ellipses[0].line, ellipses[0].column, "`...` ends a list")
+        rest = ellipses[0].value if ellipses else None
+        values = tuple(item for item in items if item not in ellipses)
+        place = placed(parts[0], *values, rest)
+        return syntax.ListLiteral(items=values, is_open=bool(ellipses), rest=rest, **place)
+
+
+def _clause(node: Node) -> Node:
+    if isinstance(node, syntax.Let):
+        scope = syntax.struct_of_names({node.name: node})
+        place = {"line": node.line, "column": node.column, "depth": node.depth}
+        return syntax.LetClause(let=node, scope=scope, **place)
+    return node

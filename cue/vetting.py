@@ -1,0 +1,146 @@
+"""Checks a value of any format against a schema in CUE, and tells the schema's attributes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+
+from cue import syntax
+from cue.evaluator import Evaluator
+from cue.exporting import Exporter, faults
+from cue.faults import Budget, Fault
+from cue.parsing import parse
+from cue.program import Program
+from cue.reading import CueError, bounded, checked, complaints
+from cue.syntax import Label, Node
+from cue.vertex import Conjunct, Env, Vertex
+from readers.diagnostics import Complaint
+from readers.tree import Attribute, Kind, Tree
+
+_ATTRIBUTE = re.compile(r"@[A-Za-z]\w*\(")
+CONFIG = Label("#Config", special=True)
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vetted:
+    """`attributes`: of each value that has some, by its path as `Tree.walk` gives it."""
+
+    complaints: list[Complaint]
+    attributes: Mapping[Path, tuple[Attribute, ...]]
+
+
+def vet(schema_text: str, value: Tree, *, file: str) -> list[Complaint]:
+    """What keeps a value from fitting a schema, at the value's places in `file`.
+
+    Messages name places, types and bounds, never the value. Raises CueError for a schema that
+    cannot be read; its complaints are of the schema's text.
+    """
+    return vetted(schema_text, value, file=file).complaints
+
+
+def vetted(
+    schema_text: str, value: Tree, *, file: str, schema_file: str = "schema", binary: str = ""
+) -> Vetted:
+    """The same with the attributes that the schema gives to the value's members.
+
+    A schema that uses more of CUE than the subset is given to the program `binary` where one is
+    named. That tells no attributes, so a schema with attributes is refused nevertheless.
+    """
+    try:
+        return _vetted_here(schema_text, value, file=file, schema_file=schema_file)
+    except CueError as error:
+        codes = {found.code for found in error.complaints}
+        if not binary or codes != {"unsupported_cue"} or _ATTRIBUTE.search(schema_text):
+            raise
+    found = bounded(lambda: Program(binary).vet(schema_text, value), schema_file)
+    return Vetted(complaints=complaints(_placed(found, value), file), attributes={})
+
+
+def _placed(found: list[Fault], value: Tree) -> list[Fault]:
+    places = {path: (member.line, member.column) for path, member in value.walk()}
+    return [_in_value(fault, places) for fault in found]
+
+
+def _vetted_here(schema_text: str, value: Tree, *, file: str, schema_file: str) -> Vetted:
+
+    def run() -> Vetted:
+        root = checked(parse(schema_text))
+        vertex = _against(root, value, Evaluator(Budget(len(schema_text) + _size(value))))
+        exporter = Exporter()
+        exporter.tree(vertex)
+        found = _placed([*faults(vertex), *exporter.faults], value)
+        return Vetted(complaints=complaints(found, file), attributes=dict(_attributes(vertex)))
+
+    return bounded(run, schema_file)
+
+
+def _against(root: syntax.Struct, value: Tree, evaluator: Evaluator) -> Vertex:
+    """The value unified with `#Config`, or with the whole schema."""
+    schema: list[Conjunct] = [Conjunct(root, None)]
+    if CONFIG in root.names.values():
+        whole = Vertex((), schema)
+        evaluator.collect(whole)
+        reference = syntax.Reference(name=CONFIG.name, line=1, column=1)
+        schema = [Conjunct(reference, Env(whole, root, None))]
+    vertex = Vertex((), [*schema, Conjunct(_node(value), None)])
+    evaluator.complete(vertex)
+    return vertex
+
+
+def _in_value(fault: Fault, places: Mapping[Path, tuple[int, int]]) -> Fault:
+    """At the place of the value, or of what should have held it."""
+    path = fault.trace
+    while path and path not in places:
+        path = path[:-1]
+    line, column = places[path]
+    return replace(fault, line=line, column=column)
+
+
+def _attributes(vertex: Vertex, path: Path = ()) -> Iterator[tuple[Path, tuple[Attribute, ...]]]:
+    if vertex.attributes:
+        yield path, vertex.attributes
+    for key, member in vertex.view().arcs.items():
+        if isinstance(key, int) or not key.special:
+            yield from _attributes(member, (*path, str(key if isinstance(key, int) else key.name)))
+
+
+def _size(value: Tree) -> int:
+    return 20 * sum(1 for _ in value.walk())
+
+
+def _node(value: Tree) -> Node:
+    match value.kind:
+        case Kind.MAP:
+            fields = tuple(_field(key, member) for key, member in value.pairs.items())
+            return syntax.Struct(fields=fields, line=value.line, column=value.column)
+        case Kind.LIST:
+            items = tuple(_node(item) for item in value.items)
+            return syntax.ListLiteral(items=items, line=value.line, column=value.column)
+        case Kind.NUMBER:
+            return _number(value)
+        case _:
+            content = value.plain()
+            return syntax.Constant(value=content, line=value.line, column=value.column)
+
+
+def _field(key: str, value: Tree) -> syntax.Field:
+    mark, node = syntax.Mark.REGULAR, _node(value)
+    return syntax.Field(
+        label=Label(key), mark=mark, value=node, line=value.line, column=value.column
+    )
+
+
+def _number(value: Tree) -> Node:
+    """Numbers as other formats spell them; what is none (`.inf`) is text to a schema."""
+    place = {"line": value.line, "column": value.column}
+    try:
+        number = Decimal(value.text)
+    except InvalidOperation:
+        return syntax.Constant(value=value.text, line=value.line, column=value.column)
+    if not number.is_finite():
+        return syntax.Constant(value=value.text, line=value.line, column=value.column)
+    is_int = value.text.lstrip("+-").isdigit()
+    return syntax.Number(value=number, is_int=is_int, text=value.text, **place)

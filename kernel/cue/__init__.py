@@ -1,8 +1,0 @@
-"""Reads configuration in CUE: a subset of the language, evaluated here and within fixed limits."""
-
-from __future__ import annotations
-
-from kernel.cue.reading import CueError, evaluate
-from kernel.cue.vetting import Vetted, vet, vetted
-
-__all__ = ["CueError", "Vetted", "evaluate", "vet", "vetted"]

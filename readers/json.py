@@ -1,0 +1,75 @@
+"""JSON from outside (RFC 8259): UTF-8, bounded nesting, no duplicate keys, no NUL or surrogate."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, NoReturn
+
+from readers import Unreadable
+
+MAX_DEPTH: Final = 64
+_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
+_NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def read_json(raw: bytes, *, max_bytes: int = 10 * 2**20, max_depth: int = MAX_DEPTH) -> Any:
+    """The value of one JSON document. Raises Unreadable, with a position where known."""
+    if len(raw) > max_bytes:
+        raise Unreadable(f"larger than {max_bytes} bytes")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8 at byte {error.start}") from None
+    _refuse_deep(text, max_depth)
+    value = _parsed(text)
+    if "\\u" in text or "\0" in text:
+        _refuse_what_is_no_text(value)
+    return value
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise Unreadable(error.msg, line=error.lineno, column=error.colno) from None
+    except Unreadable:
+        raise
+    except ValueError as error:  # a number of thousands of digits
+        raise Unreadable(str(error)) from None
+
+
+def _refuse_deep(text: str, max_depth: int) -> None:
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(text):
+        if match[0] in "[{":
+            depth += 1
+            if depth > max_depth:
+                raise Unreadable(f"nested more than {max_depth} deep")
+        elif match[0] in "]}":
+            depth -= 1
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise Unreadable(f"{name} is no JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise Unreadable(f'the key "{key[:80]}" occurs twice')
+        made[key] = value
+    return made
+
+
+def _refuse_what_is_no_text(value: Any) -> None:
+    if isinstance(value, str) and _NOT_TEXT.search(value):
+        raise Unreadable("a string holds NUL or half of a surrogate pair")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_what_is_no_text(key)
+            _refuse_what_is_no_text(item)
+    if isinstance(value, list):
+        for item in value:
+            _refuse_what_is_no_text(item)
