@@ -43,7 +43,7 @@ class Episode(StrEnum):
     SUPERSEDED = "superseded"
 
 
-class UnitStatus(StrEnum):
+class TargetStatus(StrEnum):
     UNKNOWN = "unknown"
     SYNCING = "syncing"
     IN_SYNC = "in_sync"
@@ -242,13 +242,13 @@ def _calm_s(poll_interval_s: float) -> float:
     return max(LONGEST_PAUSE_S, FLAPPING_INTERVALS * poll_interval_s)
 
 
-def drift_status(memory: HealState, *, healing: bool, inconsistent: bool) -> UnitStatus:
+def drift_status(memory: HealState, *, healing: bool, inconsistent: bool) -> TargetStatus:
     """What a unit with drift shows; the worst word wins."""
     if inconsistent:
-        return UnitStatus.INCONSISTENT
+        return TargetStatus.INCONSISTENT
     if memory.flapping:
-        return UnitStatus.FLAPPING
-    return UnitStatus.HEALING if healing else UnitStatus.DRIFTED
+        return TargetStatus.FLAPPING
+    return TargetStatus.HEALING if healing else TargetStatus.DRIFTED
 
 
 def changes_listed(comparison: Comparison, limit: int) -> list[Mapping[str, object]]:

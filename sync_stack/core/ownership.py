@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sync_stack.core.ledger import Ledger, LedgerKey
-from sync_stack.core.sink import Destination, Live, LiveRecord, Owner, UnitMark
+from sync_stack.core.sink import Destination, Live, LiveRecord, Owner, TargetMarker
 
 
 class PlanRefused(Exception):
@@ -82,7 +82,7 @@ def _other(record: LiveRecord | None, owner: Owner) -> str:
     return unit_name(record.mark)
 
 
-def unit_name(mark: UnitMark) -> str:
+def unit_name(mark: TargetMarker) -> str:
     return f"rule {mark.rule!r}, {mark.repo}, environment {mark.env!r}"
 
 

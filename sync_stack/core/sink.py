@@ -91,7 +91,7 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitPlace:
+class TargetPlace:
     """What a sink needs to name the destination and the records of a unit.
 
     `rendered` is the rule's destination template with its braces filled; empty without template.
@@ -108,7 +108,7 @@ class UnitPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitMark:
+class TargetMarker:
     """Our metadata on what is written. Never compared as content; it tells whose a record is."""
 
     rule: str
@@ -132,7 +132,7 @@ class Owner:
     env: str
     former_rules: frozenset[str] = frozenset()
 
-    def owns(self, mark: UnitMark | None) -> bool:
+    def owns(self, mark: TargetMarker | None) -> bool:
         return (
             mark is not None
             and mark.repo == self.repo
@@ -149,7 +149,7 @@ class LiveRecord:
     """
 
     values: Mapping[str, str]
-    mark: UnitMark | None = None
+    mark: TargetMarker | None = None
     version: str = ""
 
 
@@ -262,11 +262,11 @@ class Sink(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
-    def destination(self, place: UnitPlace) -> Destination:
+    def destination(self, place: TargetPlace) -> Destination:
         """Where the unit lives; no request is made. Raises `destination_invalid`."""
         ...
 
-    def record(self, place: UnitPlace, destination: Destination, key: str, file: str) -> str:
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         """The record that holds a key of a source file; no request. Raises `key_invalid`."""
         ...
 
@@ -274,7 +274,7 @@ class Sink(Protocol):
         """The live state of these records and of all with the owner's marker; all or an error."""
         ...
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
         """Raises `stale_generation` when the sink has seen a higher generation than the mark's."""
         ...
 

@@ -33,8 +33,8 @@ from sync_stack.core.sink import (
     Put,
     SinkConflict,
     SinkError,
-    UnitMark,
-    UnitPlace,
+    TargetMarker,
+    TargetPlace,
 )
 from sync_stack.sinks.configmap_changes import ConfigMapChanges
 from sync_stack.sinks.configmap_client import Cluster, Object
@@ -59,21 +59,21 @@ class Owners:
             entries = json.loads(text) if text else []
         except ValueError:
             entries = []
-        self._marks: dict[str, UnitMark] = {}
+        self._marks: dict[str, TargetMarker] = {}
         for entry in entries if isinstance(entries, list) else []:
             mark = mark_from(entry)
             if mark:
                 self._marks |= dict.fromkeys(map(str, entry.get("keys", ())), mark)
 
-    def __getitem__(self, key: str) -> UnitMark | None:
+    def __getitem__(self, key: str) -> TargetMarker | None:
         return self._marks.get(key)
 
-    def take(self, key: str, mark: UnitMark | None) -> None:
+    def take(self, key: str, mark: TargetMarker | None) -> None:
         self._marks.pop(key, None)
         if mark:
             self._marks[key] = mark
 
-    def renew(self, mark: UnitMark) -> None:
+    def renew(self, mark: TargetMarker) -> None:
         """One marker a unit: the newest."""
         owner = Owner(rule=mark.rule, repo=mark.repo, env=mark.env)
         ours = [key for key, found in self._marks.items() if owner.owns(found)]
@@ -124,7 +124,7 @@ class ConfigMapSink:
     def changes(self) -> Changes:
         return ConfigMapChanges(partial(Cluster, self._options, self._timeouts, self._resolve))
 
-    def destination(self, place: UnitPlace) -> Destination:
+    def destination(self, place: TargetPlace) -> Destination:
         options = self._options
         as_namespace = place.overrides.get("env_as_namespace", options.env_as_namespace)
         suffix = place.overrides.get("env_as_name_suffix", options.env_as_name_suffix)
@@ -143,7 +143,7 @@ class ConfigMapSink:
             address=f"{server.rstrip('/').lower()}/{namespace}/{name}",
         )
 
-    def record(self, place: UnitPlace, destination: Destination, key: str, file: str) -> str:
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         if self._layout is UpdateStrategy.DOCUMENT:
             return self._options.data_key
         name = key if self._layout is UpdateStrategy.KEY_VALUE else file.rsplit("/", 1)[-1]
@@ -168,7 +168,7 @@ class ConfigMapSink:
             mistyped=binary & set(records),
         )
 
-    def _live(self, key: str, text: str, mark: UnitMark | None) -> LiveRecord:
+    def _live(self, key: str, text: str, mark: TargetMarker | None) -> LiveRecord:
         if self._layout is UpdateStrategy.KEY_VALUE:
             values = {key: text}
         else:
@@ -185,7 +185,7 @@ class ConfigMapSink:
             return only_value(put.values)
         return document(put.values, self._format(put.record), self._style).decode()
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
         texts = {put.record: self._text(put) for put in puts}
 
         def change(target: Object, data: dict[str, str], owners: Owners) -> None:
@@ -225,7 +225,7 @@ class ConfigMapSink:
         generation: int,
         change: Change,
         *,
-        mark: UnitMark | None = None,
+        mark: TargetMarker | None = None,
     ) -> None:
         """Read, change, and put back at the version that was read."""
         namespace, name = _split(destination)
@@ -264,7 +264,7 @@ class ConfigMapSink:
         raise SinkError("destination_invalid", f"there is no namespace {namespace!r}")
 
     def _describe(
-        self, target: Object, owners: Owners, generation: int, mark: UnitMark | None
+        self, target: Object, owners: Owners, generation: int, mark: TargetMarker | None
     ) -> None:
         metadata = target["metadata"]
         labels = {**(metadata.get("labels") or {}), **self._options.labels, LABEL: MANAGED_BY}

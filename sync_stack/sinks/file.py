@@ -33,8 +33,8 @@ from sync_stack.core.sink import (
     Put,
     SinkConflict,
     SinkError,
-    UnitMark,
-    UnitPlace,
+    TargetMarker,
+    TargetPlace,
 )
 from sync_stack.sinks.documents import (
     EXTENSIONS,
@@ -80,7 +80,7 @@ class FileSink:
             key_case=options.key_case,
         )
 
-    def destination(self, place: UnitPlace) -> Destination:
+    def destination(self, place: TargetPlace) -> Destination:
         name = checked_path(
             checked_name(place.rendered or self._default_name(place)), "destination_invalid"
         )
@@ -91,7 +91,7 @@ class FileSink:
             kind="file", name=name, address=f"file://{root.rstrip('/')}/{name}", separator="/"
         )
 
-    def _default_name(self, place: UnitPlace) -> str:
+    def _default_name(self, place: TargetPlace) -> str:
         options = self._options
         in_folder = place.overrides.get("env_as_dir", options.env_as_dir)
         in_name = place.overrides.get("env_as_filename", options.env_as_filename)
@@ -102,7 +102,7 @@ class FileSink:
             return f"{place.env}/config{suffix}"
         return f"config-{place.env}{suffix}" if in_name else f"config{suffix}"
 
-    def record(self, place: UnitPlace, destination: Destination, key: str, file: str) -> str:
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         """A path below the root."""
         self._check_key(key)
         if self._layout is UpdateStrategy.DOCUMENT:
@@ -173,7 +173,7 @@ class FileSink:
             return writable_format(name) or "json"
         return self._options.format or writable_format(name) or "json"
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
         contents = {put.record: self._content(put) for put in puts}
         deadline = Deadline(self._operation_s)
         with self._changing(destination, mark.generation, deadline) as state:

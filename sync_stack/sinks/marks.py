@@ -9,13 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sync_stack.core.sink import UnitMark
+from sync_stack.core.sink import TargetMarker
 
 MANAGED_BY: Final = "partita"
 _TEXTS: Final = ("rule", "tenant", "datasource", "env", "repo", "ref", "commit", "updated_at")
 
 
-def mark_fields(mark: UnitMark, *, file: str = "") -> dict[str, Any]:
+def mark_fields(mark: TargetMarker, *, file: str = "") -> dict[str, Any]:
     """All of the metadata; `generation` is a number and `tags` a map."""
     texts = {name: getattr(mark, name) for name in _TEXTS}
     return {
@@ -27,13 +27,13 @@ def mark_fields(mark: UnitMark, *, file: str = "") -> dict[str, Any]:
     }
 
 
-def mark_from(fields: object) -> UnitMark | None:
+def mark_from(fields: object) -> TargetMarker | None:
     """None for what is no marker of ours."""
     if not isinstance(fields, Mapping) or fields.get("managed_by") != MANAGED_BY:
         return None
     texts = {name: str(fields.get(name, "")) for name in _TEXTS}
     tags = fields.get("tags")
-    return UnitMark(
+    return TargetMarker(
         generation=generation_of(fields.get("generation")),
         tags={str(k): str(v) for k, v in tags.items()} if isinstance(tags, Mapping) else {},
         **texts,
@@ -48,11 +48,11 @@ def generation_of(value: object) -> int:
         return 0
 
 
-def mark_text(mark: UnitMark, *, file: str = "") -> str:
+def mark_text(mark: TargetMarker, *, file: str = "") -> str:
     return json.dumps(mark_fields(mark, file=file), sort_keys=True, ensure_ascii=False)
 
 
-def mark_of_text(text: str | bytes | None) -> UnitMark | None:
+def mark_of_text(text: str | bytes | None) -> TargetMarker | None:
     try:
         return mark_from(json.loads(text)) if text else None
     except ValueError:

@@ -24,8 +24,8 @@ from sync_stack.core.sink import (
     Put,
     SinkConflict,
     SinkError,
-    UnitMark,
-    UnitPlace,
+    TargetMarker,
+    TargetPlace,
 )
 from sync_stack.formats import shaped_tree
 from sync_stack.sinks.documents import Style, only_value
@@ -72,7 +72,7 @@ class MongoSink:
         with self._lock:
             return collection(self._made, self._options, destination.name)
 
-    def destination(self, place: UnitPlace) -> Destination:
+    def destination(self, place: TargetPlace) -> Destination:
         options = self._options
         with_env = place.overrides.get("env_as_collection", options.env_as_collection)
         default = f"{options.collection}_{place.env}" if with_env else options.collection
@@ -84,7 +84,7 @@ class MongoSink:
             kind="mongo", name=name, address=f"{address(options)}/{options.database}/{name}"
         )
 
-    def record(self, place: UnitPlace, destination: Destination, key: str, file: str) -> str:
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         if key.startswith("$"):
             raise SinkError("key_invalid", f"{key[:80]!r} begins with $")
         unit = f"partita/{place.tenant}/{place.env}"
@@ -110,7 +110,7 @@ class MongoSink:
         unmarked = sum(record.mark is None for record in found.values())
         return Live(records=found, foreign_count=max(0, others - unmarked))
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
         documents = self._collection(destination)
         operations = [self._operation(put, mark) for put in puts]
         self._index(documents, destination.name)
@@ -120,7 +120,7 @@ class MongoSink:
             except errors.BulkWriteError as error:
                 raise _refused(documents, error, mark.generation) from None
 
-    def _operation(self, put: Put, mark: UnitMark) -> UpdateOne | ReplaceOne[Document]:
+    def _operation(self, put: Put, mark: TargetMarker) -> UpdateOne | ReplaceOne[Document]:
         wanted = admits(put, mark.generation, whole=self._whole)
         marked = {METADATA: metadata(mark, file=put.file)} if put.marked else {}
         if self._whole:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sync_stack.core.sink import LiveRecord, Put, UnitMark
+from sync_stack.core.sink import LiveRecord, Put, TargetMarker
 from sync_stack.sinks.marks import mark_fields, mark_from
 
 METADATA: Final = "_partita"
@@ -70,7 +70,7 @@ def record_of(document: Mapping[str, Any]) -> tuple[str, LiveRecord]:
     return str(document["_id"]), LiveRecord(values=values, mark=mark, version=version)
 
 
-def metadata(mark: UnitMark, *, file: str) -> Document:
+def metadata(mark: TargetMarker, *, file: str) -> Document:
     return mark_fields(mark, file=file)
 
 

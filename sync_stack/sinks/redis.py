@@ -36,8 +36,8 @@ from sync_stack.core.sink import (
     Put,
     SinkConflict,
     SinkError,
-    UnitMark,
-    UnitPlace,
+    TargetMarker,
+    TargetPlace,
 )
 from sync_stack.sinks.documents import (
     Style,
@@ -119,7 +119,7 @@ class RedisSink:
         with self._opening:
             return self._connection
 
-    def destination(self, place: UnitPlace) -> Destination:
+    def destination(self, place: TargetPlace) -> Destination:
         options = self._options
         name = checked_name(place.rendered or self._default_name(place))
         if name.startswith(_RESERVED) or name.endswith(f":{METADATA}"):
@@ -150,7 +150,7 @@ class RedisSink:
         found.close()
         return None
 
-    def _default_name(self, place: UnitPlace) -> str:
+    def _default_name(self, place: TargetPlace) -> str:
         options, separator = self._options, self._options.key_separator
         with_env = place.overrides.get("env_as_key_prefix", options.env_as_key_prefix)
         parts = [options.key_prefix, place.env if with_env else ""]
@@ -165,7 +165,7 @@ class RedisSink:
         if (self._strings and not tagged) or (not tagged and re.search("[{}]", name)):
             raise SinkError("destination_invalid", f"{name!r} needs a hash tag in a cluster")
 
-    def record(self, place: UnitPlace, destination: Destination, key: str, file: str) -> str:
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         if key == METADATA or not key:
             raise SinkError("key_invalid", f"{key!r} is kept for Partita's own state")
         if self._strategy is UpdateStrategy.FILE:
@@ -250,13 +250,13 @@ class RedisSink:
         found = {name: _whole(fields[name], owners[name]) for name in wanted}
         return Live(records=found, foreign=frozenset(fields.keys() - wanted))
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
         changes = [self._put(destination, put, mark) for put in puts]
         fields = mark_fields(mark) | {"tags": json.dumps(dict(mark.tags), sort_keys=True)}
         described = json.dumps({name: str(text) for name, text in fields.items() if name != "file"})
         self._apply(destination, changes, mark.generation, described)
 
-    def _put(self, destination: Destination, put: Put, mark: UnitMark) -> _Change:
+    def _put(self, destination: Destination, put: Put, mark: TargetMarker) -> _Change:
         owner = mark_text(mark, file=put.file) if put.marked else ""
         return _Change(
             kind="set" if self._strings or self._is_json else "hset",

@@ -22,8 +22,8 @@ from sync_stack.core.sink import (
     Owner,
     Put,
     SinkError,
-    UnitMark,
-    UnitPlace,
+    TargetMarker,
+    TargetPlace,
 )
 from sync_stack.sinks.documents import (
     CONTENT_TYPES,
@@ -70,7 +70,7 @@ class S3Sink:
             batch=options.max_concurrency * _AT_ONCE,
         )
 
-    def destination(self, place: UnitPlace) -> Destination:
+    def destination(self, place: TargetPlace) -> Destination:
         options = self._options
         with_env = place.overrides.get("env_as_prefix", options.env_as_prefix)
         prefix = options.prefix.removesuffix("/")
@@ -85,7 +85,7 @@ class S3Sink:
             kind="s3", name=name, address=f"{server}/{options.bucket}/{name}", separator="/"
         )
 
-    def record(self, place: UnitPlace, destination: Destination, key: str, file: str) -> str:
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         if self._layout is UpdateStrategy.DOCUMENT:
             return destination.name
         last = key if self._layout is UpdateStrategy.KEY_VALUE else f"{file}.json"
@@ -130,7 +130,7 @@ class S3Sink:
             return "json"
         return writable_format(name) or "json"
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
         bodies = {put.record: self._body(put) for put in puts}
         _ = self._objects.is_conditional  # asked before the first thread needs it
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from botocore import exceptions
 
 from sync_stack.core.bundle.datasources import ConditionalWrites, S3Options
-from sync_stack.core.sink import SinkConflict, SinkError, UnitMark
+from sync_stack.core.sink import SinkConflict, SinkError, TargetMarker
 from sync_stack.sinks.limits import Deadline, Timeouts
 from sync_stack.sinks.marks import mark_fields, mark_from
 from sync_stack.sinks.registry import Resolve
@@ -37,7 +37,7 @@ class Head:
     """What is known of an object without its body."""
 
     etag: str
-    mark: UnitMark | None
+    mark: TargetMarker | None
 
     @property
     def version(self) -> str:
@@ -181,7 +181,7 @@ class Objects:
             self._made.close()
 
 
-def metadata_of(mark: UnitMark, body: bytes, *, file: str) -> dict[str, str]:
+def metadata_of(mark: TargetMarker, body: bytes, *, file: str) -> dict[str, str]:
     """Header-safe: values are percent-encoded."""
     fields = {name: str(value) for name, value in mark_fields(mark, file=file).items()}
     tags = "&".join(f"{quote(k)}={quote(v)}" for k, v in sorted(mark.tags.items()))

@@ -23,7 +23,7 @@ from sync_stack.core.drift import (
     Difference,
     Episode,
     HealState,
-    UnitStatus,
+    TargetStatus,
     after_clean,
     after_drift,
     compare,
@@ -150,11 +150,11 @@ class DriftChecker:
                 if look.seen is not None:
                     self.facts.pop(look.ledger.unit_id, None)
             case Outcome.NOTHING if look.ledger.applied is None:
-                self._show(look, UnitStatus.UNKNOWN)
+                self._show(look, TargetStatus.UNKNOWN)
             case Outcome.BUSY if look.seen is not None:
                 row = store.open_episode(look.ledger.unit_id)
                 ours = row is not None and row.heal.get("last_task_id") == look.seen.busy_task
-                self._show(look, UnitStatus.HEALING if ours else UnitStatus.SYNCING)
+                self._show(look, TargetStatus.HEALING if ours else TargetStatus.SYNCING)
             case Outcome.READ:
                 return self._compared(look, hinted=hinted)
             case _:
@@ -178,8 +178,8 @@ class DriftChecker:
             by = "sync" if _has_moved(row, ledger) else "external"
             store.close(row, Episode.RESOLVED, by=by)
             log.info("drift is gone", extra={"event": "drift_resolved", **_of(row), "by": by})
-        status = UnitStatus.HEALING if healing else UnitStatus.IN_SYNC
-        self._show(look, UnitStatus.INCONSISTENT if look.inconsistent else status)
+        status = TargetStatus.HEALING if healing else TargetStatus.IN_SYNC
+        self._show(look, TargetStatus.INCONSISTENT if look.inconsistent else status)
         return row.id if row is not None and healing else ""
 
     def _drifted(self, look: DriftCheckResult, row: Drift | None) -> str:
@@ -211,7 +211,7 @@ class DriftChecker:
         healing = row.state == Episode.HEALING
         self._show(look, drift_status(memory, healing=healing, inconsistent=look.inconsistent))
 
-    def _show(self, look: DriftCheckResult, status: UnitStatus) -> None:
+    def _show(self, look: DriftCheckResult, status: TargetStatus) -> None:
         assert look.seen is not None
         ledger, bundle = look.ledger, self.bundle()
         memory = self.memories.of(ledger.unit_id)
@@ -227,12 +227,14 @@ class DriftChecker:
         )
         store.write_status(ledger.unit_id, look.seen.status, status)
 
-    def shift(self, unit_id: str, status: UnitStatus) -> None:
+    def shift(self, unit_id: str, status: TargetStatus) -> None:
         """What a heal makes of the unit, until the next poll says more."""
         fact = self.facts.get(unit_id)
-        if fact is None or (status is UnitStatus.HEALING and fact.status is not UnitStatus.DRIFTED):
+        if fact is None or (
+            status is TargetStatus.HEALING and fact.status is not TargetStatus.DRIFTED
+        ):
             return
-        left = 0 if status is UnitStatus.IN_SYNC else fact.drift_keys
+        left = 0 if status is TargetStatus.IN_SYNC else fact.drift_keys
         self.facts[unit_id] = replace(fact, status=status, drift_keys=left)
         store.write_status(unit_id, fact.status, status)
 

@@ -25,7 +25,7 @@ from kernel.telemetry import FinishedSpan
 from kernel.trace_context import TraceContext, new_span
 from sync_stack.core.drift import (
     Episode,
-    UnitStatus,
+    TargetStatus,
     heal_begun,
     heal_ended,
     is_unhealed,
@@ -128,7 +128,7 @@ class Healer:
         if not store.write(row, state=Episode.HEALING.value, heal=heal):
             return None
         self.looker.memories.put(row.unit_id, begun)
-        self.looker.shift(row.unit_id, UnitStatus.HEALING)
+        self.looker.shift(row.unit_id, TargetStatus.HEALING)
         return self._under_way(drift_id)
 
     def _under_way(self, drift_id: str) -> Attempt | None:
@@ -249,7 +249,7 @@ class Healer:
         metrics, datasource = self.looker.metrics, attempt.datasource
         if ended is Ended.HEALED:
             metrics.verified.labels(datasource).inc()
-            self.looker.shift(attempt.unit_id, UnitStatus.IN_SYNC)
+            self.looker.shift(attempt.unit_id, TargetStatus.IN_SYNC)
         elif ended is not Ended.SUPERSEDED:
             metrics.failed.labels(datasource, ended.value).inc()
         fields = {"event": "heal_ended", "outcome": ended.value, **_named(attempt, row)}

@@ -17,7 +17,7 @@ from prometheus_client import (
 
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.drift import UnitStatus
+from sync_stack.core.drift import TargetStatus
 
 OTHER: Final = "other"
 HEAL_FAILURES: Final = ("call_error", "task_failed", "task_timeout", "still_drifted")
@@ -33,7 +33,7 @@ class UnitFacts:
     datasource: str
     rule: str
     env: str
-    status: UnitStatus
+    status: TargetStatus
     drift_keys: int = 0
     foreign_keys: int = 0
     flapping: bool = False
@@ -82,7 +82,7 @@ class Metrics:
             gauge.clear()
         shown = tuple(units.values())
         statuses = Tally(unit.status for unit in shown)
-        for status in UnitStatus:
+        for status in TargetStatus:
             self.targets.labels(status.value).set(statuses[status])
         for unit in shown:
             where = (unit.rule, unit.env)

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from kernel import clock
 from kernel.ids import new_uuid7
-from sync_stack.core.drift import Comparison, Episode, UnitStatus, changes_listed
+from sync_stack.core.drift import Comparison, Episode, TargetStatus, changes_listed
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.models import Drift, Leader, Lease, LedgerUnit, WatchState
@@ -96,7 +96,7 @@ def is_unchanged(seen: Snapshot) -> bool:
     return (version.first(), _lease_token(lease)) == seen.token
 
 
-def write_status(unit_id: str, before: str, status: UnitStatus) -> None:
+def write_status(unit_id: str, before: str, status: TargetStatus) -> None:
     """With its time, when it is another one."""
     if before != status:
         changed(LedgerUnit, {"id": unit_id}, status=status.value, status_at=clock.now())

@@ -20,8 +20,8 @@ from sync_stack.core.sink import (
     Put,
     SinkConflict,
     SinkError,
-    UnitMark,
-    UnitPlace,
+    TargetMarker,
+    TargetPlace,
 )
 
 
@@ -63,13 +63,13 @@ class FakeSink:
         self._versions = itertools.count(1)
         self._lock = Lock()
 
-    def destination(self, place: UnitPlace) -> Destination:
+    def destination(self, place: TargetPlace) -> Destination:
         name = place.rendered or f"{place.tenant}:{place.datasource}:{place.env}"
         if name.startswith("partita:"):
             raise SinkError("destination_invalid", f"{name!r} is reserved")
         return Destination(kind="fake", name=name, address=f"fake://memory/{name}")
 
-    def record(self, place: UnitPlace, destination: Destination, key: str, file: str) -> str:
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         if key.startswith("$"):
             raise SinkError("key_invalid", f"{key!r} begins with $")
         if self.layout is Layout.DOCUMENT:
@@ -92,7 +92,7 @@ class FakeSink:
             mistyped=frozenset(place.mistyped & wanted),
         )
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
         place = self._admitted(destination, mark.generation)
         for put in puts:
             self._operate()

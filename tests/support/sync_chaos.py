@@ -17,7 +17,7 @@ from django.db import OperationalError, connection
 from django.test import override_settings
 
 from kernel import ids
-from sync_stack.core.sink import Delete, Destination, Live, Owner, Put, SinkError, UnitMark
+from sync_stack.core.sink import Delete, Destination, Live, Owner, Put, SinkError, TargetMarker
 from sync_stack.orchestrator.execution import heartbeat, task_runner
 from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink
@@ -140,7 +140,7 @@ class DisturbedSink(FakeSink):
         self._chaos.point("sink done")
         return found
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
         for put in puts:
             self._chaos.point("sink")
             super().write(destination, [put], mark)

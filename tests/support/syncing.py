@@ -25,14 +25,14 @@ from sync_stack.core.sink import (
     Put,
     Sink,
     SinkConflict,
-    UnitMark,
-    UnitPlace,
+    TargetMarker,
+    TargetPlace,
     batches,
 )
 
 DIGEST_KEY = b"digest key of the tests"
 NOW = "2026-11-21T00:00:00.000Z"
-PLACE = UnitPlace(
+PLACE = TargetPlace(
     rule="shop", tenant="default", datasource="sink", env="production", repo="acme/shop"
 )
 
@@ -50,7 +50,7 @@ class Unit(Generic[AnySink]):
     """A unit and its ledger. `generation` rises with every sync, as the destination row's does."""
 
     sink: AnySink
-    place: UnitPlace = PLACE
+    place: TargetPlace = PLACE
     owner: Owner = field(init=False)
     ledger: Ledger | None = None
     generation: int = 0
@@ -62,8 +62,8 @@ class Unit(Generic[AnySink]):
     def destination(self) -> Destination:
         return self.sink.destination(self.place)
 
-    def mark(self, generation: int | None = None) -> UnitMark:
-        return UnitMark(
+    def mark(self, generation: int | None = None) -> TargetMarker:
+        return TargetMarker(
             rule=self.place.rule,
             repo=self.place.repo,
             env=self.place.env,

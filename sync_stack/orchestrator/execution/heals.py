@@ -17,7 +17,7 @@ from sync_stack.orchestrator.execution.repository_overrides import overrides_at
 from sync_stack.orchestrator.execution.sources import git_source, rule_digest
 from sync_stack.orchestrator.execution.units import UnitFiles, place_unit
 from sync_stack.orchestrator.rows import ledgers
-from sync_stack.orchestrator.rows.ledgers import UnitKey
+from sync_stack.orchestrator.rows.ledgers import TargetKey
 from sync_stack.repositories import Remote
 
 
@@ -41,7 +41,7 @@ def heal_part(attempt: Attempt, part: RuleSync) -> dict[str, Any]:
 def _wanted(attempt: Attempt, part: RuleSync) -> Ledger | None:
     """The unit's ledger, if it is still what the heal is for: generation, ref, commit and rule."""
     asked = attempt.task.request["heal"]
-    key = UnitKey(
+    key = TargetKey(
         rule=part.rule.name,
         repo=part.event.repo,
         env=asked["env"],

@@ -24,8 +24,8 @@ from sync_stack.core.sink import (
     Owner,
     Put,
     Sink,
-    UnitMark,
-    UnitPlace,
+    TargetMarker,
+    TargetPlace,
 )
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.rows import tasks
@@ -135,17 +135,17 @@ class GuardedSink:
     def capabilities(self) -> Capabilities:
         return self._sink.capabilities
 
-    def destination(self, place: UnitPlace) -> Destination:
+    def destination(self, place: TargetPlace) -> Destination:
         return self._sink.destination(place)
 
-    def record(self, place: UnitPlace, destination: Destination, key: str, file: str) -> str:
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         return self._sink.record(place, destination, key, file)
 
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
         self._beat.check()
         return self._sink.read(destination, owner, records)
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: UnitMark) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
         self._beat.check()
         self._sink.write(destination, puts, mark)
 

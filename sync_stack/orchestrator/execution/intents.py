@@ -13,7 +13,7 @@ from typing import Any, Final
 from sync_stack.core.journal import JournalRecord, merge_journals
 from sync_stack.core.ledger import Intent, Ledger, State
 from sync_stack.core.plan import applied_keys, retained_keys
-from sync_stack.core.sink import UnitMark
+from sync_stack.core.sink import TargetMarker
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator import derived_keys
 from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
@@ -26,9 +26,9 @@ from sync_stack.orchestrator.rows import journals, ledgers, tasks
 log: Final = logging.getLogger(__name__)
 
 
-def mark_of(attempt: Attempt, reading: RefState, unit: Unit) -> UnitMark:
+def mark_of(attempt: Attempt, reading: RefState, unit: Unit) -> TargetMarker:
     place = unit.place
-    return UnitMark(
+    return TargetMarker(
         rule=place.rule,
         repo=place.repo,
         env=place.env,
@@ -62,7 +62,7 @@ def settle(attempt: Attempt, reading: RefState, unit: Unit) -> tuple[JournalReco
     return ()
 
 
-def give_back(attempt: Attempt, unit: Unit, ledger: Ledger, mark: UnitMark) -> None:
+def give_back(attempt: Attempt, unit: Unit, ledger: Ledger, mark: TargetMarker) -> None:
     """What an earlier attempt was at, undone. Raises TaskError(restore_failed), SinkError."""
     unit.sink.fence(unit.destination, unit.owner, unit.generation)
     attempt.beat.restoring = True

@@ -8,7 +8,7 @@ from typing import Any
 from sync_stack.core.bundle.model import Rule
 from sync_stack.core.events import Event, EventKind
 from sync_stack.core.ledger import Ledger
-from sync_stack.core.sink import Sink, UnitPlace
+from sync_stack.core.sink import Sink, TargetPlace
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.execution import results
 from sync_stack.orchestrator.execution.applying import clean_up
@@ -73,7 +73,7 @@ def _unit(attempt: Attempt, row: LedgerUnit) -> Unit:
         detail = f"datasource {row.datasource!r} is not in the bundle: release the unit instead"
         raise TaskError("destination_invalid", detail)
     sink = attempt.ports.open_sink(known[row.datasource])
-    place = UnitPlace(
+    place = TargetPlace(
         rule=row.rule_id,
         tenant=row.tenant,
         datasource=row.datasource,
@@ -93,7 +93,7 @@ def _unit(attempt: Attempt, row: LedgerUnit) -> Unit:
     )
 
 
-def _leads_there(sink: Sink, place: UnitPlace, destination_id: str) -> bool:
+def _leads_there(sink: Sink, place: TargetPlace, destination_id: str) -> bool:
     """Whether it is the same host, database, bucket or folder as it was."""
     places = (place, replace(place, rendered=""))
     return any(sink.destination(each).id == destination_id for each in places)

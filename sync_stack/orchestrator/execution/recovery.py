@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sync_stack.core.ledger import Ledger
-from sync_stack.core.sink import Destination, UnitMark, UnitPlace
+from sync_stack.core.sink import Destination, TargetMarker, TargetPlace
 from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.execution.destination_lock import held
 from sync_stack.orchestrator.execution.heartbeat import GuardedSink
@@ -57,7 +57,7 @@ def restore_units(attempt: Attempt, units: Sequence[Unit]) -> None:
 
 def _unit(attempt: Attempt, ledger: Ledger, destination: Destination) -> Unit:
     sink = attempt.ports.open_sink(attempt.bundle.datasource(ledger.datasource))
-    place = UnitPlace(
+    place = TargetPlace(
         rule=ledger.rule_id,
         tenant=ledger.tenant,
         datasource=ledger.datasource,
@@ -73,11 +73,11 @@ def _unit(attempt: Attempt, ledger: Ledger, destination: Destination) -> Unit:
     )
 
 
-def _mark(attempt: Attempt, unit: Unit, ledger: Ledger) -> UnitMark:
+def _mark(attempt: Attempt, unit: Unit, ledger: Ledger) -> TargetMarker:
     """Of what is given back: the commit before."""
     assert ledger.intent is not None
     state = ledger.applied or ledger.intent.state
-    return UnitMark(
+    return TargetMarker(
         rule=ledger.rule_id,
         repo=ledger.repo,
         env=ledger.env,

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from sync_stack.core.journal import Restore, plan_restore
 from sync_stack.core.ledger import Ledger
-from sync_stack.core.sink import SinkConflict, SinkError, UnitMark, batches
+from sync_stack.core.sink import SinkConflict, SinkError, TargetMarker, batches
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.execution.units import Unit
 from sync_stack.orchestrator.rows import journals, ledgers
 
 
-def restore(unit: Unit, ledger: Ledger, mark: UnitMark) -> tuple[Ledger, int]:
+def restore(unit: Unit, ledger: Ledger, mark: TargetMarker) -> tuple[Ledger, int]:
     """The ledger without its intent, and how many keys were given back.
 
     Raises TaskError(restore_failed): the intent stays.
@@ -38,7 +38,7 @@ def restore(unit: Unit, ledger: Ledger, mark: UnitMark) -> tuple[Ledger, int]:
     return saved, given
 
 
-def _give_back(unit: Unit, journal: str, mark: UnitMark) -> int:
+def _give_back(unit: Unit, journal: str, mark: TargetMarker) -> int:
     entries = journals.load(journal)
     records = sorted(entry.record for entry in entries)
     for left in reversed(range(unit.sink.capabilities.replans + 1)):
@@ -53,7 +53,7 @@ def _give_back(unit: Unit, journal: str, mark: UnitMark) -> int:
     return 0
 
 
-def _carry_out(unit: Unit, found: Restore, mark: UnitMark) -> None:
+def _carry_out(unit: Unit, found: Restore, mark: TargetMarker) -> None:
     sink, where = unit.sink, unit.destination
     for deletes in batches(found.deletes, sink.capabilities):
         sink.delete(where, deletes, unit.owner, mark.generation)

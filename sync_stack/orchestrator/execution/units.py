@@ -21,7 +21,7 @@ from sync_stack.core.environments import (
 from sync_stack.core.events import Event
 from sync_stack.core.globs import is_literal, matches
 from sync_stack.core.ledger import Ledger
-from sync_stack.core.sink import Destination, Owner, UnitPlace
+from sync_stack.core.sink import Destination, Owner, TargetPlace
 from sync_stack.core.tasks import TaskError
 from sync_stack.core.templates import render
 from sync_stack.formats import by_name
@@ -29,7 +29,7 @@ from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.execution.heartbeat import GuardedSink
 from sync_stack.orchestrator.execution.ref_state import RefState
 from sync_stack.orchestrator.rows import ledgers
-from sync_stack.orchestrator.rows.ledgers import UnitKey
+from sync_stack.orchestrator.rows.ledgers import TargetKey
 from sync_stack.repositories import TreeEntry
 
 OVERRIDES_FILE: Final = "partita.json"
@@ -58,7 +58,7 @@ class Unit:
     """One unit of a part while it is worked on; `ledger` is None until its first write."""
 
     files: UnitFiles
-    place: UnitPlace
+    place: TargetPlace
     destination: Destination
     sink: GuardedSink
     ledger: Ledger | None
@@ -161,7 +161,7 @@ def place_unit(attempt: Attempt, part: RuleSync, files: UnitFiles, event: Event)
     sink = attempt.ports.open_sink(attempt.bundle.datasource(rule.datasource))
     place = place_of(rule, event, files.env)
     destination = sink.destination(place)
-    key = UnitKey(rule=rule.name, repo=event.repo, env=files.env, destination_id=destination.id)
+    key = TargetKey(rule=rule.name, repo=event.repo, env=files.env, destination_id=destination.id)
     return Unit(
         files=files,
         place=place,
@@ -172,10 +172,10 @@ def place_unit(attempt: Attempt, part: RuleSync, files: UnitFiles, event: Event)
     )
 
 
-def place_of(rule: Rule, event: Event, env: str) -> UnitPlace:
+def place_of(rule: Rule, event: Event, env: str) -> TargetPlace:
     """What the rule's sink needs to name the unit's destination."""
     names = template_names(rule, event, env)
-    return UnitPlace(
+    return TargetPlace(
         rule=rule.name,
         tenant=rule.tenant,
         datasource=rule.datasource,

@@ -16,7 +16,7 @@ from sync_stack.orchestrator.rows.ledger_codec import decode, encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitKey:
+class TargetKey:
     """What a unit is: a rule's environment of a repository, at a destination."""
 
     rule: str
@@ -30,8 +30,8 @@ class UnitKey:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def key_of(ledger: Ledger) -> UnitKey:
-    return UnitKey(
+def key_of(ledger: Ledger) -> TargetKey:
+    return TargetKey(
         rule=ledger.rule_id,
         repo=ledger.repo,
         env=ledger.env,
@@ -39,7 +39,7 @@ def key_of(ledger: Ledger) -> UnitKey:
     )
 
 
-def find(key: UnitKey) -> Ledger | None:
+def find(key: TargetKey) -> Ledger | None:
     row = found(LedgerUnit, key=key.hash)
     return None if row is None else ledger_of(row)
 
@@ -183,7 +183,7 @@ def unmark_stale_of_ref(rule: str, repo: str, ref: str) -> None:
     rows.update(stale_since="")
 
 
-def abandoned(key: UnitKey, known_rules: frozenset[str]) -> Ledger | None:
+def abandoned(key: TargetKey, known_rules: frozenset[str]) -> Ledger | None:
     """The unit of a rule that is no more, at the same place: it passes to the rule of `key`."""
     rows = LedgerUnit.objects.filter(
         destination_id=key.destination_id, repo=key.repo, env=key.env

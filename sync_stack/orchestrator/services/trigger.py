@@ -13,7 +13,7 @@ from sync_stack.core.ledger import State
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator.execution.ref_events import event_for
 from sync_stack.orchestrator.rows import ledgers
-from sync_stack.orchestrator.rows.ledgers import UnitKey
+from sync_stack.orchestrator.rows.ledgers import TargetKey
 from sync_stack.orchestrator.services.accept import Refused
 from sync_stack.orchestrator.services.create import Created, NewTask, create_task
 
@@ -53,7 +53,9 @@ def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
     rule = _rule(bundle, heal)
     if not rule.self_heal:
         raise Refused("FAILED_PRECONDITION", f"rule {rule.name!r} has no self_heal")
-    key = UnitKey(rule=rule.name, repo=heal.repo, env=heal.env, destination_id=heal.destination_id)
+    key = TargetKey(
+        rule=rule.name, repo=heal.repo, env=heal.env, destination_id=heal.destination_id
+    )
     ledger = ledgers.find(key)
     if ledger is None or ledger.applied is None:
         raise Refused("FAILED_PRECONDITION", f"rule {rule.name!r} has no such unit")

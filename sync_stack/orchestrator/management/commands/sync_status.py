@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from sync_stack.core.drift import UnitStatus
+from sync_stack.core.drift import TargetStatus
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, given, known
 from sync_stack.orchestrator.models import LedgerUnit
 from sync_stack.orchestrator.rows import overview
@@ -26,12 +26,12 @@ class Command(SyncCommand):
 
     def add_more(self, parser: CommandParser) -> None:
         add_filters(parser, "rule", "repo", "env", "datasource")
-        parser.add_argument("--status", default="", help=", ".join(UnitStatus))
+        parser.add_argument("--status", default="", help=", ".join(TargetStatus))
 
     def handle(self, **options: Any) -> None:
         status = options["status"] = options["status"].lower()
-        if status and status not in set(UnitStatus):
-            raise CommandError(f"no status {status!r} ({known(status, UnitStatus)})")
+        if status and status not in set(TargetStatus):
+            raise CommandError(f"no status {status!r} ({known(status, TargetStatus)})")
         self.check_rule(options["rule"])
         columns = {name: name for name in ("repo", "env", "datasource", "status")}
         where = given(options, rule="rule_id", **columns)

@@ -12,7 +12,7 @@ from sync_stack.core.drift import (
     Comparison,
     Difference,
     HealState,
-    UnitStatus,
+    TargetStatus,
     after_clean,
     after_drift,
     as_sane,
@@ -25,7 +25,7 @@ from sync_stack.core.drift import (
     may_heal,
 )
 from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, State, digest
-from sync_stack.core.sink import Capabilities, Live, LiveRecord, Owner, UnitMark
+from sync_stack.core.sink import Capabilities, Live, LiveRecord, Owner, TargetMarker
 
 KEY = b"digest key of the tests"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -93,7 +93,7 @@ def test_a_key_more_in_a_whole_record_of_ours_is_drift_unless_it_was_carried_ove
 
 
 def test_a_record_with_our_marker_that_the_ledger_does_not_know_is_the_next_syncs():
-    mark = UnitMark(rule="shop", repo="acme/shop", env="production", generation=1)
+    mark = TargetMarker(rule="shop", repo="acme/shop", env="production", generation=1)
     found = Live(
         records={
             "doc": LiveRecord(values={"a": "1"}),
@@ -208,10 +208,10 @@ def test_a_pause_that_another_machines_clock_made_is_bounded():
 @pytest.mark.parametrize(
     ("flapping", "healing", "inconsistent", "status"),
     [
-        (False, False, False, UnitStatus.DRIFTED),
-        (False, True, False, UnitStatus.HEALING),
-        (True, True, False, UnitStatus.FLAPPING),
-        (True, True, True, UnitStatus.INCONSISTENT),
+        (False, False, False, TargetStatus.DRIFTED),
+        (False, True, False, TargetStatus.HEALING),
+        (True, True, False, TargetStatus.FLAPPING),
+        (True, True, True, TargetStatus.INCONSISTENT),
     ],
 )
 def test_the_worst_word_is_shown(flapping, healing, inconsistent, status):

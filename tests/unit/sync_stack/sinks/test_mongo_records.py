@@ -6,12 +6,12 @@ import pytest
 
 from sync_stack.core.bundle.datasources import Datasource, MongoOptions
 from sync_stack.core.bundle.secret_refs import SecretRef
-from sync_stack.core.sink import Put, Sink, SinkError, UnitPlace
+from sync_stack.core.sink import Put, Sink, SinkError, TargetPlace
 from sync_stack.sinks.mongo import open_mongo_sink
 from sync_stack.sinks.mongo_client import address
 from sync_stack.sinks.mongo_records import UNMARKED, admits, flat, native, record_of
 
-PLACE = UnitPlace(rule="r", tenant="t", datasource="mongo", env="e", repo="o/r")
+PLACE = TargetPlace(rule="r", tenant="t", datasource="mongo", env="e", repo="o/r")
 
 
 def sink(**options) -> Sink:
@@ -51,7 +51,9 @@ def test_a_document_of_anybody_comes_to_the_canonical_form():
 )
 def test_names_of_collections_are_made_safe(rendered, name):
     """Sync invariant 29."""
-    place = UnitPlace(rule="r", tenant="t", datasource="m", env="e", repo="o/r", rendered=rendered)
+    place = TargetPlace(
+        rule="r", tenant="t", datasource="m", env="e", repo="o/r", rendered=rendered
+    )
 
     assert sink().destination(place).name == name
 
@@ -59,7 +61,9 @@ def test_names_of_collections_are_made_safe(rendered, name):
 @pytest.mark.parametrize("rendered", ["system.users", "partita_tasks", "x" * 121, "a\r\nb"])
 def test_reserved_collections_are_refused(rendered):
     """Sync invariant 29."""
-    place = UnitPlace(rule="r", tenant="t", datasource="m", env="e", repo="o/r", rendered=rendered)
+    place = TargetPlace(
+        rule="r", tenant="t", datasource="m", env="e", repo="o/r", rendered=rendered
+    )
 
     with pytest.raises(SinkError) as refused:
         sink().destination(place)
