@@ -1,13 +1,13 @@
 """Streams: append-only topics in the store, units of work, nudges, and SSE over one hub.
 
-Knows nothing of what the records mean; must not import any app but `system`.
+Does not know what the records mean; must not import any app but `system`.
 """
 
 from __future__ import annotations
 
 from apps.streams.domain.chunks import Batch, Chunk
 from apps.streams.selectors import iterate, last_ids, read, tail
-from apps.streams.services.following import follow, snapshot_stream
+from apps.streams.services.followers import follow, snapshot_stream
 from apps.streams.services.nudges import listen, nudge
 from apps.streams.services.responses import TooManyStreams, resume_point, sse_response
 from apps.streams.services.topics import (
@@ -19,8 +19,8 @@ from apps.streams.services.topics import (
 )
 from apps.streams.services.unit_of_work import (
     LostRace,
-    and_let_go,
     release_stale_connection,
+    then_disconnect,
     unit_of_work,
 )
 from apps.system.api import DatastoreUnavailable
@@ -32,7 +32,6 @@ __all__ = [
     "LostRace",
     "TooManyStreams",
     "TopicNotOpen",
-    "and_let_go",
     "append",
     "close_topic",
     "delete_topics",
@@ -48,5 +47,6 @@ __all__ = [
     "snapshot_stream",
     "sse_response",
     "tail",
+    "then_disconnect",
     "unit_of_work",
 ]

@@ -8,7 +8,7 @@ class StreamsConfig(AppConfig):
     label = "streams"
 
     def ready(self) -> None:
-        from apps.streams.services.lifespan import StreamsPart
+        from apps.streams.lifespan import StreamsPart
         from apps.system.api import lifespan_parts
 
         lifespan_parts.register("streams")(StreamsPart())

@@ -1,4 +1,4 @@
-"""What streams read of the settings."""
+"""The settings of streams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.conf import settings
 
 
 def redis_url() -> str:
-    """Empty without Redis: nudges then stay in this process."""
+    """Return the URL of Redis; empty without one, and nudges stay in this process."""
     return settings.REDIS_URL
 
 
@@ -19,5 +19,5 @@ def streams_per_user() -> int:
 
 
 def unit_of_work_patience_s() -> float:
-    """How long a use case is repeated that loses races; then the store counts as busy."""
+    """Return for how long a use case with conflicts is repeated."""
     return settings.UNIT_OF_WORK_PATIENCE_S

@@ -1,4 +1,4 @@
-"""Streams in the store: a counter row a topic, and chunks of consecutive records."""
+"""Topics in the store: a row with a counter for each, and chunks of consecutive records."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ NAME_LENGTH = 128
 
 
 class Topic(models.Model):
-    """`last_id` is the number of the last record, `closed` the status in the `end` frame.
+    """A topic; `last_id` is the number of its last record, `closed` the status in the `end` frame.
 
-    Whoever appends raises `last_id` first and holds the row until commit: numbers are dense,
-    and a record is never visible before one with a smaller number.
+    An append raises `last_id` first and locks the row until commit, so numbers are consecutive and
+    a record is never visible before one with a smaller number.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
@@ -28,7 +28,7 @@ class Topic(models.Model):
 class StoredChunk(models.Model):
     """Records `first` to `last` of one source, joined by newlines, zlib when `compressed`.
 
-    The topic's name stands here instead of a foreign key: one index finds a place in a stream.
+    It has the topic's name instead of a foreign key, so that one index finds a record.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)

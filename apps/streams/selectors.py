@@ -1,4 +1,4 @@
-"""Reading streams back."""
+"""Reads of topics and their records."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Final
 
 from django.db.models import QuerySet
 
-from apps.streams.domain.chunks import Chunk, unpacked
+from apps.streams.domain.chunks import Chunk, unpack
 from apps.streams.models import StoredChunk, Topic
 
 _Row = tuple[int, int, str, bool, bytes | memoryview]
-_MOST_CHUNKS: Final = 128  # a query
+_MOST_CHUNKS: Final = 128  # per query
 
 
 def last_ids(topics: Iterable[str]) -> dict[str, int]:
-    """Number of the last record by topic, 0 when empty; topics that do not exist are left out."""
+    """Return the number of the last record by topic, 0 for an empty one; omit missing topics."""
     return dict(Topic.objects.filter(name__in=list(topics)).values_list("name", "last_id"))
 
 
 def read(topic: str, *, after: int, limit: int, source: str | None = None) -> list[Chunk]:
-    """At most `limit` (> 0) records with numbers greater than `after`, oldest first, as chunks.
+    """Return at most `limit` (> 0) records after number `after`, oldest first, as chunks.
 
-    The first and last chunk are cut to fit. With `source` only that source's records.
+    The first and last chunk are cut to fit. With `source`, only its records are returned.
     """
     chunks: list[Chunk] = []
     for chunk in iterate(topic, after=after, source=source):
@@ -34,7 +34,7 @@ def read(topic: str, *, after: int, limit: int, source: str | None = None) -> li
 
 
 def iterate(topic: str, *, after: int = 0, source: str | None = None) -> Iterator[Chunk]:
-    """Every chunk that holds a record beyond `after`, whole, oldest first; constant memory."""
+    """Yield every chunk with a record after `after`, whole, oldest first, in constant memory."""
     rows = _rows(topic, source).order_by("last")
     for many in _page_sizes():
         page = list(rows.filter(last__gt=after)[:many])
@@ -45,31 +45,31 @@ def iterate(topic: str, *, after: int = 0, source: str | None = None) -> Iterato
 
 
 def ends(topics: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """(number of the last record, closing status or "") by topic, for those that exist."""
+    """Return (number of the last record, closing status or "") by topic; omit missing topics."""
     rows = Topic.objects.filter(name__in=list(topics)).values_list("name", "last_id", "closed")
     return {name: (last_id, closed) for name, last_id, closed in rows}
 
 
 def between(topic: str, *, after: int, upto: int) -> list[Chunk]:
-    """The chunks that touch `after` < number <= `upto`, cut to it."""
+    """Return the chunks of the range `after` < number <= `upto`, cut to it."""
     rows = _rows(topic, None).filter(last__gt=after, first__lte=upto).order_by("last")
     return [_as_chunk(topic, row).cut(after=after, upto=upto) for row in rows]
 
 
-def places(topic: str, *, after: int, upto: int, limit: int) -> list[tuple[int, int, str]]:
-    """(first, last, source) of the chunks that touch the range, at most `limit`, in order."""
+def chunk_spans(topic: str, *, after: int, upto: int, limit: int) -> list[tuple[int, int, str]]:
+    """Return (first, last, source) of at most `limit` chunks of the range, in order."""
     rows = StoredChunk.objects.filter(topic=topic, last__gt=after, first__lte=upto)
     return list(rows.order_by("last").values_list("first", "last", "source")[:limit])
 
 
 def chunks_at(topic: str, lasts: Sequence[int]) -> dict[int, Chunk]:
-    """Whole chunks by their last number."""
+    """Return whole chunks by their last number."""
     rows = _rows(topic, None).filter(last__in=lasts)
     return {row[1]: _as_chunk(topic, row) for row in rows}
 
 
 def tail(topic: str, *, limit: int, source: str | None = None) -> list[Chunk]:
-    """The last `limit` (> 0) records, oldest first, as chunks; the first one is cut to fit."""
+    """Return the last `limit` (> 0) records, oldest first, as chunks; the first is cut to fit."""
     chunks: list[Chunk] = []
     for chunk in _backwards(topic, source):
         chunks.insert(0, chunk.cut(after=chunk.last - limit, upto=chunk.last))
@@ -90,7 +90,7 @@ def _backwards(topic: str, source: str | None) -> Iterator[Chunk]:
 
 
 def _page_sizes() -> Iterator[int]:
-    """Small first: a chunk may hold a thousand lines, and few readers want many of them."""
+    """Yield growing sizes: a chunk may hold a thousand lines, and most readers want few."""
     many = 8
     while True:
         yield many
@@ -106,4 +106,4 @@ def _rows(topic: str, source: str | None) -> QuerySet[StoredChunk, _Row]:
 
 def _as_chunk(topic: str, row: _Row) -> Chunk:
     first, last, source, compressed, body = row
-    return Chunk(topic, first, last, source, unpacked(body, compressed=compressed))
+    return Chunk(topic, first, last, source, unpack(body, compressed=compressed))

@@ -107,7 +107,7 @@ async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
 
 async def _at_the_door(work: Callable[[], T]) -> T:
     """`work` on the request's thread, which then lets go of its connection to the store."""
-    return await sync_to_async(partial(streams.and_let_go, work))()
+    return await sync_to_async(partial(streams.then_disconnect, work))()
 
 
 def _admitted(request: HttpRequest, run_id: str, known: Collection[str]) -> tuple[int, Principal]:

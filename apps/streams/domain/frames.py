@@ -1,29 +1,34 @@
-"""Server-sent events (reference: control-plane 12). Records are JSON bytes already."""
+"""Server-sent events (reference: control-plane 12). Records are JSON bytes."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from apps.streams.domain.chunks import Chunk
+from kernel.errors import FieldError, InvalidInput
 
 CONNECTED: Final = b": connected\n\n"
 PING: Final = b": ping\n\n"
-MOST_RECORDS: Final = 1000  # what one connection may lie behind before it reads from the store
+MOST_RECORDS: Final = 1000  # that a follower may be behind before it reads from the store
 MOST_BYTES: Final = 2**20
+_WHOLE = re.compile(r"[0-9]+\Z")
+_MOST_DIGITS: Final = 18
+_BEYOND_ANY: Final = 10**_MOST_DIGITS  # means: after the last record
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapping:
-    """What stands around a record in `data`: `{"id":7,<fields>,"<member>":<record>}`."""
+    """The JSON around a record in `data`: `{"id":7,<fields>,"<member>":<record>}`."""
 
     member: str
     fields: Mapping[str, Any]
 
     def template(self) -> bytes:
-        """Takes the number twice, then the record; for `%`."""
+        """Return a format for `%` with the number, the number again and the record."""
         inner = json.dumps(self.fields, separators=(",", ":"))[1:-1].encode().replace(b"%", b"%%")
         comma = b"," if inner else b""
         member = json.dumps(self.member).encode()
@@ -32,9 +37,9 @@ class Wrapping:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Frames of the records beyond `after` up to `last`, encoded once for all who read them.
+    """Frames of the records with `after` < number <= `last`, encoded once for all followers.
 
-    A part is (source, frames); a gap's source is None: it belongs to every reader.
+    A part is (source, frames). The source of a gap is None: it is sent to every follower.
     """
 
     after: int
@@ -47,7 +52,7 @@ class Page:
         return sum(len(frames) for _, frames in self.parts)
 
     def frames(self, sources: frozenset[str]) -> bytes:
-        """Of these sources, or of all when there are none."""
+        """Return the frames of these sources, or of all sources when the set is empty."""
         if sources not in self._joined:
             self._joined[sources] = b"".join(
                 frames
@@ -58,10 +63,10 @@ class Page:
 
 
 def page_of(chunks: Sequence[Chunk], wrapping: Wrapping, *, after: int, upto: int) -> Page:
-    """Frame what was read of the range `after` < number <= `upto`; what is missing is a gap.
+    """Encode the records of the range `after` < number <= `upto`; missing ones become gaps.
 
-    `chunks` are in order and cut to the range; one without records was passed over (it is of a
-    source that nobody asked for). Ends early, between two records, once the page holds 1 MiB.
+    `chunks` are in order and cut to the range. A chunk without records has an unrequested source
+    and leaves no gap. The page ends early, between two records, once it holds 1 MiB.
     """
     template = wrapping.template()
     parts: list[tuple[str | None, bytes]] = []
@@ -69,7 +74,7 @@ def page_of(chunks: Sequence[Chunk], wrapping: Wrapping, *, after: int, upto: in
     for chunk in chunks:
         if chunk.first > last + 1:
             parts.append((None, gap(last + 1, chunk.first - 1)))
-        taken, frames = _framed(chunk, template, room)
+        taken, frames = _encode(chunk, template, room)
         parts.append((chunk.source, frames))
         last, room = taken, room - len(frames)
         if room <= 0:
@@ -79,8 +84,8 @@ def page_of(chunks: Sequence[Chunk], wrapping: Wrapping, *, after: int, upto: in
     return Page(after, upto, tuple(parts))
 
 
-def _framed(chunk: Chunk, template: bytes, room: int) -> tuple[int, bytes]:
-    """(number of the last record taken, frames): whole records, until `room` is used up."""
+def _encode(chunk: Chunk, template: bytes, room: int) -> tuple[int, bytes]:
+    """Return the number of the last encoded record and the frames, until `room` is used up."""
     frames = []
     for number, record in enumerate(chunk.records, chunk.first):
         frames.append(template % (number, number, record))
@@ -91,12 +96,12 @@ def _framed(chunk: Chunk, template: bytes, room: int) -> tuple[int, bytes]:
 
 
 def gap(first: int, last: int) -> bytes:
-    """Records that can no longer be had."""
+    """Return the frame for records that no longer exist."""
     return b'event: gap\ndata: {"from":%d,"to":%d}\n\n' % (first, last)
 
 
 def end(status: str, last_id: int) -> bytes:
-    """After the last record of what has ended; nothing follows."""
+    """Return the last frame of a closed topic."""
     return b'event: end\ndata: {"status":%b,"lastId":%d}\n\n' % (
         json.dumps(status).encode(),
         last_id,
@@ -104,5 +109,26 @@ def end(status: str, last_id: int) -> bytes:
 
 
 def snapshot(version: int, body: bytes) -> bytes:
-    """`body` is JSON on one line."""
+    """Return the frame of a snapshot; `body` is JSON on one line."""
     return b"id: %d\ndata: %b\n\n" % (version, body)
+
+
+def resume_after(*, since: str | None, last_event_id: str | None) -> int:
+    """Return the larger of the query's `since` and the header `Last-Event-ID`, 0 without both.
+
+    A header that is not a number is ignored; raise InvalidInput (`invalid_parameter`) for such a
+    `since`.
+    """
+    if since is not None and not _WHOLE.match(since):
+        error = FieldError(pointer="since", code="invalid_value", detail="must be an integer >= 0")
+        raise InvalidInput(
+            "since must be an integer of at least 0", code="invalid_parameter", errors=[error]
+        )
+    return max(_number(since), _number(last_event_id))
+
+
+def _number(text: str | None) -> int:
+    if text is None or not _WHOLE.match(text):
+        return 0
+    digits = text.lstrip("0")
+    return int(digits or "0") if len(digits) <= _MOST_DIGITS else _BEYOND_ANY

@@ -1,6 +1,6 @@
-"""What is followed: shared pages of one topic, or the newest snapshot of one view.
+"""Feeds: the shared pages of one topic, or the newest snapshot of one view.
 
-Feeds live on the hub's event loop; only the two methods that say so run on its threads.
+Feeds belong to the hub's event loop. Only `read`, `read_new` and `take` run on its threads.
 """
 
 from __future__ import annotations
@@ -11,30 +11,39 @@ from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import Any, Final
 
-from apps.streams.domain.frames import MOST_BYTES, MOST_RECORDS, Page, Wrapping, snapshot
-from apps.streams.services.pages import read_page
+from apps.streams import selectors
+from apps.streams.domain.chunks import Chunk
+from apps.streams.domain.frames import (
+    MOST_BYTES,
+    MOST_RECORDS,
+    Page,
+    Wrapping,
+    page_of,
+    snapshot,
+)
 
 Envelope = Callable[[str], Mapping[str, Any] | None]
 Take = Callable[[], bytes]
 
 SNAPSHOT_PAUSE_S: Final = 0.25  # at most four a second
 SNAPSHOT_POLL_S: Final = 1.0
+_MOST_SPANS: Final = 512  # chunks considered for one page of selected sources
 
 
 class Feed:
-    """Followers wait here until something happened; they then look at the feed's state."""
+    """Wakes the followers that wait for a change of its state."""
 
     def __init__(self, nudge_name: str) -> None:
         self.nudge_name = nudge_name
         self.followers = 0
         self.unlisten: Callable[[], None] = lambda: None
-        self.error: Exception | None = None  # a fault in reading: every follower raises it
+        self.error: Exception | None = None  # of a read: every follower raises it
         self._waiting: list[tuple[float, asyncio.Future[None]]] = []
 
     async def changed(self, *, sent_at: float) -> None:
-        """Wait for a change, the end of the hub, or a ping that is due. Raises the feed's error.
+        """Wait for a change, the end of the hub, or a due ping; raise the feed's error.
 
-        `sent_at`: when this follower last sent something, on the clock of the loop.
+        `sent_at` is the time of the follower's last frame on the clock of the loop.
         """
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((sent_at, future))
@@ -43,7 +52,7 @@ class Feed:
             raise self.error
 
     def wake(self, *, silent_since: float = inf) -> None:
-        """Wake the followers that have sent nothing after `silent_since`; without it all."""
+        """Wake the followers that sent nothing after `silent_since`, by default all."""
         waiting, self._waiting = self._waiting, []
         for sent_at, future in waiting:
             if sent_at > silent_since:
@@ -57,17 +66,17 @@ class Feed:
 
 
 class TopicFeed(Feed):
-    """The live end of a topic: its last pages, each framed once, for followers that keep up.
+    """The last pages of a topic, each encoded once for all followers that keep up.
 
-    A follower is a cursor over them. One that lies behind by more than the pages kept (1,000
-    records, 1 MiB) reads from the store until it has caught up: nothing is dropped for it.
+    A follower that is further behind than the kept pages (1,000 records, 1 MiB) reads from the
+    store until it has caught up; it loses nothing.
     """
 
     def __init__(self, topic: str, member: str, envelope: Envelope) -> None:
         super().__init__(topic)
         self.topic = topic
         self.kind = topic.partition(":")[0]
-        self.ready = False  # looked at once at least
+        self.ready = False  # polled at least once
         self.head = 0  # number of the last committed record known here
         self.closed = ""  # status of the `end` frame
         self.removed = False
@@ -81,7 +90,7 @@ class TopicFeed(Feed):
         return self._pages.get(cursor)
 
     def read(self, *, after: int, upto: int, sources: frozenset[str] = frozenset()) -> Page | None:
-        """On a thread: frame what the store holds; None when what it tells of is gone."""
+        """Read a page from the store, on a thread; None when the topic's subject is gone."""
         fields = self._envelope(self.topic)
         if fields is None:
             return None
@@ -89,13 +98,13 @@ class TopicFeed(Feed):
         return read_page(self.topic, wrapping, after=after, upto=upto, sources=sources)
 
     def read_new(self, head: int) -> Page | None:
-        """On a thread: what followers that keep up need next; None when that is nothing."""
+        """Read the page that follows the kept ones, on a thread; None without one."""
         if self.ready and 0 < head - self.head <= MOST_RECORDS:
             return self.read(after=self.head, upto=head)
         return None
 
     def advance(self, head: int, closed: str, page: Page | None) -> None:
-        """The topic now ends at `head`; `page` follows the last one kept."""
+        """Set the end of the topic to `head` and keep `page`, which follows the kept ones."""
         self.replays.clear()
         if self.ready and (head, closed) == (self.head, self.closed):
             return
@@ -121,7 +130,7 @@ class TopicFeed(Feed):
 
 
 class SnapshotFeed(Feed):
-    """The newest state of one view in one scope; older ones are forgotten unsent."""
+    """The newest state of one view in one scope. Older states are dropped unsent."""
 
     def __init__(self, nudge_name: str, take: Take) -> None:
         super().__init__(nudge_name)
@@ -143,7 +152,7 @@ class SnapshotFeed(Feed):
         self.taking, self._nudged, self._taken_at = True, False, now
 
     def advance(self, body: bytes) -> None:
-        """Versions are milliseconds of the clock: they increase over processes and restarts."""
+        """Set a new version, in milliseconds of the clock, so that it rises across restarts."""
         self.taking = False
         if body == self._body:
             return
@@ -151,3 +160,45 @@ class SnapshotFeed(Feed):
         self.version = max(self.version + 1, int(time.time() * 1000))
         self.frame = snapshot(self.version, body)
         self.wake()
+
+
+def read_page(
+    topic: str, wrapping: Wrapping, *, after: int, upto: int, sources: Collection[str]
+) -> Page:
+    """Read about 1,000 records or 1 MiB after `after`, none after `upto` (committed, > `after`)."""
+    if sources:
+        chunks, reach = _chunks_of_sources(topic, after, upto, sources)
+    else:
+        chunks, reach = _all_chunks(topic, after, upto)
+    return page_of(chunks, wrapping, after=after, upto=reach)
+
+
+def _all_chunks(topic: str, after: int, upto: int) -> tuple[list[Chunk], int]:
+    reach = min(upto, after + MOST_RECORDS)
+    if chunks := selectors.between(topic, after=after, upto=reach):
+        return chunks, reach
+    after_hole = selectors.chunk_spans(topic, after=after, upto=upto, limit=1)
+    return [], after_hole[0][0] - 1 if after_hole else upto
+
+
+def _chunks_of_sources(
+    topic: str, after: int, upto: int, sources: Collection[str]
+) -> tuple[list[Chunk], int]:
+    """Return the chunks, those of other sources without records, and the last number read."""
+    spans = selectors.chunk_spans(topic, after=after, upto=upto, limit=_MOST_SPANS)
+    reach = spans[-1][1] if len(spans) == _MOST_SPANS else upto
+    wanted, records = [], 0
+    for first, last, source in spans:
+        if source in sources:
+            wanted.append(last)
+            records += last - first + 1
+            if records >= MOST_RECORDS:
+                reach = last
+                break
+    found = selectors.chunks_at(topic, wanted) if wanted else {}
+    chunks = (
+        found.get(last) if source in sources else Chunk(topic, first, last, source, ())
+        for first, last, source in spans
+        if last <= reach
+    )
+    return [chunk.cut(after=after, upto=reach) for chunk in chunks if chunk], reach

@@ -1,8 +1,8 @@
-"""One hub a process: it looks into the store once for all who follow, and wakes them.
+"""The hub of a process polls the store once for all followers and wakes them.
 
-A nudge makes it look at once, a tick of 50 ms gathers what follows, and a poll each 0.25 s finds
-what no nudge told of. It reads on two threads of its own: a stream never holds a connection to
-the store. Followers that fell behind use the second thread, so they never delay the live end.
+A nudge causes a poll at once, further nudges within 50 ms share the next one, and without nudges
+the hub polls every 0.25 s. It reads on two threads of its own, so that no stream holds a connection
+to the store. Followers that fell behind use the second thread and never delay the others.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from kernel.background import keep_running
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Feed)
-Look = tuple[int, str, Page | None] | Exception | None
+Poll = tuple[int, str, Page | None] | Exception | None
 logger = logging.getLogger("partita.streams")
 
 TICK_S: Final = 0.05
-POLL_S: Final = 0.25
-PING_S: Final = 15.0  # of silence on one stream
+POLL_INTERVAL_S: Final = 0.25
+PING_S: Final = 15.0  # without a frame on one stream
 STORE_IS_AWAY: Final = (StoreError, DatastoreUnavailable)
 
 
 class Hub:
-    """Belongs to one event loop; `start()` before use, `stop()` after."""
+    """Belongs to one event loop. Call `start()` before use and `stop()` afterwards."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -48,17 +48,17 @@ class Hub:
         self._replay = ThreadPoolExecutor(1, thread_name_prefix="streams-replay")
         self._feeds: dict[tuple[str, str], Feed] = {}
         self._nudged: set[str] = set()
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
         self._poll_at = self._tick_at = self.loop.time()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._store_away = False
 
     def start(self) -> None:
-        self._rounds = self.spawn(keep_running("streams", self._run))
-        self._rounds.add_done_callback(lambda _: self._end())
+        self._loop_task = self.spawn(keep_running("streams", self._run))
+        self._loop_task.add_done_callback(lambda _: self._end())
 
     def drain(self) -> None:
-        """Every stream ends after the record that it is sending, now and from now on."""
+        """End every stream, also later ones, after the record that it is sending."""
         self.draining = True
         self._end()
 
@@ -69,26 +69,28 @@ class Hub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for executor in (self._live, self._replay):
-            await self.loop.run_in_executor(executor, _close_connection)
+            await self.loop.run_in_executor(executor, lambda: connection.close())  # noqa: PLW0108 - the thread's own
             executor.shutdown(wait=False)
 
     # Followers
 
     @contextlib.contextmanager
     def followed(self, key: tuple[str, str], make: Callable[[], F]) -> Iterator[F]:
-        """The feed of `key`, shared by all who follow it at once."""
+        """Provide the feed of `key`, shared by its followers."""
         feed: Any = self._feeds.get(key)
         if feed is None:
             feed = self._feeds[key] = make()
-            feed.unlisten = listen(feed.nudge_name, lambda: self._hear(feed.nudge_name))
-            self._stirred.set()
+            feed.unlisten = listen(feed.nudge_name, lambda: self._on_nudge(feed.nudge_name))
+            self._woken.set()
         feed.followers += 1
         try:
             yield feed
         finally:
             feed.followers -= 1
             if not feed.followers:
-                self._forget(key, feed)
+                feed.unlisten()
+                if self._feeds.get(key) is feed:
+                    del self._feeds[key]
 
     def topic(
         self, name: str, member: str, envelope: Envelope
@@ -101,20 +103,20 @@ class Hub:
         return self.followed((nudge_name, scope), lambda: SnapshotFeed(nudge_name, take))
 
     async def read(self, work: Callable[[], T]) -> T:
-        """Run `work` on the thread for what is not live."""
+        """Run `work` on the thread for replays."""
         return await self.loop.run_in_executor(self._replay, _on_store, work)
 
     async def replay(self, feed: TopicFeed, cursor: int, sources: frozenset[str]) -> Page | None:
-        """The page beyond `cursor` from the store; followers at one place share one reading.
+        """Read the page after `cursor` from the store, once for all followers at that number.
 
-        None when there is none: the feed was removed, or the store is away (after a pause).
+        Return None when the feed was removed or, after a pause, when the store is unavailable.
         """
         try:
             page = await asyncio.shield(self._shared_replay(feed, cursor, sources))
         except STORE_IS_AWAY as error:
             feed.replays.pop((cursor, sources), None)
             self._note_store(away=error)
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
             return None
         if page is None:
             feed.remove()
@@ -130,44 +132,44 @@ class Hub:
             shared = feed.replays[cursor, sources] = self.spawn(reading)
         return shared
 
-    def _forget(self, key: tuple[str, str], feed: Feed) -> None:
-        feed.unlisten()
-        if self._feeds.get(key) is feed:
-            del self._feeds[key]
+    # Polls
 
-    # Rounds
+    def _on_nudge(self, name: str) -> None:
+        """Include `name` in the next poll; callable on any thread.
 
-    def _hear(self, name: str) -> None:
-        """Any thread: look at `name` in the next round. A round looks after it took the names."""
+        A poll takes the names before it reads the store, so no change is missed.
+        """
+
+        def add() -> None:
+            self._nudged.add(name)
+            self._woken.set()
+
         if name not in self._nudged and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._mark, name)
-
-    def _mark(self, name: str) -> None:
-        self._nudged.add(name)
-        self._stirred.set()
+            self.loop.call_soon_threadsafe(add)
 
     async def _run(self) -> None:
         while True:
-            await self._until_due()
-            await self._round()
-            self._wake_silent()
+            await self._wait_until_due()
+            await self._poll()
+            for feed in self._feeds.values():
+                feed.wake(silent_since=self.loop.time() - PING_S)
 
-    async def _until_due(self) -> None:
+    async def _wait_until_due(self) -> None:
         await asyncio.sleep(self._tick_at - self.loop.time())
         if not self._feeds:
-            await self._stirred.wait()
+            await self._woken.wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(self._poll_at):
-                await self._stirred.wait()
+                await self._woken.wait()
 
-    async def _round(self) -> None:
-        self._stirred.clear()
+    async def _poll(self) -> None:
+        self._woken.clear()
         nudged, self._nudged = self._nudged, set()
         now = self.loop.time()
         self._tick_at = now + TICK_S
         everything = now >= self._poll_at
         if everything:
-            self._poll_at = now + POLL_S
+            self._poll_at = now + POLL_INTERVAL_S
         feeds = list(self._feeds.values())
         for feed in feeds:
             if isinstance(feed, SnapshotFeed) and feed.is_due(now, nudged):
@@ -175,22 +177,22 @@ class Hub:
         topics = [feed for feed in feeds if isinstance(feed, TopicFeed)]
         due = [f for f in topics if everything or not f.ready or f.topic in nudged]
         if due:
-            await self._look_at(due)
+            await self._poll_topics(due)
 
-    async def _look_at(self, feeds: Sequence[TopicFeed]) -> None:
+    async def _poll_topics(self, feeds: Sequence[TopicFeed]) -> None:
         try:
-            looks = await self.loop.run_in_executor(self._live, _on_store, lambda: _looks(feeds))
+            polls = await self.loop.run_in_executor(self._live, _on_store, lambda: _poll_all(feeds))
         except STORE_IS_AWAY as error:
             self._note_store(away=error)
             return
         self._note_store(away=None)
-        for feed, look in zip(feeds, looks, strict=True):
-            if look is None:
+        for feed, poll in zip(feeds, polls, strict=True):
+            if poll is None:
                 feed.remove()
-            elif isinstance(look, Exception):
-                self._fail(feed, look)
+            elif isinstance(poll, Exception):
+                self._fail(feed, poll)
             else:
-                feed.advance(*look)
+                feed.advance(*poll)
 
     async def _take(self, feed: SnapshotFeed, now: float) -> None:
         feed.begin(now)
@@ -199,13 +201,13 @@ class Hub:
         except STORE_IS_AWAY as error:
             feed.taking = False
             self._note_store(away=error)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread: followers raise it
+        except Exception as error:  # noqa: BLE001 - the followers raise it
             self._fail(feed, error)
         else:
             feed.advance(body)
 
     def _fail(self, feed: Feed, error: Exception) -> None:
-        """Who follows gets the error and comes back; by then there is a new feed."""
+        """Raise the error in the followers; clients reconnect and get a new feed."""
         for key in [key for key, known in self._feeds.items() if known is feed]:
             del self._feeds[key]
         feed.fail(error)
@@ -217,36 +219,25 @@ class Hub:
 
     def _end(self) -> None:
         self.over = True
-        self._wake_all()
-
-    def is_ping_due(self, sent_at: float) -> bool:
-        """Whether a follower that sent its last frame then was silent for PING_S."""
-        return self.loop.time() - sent_at >= PING_S
-
-    def _wake_silent(self) -> None:
-        for feed in self._feeds.values():
-            feed.wake(silent_since=self.loop.time() - PING_S)
-
-    def _wake_all(self) -> None:
         for feed in self._feeds.values():
             feed.wake()
 
+    def is_ping_due(self, sent_at: float) -> bool:
+        """Return whether a follower whose last frame was sent at `sent_at` must send a ping."""
+        return self.loop.time() - sent_at >= PING_S
+
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        # A context of its own: a task made inside a request would inherit the request's thread.
+        # With an empty context: a task created in a request would inherit the request's thread.
         task = self.loop.create_task(work, context=contextvars.Context())
         self._tasks.add(task)
-        task.add_done_callback(self._settle)
+        task.add_done_callback(self._on_task_done)
         return task
 
-    def _settle(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error and not isinstance(error, STORE_IS_AWAY):
-            logger.error("A reader of streams failed", exc_info=error)
-
-
-def _close_connection() -> None:
-    connection.close()
+            logger.error("A read of the hub failed", exc_info=error)
 
 
 def _on_store(work: Callable[[], T]) -> T:
@@ -254,29 +245,29 @@ def _on_store(work: Callable[[], T]) -> T:
     return work()
 
 
-def _looks(feeds: Sequence[TopicFeed]) -> list[Look]:
-    """On a thread: where each topic ends and what is new in it; None for a deleted one."""
+def _poll_all(feeds: Sequence[TopicFeed]) -> list[Poll]:
+    """Return, for each topic, its end and its new page, None if it was deleted, or the error."""
     ends = selectors.ends(feed.topic for feed in feeds)
-    return [_look(feed, ends.get(feed.topic)) for feed in feeds]
+    return [_poll_one(feed, ends.get(feed.topic)) for feed in feeds]
 
 
-def _look(feed: TopicFeed, end: tuple[int, str] | None) -> Look:
+def _poll_one(feed: TopicFeed, end: tuple[int, str] | None) -> Poll:
     if end is None:
         return None
     try:
         return (*end, feed.read_new(end[0]))
     except STORE_IS_AWAY:
         raise
-    except Exception as error:  # noqa: BLE001 - one feed's fault must not end the others
+    except Exception as error:  # noqa: BLE001 - one feed's error must not end the others
         return error
 
 
 _hub: Hub | None = None
 
 
-def hub_here() -> Hub:
-    """The hub of this process, made and started when there is none on the running loop."""
-    global _hub  # noqa: PLW0603 - one a process
+def process_hub() -> Hub:
+    """Return the hub of this process; start one when the running loop has none."""
+    global _hub  # noqa: PLW0603 - one per process
     stale = _hub is None or _hub.loop is not asyncio.get_running_loop()
     if _hub is None or stale or (_hub.over and not _hub.draining):
         _hub = Hub()

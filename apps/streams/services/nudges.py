@@ -1,4 +1,4 @@
-"""Nudges: "look again". They only save waiting; a lost one costs latency, never a record."""
+"""Nudges: best-effort wake-ups. A lost nudge costs latency, never a record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Callback = Callable[[], None]
 
 
 class Switchboard:
-    """Who listens to which name in this process."""
+    """The listeners of this process, by name."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,11 +58,11 @@ _switchboard = Switchboard()
 def nudge(name: str) -> None:
     """Wake every listener of `name` once the current transaction commits; at once outside one.
 
-    In this process, and in the others when there is a Redis. Outside a transaction the store is
-    not touched, so it may be called on an event loop.
+    Listeners of other processes are woken through Redis, if there is one. Outside a transaction,
+    the call does not touch the store and is safe on an event loop.
     """
     if connection.in_atomic_block or getattr(connection, "in_atomic_block_mongo", False):
-        transaction.on_commit(lambda: _publish(name), robust=True)  # Django logs no partial
+        transaction.on_commit(lambda: _publish(name), robust=True)  # Django cannot log a partial
     else:
         _publish(name)
 
@@ -70,9 +70,9 @@ def nudge(name: str) -> None:
 def listen(name: str, callback: Callback) -> Callable[[], None]:
     """Call `callback` at every nudge of `name` until the returned function is called.
 
-    The callback runs on any thread, also inside the one that committed: it must be quick, must
-    not raise and must not touch the store. An event's `set`, a loop's `call_soon_threadsafe`.
-    A nudge may be lost, or come twice: look into the store now and then without one as well.
+    The callback runs on any thread, also the one that committed. It must be quick, must not raise
+    and must not touch the store; an event's `set` or a loop's `call_soon_threadsafe` will do.
+    A nudge may be lost or repeated, so listeners must also poll the store.
     """
     if others := _other_processes():
         others.subscribe()
@@ -82,7 +82,7 @@ def listen(name: str, callback: Callback) -> Callable[[], None]:
 def _publish(name: str) -> None:
     _switchboard.wake(name)
     if others := _other_processes():
-        others.tell(name)
+        others.publish(name)
 
 
 @functools.cache
@@ -94,8 +94,8 @@ def _other_processes() -> RedisNudges | None:
     others = RedisNudges(
         conf.redis_url(),
         conf.nudge_channel(),
-        hear=_switchboard.wake,
-        hear_all=_switchboard.wake_all,
+        on_nudge=_switchboard.wake,
+        on_reconnect=_switchboard.wake_all,
     )
     atexit.register(others.close)
     return others

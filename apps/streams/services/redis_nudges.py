@@ -1,7 +1,7 @@
-"""Nudges between processes by Redis publish/subscribe, when there is a Redis.
+"""Nudges between processes through Redis publish/subscribe.
 
-One channel, one subscription a process, a message each 20 ms at most. Redis away
-is never an error: the nudges of that time are lost, which costs others a poll's latency.
+There is one channel, one subscription per process, and at most one message every 20 ms. While
+Redis is unavailable, nudges are lost, and other processes find the changes at their next poll.
 """
 
 from __future__ import annotations
@@ -26,36 +26,42 @@ logger = logging.getLogger("partita.streams")
 
 
 class RedisNudges:
-    """Threads start with the first use, so a process that only imports this has none."""
+    """The connection of this process. Its threads start with the first use."""
 
     def __init__(
-        self, url: str, channel: str, *, hear: Callable[[str], None], hear_all: Callable[[], None]
+        self,
+        url: str,
+        channel: str,
+        *,
+        on_nudge: Callable[[str], None],
+        on_reconnect: Callable[[], None],
     ) -> None:
         self._url = url
         self._channel = channel
-        self._hear = hear
-        self._hear_all = hear_all
+        self._on_nudge = on_nudge
+        self._on_reconnect = on_reconnect
         self._origin = secrets.token_hex(8)
         self._pending: set[str] = set()
         self._changed = threading.Condition()
-        self._running: dict[str, tuple[int, BackgroundThread]] = {}  # (process: a fork has none)
+        # With the process id: a fork has no threads.
+        self._running: dict[str, tuple[int, BackgroundThread]] = {}
         self._closed = threading.Event()
         self._away = False
-        self._told_at = 0.0
+        self._published_at = 0.0
 
-    def tell(self, name: str) -> None:
-        """Tell the other processes, soon; never blocks and never fails."""
+    def publish(self, name: str) -> None:
+        """Nudge the other processes soon. Never block, never raise."""
         self._start("streams-nudge-out", self._publish_all)
         with self._changed:
             self._pending.add(name)
             self._changed.notify()
 
     def subscribe(self) -> None:
-        """Hear the other processes from now on."""
+        """Receive the nudges of other processes from now on."""
         self._start("streams-nudge-in", self._subscribe_all)
 
     def close(self) -> None:
-        """Tell what is still untold, for a second at most: a command may end at once."""
+        """Publish the remaining nudges, for at most a second: a command may end right away."""
         self._closed.set()
         with self._changed:
             self._changed.notify_all()
@@ -74,7 +80,7 @@ class RedisNudges:
 
     def _publish_all(self) -> None:
         client = self._client()
-        while names := self._gathered():
+        while names := self._take_pending():
             message = json.dumps([self._origin, *names])
             try:
                 client.publish(self._channel, message)
@@ -83,12 +89,12 @@ class RedisNudges:
                 self._note(away=error)
         client.close()
 
-    def _gathered(self) -> list[str]:
-        """Waits for a name, and until 20 ms after the last ones; empty once closed and all told."""
+    def _take_pending(self) -> list[str]:
+        """Wait for names and for the end of the 20 ms; return none once all are published."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._closed.is_set())
-        self._closed.wait(max(0.0, self._told_at + GATHER_S - time.monotonic()))
-        self._told_at = time.monotonic()
+        self._closed.wait(max(0.0, self._published_at + GATHER_S - time.monotonic()))
+        self._published_at = time.monotonic()
         with self._changed:
             names, self._pending = sorted(self._pending), set()
         return names
@@ -112,12 +118,12 @@ class RedisNudges:
             return
         if message["type"] == "subscribe":
             self._note(away=None)
-            self._hear_all()  # what was told before is lost
+            self._on_reconnect()  # earlier nudges are lost
         elif message["type"] == "message":
             origin, *names = json.loads(message["data"])
             if origin != self._origin:
                 for name in names:
-                    self._hear(name)
+                    self._on_nudge(name)
 
     def _client(self) -> redis.Redis:
         return redis.Redis.from_url(
@@ -129,7 +135,7 @@ class RedisNudges:
 
     def _note(self, *, away: Exception | None) -> None:
         if away and not self._away:
-            logger.warning("Nudges stay in this process while Redis is away: %s", away)
+            logger.warning("Nudges stay in this process while Redis is unavailable: %s", away)
         elif self._away and not away:
             logger.info("Redis is back")
         self._away = away is not None

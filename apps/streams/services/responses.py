@@ -1,4 +1,4 @@
-"""The HTTP answer around a stream: headers, the limit per user, the recheck, the drain."""
+"""HTTP responses that stream: the limit per user, the credential check, the drain."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import asyncio
 import threading
 import weakref
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable
 from contextlib import ExitStack, aclosing
+from functools import partial
 from typing import Final
 
 from asgiref.sync import SyncToAsync
 from django.http import HttpRequest, StreamingHttpResponse
 
 from apps.streams import conf
-from apps.streams.domain.resume import resume_after
-from apps.streams.services.hub import hub_here
-from apps.streams.services.rechecks import RECHECK_S, Recheck, rechecks
-from apps.streams.services.stream_leases import leases_here
+from apps.streams.domain.frames import resume_after
+from apps.streams.services.hub import STORE_IS_AWAY, Hub, process_hub
+from apps.streams.services.stream_leases import process_leases
 from apps.system.api import metrics
 from kernel.errors import PlatformError
 
 ANSWER_S: Final = 1.0
 HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+Recheck = Callable[[], bool]
+# Each stream sends a frame at least every 15 s (a ping). It checks the credential at the first
+# frame after RECHECK_S and accepts an answer of age SHARED_S: less than the allowed 30 s together.
+RECHECK_S: Final = 10.0
+SHARED_S: Final = 4.0
 
 
 class TooManyStreams(PlatformError):
@@ -32,7 +37,8 @@ class TooManyStreams(PlatformError):
 
 
 def _too_many() -> TooManyStreams:
-    return TooManyStreams(f"at most {conf.streams_per_user()} streams a user; close one")
+    limit = conf.streams_per_user()
+    return TooManyStreams(f"a user may have at most {limit} open streams; close one first")
 
 
 def _do_nothing() -> None:
@@ -40,44 +46,42 @@ def _do_nothing() -> None:
 
 
 class OpenStreams:
-    """How many streams each user has open in this process."""
+    """Counts the open streams of each user in this process."""
 
     def __init__(self) -> None:
-        # The garbage collector gives places back too, at any moment: within itself here.
+        # Reentrant: the garbage collector may close a stream at any moment, also within `open`.
         self._lock = threading.RLock()
         self._by_user: Counter[str] = Counter()
         self._on_empty: Callable[[], object] = _do_nothing
 
     def open(self, user_key: str, stream: str) -> Callable[[], None]:
-        """Returns the function that gives the place back, once. Raises TooManyStreams."""
+        """Count a stream and return the function that ends it; raise TooManyStreams."""
         with self._lock:
             if self._by_user[user_key] >= conf.streams_per_user():
                 raise _too_many()
             self._by_user[user_key] += 1
         metrics.change("partita.streams.open", 1, stream=stream)
-        held = [user_key]
+        held = [stream]
 
         def close() -> None:
             with self._lock:
                 if not held:
                     return
-                self._leave(held.pop())
+                held.clear()
+                self._by_user[user_key] -= 1
+                if not self._by_user[user_key]:
+                    del self._by_user[user_key]
             metrics.change("partita.streams.open", -1, stream=stream)
             if not self.count():
                 self._on_empty()
 
         return close
 
-    def _leave(self, user_key: str) -> None:
-        self._by_user[user_key] -= 1
-        if not self._by_user[user_key]:
-            del self._by_user[user_key]
-
     def count(self) -> int:
         return self._by_user.total()
 
-    async def none_left(self) -> None:
-        """Returns once no stream is open; cancel it to wait no longer."""
+    async def wait_until_empty(self) -> None:
+        """Wait until no stream is open."""
         loop, emptied = asyncio.get_running_loop(), asyncio.Event()
         self._on_empty = lambda: loop.call_soon_threadsafe(emptied.set)
         try:
@@ -91,23 +95,62 @@ class OpenStreams:
 open_streams = OpenStreams()
 
 
-class EventStream(StreamingHttpResponse):
-    """Hands its frames to the server as they are: Django's own wrapping costs two hops each."""
+class Rechecks:
+    """Checks credentials of open streams, once for all streams that share one."""
 
-    def __init__(self, frames: AsyncGenerator[bytes], give_back: Callable[[], None]) -> None:
+    def __init__(self) -> None:
+        self._answers: dict[Hashable, tuple[float, asyncio.Future[bool]]] = {}
+
+    async def holds(self, hub: Hub, recheck: Recheck) -> bool:
+        """Return whether the credential is valid; True while the store is unavailable.
+
+        Nothing new is sent then, and a later frame repeats the check.
+        """
+        try:
+            return await asyncio.shield(self._answer(hub, recheck))
+        except STORE_IS_AWAY:
+            return True
+
+    def _answer(self, hub: Hub, recheck: Recheck) -> asyncio.Future[bool]:
+        now, credential = hub.loop.time(), _credential(recheck)
+        for old, (asked_at, _) in tuple(self._answers.items()):
+            if asked_at >= now - SHARED_S:
+                break
+            del self._answers[old]
+        _, answer = self._answers.get(credential, (0.0, None))
+        if answer is None or answer.get_loop() is not hub.loop:
+            answer = hub.spawn(hub.read(recheck))
+            self._answers[credential] = (now, answer)
+        return answer
+
+
+def _credential(recheck: Recheck) -> Hashable:
+    """Return a key that is equal for partials of one function with equal arguments."""
+    if isinstance(recheck, partial) and not recheck.keywords:
+        return recheck.func, recheck.args
+    return recheck
+
+
+rechecks = Rechecks()
+
+
+class EventStream(StreamingHttpResponse):
+    """Passes frames to the server directly: Django's wrapper costs two thread hops per frame."""
+
+    def __init__(self, frames: AsyncGenerator[bytes], release: Callable[[], None]) -> None:
         super().__init__(frames, content_type="text/event-stream", headers=HEADERS)
         self._frames = frames
-        self._give_back = give_back
-        weakref.finalize(self, give_back)  # an answer that was never sent is never closed
+        self._release = release
+        weakref.finalize(self, release)  # a response that was never sent is never closed
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         frames: AsyncIterator[bytes] = vars(self)["_iterator"]
-        # Another content than ours, such as none for HEAD, goes Django's way.
+        # Django replaces the content of some responses, such as those to HEAD.
         return frames if frames is self._frames else super().__aiter__()
 
     def close(self) -> None:
         super().close()
-        self._give_back()
+        self._release()
 
 
 async def sse_response(
@@ -118,26 +161,26 @@ async def sse_response(
     recheck: Recheck | None = None,
     stream: str = "other",
 ) -> EventStream:
-    """Answer with `frames`. Raises TooManyStreams, before the first byte.
+    """Return a response that streams `frames`; raise TooManyStreams before the first byte.
 
-    `recheck()` says whether the credential still holds; it is asked within each 30 s, on a thread,
-    and False closes the stream without `end`. Streams whose rechecks are equal, or are partials
-    of equal parts, share the answer. `stream` names it in metrics.
+    `recheck()` returns whether the credential is still valid. It is called at least every 30 s, on
+    a thread, and False closes the stream without `end`. Streams whose rechecks are equal, or
+    partials of equal parts, share the result. `stream` is the name in metrics.
     """
-    give_back = await _place_for(user_key, stream)
-    return EventStream(_guarded(frames, recheck, give_back), give_back)
+    release = await _acquire(user_key, stream)
+    return EventStream(_guarded(frames, recheck, release), release)
 
 
-async def _place_for(user_key: str, stream: str) -> Callable[[], None]:
-    """A place in this process, then one of all processes when there is a Redis.
+async def _acquire(user_key: str, stream: str) -> Callable[[], None]:
+    """Count the stream in this process and, with Redis, in all processes; raise TooManyStreams.
 
-    Returns what gives both back. Raises TooManyStreams. A Redis without an answer refuses nobody.
+    Return the function that releases both. A Redis that does not answer refuses no stream.
     """
     with ExitStack() as taken:
         taken.callback(open_streams.open(user_key, stream))
-        if leases := leases_here():
-            name, answer = leases.take(user_key, most=conf.streams_per_user())
-            taken.callback(leases.give_back, name)
+        if leases := process_leases():
+            name, answer = leases.acquire(user_key, limit=conf.streams_per_user())
+            taken.callback(leases.release, name)
             free = asyncio.wrap_future(answer)
             if (await asyncio.wait([free], timeout=ANSWER_S))[0] and not free.result():
                 raise _too_many()
@@ -145,10 +188,10 @@ async def _place_for(user_key: str, stream: str) -> Callable[[], None]:
 
 
 async def _guarded(
-    frames: AsyncGenerator[bytes], recheck: Recheck | None, give_back: Callable[[], None]
+    frames: AsyncGenerator[bytes], recheck: Recheck | None, release: Callable[[], None]
 ) -> AsyncGenerator[bytes]:
-    _let_thread_go()
-    hub = hub_here()
+    _end_request_thread()
+    hub = process_hub()
     due = hub.loop.time() + RECHECK_S
     try:
         async with aclosing(frames):
@@ -159,11 +202,11 @@ async def _guarded(
                     due = hub.loop.time() + RECHECK_S
                 yield frame
     finally:
-        give_back()
+        release()
 
 
-def _let_thread_go() -> None:
-    """End the request's own thread, which would idle as long as the stream; its close gets one."""
+def _end_request_thread() -> None:
+    """End the request's thread, which would idle as long as the stream; `close` starts another."""
     context = SyncToAsync.thread_sensitive_context.get(None)
     executor = SyncToAsync.context_to_thread_executor.pop(context, None) if context else None
     if executor:
@@ -171,10 +214,7 @@ def _let_thread_go() -> None:
 
 
 def resume_point(request: HttpRequest) -> int:
-    """Where the client wants to go on: the larger of `since` and `Last-Event-ID`, else 0.
-
-    Raises InvalidInput for a `since` that is not a whole number.
-    """
+    """Return the number after which the client resumes; raise InvalidInput for a bad `since`."""
     return resume_after(
         since=request.GET.get("since"), last_event_id=request.headers.get("Last-Event-ID")
     )

@@ -1,7 +1,7 @@
-"""Which streams each user has open in all processes: leases in Redis that end by themselves.
+"""Leases in Redis that count the open streams of each user over all processes.
 
-A sorted set a user, each stream scored with the end of its lease by Redis' own clock. A process
-renews what it holds; what a killed one held is forgotten LEASE_S later at most.
+Each user has a sorted set with a score for each stream, the end of its lease by Redis' clock. A
+process renews its leases; those of a killed process expire after at most LEASE_S.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kernel.background import BackgroundThread
 log = logging.getLogger("partita.streams")
 LEASE_S: Final = 45.0
 RENEW_S: Final = 15.0
-RETRY_S: Final = 5.0  # after a renewal that did not reach Redis
+RETRY_S: Final = 5.0  # after a failed renewal
 LONGEST_PAUSE_S: Final = 0.5
 _BATCH: Final = 500
-# KEYS: the user's set. ARGV: the most streams, ms of a lease, the stream. 1 when it has its place.
-_TAKE: Final = """
+# KEYS: the user's set. ARGV: limit, lease in ms, stream. Returns 1 when the stream got a lease.
+_ACQUIRE: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -36,7 +36,7 @@ redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
 """
-# KEYS: each stream's set. ARGV: ms of a lease, then the streams. Also adds what Redis forgot.
+# KEYS: the set of each stream. ARGV: lease in ms, then the streams. Also adds lost leases.
 _RENEW: Final = """
 local time = redis.call('TIME')
 local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
@@ -45,14 +45,14 @@ for i, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, ARGV[1])
 end
 """
-_GIVE_BACK: Final = "redis.call('ZREM', KEYS[1], ARGV[1])"
+_RELEASE: Final = "redis.call('ZREM', KEYS[1], ARGV[1])"
 
 
 class StreamLeases:
-    """What this process holds. A thread of its own asks Redis, in the order in which it was told.
+    """The leases of this process. A thread of its own calls Redis, in the order of the calls here.
 
-    The thread starts with the first stream. While Redis is away every stream gets its place, and
-    is counted from the next renewal on.
+    The thread starts with the first stream. While Redis is unavailable, every stream gets a lease
+    and is counted from the next renewal on.
     """
 
     def __init__(
@@ -62,46 +62,47 @@ class StreamLeases:
         self._lease_ms = int(lease_s * 1000)
         self._renew_s = renew_s
         self._renew_at = time.monotonic() + renew_s
-        self._held: dict[str, str] = {}  # stream -> its user's set; only the thread looks
-        # Its `put` may interrupt itself: places are given back wherever an answer is collected.
-        self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._held: dict[str, str] = {}  # stream -> its user's set; for the thread only
+        # Its `put` is reentrant: the garbage collector may release leases at any moment.
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._starting = threading.Lock()
         self._thread: BackgroundThread | None = None
 
-    def take(self, user_key: str, *, most: int) -> tuple[str, Future[bool]]:
-        """A name for a new stream, and whether it is one of `most`. Never blocks."""
+    def acquire(self, user_key: str, *, limit: int) -> tuple[str, Future[bool]]:
+        """Return a name for a new stream and whether it is within `limit`. Never block."""
         stream, answer = secrets.token_hex(8), Future[bool]()
-        answer.set_running_or_notify_cancel()  # nobody cancels it: its place may be taken already
+        users_set = redis_key("streams", hashlib.sha256(user_key.encode()).hexdigest())
+        answer.set_running_or_notify_cancel()  # not cancellable: the lease may exist already
         self._start()
-        self._asked.put(partial(self._take, _set_of(user_key), stream, most, answer))
+        self._calls.put(partial(self._acquire, users_set, stream, limit, answer))
         return stream, answer
 
-    def give_back(self, stream: str) -> None:
-        """From any thread; never blocks."""
-        self._asked.put(partial(self._give_back, stream))
+    def release(self, stream: str) -> None:
+        """Release a lease, from any thread. Never block."""
+        self._calls.put(partial(self._release, stream))
 
-    def wait_until_told(self, *, timeout_s: float) -> bool:
-        """Whether Redis was told, or found away, of all that was asked so far."""
+    def flush(self, *, timeout_s: float) -> bool:
+        """Wait until Redis has seen, or was unavailable for, all earlier calls; False if not."""
         if self._thread is None:
             return True
-        told = threading.Event()
-        self._asked.put(told.set)
-        return told.wait(timeout_s)
+        done = threading.Event()
+        self._calls.put(done.set)
+        return done.wait(timeout_s)
 
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                self._thread = BackgroundThread(  # who asks next waits for it
-                    "stream-leases", self._answer_all, longest_pause_s=LONGEST_PAUSE_S
+                self._thread = BackgroundThread(
+                    "stream-leases", self._process_calls, longest_pause_s=LONGEST_PAUSE_S
                 )
                 self._thread.start()
 
-    def _answer_all(self) -> None:
+    def _process_calls(self) -> None:
         while True:
             wait_s = self._renew_at - time.monotonic()
             try:
                 if wait_s > 0:
-                    self._asked.get(timeout=wait_s)()
+                    self._calls.get(timeout=wait_s)()
                 else:
                     self._renew_all()
             except Empty:
@@ -109,10 +110,10 @@ class StreamLeases:
             except RedisAway:
                 self._renew_at = min(self._renew_at, time.monotonic() + RETRY_S)
 
-    def _take(self, users_set: str, stream: str, most: int, answer: Future[bool]) -> None:
+    def _acquire(self, users_set: str, stream: str, limit: int, answer: Future[bool]) -> None:
         try:
-            arguments = (most, self._lease_ms, stream)
-            free = bool(self._redis.run(_TAKE, keys=[users_set], arguments=arguments))
+            arguments = (limit, self._lease_ms, stream)
+            free = bool(self._redis.run(_ACQUIRE, keys=[users_set], arguments=arguments))
         except RedisAway:
             free = True
         except Exception:
@@ -122,9 +123,9 @@ class StreamLeases:
             self._held[stream] = users_set
         answer.set_result(free)
 
-    def _give_back(self, stream: str) -> None:
+    def _release(self, stream: str) -> None:
         if users_set := self._held.pop(stream, ""):
-            self._redis.run(_GIVE_BACK, keys=[users_set], arguments=[stream])
+            self._redis.run(_RELEASE, keys=[users_set], arguments=[stream])
 
     def _renew_all(self) -> None:
         self._renew_at = time.monotonic() + self._renew_s
@@ -134,15 +135,11 @@ class StreamLeases:
             self._redis.run(_RENEW, keys=sets, arguments=[self._lease_ms, *streams])
 
 
-def leases_here() -> StreamLeases | None:
-    """The leases of this process; None without a Redis."""
-    return _of(redis) if (redis := shared_redis()) else None
+def process_leases() -> StreamLeases | None:
+    """Return the leases of this process, or None without Redis."""
+    return _leases_in(redis) if (redis := shared_redis()) else None
 
 
-@lru_cache(maxsize=4)  # tests have several
-def _of(redis: QuickRedis) -> StreamLeases:
+@lru_cache(maxsize=4)  # tests use several
+def _leases_in(redis: QuickRedis) -> StreamLeases:
     return StreamLeases(redis)
-
-
-def _set_of(user_key: str) -> str:
-    return redis_key("streams", hashlib.sha256(user_key.encode()).hexdigest())

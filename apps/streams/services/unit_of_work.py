@@ -1,9 +1,9 @@
-"""One use case, one transaction: the only way in which this project writes.
+"""Units of work: every write of this project is a use case in one transaction.
 
     @unit_of_work
     def cancel(...): ...
 
-The store never holds row locks for us; a lost race repeats the whole use case.
+Use cases take no row locks; a conflict repeats the whole use case.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from apps.system.api import DatastoreUnavailable
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_CREATIONS: Final = 3  # repeats of a use case that created what another had created meanwhile
+_CREATIONS: Final = 3  # repeats of a use case whose unique key was taken
 _CONFLICTS: Final = {"40001", "40P01"}  # serialization failure, deadlock (PostgreSQL)
 _UNIQUE_VIOLATION: Final = "23505"  # PostgreSQL
 _DISCONNECTS: Final = {"57P01", "57P02", "57P03", "08000", "08003", "08006", None}
 
 
 class LostRace(Exception):
-    """A compare-and-set found another version: raised inside a use case to have it repeated."""
+    """A compare-and-set found another version. A use case raises it to be repeated."""
 
 
 class _Thread(threading.local):
@@ -49,29 +49,28 @@ _thread = _Thread()
 
 
 def unit_of_work(use_case: Callable[P, R]) -> Callable[P, R]:
-    """Run `use_case` in one transaction, again when it lost a race or the store says so.
+    """Run `use_case` in one transaction, and repeat it after a conflict or a lost connection.
 
-    A unit of work inside another joins it: no savepoint, and the outermost repeats. What is
-    repeated is the whole function: it must not touch anything but the store, nor change its
-    arguments. A key that another took since it was looked up is a lost race as well, three times;
-    then it was not looked up, and the IntegrityError is the answer. Raises DatastoreUnavailable
-    when repeating for UNIT_OF_WORK_PATIENCE did not help, and whatever `use_case` raises (then
-    nothing is stored).
+    A unit of work inside another one joins it, without a savepoint; the outermost is repeated. The
+    whole function is repeated, so it must change nothing but the store. A unique key that is taken
+    counts as a conflict three times, then the IntegrityError is raised. Raise DatastoreUnavailable
+    when repeats for UNIT_OF_WORK_PATIENCE did not help, and whatever `use_case` raises; nothing is
+    stored then.
     """
 
     @functools.wraps(use_case)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if _thread.inside:
             return use_case(*args, **kwargs)
-        return _until_settled(lambda: use_case(*args, **kwargs))
+        return _repeat(lambda: use_case(*args, **kwargs))
 
     return run
 
 
-def _until_settled(work: Callable[[], R]) -> R:
+def _repeat(work: Callable[[], R]) -> R:
     creations = 0
     for pause_s in _pauses():
-        attempt = _Attempt(work)
+        attempt = _Transaction(work)
         try:
             return attempt.run()
         except _repeated_errors() as error:
@@ -87,13 +86,13 @@ def _until_settled(work: Callable[[], R]) -> R:
 def _unavailable(error: Exception) -> DatastoreUnavailable:
     if isinstance(error, LostRace):
         return DatastoreUnavailable(
-            "the datastore is busy: other changes kept coming first; try again"
+            "the datastore is busy: other changes came first each time; try again"
         )
     return DatastoreUnavailable()
 
 
 def _pauses() -> Iterator[float | None]:
-    """Growing, jittered pauses; None once the patience is used up."""
+    """Yield growing pauses with jitter, then None once the patience is used up."""
     deadline = time.monotonic() + conf.unit_of_work_patience_s()
     ceiling_s = 0.004
     while time.monotonic() < deadline:
@@ -102,8 +101,8 @@ def _pauses() -> Iterator[float | None]:
     yield None
 
 
-class _Attempt(Generic[R]):
-    """One try; knows whether a failure fell into the commit, whose outcome is then unknown."""
+class _Transaction(Generic[R]):
+    """One attempt. It knows whether an error came from the commit: its outcome is unknown then."""
 
     def __init__(self, work: Callable[[], R]) -> None:
         self._work = work
@@ -122,14 +121,14 @@ class _Attempt(Generic[R]):
             _thread.inside = False
 
     def waited_for_store(self, error: Exception) -> bool:
-        """Whether the driver waited for a lock or a connection for half of the patience."""
+        """Return whether the driver waited half of the patience for a lock or a connection."""
         took_s = time.monotonic() - self._started
         if isinstance(error, LostRace) or took_s < conf.unit_of_work_patience_s() / 2:
             return False
         return _is_locked(error) or _is_disconnect(error)
 
     def may_repeat(self, error: Exception) -> bool:
-        """Raises DatastoreUnavailable for a store that is away while it commits."""
+        """Return whether a repeat may help; raise DatastoreUnavailable after a failed commit."""
         if isinstance(error, LostRace) or _is_conflict(error) or _is_taken_key(error):
             return True
         if not isinstance(error, (OperationalError, InterfaceError)):
@@ -140,25 +139,26 @@ class _Attempt(Generic[R]):
 
 
 def _drop_broken_connection() -> None:
-    """A connection found dead fails the first statement; the use case is then tried on another.
+    """Close a connection that failed before.
 
-    To ask each time whether it lives would cost a round trip and its return to the pool.
+    A check of every connection would cost a round trip; a dead one fails the first statement, and
+    the use case is repeated on another.
     """
     if connection.errors_occurred and not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()
 
 
 def release_stale_connection() -> None:
-    """Before reading on a thread of our own, or a restart of the store is never noticed.
+    """Close a connection that a restart of the store broke, before a read on a thread of our own.
 
-    SQLite has no server that could go away, and to open its file anew costs more than a reading.
+    SQLite has no server, and to open its file again would cost more than the read.
     """
     if connection.vendor != "sqlite" and not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()
 
 
-def and_let_go(work: Callable[[], R]) -> R:
-    """`work`, after which this thread keeps no connection to the store: it may idle for long."""
+def then_disconnect(work: Callable[[], R]) -> R:
+    """Return `work()` and close this thread's connection: the thread may be idle for long."""
     try:
         return work()
     finally:
@@ -177,7 +177,9 @@ def _atomic() -> AbstractContextManager[None]:
 
 def _repeated_errors() -> tuple[type[Exception], ...]:
     if connection.vendor == "mongodb":
-        from pymongo.errors import PyMongoError  # its commit raises errors that nobody translates
+        from pymongo.errors import (
+            PyMongoError,  # its commit raises errors that Django does not translate
+        )
 
         return (LostRace, Error, PyMongoError)
     return (LostRace, Error)
@@ -193,16 +195,16 @@ def _is_conflict(error: Exception) -> bool:
 
 
 def _is_locked(error: Exception) -> bool:
-    """Another connection to SQLite holds its lock."""
+    """Return whether another connection holds the lock of SQLite."""
     return "database is locked" in str(error) or "database table is locked" in str(error)
 
 
 def _is_taken_key(error: Exception) -> bool:
-    """Whether a unique key exists already; any other IntegrityError stays when it is repeated."""
+    """Return whether a unique key exists already; no repeat helps against other violations."""
     if not isinstance(error, IntegrityError):
         return False
     cause = error.__cause__ or error
-    text = str(cause)  # MongoDB's number of it, E11000, stands in what a bulk write raises, too
+    text = str(cause)  # also contains MongoDB's E11000 for a bulk write
     return (
         getattr(cause, "sqlstate", None) == _UNIQUE_VIOLATION
         or "UNIQUE constraint failed" in text

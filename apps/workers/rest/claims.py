@@ -20,7 +20,7 @@ from drf_spectacular.utils import extend_schema
 
 from apps.agents.api import Agent, get_agent
 from apps.executions import api as executions
-from apps.streams.api import and_let_go, listen
+from apps.streams.api import listen, then_disconnect
 from apps.system.api import is_draining
 from apps.workers.rest import inputs, schemas
 from apps.workers.rest.base import UNCACHED, AgentView
@@ -134,4 +134,4 @@ async def _on_thread(work: Callable[[], T]) -> T:
 
 def _submitted(work: Callable[[], T]) -> Future[T]:
     """Runs with the facts of the request that are in this context."""
-    return _threads.submit(contextvars.copy_context().run, and_let_go, work)
+    return _threads.submit(contextvars.copy_context().run, then_disconnect, work)

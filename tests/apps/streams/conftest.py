@@ -14,7 +14,7 @@ import pytest_asyncio
 from django.db import connection
 
 from apps.streams import api as streams
-from apps.streams.services.hub import hub_here, stop_hub
+from apps.streams.services.hub import process_hub, stop_hub
 
 T = TypeVar("T")
 PATIENCE_S = 10
@@ -87,7 +87,7 @@ async def read_all(frames: AsyncGenerator[bytes]) -> Seen:
 
 @pytest_asyncio.fixture
 async def hub():
-    yield hub_here()
+    yield process_hub()
     await stop_hub()
 
 

@@ -110,7 +110,7 @@ async def test_a_slow_follower_reads_on_from_the_store_and_loses_nothing(hub, op
         assert (
             sum(
                 p.last - p.after
-                for p in hub_module.hub_here()._feeds["", open_logs]._pages.values()  # type: ignore[attr-defined]
+                for p in hub_module.process_hub()._feeds["", open_logs]._pages.values()  # type: ignore[attr-defined]
             )
             <= 1000
         )

@@ -47,7 +47,7 @@ class Process:
         self.resubscribed = 0
         self._changed = threading.Condition()
         self.nudges = RedisNudges(
-            f"redis://{addr}/0", "test:nudges", hear=self._hear, hear_all=self._hear_all
+            f"redis://{addr}/0", "test:nudges", on_nudge=self._hear, on_reconnect=self._hear_all
         )
 
     def _hear(self, name: str) -> None:
@@ -78,8 +78,8 @@ def listening(addr: str) -> Process:
 def test_other_processes_hear_each_name_once_and_the_teller_does_not(redis_addr: str):
     with closing(listening(redis_addr)) as one, closing(listening(redis_addr)) as two:
         for _ in range(50):
-            one.nudges.tell("work")
-        one.nudges.tell("execution-logs:run-1")
+            one.nudges.publish("work")
+        one.nudges.publish("execution-logs:run-1")
 
         assert two.wait(lambda p: "work" in p.heard and "execution-logs:run-1" in p.heard)
         assert one.heard == []
@@ -99,7 +99,7 @@ def test_a_redis_that_comes_back_is_used_again_and_everybody_looks(tmp_path: Pat
         subprocess.run([*admin, "client", "kill", "type", "normal"], check=True)
 
         assert two.wait(lambda p: p.resubscribed == 2)
-        one.nudges.tell("work")
+        one.nudges.publish("work")
         assert two.wait(lambda p: "work" in p.heard)
 
 
@@ -110,7 +110,7 @@ def test_without_a_redis_telling_is_quick_and_silent():
 
     began = time.monotonic()
     for number in range(1000):
-        nobody.nudges.tell(str(number))
+        nobody.nudges.publish(str(number))
     assert time.monotonic() - began < 1
     nobody.close()
 
@@ -139,7 +139,7 @@ async def test_a_follower_here_hears_at_once_of_a_record_that_another_process_st
     nudges_over_redis, open_logs, monkeypatch
 ):
     """Invariant 10."""
-    monkeypatch.setattr(hub_module, "POLL_S", 60)  # only a nudge can be in time
+    monkeypatch.setattr(hub_module, "POLL_INTERVAL_S", 60)  # only a nudge can be in time
     async with aclosing(follow(open_logs)) as frames:
         await append(open_logs, "from here")
         seen = await read_until(frames, Seen(), lambda s: bool(s.ids))

@@ -14,9 +14,9 @@ import pytest
 from django.test import AsyncRequestFactory
 
 from apps.streams import api as streams
+from apps.streams.lifespan import StreamsPart
 from apps.streams.services import hub as hub_module
-from apps.streams.services import rechecks, responses
-from apps.streams.services.lifespan import StreamsPart
+from apps.streams.services import responses
 from tests.apps.streams.conftest import Seen, append, follow, read_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,12 +65,12 @@ async def test_one_user_has_so_many_streams_and_no_more(hub, open_logs, settings
 def test_a_place_may_be_given_back_while_another_is_taken():
     """As the garbage collector does, on the very thread that takes one."""
     places = responses.OpenStreams()
-    give_back = places.open("ada", "logs")
+    release = places.open("ada", "logs")
     other = places.open("ada", "logs")
 
     def collected_meanwhile() -> None:
         with places._lock:
-            give_back()
+            release()
 
     thread = threading.Thread(target=collected_meanwhile, daemon=True)
     thread.start()
@@ -85,7 +85,7 @@ def test_a_place_may_be_given_back_while_another_is_taken():
 async def test_a_dead_credential_closes_the_stream_without_an_end(hub, open_logs, monkeypatch):
     """Invariant 12."""
     monkeypatch.setattr(responses, "RECHECK_S", 0.1)
-    monkeypatch.setattr(rechecks, "SHARED_S", 0.0)
+    monkeypatch.setattr(responses, "SHARED_S", 0.0)
     holds = [True, True, False]
     response = await answer(follow(open_logs), recheck=lambda: holds.pop(0))
     seen = Seen()
@@ -106,7 +106,7 @@ async def test_a_dead_credential_closes_the_stream_without_an_end(hub, open_logs
 
 def test_a_recheck_is_never_later_than_thirty_seconds_after_the_last():
     """Invariants 12 and 18."""
-    assert rechecks.RECHECK_S + hub_module.PING_S + rechecks.SHARED_S < 30
+    assert responses.RECHECK_S + hub_module.PING_S + responses.SHARED_S < 30
 
 
 async def test_streams_of_one_credential_share_the_answer(hub):
@@ -117,8 +117,8 @@ async def test_streams_of_one_credential_share_the_answer(hub):
         return who != "mallory"
 
     answers = await asyncio.gather(
-        *(rechecks.Rechecks().holds(hub, partial(recheck, who)) for who in ("ada", "mallory")),
-        *(rechecks.rechecks.holds(hub, partial(recheck, "bob")) for _ in range(50)),
+        *(responses.Rechecks().holds(hub, partial(recheck, who)) for who in ("ada", "mallory")),
+        *(responses.rechecks.holds(hub, partial(recheck, "bob")) for _ in range(50)),
     )
 
     assert answers == [True, False] + [True] * 50

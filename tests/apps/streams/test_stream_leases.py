@@ -31,7 +31,7 @@ django.setup()
 from apps.streams.services.stream_leases import StreamLeases
 from apps.system.api import shared_redis
 leases = StreamLeases(shared_redis(), lease_s=1, renew_s=0.3)
-print(leases.take("ada", most=1)[1].result(), flush=True)
+print(leases.acquire("ada", limit=1)[1].result(), flush=True)
 time.sleep(60)
 """
 
@@ -72,33 +72,33 @@ async def answer(topic: str) -> responses.EventStream:
 @pytest.mark.redis
 def test_processes_share_the_places_of_a_user(redis_url):
     one, two = process(redis_url), process(redis_url)
-    first, second = one.take("ada", most=2), two.take("ada", most=2)
+    first, second = one.acquire("ada", limit=2), two.acquire("ada", limit=2)
 
     assert free(first)
     assert free(second)
-    assert not free(one.take("ada", most=2))
-    assert not free(two.take("ada", most=2))
-    assert free(two.take("bob", most=2))
-    one.give_back(first[0])
-    assert one.wait_until_told(timeout_s=60)
-    assert free(two.take("ada", most=2))
+    assert not free(one.acquire("ada", limit=2))
+    assert not free(two.acquire("ada", limit=2))
+    assert free(two.acquire("bob", limit=2))
+    one.release(first[0])
+    assert one.flush(timeout_s=60)
+    assert free(two.acquire("ada", limit=2))
 
 
 @pytest.mark.redis
 def test_nothing_is_kept_of_streams_that_ended_and_no_user_is_named(redis_url, settings):
     """Invariants 19 and 38."""
     leases = process(redis_url)
-    taken = [leases.take("user-ada", most=9) for _ in range(5)]
+    taken = [leases.acquire("user-ada", limit=9) for _ in range(5)]
     assert all(map(free, taken))
     client = Redis.from_url(redis_url)
     (name,) = client.keys(f"{settings.REDIS_PREFIX}:*")
     assert "user-ada" not in str(name)
     assert 0 < client.pttl(name) <= stream_leases.LEASE_S * 1000
     for stream, _ in taken:
-        leases.give_back(stream)
-        leases.give_back(stream)
+        leases.release(stream)
+        leases.release(stream)
 
-    assert leases.wait_until_told(timeout_s=60)
+    assert leases.flush(timeout_s=60)
     assert client.keys(f"{settings.REDIS_PREFIX}:*") == []
     assert leases._held == {}
 
@@ -118,21 +118,21 @@ def test_a_place_lasts_as_long_as_its_process_and_not_much_longer(redis_url, set
         assert child.stdout
         assert child.stdout.readline() == "True\n"
         mine = process(redis_url)
-        assert not within(2, lambda: free(mine.take("ada", most=1)))  # renewed
+        assert not within(2, lambda: free(mine.acquire("ada", limit=1)))  # renewed
         child.kill()
 
-    assert within(2, lambda: free(mine.take("ada", most=1)))
+    assert within(2, lambda: free(mine.acquire("ada", limit=1)))
 
 
 @pytest.mark.redis
 def test_what_redis_forgot_is_counted_again_after_the_next_renewal(redis_url, settings):
     one, two = process(redis_url, renew_s=0.2), process(redis_url)
-    assert free(one.take("ada", most=1))
+    assert free(one.acquire("ada", limit=1))
     client = Redis.from_url(redis_url)
     client.delete(*client.keys(f"{settings.REDIS_PREFIX}:*"))
 
     assert within(5, lambda: bool(client.keys(f"{settings.REDIS_PREFIX}:*")))
-    assert not free(two.take("ada", most=1))
+    assert not free(two.acquire("ada", limit=1))
 
 
 @pytest.mark.redis
@@ -142,15 +142,15 @@ async def test_a_stream_too_many_in_another_process_is_refused_here(
 ):
     settings.STREAM_MAX_PER_USER = 2
     elsewhere = process(redis_url)
-    held, taken = elsewhere.take("ada", most=2)
+    held, taken = elsewhere.acquire("ada", limit=2)
     assert free((held, taken))
     mine = await answer(open_logs)
 
     with pytest.raises(streams.TooManyStreams):
         await answer(open_logs)
     assert responses.open_streams.count() == 1
-    elsewhere.give_back(held)
-    assert elsewhere.wait_until_told(timeout_s=60)
+    elsewhere.release(held)
+    assert elsewhere.flush(timeout_s=60)
     (await answer(open_logs)).close()
     mine.close()
     assert responses.open_streams.count() == 0
@@ -226,9 +226,9 @@ async def test_who_leaves_while_the_place_is_asked_for_gives_it_back(hub, open_l
         await asyncio.sleep(0.05)
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
-        leases = stream_leases.leases_here()
+        leases = stream_leases.process_leases()
         assert leases
-        assert await asyncio.to_thread(leases.wait_until_told, timeout_s=5)
+        assert await asyncio.to_thread(leases.flush, timeout_s=5)
 
     assert opening.cancelled()
     assert leases._held == {}

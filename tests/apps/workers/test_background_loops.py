@@ -137,8 +137,8 @@ async def _until(over: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def tidying(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
-    monkeypatch.setattr(accounts, "_tidy_up", at_once)
-    once = broken(accounts, "_repeatedly", for_ever)
+    monkeypatch.setattr(accounts, "_maintain", at_once)
+    once = broken(accounts, "_maintain_periodically", for_ever)
     part = accounts.AccountsPart()
     await part.start()
     yield once, lambda: None
@@ -149,7 +149,7 @@ async def tidying(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterat
 async def nudges_out(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     once = broken(RedisNudges, "_publish_all", lambda self: self._closed.wait(20))
     made = _nudges()
-    yield once, lambda: made.tell("work")
+    yield once, lambda: made.publish("work")
     made.close()
 
 
@@ -163,7 +163,7 @@ async def nudges_in(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIte
 
 def _nudges() -> RedisNudges:
     return RedisNudges(
-        "redis://127.0.0.1:1", "channel", hear=lambda _name: None, hear_all=lambda: None
+        "redis://127.0.0.1:1", "channel", on_nudge=lambda _name: None, on_reconnect=lambda: None
     )
 
 
@@ -172,7 +172,7 @@ async def places(_monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncItera
     once = BrokenOnce(lambda *_some, **_more: 1)
     redis: Any = SimpleNamespace(run=once.call)
     made = StreamLeases(redis)
-    yield once, lambda: made.take("somebody", most=3)
+    yield once, lambda: made.acquire("somebody", limit=3)
 
 
 @asynccontextmanager

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from apps.streams.domain.chunks import Chunk, packed, unpacked
-from apps.streams.domain.frames import MOST_BYTES, Wrapping, end, gap, page_of
-from apps.streams.domain.resume import resume_after
+from apps.streams.domain.chunks import Chunk, pack, unpack
+from apps.streams.domain.frames import MOST_BYTES, Wrapping, end, gap, page_of, resume_after
 from kernel.errors import InvalidInput
 
 LINES = Wrapping("line", {"executionId": "run-3f9a0c1be77d", "note": "100%"})
@@ -99,8 +98,8 @@ def test_a_since_that_is_no_whole_number_is_refused(since):
 def test_packed_records_come_back_as_they_were():
     few, many = [b"{}"], [b'{"n":%d}' % n for n in range(1000)]
 
-    assert packed(few) == (b"{}", False)
-    body, compressed = packed(many)
+    assert pack(few) == (b"{}", False)
+    body, compressed = pack(many)
     assert compressed
     assert len(body) < sum(map(len, many)) / 2
-    assert list(unpacked(memoryview(body), compressed=True)) == many
+    assert list(unpack(memoryview(body), compressed=True)) == many
