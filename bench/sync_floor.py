@@ -16,7 +16,7 @@ import msgspec
 import uvicorn
 
 from sync_stack.core.signatures import prefixed_hmac_matches
-from sync_stack.gateway.process import collect_less
+from sync_stack.gateway.process import collect_garbage_less
 from sync_stack.gateway.webhook_stream import WebhookStreams
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
@@ -76,7 +76,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 if __name__ == "__main__":
-    collect_less()
+    collect_garbage_less()
     host, _, port = os.environ["GATEWAY_ADDR"].rpartition(":")
     uvicorn.run(
         Floor(), host=host, port=int(port), lifespan="off", access_log=False, log_level="error"

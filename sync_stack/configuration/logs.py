@@ -1,7 +1,7 @@
 """Log lines of the sync stack: one JSON object each on stdout, without secrets.
 
 `log.info("…", extra={"event": "bundle_reloaded", …})`: the event's fields stand beside the usual
-ones. What a unit of work is about is set once by `about(…)` and stands in all its lines.
+ones. `with log_context(task_id=…)` adds ids to all lines of a unit of work.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _MAX_DEPTH: Final = 6
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 # No data is in these: a password that is the product's name must not blank its name in them.
 _OF_THE_CODE: Final = frozenset({"ts", "level", "logger"})
-_about: ContextVar[Mapping[str, str] | None] = ContextVar("about", default=None)
+_context: ContextVar[Mapping[str, str] | None] = ContextVar("log_context", default=None)
 
 
-class about:  # noqa: N801 - reads as the function that it is used as
-    """Every line logged inside carries these ids; what is empty stays as it is outside."""
+class log_context:  # noqa: N801 - reads as the function that it is used as
+    """Add these ids to every line that is logged inside; empty ids add nothing."""
 
     __slots__ = ("_fields", "_token")
 
@@ -42,12 +42,12 @@ class about:  # noqa: N801 - reads as the function that it is used as
             self._fields["request_id"] = request_id
 
     def __enter__(self) -> None:
-        outside = _about.get()
+        outside = _context.get()
         fields = {**outside, **self._fields} if outside else self._fields
-        self._token: Token[Mapping[str, str] | None] = _about.set(fields)
+        self._token: Token[Mapping[str, str] | None] = _context.set(fields)
 
     def __exit__(self, *_exception: object) -> None:
-        _about.reset(self._token)
+        _context.reset(self._token)
 
 
 class JsonLines(logging.Formatter):
@@ -75,7 +75,7 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "event": getattr(record, "event", "") or "log",
             "message": record.getMessage(),
-            **(_about.get() or {}),
+            **(_context.get() or {}),
         }
 
     def _of_event(self, record: logging.LogRecord) -> dict[str, Any]:

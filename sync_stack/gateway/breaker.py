@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 
-class State(IntEnum):
+class BreakerState(IntEnum):
     CLOSED = 0
     OPEN = 1
     HALF_OPEN = 2
@@ -26,7 +26,7 @@ class BreakerLimits:
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """One admitted call; `epoch` tells results of an earlier state apart."""
+    """One admitted call; results with the `epoch` of an earlier state are ignored."""
 
     epoch: int
 
@@ -34,64 +34,64 @@ class Permit(msgspec.Struct, frozen=True):
 class Breaker:
     """closed → open after consecutive failures → half-open at the first request after the pause.
 
-    Every permit must be given back by `succeeded`, `failed` or `abandoned`, once.
+    Pass every permit to `succeeded`, `failed` or `abandoned`, once.
     """
 
     def __init__(
         self,
         limits: BreakerLimits,
         clock: Callable[[], float],
-        on_change: Callable[[State, State], None] = lambda _before, _after: None,
+        on_change: Callable[[BreakerState, BreakerState], None] = lambda _before, _after: None,
     ) -> None:
         self.limits = limits
-        self.state: State = State.CLOSED
+        self.state: BreakerState = BreakerState.CLOSED
         self._clock = clock
         self._on_change = on_change
         self._count = 0  # consecutive failures when closed, successes when half-open
-        self._running = 0  # probes under way
+        self._running = 0  # probes in progress
         self._opened_at = 0.0
         self._epoch = 0
 
     def wait_s(self) -> int:
-        """Whole seconds until a call may be admitted; 0: now."""
-        if self.state is State.OPEN:
+        """Return the whole seconds until a call may be admitted; 0 for now."""
+        if self.state is BreakerState.OPEN:
             left = self._opened_at + self.limits.open_s - self._clock()
             return max(1, math.ceil(left)) if left > 0 else 0
-        busy = self.state is State.HALF_OPEN and self._running >= self.limits.probes
+        busy = self.state is BreakerState.HALF_OPEN and self._running >= self.limits.probes
         return 1 if busy else 0
 
     def admit(self) -> Permit | int:
-        """A permit, or the whole seconds until one may be had."""
+        """Return a permit, or the whole seconds until one may be available."""
         if wait := self.wait_s():
             return wait
-        if self.state is State.OPEN:
-            self._enter(State.HALF_OPEN)
-        if self.state is State.HALF_OPEN:
+        if self.state is BreakerState.OPEN:
+            self._enter(BreakerState.HALF_OPEN)
+        if self.state is BreakerState.HALF_OPEN:
             self._running += 1
         return Permit(self._epoch)
 
     def succeeded(self, permit: Permit) -> None:
         if not self._is_current(permit):
             return
-        if self.state is State.CLOSED:
+        if self.state is BreakerState.CLOSED:
             self._count = 0
             return
         self._count += 1
         if self._count >= self.limits.successes:
-            self._enter(State.CLOSED)
+            self._enter(BreakerState.CLOSED)
 
     def failed(self, permit: Permit) -> None:
         if not self._is_current(permit):
             return
-        if self.state is State.HALF_OPEN:
-            self._enter(State.OPEN)
+        if self.state is BreakerState.HALF_OPEN:
+            self._enter(BreakerState.OPEN)
             return
         self._count += 1
         if self._count >= self.limits.failures:
-            self._enter(State.OPEN)
+            self._enter(BreakerState.OPEN)
 
     def abandoned(self, permit: Permit) -> None:
-        """The call ended without saying anything about the orchestrator."""
+        """Return a permit whose call says nothing about the orchestrator."""
         self._is_current(permit)
 
     def _is_current(self, permit: Permit) -> bool:
@@ -100,13 +100,17 @@ class Breaker:
         self._running = max(0, self._running - 1)
         return True
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: BreakerState) -> None:
         before, self.state = self.state, state
         self._count = self._running = 0
         self._epoch += 1
-        if state is State.OPEN:
+        if state is BreakerState.OPEN:
             self._opened_at = self._clock()
         self._on_change(before, state)
 
 
-LABELS: Final = {State.CLOSED: "closed", State.OPEN: "open", State.HALF_OPEN: "half-open"}
+BREAKER_LABELS: Final = {
+    BreakerState.CLOSED: "closed",
+    BreakerState.OPEN: "open",
+    BreakerState.HALF_OPEN: "half-open",
+}

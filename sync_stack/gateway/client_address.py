@@ -1,4 +1,4 @@
-"""Who sent a request, for limits: the TCP peer, or whom a trusted proxy names."""
+"""The address of a client for rate limits: the TCP peer, or the one a trusted proxy names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_HOPS: Final = 32
 
 
 def read_networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    """Raises ValueError for what is no CIDR."""
+    """Parse CIDRs. Raises ValueError."""
     return tuple(ip_network(text.strip(), strict=False) for text in texts)
 
 
@@ -23,19 +23,24 @@ class ClientAddresses:
         self._trusted = trusted
 
     def key(self, peer: str, forwarded_for: Sequence[str]) -> str:
-        """The sender's address; IPv6 by its /64. Only a trusted peer's word is heard."""
+        """Return the address of the client, of IPv6 its /64; only trusted peers may name it."""
         address = _parsed(peer)
         if address is None:
             return UNKNOWN
         if self._trusted and forwarded_for and self._is_trusted(address):
-            return _limited_as(self._named(",".join(forwarded_for), address))
-        return _key_of_peer(peer)
+            return _rate_limit_key(self._client_behind_proxies(",".join(forwarded_for), address))
+        return _peer_key(peer)
 
-    def _named(self, forwarded_for: str, peer: Address) -> Address:
-        """The right-most address that is no trusted proxy; as far as the list can be read."""
+    def _client_behind_proxies(self, forwarded_for: str, peer: Address) -> Address:
+        """Return the right-most address that is not a trusted proxy; stop at an invalid one."""
         nearest = peer
         for hop in reversed(forwarded_for.split(",")[-_MAX_HOPS:]):
-            address = _parsed(_without_port(hop.strip()))
+            text = hop.strip()
+            if text.startswith("["):
+                text = text[1:].partition("]")[0]
+            elif text.count(":") == 1:
+                text = text.partition(":")[0]
+            address = _parsed(text)
             if address is None:
                 return nearest
             nearest = address
@@ -45,12 +50,6 @@ class ClientAddresses:
 
     def _is_trusted(self, address: Address) -> bool:
         return any(address in network for network in self._trusted)
-
-
-def _without_port(text: str) -> str:
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    return text.partition(":")[0] if text.count(":") == 1 else text
 
 
 @lru_cache(maxsize=4096)
@@ -65,12 +64,12 @@ def _parsed(text: str) -> Address | None:
 
 
 @lru_cache(maxsize=4096)
-def _key_of_peer(text: str) -> str:
+def _peer_key(text: str) -> str:
     address = _parsed(text)
-    return UNKNOWN if address is None else _limited_as(address)
+    return UNKNOWN if address is None else _rate_limit_key(address)
 
 
-def _limited_as(address: Address) -> str:
+def _rate_limit_key(address: Address) -> str:
     if isinstance(address, IPv4Address):
         return str(address)
     return str(IPv6Network((int(address) >> 64 << 64, 64)))

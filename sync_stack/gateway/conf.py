@@ -38,7 +38,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a listener binds; an empty host means every interface."""
+    """The address of a listener; an empty host means every interface."""
 
     host: str
     port: int
@@ -46,7 +46,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """Limits that the environment sets; None leaves them to the bundle."""
+    """EffectiveLimits that the environment sets; None leaves them to the bundle."""
 
     max_body_bytes: int | None = None
     rate_global: Rate | str | None = None  # "off": no limit
@@ -84,8 +84,8 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What is in force with one bundle."""
+class EffectiveLimits:
+    """The limits in effect with one bundle."""
 
     max_body_bytes: int
     rates: RateLimits
@@ -96,7 +96,7 @@ class Limits:
 
 
 def read_settings(variables: Mapping[str, str]) -> GatewaySettings:
-    """Raises StartRefused with a line for everything that is wrong."""
+    """Read the environment. Raises StartRefused with a line for each problem."""
     environment = Environment(variables)
     app_env = environment.app_env("test")
     inbound = tls_pair(environment, _INBOUND_CERT, _INBOUND_KEY)
@@ -125,33 +125,33 @@ def read_settings(variables: Mapping[str, str]) -> GatewaySettings:
     return settings
 
 
-def limits_of(overrides: Overrides, bundle: Bundle) -> Limits:
+def effective_limits(overrides: Overrides, bundle: Bundle) -> EffectiveLimits:
     given = bundle.gateway
 
     def rate(override: Rate | str | None, default: Rate) -> Rate | None:
-        return _over(override, default) if not isinstance(override, str) else None
+        return _or_default(override, default) if not isinstance(override, str) else None
 
     trusted = overrides.trusted_proxies
-    return Limits(
-        max_body_bytes=_over(overrides.max_body_bytes, bundle.max_webhook_body_bytes),
+    return EffectiveLimits(
+        max_body_bytes=_or_default(overrides.max_body_bytes, bundle.max_webhook_body_bytes),
         rates=RateLimits(
             total=rate(overrides.rate_global, given.rate_global),
             per_ip=rate(overrides.rate_per_ip, given.rate_per_ip),
             per_key=rate(overrides.rate_per_key, given.rate_per_key),
         ),
         breaker=BreakerLimits(
-            failures=_over(overrides.breaker_failures, given.breaker_failures),
-            open_s=_over(overrides.breaker_open_s, given.breaker_open_s),
-            probes=_over(overrides.breaker_probes, given.breaker_probes),
-            successes=_over(overrides.breaker_successes, given.breaker_successes),
+            failures=_or_default(overrides.breaker_failures, given.breaker_failures),
+            open_s=_or_default(overrides.breaker_open_s, given.breaker_open_s),
+            probes=_or_default(overrides.breaker_probes, given.breaker_probes),
+            successes=_or_default(overrides.breaker_successes, given.breaker_successes),
         ),
-        replay_window_s=_over(overrides.replay_window_s, given.replay_window_s),
-        forward_timeout_s=_over(overrides.forward_timeout_s, given.forward_timeout_s),
+        replay_window_s=_or_default(overrides.replay_window_s, given.replay_window_s),
+        forward_timeout_s=_or_default(overrides.forward_timeout_s, given.forward_timeout_s),
         trusted_proxies=(trusted if trusted is not None else read_networks(given.trusted_proxies)),
     )
 
 
-def _over(value: Value | None, default: Value) -> Value:
+def _or_default(value: Value | None, default: Value) -> Value:
     return default if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""The call of the orchestrator behind the breaker (reference: sync-stack 2.2, steps 14 and 15)."""
+"""Calls of the orchestrator behind the breaker (reference: sync-stack 2.2, steps 14 and 15)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import msgspec
 
 from sync_stack.core.headers import Headers
 from sync_stack.core.replay import Delivery
-from sync_stack.gateway.answers import Code, Refusal
 from sync_stack.gateway.breaker import Breaker, Permit
-from sync_stack.gateway.metrics import Metrics
+from sync_stack.gateway.metrics import GatewayMetrics
+from sync_stack.gateway.responses import Code, Refusal
 from sync_stack.gateway.webhook_stream import CallFailed, StreamUnknown, WebhookStreams
 from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
 
-PASSED_ON: Final = (
+FORWARDED_HEADERS: Final = (
     "x-gitlab-instance",
     "x-github-hook-id",
     "x-hook-uuid",
@@ -32,7 +32,7 @@ _UNARY: Final = "ProcessWebhook"
 _STREAM: Final = "ProcessWebhooks"
 _BUSY_RETRY_S: Final = 5
 _MAX_DETAIL: Final = 300
-_COUNTED: Final = frozenset(
+_OUTAGE_CODES: Final = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
         grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -43,7 +43,7 @@ _COUNTED: Final = frozenset(
 
 
 class Outbound(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery as it is handed on: the serialized ProcessWebhookRequest, and whose it is."""
+    """A delivery to forward: the serialized ProcessWebhookRequest and its ids."""
 
     message: bytes
     idempotency_key: str
@@ -52,7 +52,7 @@ class Outbound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a delivery beside what it says."""
+    """The facts about a delivery that are not in its body."""
 
     headers: Headers
     header_names: tuple[str, ...]  # of event and delivery id
@@ -62,9 +62,9 @@ class DeliveryContext(msgspec.Struct, frozen=True, kw_only=True):
     signature_verified: bool
 
 
-def outbound(delivery: Delivery, about: DeliveryContext) -> Outbound:
+def outbound(delivery: Delivery, context: DeliveryContext) -> Outbound:
     digest = hashlib.sha256(delivery.body).hexdigest()
-    seconds, nanos = divmod(about.received_ns, 10**9)
+    seconds, nanos = divmod(context.received_ns, 10**9)
     key = delivery.idempotency_key(digest)
     request = ProcessWebhookRequest(
         platform=delivery.platform,
@@ -73,26 +73,33 @@ def outbound(delivery: Delivery, about: DeliveryContext) -> Outbound:
         event=delivery.event,
         delivery_id=delivery.delivery_id,
         idempotency_key=key,
-        correlation_id=about.correlation_id,
+        correlation_id=context.correlation_id,
         payload_sha256=digest,
-        signature_verified=about.signature_verified,
+        signature_verified=context.signature_verified,
     )
-    # A map and a message given as dicts would be filled by code of Python within protobuf.
+    # protobuf fills a map and a message that are given as dicts in slow Python code.
     request.received_at.seconds, request.received_at.nanos = seconds, nanos
     headers = request.headers
-    for name, value in about.headers.only(*about.header_names, *PASSED_ON).items():
+    for name, value in context.headers.only(*context.header_names, *FORWARDED_HEADERS).items():
         headers[name] = value
     return Outbound(
         message=request.SerializeToString(),
         idempotency_key=key,
-        correlation_id=about.correlation_id,
-        traceparent=about.traceparent,
+        correlation_id=context.correlation_id,
+        traceparent=context.traceparent,
     )
 
 
 class Forwarder:
+    """Sends deliveries to the orchestrator, over a stream or one by one."""
+
     def __init__(
-        self, channel: OrchestratorChannel, breaker: Breaker, metrics: Metrics, *, token: str = ""
+        self,
+        channel: OrchestratorChannel,
+        breaker: Breaker,
+        metrics: GatewayMetrics,
+        *,
+        token: str = "",
     ) -> None:
         self.breaker = breaker
         self._channel = channel
@@ -104,7 +111,7 @@ class Forwarder:
         await self._streams.close()
 
     async def forward(self, sent: Outbound, *, timeout_s: float) -> str:
-        """The id of the task, which is stored by then. Raises Refusal."""
+        """Return the id of the stored task. Raises Refusal."""
         permit = self.breaker.admit()
         if not isinstance(permit, Permit):
             raise Refusal(
@@ -113,31 +120,31 @@ class Forwarder:
                 retry_after_s=permit,
             )
         try:
-            answer = await self._call(sent, timeout_s)
+            response = await self._call(sent, timeout_s)
         except CallFailed as error:
-            self._judge(permit, error.code)
-            raise refusal_of(error.code, error.details) from None
+            self._record_result(permit, error.code)
+            raise refusal_for(error.code, error.details) from None
         except asyncio.CancelledError:
             self.breaker.abandoned(permit)
             raise
         self.breaker.succeeded(permit)
-        return str(answer.task_id)
+        return str(response.task_id)
 
     async def _call(self, sent: Outbound, timeout_s: float) -> Any:
-        """The ProcessWebhookResponse. Raises CallFailed."""
+        """Return the ProcessWebhookResponse. Raises CallFailed."""
         if self._streams.takes(len(sent.message)):
             started = time.monotonic()
             call = self._streams.call(
                 sent.idempotency_key, sent.message, sent.traceparent, timeout_s
             )
             try:
-                return await self._counted(_STREAM, call)
+                return await self._measured(_STREAM, call)
             except StreamUnknown:
                 timeout_s = max(0.0, timeout_s - (time.monotonic() - started))
-        return await self._counted(_UNARY, self._alone(sent, timeout_s))
+        return await self._measured(_UNARY, self._call_unary(sent, timeout_s))
 
-    async def _alone(self, sent: Outbound, timeout_s: float) -> Any:
-        """By a unary call: large deliveries, and all while the stream is not known."""
+    async def _call_unary(self, sent: Outbound, timeout_s: float) -> Any:
+        """Make a unary call: for large deliveries, and for all while the stream is unsupported."""
         metadata = call_metadata(
             correlation_id=sent.correlation_id, traceparent=sent.traceparent, token=self._token
         )
@@ -148,11 +155,11 @@ class Forwarder:
         except grpc.aio.AioRpcError as error:
             raise CallFailed(error.code(), error.details() or "") from None
 
-    async def _counted(self, method: str, call: Awaitable[Any]) -> Any:
+    async def _measured(self, method: str, call: Awaitable[Any]) -> Any:
         started = time.monotonic()
         status = "CANCELLED"
         try:
-            answer = await call
+            response = await call
             status = "OK"
         except CallFailed as error:
             status = error.code.name
@@ -163,25 +170,25 @@ class Forwarder:
         finally:
             self._metrics.calls.inc(method, status)
             self._metrics.call_durations.observe(time.monotonic() - started, method)
-        return answer
+        return response
 
-    def _judge(self, permit: Permit, code: grpc.StatusCode) -> None:
-        """Every answer of the orchestrator proves it alive, unless it says that it is not."""
-        if code in _COUNTED:
+    def _record_result(self, permit: Permit, code: grpc.StatusCode) -> None:
+        """Tell the breaker: only outage codes count as failures of the orchestrator."""
+        if code in _OUTAGE_CODES:
             self.breaker.failed(permit)
-        elif code is grpc.StatusCode.CANCELLED:  # by this side, with a replaced channel
+        elif code is grpc.StatusCode.CANCELLED:  # by this process, with a replaced channel
             self.breaker.abandoned(permit)
         else:
             self.breaker.succeeded(permit)
 
 
-def refusal_of(code: grpc.StatusCode, details: str) -> Refusal:
-    """What the sender is told of a failed call (reference: sync-stack 2.4)."""
-    said = details[:_MAX_DETAIL]
+def refusal_for(code: grpc.StatusCode, details: str) -> Refusal:
+    """Return the refusal for a failed call (reference: sync-stack 2.4)."""
+    detail = details[:_MAX_DETAIL]
     if code is grpc.StatusCode.NOT_FOUND:
-        return Refusal(Code.DATASOURCE_NOT_FOUND, said or "no rule for this datasource")
+        return Refusal(Code.DATASOURCE_NOT_FOUND, detail or "no rule for this datasource")
     if code is grpc.StatusCode.INVALID_ARGUMENT:
-        return Refusal(Code.PAYLOAD_VALIDATION, said or "the payload cannot be read as an event")
+        return Refusal(Code.PAYLOAD_VALIDATION, detail or "the payload cannot be read as an event")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return Refusal(
             Code.ORCHESTRATOR_ERROR,

@@ -1,4 +1,4 @@
-"""The ASGI application of both listeners: routes, ids, limits, the answer and its log line."""
+"""The ASGI application of a listener: routes, rate limits, responses, metrics and access logs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kernel import telemetry
 from kernel.clock import now
 from kernel.telemetry import FinishedSpan
 from kernel.trace_context import parse_traceparent
-from sync_stack.configuration.logs import about
-from sync_stack.gateway.answers import Answer, Code, Refusal
-from sync_stack.gateway.deliveries import DeliveryPipeline, Labels, Outcome
-from sync_stack.gateway.metrics import CONTENT_TYPE, METHODS, OTHER, Metrics, one_of
-from sync_stack.gateway.rate_limits import Admission, Limited, RateLimiter
-from sync_stack.gateway.requests import Receive, Request, Scope, Send, rate_limited
+from sync_stack.configuration.logs import log_context
+from sync_stack.gateway.deliveries import DeliveryLabels, DeliveryOutcome, DeliveryPipeline
+from sync_stack.gateway.metrics import CONTENT_TYPE, METHODS, OTHER, GatewayMetrics, one_of
+from sync_stack.gateway.rate_limits import Limited, RateLimiter
+from sync_stack.gateway.requests import Receive, Scope, Send, WebhookRequest, rate_limited
+from sync_stack.gateway.responses import Code, GatewayResponse, Refusal
 from sync_stack.gateway.routes import SCHEMA_REGISTRY, CompiledBundle
 from sync_stack.rpc.readiness import Health
 
@@ -32,11 +32,11 @@ LIVENESS: Final = "/health/liveness"
 READINESS: Final = "/health/readiness"
 METRICS: Final = "/metrics"
 WEBHOOKS: Final = "/webhooks/"
-_OPERATIONAL: Final = frozenset({LIVENESS, READINESS, METRICS})  # asked for all the time
-_LINGER_S: Final = 2.0
-_LINGER_BYTES: Final = 64 * 2**20
-_DISCARDED: Final = 64 * 2**10  # an unread body up to this size does not cost the connection
-_FIXED: Final = (
+_OPERATIONAL: Final = frozenset({LIVENESS, READINESS, METRICS})  # polled, so not traced
+_DRAIN_S: Final = 2.0
+_DRAIN_BYTES: Final = 64 * 2**20
+_MAX_DISCARDED: Final = 64 * 2**10  # a smaller unread body does not cost the connection
+_SECURITY_HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"cache-control", b"no-store, no-cache, must-revalidate"),
@@ -46,149 +46,154 @@ _FIXED: Final = (
 
 
 class RequestRecord(msgspec.Struct, kw_only=True):
-    """A request on its way: what metrics, headers and log lines say of it."""
+    """The facts of one request for its metrics, response headers and log lines."""
 
-    request: Request
+    request: WebhookRequest
     route: str = OTHER
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    labels: Labels | None = None
+    labels: DeliveryLabels | None = None
     started: float = msgspec.field(default_factory=time.monotonic)
 
 
-class App:
-    """Of one listener; `admin` has the metrics and details, the other takes webhooks."""
+class GatewayApplication:
+    """Serve one listener: `admin` serves metrics and details, the other one takes webhooks."""
 
     def __init__(
         self,
         *,
-        gate: DeliveryPipeline,
-        generation: Callable[[], CompiledBundle],
+        pipeline: DeliveryPipeline,
+        compiled: Callable[[], CompiledBundle],
         limiter: RateLimiter,
         health: Health,
-        metrics: Metrics,
+        metrics: GatewayMetrics,
         admin: bool,
     ) -> None:
-        self._gate = gate
-        self._generation = generation
+        self._pipeline = pipeline
+        self._compiled = compiled
         self._limiter = limiter
         self._health = health
         self._metrics = metrics
         self._admin = admin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = RequestRecord(request=Request(scope, receive))
-        request = exchange.request
-        with about(correlation_id=request.correlation_id, request_id=request.request_id):
-            outcome = await self._outcome(exchange)
+        record = RequestRecord(request=WebhookRequest(scope, receive))
+        request = record.request
+        with log_context(correlation_id=request.correlation_id, request_id=request.request_id):
+            outcome = await self._handle(record)
             delivered = not request.is_gone()
             try:
-                await self._send(exchange, outcome.answer, send)
+                await self._send(record, outcome.response, send)
             finally:
                 request.release()
-                await self._gate.settle(outcome, delivered=delivered)
-            self._account(exchange, outcome.answer)
+                await self._pipeline.finish(outcome, delivered=delivered)
+            self._observe(record, outcome.response)
 
-    async def _outcome(self, exchange: RequestRecord) -> Outcome:
+    async def _handle(self, record: RequestRecord) -> DeliveryOutcome:
         try:
-            return await self._dispatch(exchange)
+            return await self._dispatch(record)
         except Refusal as refusal:
-            return Outcome(answer=refusal.answer)
-        except Exception:  # the edge: nothing of what went wrong may reach the sender
+            return DeliveryOutcome(response=refusal.response)
+        except Exception:  # the edge: the sender learns nothing about the error
             log.exception("a request failed", extra={"event": "internal_error"})
-            return Outcome(answer=Refusal(Code.INTERNAL, "the gateway failed").answer)
+            return DeliveryOutcome(response=Refusal(Code.INTERNAL, "the gateway failed").response)
 
-    async def _dispatch(self, exchange: RequestRecord) -> Outcome:
-        request = exchange.request
+    async def _dispatch(self, record: RequestRecord) -> DeliveryOutcome:
+        request = record.request
         if request.path in {LIVENESS, READINESS} or (self._admin and request.path == METRICS):
-            exchange.route = request.path
-            return Outcome(answer=self._operational(request))
+            record.route = request.path
+            return DeliveryOutcome(response=self._operational_response(request))
         if self._admin:
             raise _not_found()
-        generation = self._generation()
-        segment = _segment(request.path)
-        if segment is not None:
+        compiled = self._compiled()
+        segment = request.path.removeprefix(WEBHOOKS)
+        is_webhook = request.path.startswith(WEBHOOKS) and bool(segment) and "/" not in segment
+        if is_webhook:
             named = segment == SCHEMA_REGISTRY
-            exchange.route = request.path if named else "/webhooks/{datasource}"
-        self._admit(exchange, generation, segment or "")
-        if segment is None:
+            record.route = request.path if named else "/webhooks/{datasource}"
+        self._admit(record, compiled, segment if is_webhook else "")
+        if not is_webhook:
             raise _not_found()
-        _only(request, "POST")
-        exchange.labels = Labels()
-        return await self._gate.handle(request, generation, segment, exchange.labels)
+        _require_method(request, "POST")
+        record.labels = DeliveryLabels()
+        return await self._pipeline.handle(request, compiled, segment, record.labels)
 
-    def _operational(self, request: Request) -> Answer:
-        _only(request, "GET", "HEAD")
+    def _operational_response(self, request: WebhookRequest) -> GatewayResponse:
+        _require_method(request, "GET", "HEAD")
         if request.path == LIVENESS:
-            return Answer(status=200, body=b"OK", outcome="ok", content_type=b"text/plain")
+            return GatewayResponse(status=200, body=b"OK", outcome="ok", content_type=b"text/plain")
         if request.path == METRICS:
             body = self._metrics.text()
-            return Answer(status=200, body=body, outcome="ok", content_type=CONTENT_TYPE)
-        ready, detail = self._health.probed()
-        said = {"status": "READY" if ready else "NOT_READY"}
+            return GatewayResponse(status=200, body=body, outcome="ok", content_type=CONTENT_TYPE)
+        ready, detail = self._health.probe()
+        members = {"status": "READY" if ready else "NOT_READY"}
         if self._admin and detail:
-            said["detail"] = detail
-        status, word = (200, "ok") if ready else (503, "not_ready")
-        retry = () if ready else ((b"retry-after", b"2"),)
-        return Answer(status=status, body=msgspec.json.encode(said), outcome=word, headers=retry)
+            members["detail"] = detail
+        body = msgspec.json.encode(members)
+        if ready:
+            return GatewayResponse(status=200, body=body, outcome="ok")
+        retry = ((b"retry-after", b"2"),)
+        return GatewayResponse(status=503, body=body, outcome="not_ready", headers=retry)
 
-    def _admit(self, exchange: RequestRecord, generation: CompiledBundle, segment: str) -> None:
-        request = exchange.request
+    def _admit(self, record: RequestRecord, compiled: CompiledBundle, segment: str) -> None:
+        """Take a token of the sender; raise Refusal when a rate limit is reached."""
+        request = record.request
         forwarded = request.headers.all("x-forwarded-for")
-        request.sender = generation.senders.key(request.peer, forwarded)
-        key = one_of(generation.routes, segment)
+        request.sender = compiled.client_addresses.key(request.peer, forwarded)
+        key = one_of(compiled.routes, segment)
         admission = self._limiter.admit(request.sender, key)
         if isinstance(admission, Limited):
             self._metrics.rate_limit_hits.inc(admission.scope)
             raise rate_limited(admission.scope, admission.retry_after_s, "too many requests")
-        exchange.headers = _admitted(admission, request.sender, key)
+        if admission.limit:
+            record.headers = (
+                (b"x-ratelimit-limit", b"%d" % admission.limit),
+                (b"x-ratelimit-remaining", b"%d" % admission.remaining),
+                (b"x-ratelimit-scope", b"ip"),
+                (b"x-ratelimit-key", f"{request.sender}:{key}".encode("latin-1", "replace")),
+            )
 
-    async def _send(self, exchange: RequestRecord, answer: Answer, send: Send) -> None:
-        request = exchange.request
+    async def _send(self, record: RequestRecord, response: GatewayResponse, send: Send) -> None:
+        request = record.request
         unread = request.has_body and not request.body_complete
-        closes = unread and not 0 < (request.declared_length or 0) <= _DISCARDED
+        closes = unread and not 0 < (request.declared_length or 0) <= _MAX_DISCARDED
         headers = [
-            *_FIXED,
-            (b"content-type", answer.content_type),
-            (b"content-length", b"%d" % len(answer.body)),
+            *_SECURITY_HEADERS,
+            (b"content-type", response.content_type),
+            (b"content-length", b"%d" % len(response.body)),
             (b"x-request-id", request.request_id.encode()),
             (b"x-correlation-id", request.correlation_id.encode()),
-            *exchange.headers,
-            *answer.headers,
+            *record.headers,
+            *response.headers,
         ]
         if closes:
             headers.append((b"connection", b"close"))
-        elif request.answer_at_once(answer.status, headers, answer.body):
+        elif request.write_response(response.status, headers, response.body):
             return
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
         if closes and "expect" not in request.headers:
-            await send({"type": "http.response.body", "body": answer.body, "more_body": True})
-            await _linger(request)
+            await send({"type": "http.response.body", "body": response.body, "more_body": True})
+            await _drain_body(request)
             await send({"type": "http.response.body", "body": b""})
         else:
-            await send({"type": "http.response.body", "body": answer.body})
+            await send({"type": "http.response.body", "body": response.body})
 
-    def _account(self, exchange: RequestRecord, answer: Answer) -> None:
-        request, route = exchange.request, exchange.route
-        taken = time.monotonic() - exchange.started
+    def _observe(self, record: RequestRecord, response: GatewayResponse) -> None:
+        """Count, log and trace a request that was answered."""
+        request, route = record.request, record.route
+        elapsed_s = time.monotonic() - record.started
         method = one_of(METHODS, request.method)
-        self._metrics.requests.inc(method, route, str(answer.status))
-        self._metrics.durations.observe(taken, method, route)
-        if labels := exchange.labels:
+        self._metrics.requests.inc(method, route, str(response.status))
+        self._metrics.durations.observe(elapsed_s, method, route)
+        if labels := record.labels:
             self._metrics.webhooks.inc(
-                labels.datasource, labels.platform, labels.event_type, answer.outcome
+                labels.datasource, labels.platform, labels.event_type, response.outcome
             )
-        _log(exchange, answer, taken)
+        _log(record, response, elapsed_s)
         if telemetry.is_configured() and route not in _OPERATIONAL:
-            _trace(exchange, answer, taken)
+            _trace(record, response, elapsed_s)
 
 
-def _segment(path: str) -> str | None:
-    segment = path.removeprefix(WEBHOOKS)
-    known = path.startswith(WEBHOOKS) and segment and "/" not in segment
-    return segment if known else None
-
-
-def _only(request: Request, *methods: str) -> None:
+def _require_method(request: WebhookRequest, *methods: str) -> None:
     if request.method not in methods:
         allowed = ", ".join(methods)
         raise Refusal(
@@ -202,71 +207,58 @@ def _not_found() -> Refusal:
     return Refusal(Code.NOT_FOUND, "there is nothing at this path")
 
 
-def _admitted(admission: Admission, sender: str, key: str) -> tuple[tuple[bytes, bytes], ...]:
-    if not admission.limit:
-        return ()
-    return (
-        (b"x-ratelimit-limit", b"%d" % admission.limit),
-        (b"x-ratelimit-remaining", b"%d" % admission.remaining),
-        (b"x-ratelimit-scope", b"ip"),
-        (b"x-ratelimit-key", f"{sender}:{key}".encode("latin-1", "replace")),
-    )
-
-
-async def _linger(request: Request) -> None:
-    """Take in what is still being sent: closing on it at once could cost the sender its answer."""
-    taken = 0
+async def _drain_body(request: WebhookRequest) -> None:
+    """Read the rest of a body: a sender whose connection closes early may lose the response."""
+    received = 0
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_LINGER_S):
-            while taken < _LINGER_BYTES:
+        async with asyncio.timeout(_DRAIN_S):
+            while received < _DRAIN_BYTES:
                 message = await request.receive()
-                taken += len(message.get("body", b""))
+                received += len(message.get("body", b""))
                 if not message.get("more_body", False):
                     return
 
 
-def _level(status: int) -> int:
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return logging.ERROR
-    return logging.WARNING if status >= HTTPStatus.BAD_REQUEST else logging.DEBUG
-
-
-def _log(exchange: RequestRecord, answer: Answer, taken_s: float) -> None:
-    level = logging.DEBUG if exchange.route == READINESS else _level(answer.status)
+def _log(record: RequestRecord, response: GatewayResponse, elapsed_s: float) -> None:
+    level = logging.DEBUG
+    if record.route != READINESS and response.status >= HTTPStatus.BAD_REQUEST:
+        failed = response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        level = logging.ERROR if failed else logging.WARNING
     if not log.isEnabledFor(level):
         return
-    request = exchange.request
+    request = record.request
     log.log(
         level,
         "%s %s %d",
         request.method,
-        exchange.route,
-        answer.status,
+        record.route,
+        response.status,
         extra={
             "event": "access",
             "method": request.method,
             "path": request.path[:200],
-            "status": answer.status,
-            "outcome": answer.outcome,
+            "status": response.status,
+            "outcome": response.outcome,
             "sender": request.sender or request.peer,
-            "duration_ms": round(taken_s * 1000, 3),
+            "duration_ms": round(elapsed_s * 1000, 3),
         },
     )
 
 
-def _trace(exchange: RequestRecord, answer: Answer, taken_s: float) -> None:
+def _trace(record: RequestRecord, response: GatewayResponse, elapsed_s: float) -> None:
     ended = now()
-    span = parse_traceparent(exchange.request.traceparent)
-    if span is None:  # not with ids of our own, unless all their digits are zeros
+    span = parse_traceparent(record.request.traceparent)
+    if span is None:  # only random ids that are all zeros, which the format forbids
         return
+    failed = response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     telemetry.record(
         FinishedSpan(
-            name=f"{exchange.request.method} {exchange.route}",
+            name=f"{record.request.method} {record.route}",
             context=span,
-            parent_id=exchange.request.parent_span_id,
-            started_at=ended - timedelta(seconds=taken_s),
+            parent_id=record.request.parent_span_id,
+            started_at=ended - timedelta(seconds=elapsed_s),
             ended_at=ended,
-            attributes={"http.route": exchange.route, "http.status_code": answer.status},
-            error=answer.outcome if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR else "",
+            attributes={"http.route": record.route, "http.status_code": response.status},
+            error=response.outcome if failed else "",
         )
     )

@@ -1,7 +1,8 @@
-"""Deliveries kept on disk until the orchestrator takes them (reference: sync-stack 2.12).
+"""Deliveries kept on disk until the orchestrator accepts them (reference: sync-stack 2.12).
 
-One file, one process, one thread that writes. What arrives while a transaction is being synced
-goes together into the next, so a sync to disk is paid once for all of them.
+One process owns the file, and one of its threads writes it. Deliveries that arrive during the sync
+of a transaction share the next one, and so one sync to disk. They are forwarded in order of arrival
+within a repository; several repositories are forwarded at once.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ import logging
 import os
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
 
-from kernel.background import BackgroundThread
-from sync_stack.gateway.forwarding import Outbound
+from kernel.background import BackgroundThread, keep_running
+from sync_stack.configuration.logs import log_context
+from sync_stack.gateway.forwarding import Forwarder, Outbound
+from sync_stack.gateway.metrics import GatewayMetrics
+from sync_stack.gateway.responses import Code, Refusal
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
 
 log: Final = logging.getLogger("partita.sync.gateway")
@@ -41,18 +47,18 @@ CREATE TABLE IF NOT EXISTS delivery (
 """
 _INSERT: Final = "INSERT INTO delivery (repository, message, correlation_id, traceparent, state)"
 _VALUES: Final = "(?, ?, ?, ?, 'queued')"
-_MOST_AT_ONCE: Final = 256  # in one transaction
+_MAX_BATCH: Final = 256  # in one transaction
 _SELECT: Final = "SELECT message, correlation_id, traceparent FROM delivery WHERE id = ?"
 _CLOSE: Final = None
 
 
 class InboxUnusable(Exception):
-    """The file cannot be opened, or another process has it; the message says which."""
+    """The file cannot be opened, or another process uses it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
-    """A delivery that waits; its message stays on disk."""
+class InboxEntry:
+    """A queued delivery, whose message stays on disk."""
 
     id: int
     repository: str
@@ -73,30 +79,30 @@ class _Job:
 
 
 class Inbox:
-    """`put` answers after the sync to disk. Opening locks the file for this process."""
+    """A queue in a SQLite file, which is locked for this process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock_file = _locked(path)
+        self._lock_file = _lock_file_of(path)
         try:
-            self._reading = _opened(path)
+            self._reading = _open_store(path)
             found = self._reading.execute(
                 "SELECT id, repository, length(message), state FROM delivery ORDER BY id"
             ).fetchall()
         except sqlite3.Error as error:
             raise InboxUnusable(f"GATEWAY_INBOX {path}: {error}") from None
-        self.waiting = [Queued(*row[:3]) for row in found if row[3] == QUEUED]
+        self.waiting = [InboxEntry(*row[:3]) for row in found if row[3] == QUEUED]
         self.aside = len(found) - len(self.waiting)
         self.count = len(found)
         self.bytes = sum(row[2] for row in found)
-        self.on_put: Callable[[Queued], None] = self.waiting.append
+        self.on_put: Callable[[InboxEntry], None] = self.waiting.append
         self._read_turn = threading.Lock()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread = BackgroundThread("inbox", self._write)
         self._thread.start()
 
     async def put(self, repository: str, sent: Outbound) -> bool:
-        """Whether it is on disk; False when the inbox is full or the disk fails."""
+        """Store a delivery; return False when the inbox is full or the disk fails."""
         size = len(sent.message)
         if self.count >= MAX_DELIVERIES or self.bytes + size > MAX_BYTES:
             return False
@@ -109,11 +115,11 @@ class Inbox:
             self._forget(size)
             log.warning("the inbox cannot be written: %s", error, extra={"event": "inbox_failed"})
             return False
-        self.on_put(Queued(number, repository, size))
+        self.on_put(InboxEntry(number, repository, size))
         return True
 
-    def read(self, entry: Queued) -> Outbound:
-        """Blocks for the disk. Raises sqlite3.Error, KeyError."""
+    def read(self, entry: InboxEntry) -> Outbound:
+        """Load a delivery; blocks. Raises sqlite3.Error, KeyError."""
         with self._read_turn:
             row = self._reading.execute(_SELECT, (entry.id,)).fetchone()
         if row is None:
@@ -123,15 +129,15 @@ class Inbox:
             message=row[0], idempotency_key=key, correlation_id=row[1], traceparent=row[2]
         )
 
-    async def remove(self, entry: Queued) -> None:
+    async def remove(self, entry: InboxEntry) -> None:
         """Raises sqlite3.Error."""
         await self._run(
             lambda store: store.execute("DELETE FROM delivery WHERE id = ?", (entry.id,))
         )
         self._forget(entry.size)
 
-    async def set_aside(self, entry: Queued) -> None:
-        """Keep it, but try it no more. Raises sqlite3.Error."""
+    async def set_aside(self, entry: InboxEntry) -> None:
+        """Keep a delivery without another try. Raises sqlite3.Error."""
         await self._run(
             lambda store: store.execute(
                 "UPDATE delivery SET state = 'aside' WHERE id = ?", (entry.id,)
@@ -157,11 +163,11 @@ class Inbox:
         return await done
 
     def _write(self) -> None:
-        with contextlib.closing(_opened(self.path)) as store:
+        with contextlib.closing(_open_store(self.path)) as store:
             going = True
             while going:
                 jobs = [self._jobs.get()]
-                while not self._jobs.empty() and len(jobs) < _MOST_AT_ONCE:
+                while not self._jobs.empty() and len(jobs) < _MAX_BATCH:
                     jobs.append(self._jobs.get())
                 going = _CLOSE not in jobs
                 _commit(store, [job for job in jobs if job is not None])
@@ -191,7 +197,7 @@ def _commit(store: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
     finally:
         if store.in_transaction:
             store.execute("ROLLBACK")
-        jobs[0].loop.call_soon_threadsafe(_tell, jobs, results, failure)
+        jobs[0].loop.call_soon_threadsafe(_resolve_futures, jobs, results, failure)
 
 
 def _insert(store: sqlite3.Connection, rows: Sequence[_Row]) -> range:
@@ -207,7 +213,9 @@ def _insert(store: sqlite3.Connection, rows: Sequence[_Row]) -> range:
     return range(last - len(rows) + 1, last + 1)
 
 
-def _tell(jobs: Sequence[_Job], results: Sequence[Any], failure: Exception | None) -> None:
+def _resolve_futures(
+    jobs: Sequence[_Job], results: Sequence[Any], failure: Exception | None
+) -> None:
     for number, job in enumerate(jobs):
         if job.done.done():  # whoever asked was cancelled
             continue
@@ -217,7 +225,7 @@ def _tell(jobs: Sequence[_Job], results: Sequence[Any], failure: Exception | Non
             job.done.set_result(results[number])
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open_store(path: Path) -> sqlite3.Connection:
     store = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
     store.execute("PRAGMA journal_mode=WAL")
     store.execute("PRAGMA synchronous=FULL")
@@ -225,7 +233,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     return store
 
 
-def _locked(path: Path) -> int:
+def _lock_file_of(path: Path) -> int:
     """A lock beside the file: two forwarders of one inbox would break the order."""
     try:
         for name in (path, path.with_name(f"{path.name}.lock")):
@@ -240,3 +248,102 @@ def _locked(path: Path) -> int:
         os.close(lock)
         raise InboxUnusable(f"GATEWAY_INBOX {path}: another process has it") from None
     return lock
+
+
+MAX_CONCURRENT: Final = 8
+FIRST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 30.0
+_PERMANENT_FAILURES: Final = frozenset({Code.DATASOURCE_NOT_FOUND, Code.PAYLOAD_VALIDATION})
+
+
+class InboxForwarder:
+    """Forwards the inbox with a task for each repository, until its queue is empty."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        forwarder: Forwarder,
+        metrics: GatewayMetrics,
+        timeout_s: Callable[[], float],
+    ) -> None:
+        self._inbox = inbox
+        self._forwarder = forwarder
+        self._metrics = metrics
+        self._timeout_s = timeout_s
+        self._queues: dict[str, deque[InboxEntry]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        self.first_pause_s = FIRST_PAUSE_S
+
+    def start(self) -> None:
+        """Forward new deliveries, and those that an earlier process left."""
+        left, self._inbox.waiting = self._inbox.waiting, []
+        self._inbox.on_put = self._add
+        for entry in left:
+            self._add(entry)
+        inbox, gauge = self._inbox, self._metrics.inbox
+        gauge.labels(QUEUED).set_function(lambda: inbox.count - inbox.aside)
+        gauge.labels(ASIDE).set_function(lambda: inbox.aside)
+
+    async def stop(self) -> None:
+        """Stop forwarding; what is left stays in the file."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _add(self, entry: InboxEntry) -> None:
+        queue = self._queues.get(entry.repository)
+        if queue is not None:
+            queue.append(entry)
+        else:
+            self._queues[entry.repository] = deque((entry,))
+            follow = partial(self._follow, entry.repository)
+            task = asyncio.create_task(keep_running("inbox-forwarder", follow))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _follow(self, repository: str) -> None:
+        queue = self._queues[repository]
+        pause = self.first_pause_s
+        while queue:
+            if closed_for := self._forwarder.breaker.wait_s():
+                await asyncio.sleep(min(MAX_PAUSE_S, closed_for))  # no attempt, so the pause stays
+            elif await self._try(queue[0]):
+                queue.popleft()
+                pause = self.first_pause_s
+            elif not self._forwarder.breaker.wait_s():
+                await asyncio.sleep(pause)
+                pause = min(MAX_PAUSE_S, pause * 2)
+        del self._queues[repository]
+
+    async def _try(self, entry: InboxEntry) -> bool:
+        """Forward a delivery; return whether it needs no other attempt."""
+        try:
+            async with self._slots:
+                sent = await asyncio.to_thread(self._inbox.read, entry)
+                with log_context(correlation_id=sent.correlation_id):
+                    await self._forwarder.forward(sent, timeout_s=self._timeout_s())
+            await self._inbox.remove(entry)
+        except Refusal as refusal:
+            return refusal.code in _PERMANENT_FAILURES and await self._set_aside(entry, refusal)
+        except KeyError:
+            return True
+        except sqlite3.Error as error:
+            log.warning("the inbox cannot be used: %s", error, extra={"event": "inbox_failed"})
+            return False
+        return True
+
+    async def _set_aside(self, entry: InboxEntry, refusal: Refusal) -> bool:
+        log.error(
+            "a delivery is set aside: %s",
+            refusal.message,
+            extra={
+                "event": "delivery_set_aside",
+                "inbox_id": entry.id,
+                "repository": entry.repository,
+                "code": refusal.code.value,
+            },
+        )
+        with contextlib.suppress(sqlite3.Error):  # then the next start tries it again
+            await self._inbox.set_aside(entry)
+        return True

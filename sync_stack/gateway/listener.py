@@ -1,4 +1,4 @@
-"""A listening socket: plain, or TLS that tells plain HTTP so; stops in steps."""
+"""A listening socket, plain or TLS; TLS refuses plain HTTP with a readable message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PLAIN_ON_TLS: Final = "this port speaks HTTPS: use https:// in the payload URL"
 
 
 class InboundTls:
-    """The context of the listener; new handshakes see files that changed. Raises StartRefused."""
+    """The TLS context of the listener; new handshakes use changed files. Raises StartRefused."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
@@ -51,7 +51,7 @@ class InboundTls:
             await asyncio.to_thread(self.reload)
 
     def reload(self) -> None:
-        """Take changed files; those that cannot be used leave the last ones in force."""
+        """Load changed files; keep the last ones if the new ones cannot be used."""
         try:
             pair = self._files.read()
             if pair != self._pair:
@@ -85,10 +85,14 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Raises StartRefused when the address cannot be had."""
-        self._socket = _bound(self._address)
+        """Raise StartRefused when the address is unavailable."""
+        host, port = self._address.host, self._address.port
+        try:
+            self._socket = bound_socket(host, port)
+        except OSError as error:
+            raise unavailable(f"cannot listen on {host}:{port}: {error.strerror}") from None
         self.port = int(self._socket.getsockname()[1])
-        self._spawn(keep_running("date", self._tick))
+        _ = self._start_task(keep_running("date", self._update_date))
         if self._tls is None:
             loop = asyncio.get_running_loop()
             self._server = await loop.create_server(
@@ -98,10 +102,10 @@ class Listener:
             self._socket.listen(_BACKLOG)
             self._socket.setblocking(False)  # noqa: FBT003 - the socket module's own signature
             accept = partial(self._accept, self._socket, self._tls.context)
-            self._accepting = self._keep(keep_running("accept", accept))
+            self._accepting = self._start_task(keep_running("accept", accept))
 
     async def stop_listening(self) -> None:
-        """New connections are refused from now on; idle ones are closed."""
+        """Refuse new connections and close idle ones."""
         if self._server is not None:
             self._server.close()
         elif self._socket is not None:
@@ -111,7 +115,7 @@ class Listener:
             connection.shutdown()
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait for requests under way; what is left then is cancelled, and cleans up after it."""
+        """Wait for requests in progress, then cancel those that are left."""
         for connection in tuple(self._state.connections):
             connection.shutdown()
         running = set(self._state.tasks)
@@ -127,7 +131,7 @@ class Listener:
     def _protocol(self) -> GatewayProtocol:
         return GatewayProtocol(config=self._config, server_state=self._state, app_state={})
 
-    async def _tick(self) -> None:
+    async def _update_date(self) -> None:
         while True:
             date = formatdate(usegmt=True).encode()
             self._state.default_headers = [(b"date", date)]
@@ -143,48 +147,38 @@ class Listener:
                 await asyncio.sleep(_ACCEPT_PAUSE_S)
                 continue
             connection.setblocking(False)  # noqa: FBT003 - the socket module's own signature
-            self._spawn(self._greet(connection, context))
+            _ = self._start_task(self._start_tls(connection, context))
 
-    async def _greet(self, connection: socket.socket, context: ssl.SSLContext) -> None:
-        """TLS by its first byte; whoever speaks plain HTTP is told."""
+    async def _start_tls(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+        """Recognize TLS by its first byte, and answer plain HTTP with a hint."""
         served = False
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 first = await _first_byte(connection)
                 if first == _TLS_HANDSHAKE:
-                    await self._serve_tls(connection, context)
+                    await asyncio.get_running_loop().connect_accepted_socket(
+                        self._protocol, connection, ssl=context, ssl_handshake_timeout=HANDSHAKE_S
+                    )
                     served = True
                 elif first is not None:
-                    await _tell(connection, _PLAIN_ON_TLS)
+                    loop = asyncio.get_running_loop()
+                    await loop.sock_recv(connection, 2**16)
+                    await loop.sock_sendall(connection, broken_request(_PLAIN_ON_TLS))
         except (OSError, TimeoutError) as error:  # SSLError is an OSError
             log.debug("no TLS: %s", error, extra={"event": "tls_handshake_failed"})
         finally:
             if not served:
                 connection.close()
 
-    async def _serve_tls(self, connection: socket.socket, context: ssl.SSLContext) -> None:
-        await asyncio.get_running_loop().connect_accepted_socket(
-            self._protocol, connection, ssl=context, ssl_handshake_timeout=HANDSHAKE_S
-        )
-
-    def _spawn(self, work: Any) -> None:
-        _ = self._keep(work)
-
-    def _keep(self, work: Any) -> asyncio.Task[None]:
+    def _start_task(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
 
-async def _tell(connection: socket.socket, message: str) -> None:
-    loop = asyncio.get_running_loop()
-    await loop.sock_recv(connection, 2**16)
-    await loop.sock_sendall(connection, broken_request(message))
-
-
 async def _first_byte(connection: socket.socket) -> int | None:
-    """Without taking it; None when the peer has gone."""
+    """Peek at the first byte; return None when the peer has closed."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(connection, readable.set)
@@ -196,14 +190,3 @@ async def _first_byte(connection: socket.socket) -> int | None:
         peeked = connection.recv(1, socket.MSG_PEEK)
         return peeked[0] if peeked else None
     return None
-
-
-def _bound(address: Address) -> socket.socket:
-    try:
-        return bound_socket(address.host, address.port)
-    except OSError as error:
-        raise _taken(address.host, address.port, error) from None
-
-
-def _taken(host: str, port: int, error: OSError) -> StartRefused:
-    return unavailable(f"cannot listen on {host}:{port}: {error.strerror}")

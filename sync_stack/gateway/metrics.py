@@ -20,8 +20,8 @@ from prometheus_client.utils import floatToGoString
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
-from sync_stack.gateway.answers import Code, outcome_of
-from sync_stack.gateway.breaker import LABELS, State
+from sync_stack.gateway.breaker import BREAKER_LABELS, BreakerState
+from sync_stack.gateway.responses import Code, outcome_label
 from sync_stack.platforms import EventClass
 
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
@@ -29,14 +29,14 @@ OTHER: Final = "other"
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 SCOPES: Final = ("global", "ip", "key")
 RPC_METHODS: Final = ("ProcessWebhook", "ProcessWebhooks", "Ping")
-CHANGES: Final = (
-    (State.CLOSED, State.OPEN),
-    (State.OPEN, State.HALF_OPEN),
-    (State.HALF_OPEN, State.OPEN),
-    (State.HALF_OPEN, State.CLOSED),
+BREAKER_TRANSITIONS: Final = (
+    (BreakerState.CLOSED, BreakerState.OPEN),
+    (BreakerState.OPEN, BreakerState.HALF_OPEN),
+    (BreakerState.HALF_OPEN, BreakerState.OPEN),
+    (BreakerState.HALF_OPEN, BreakerState.CLOSED),
 )
-# Of deliveries whose sender is proven, and of what is refused before.
-_AFTER: Final = (
+# The codes of deliveries whose sender is verified, and of those refused before.
+_VERIFIED_CODES: Final = (
     Code.REPLAY_DETECTED,
     Code.PAYLOAD_VALIDATION,
     Code.DATASOURCE_NOT_FOUND,
@@ -44,76 +44,75 @@ _AFTER: Final = (
     Code.ORCHESTRATOR_ERROR,
     Code.ORCHESTRATOR_UNAVAILABLE,
 )
-_BEFORE: Final = (Code.PLATFORM_MISMATCH, Code.SIGNATURE_INVALID, Code.SECRET_UNAVAILABLE)
-OUTCOMES: Final = ("accepted", "ignored", *map(outcome_of, _AFTER))
-REFUSALS: Final = tuple(map(outcome_of, _BEFORE))
+_UNVERIFIED_CODES: Final = (Code.PLATFORM_MISMATCH, Code.SIGNATURE_INVALID, Code.SECRET_UNAVAILABLE)
+OUTCOMES: Final = ("accepted", "ignored", *map(outcome_label, _VERIFIED_CODES))
+REFUSALS: Final = tuple(map(outcome_label, _UNVERIFIED_CODES))
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
 _BOUNDS: Final = (*map(floatToGoString, _SECONDS), "+Inf")
 
 
-class Counts:
-    """A counter that only counts, and is put into Prometheus's form when somebody asks.
+class LabeledCounter:
+    """A counter without locks for one thread, converted to Prometheus's form when collected.
 
-    Each webhook is counted three times, and the client's own counter takes a lock for each.
-    Count and collect on one thread.
+    Each webhook is counted three times, and the client's own counter takes a lock each time.
     """
 
-    def __init__(self, name: str, words: str, *labels: str) -> None:
-        self._name, self._words, self.label_names = name, words, labels
-        self._known: dict[tuple[str, ...], int] = {}
+    def __init__(self, name: str, help_text: str, *labels: str) -> None:
+        self._name, self._help, self.label_names = name, help_text, labels
+        self._series: dict[tuple[str, ...], int] = {}
 
     def begin(self, *labels: str) -> None:
-        """Show a zero for these labels until they are counted."""
-        self._known.setdefault(labels, 0)
+        """Export a zero for these labels until they are counted."""
+        self._series.setdefault(labels, 0)
 
     def inc(self, *labels: str) -> None:
-        self._known[labels] = self._known.get(labels, 0) + 1
+        self._series[labels] = self._series.get(labels, 0) + 1
 
     def collect(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(self._name, self._words, labels=self.label_names)
-        for labels, number in self._known.items():
+        family = CounterMetricFamily(self._name, self._help, labels=self.label_names)
+        for labels, number in self._series.items():
             family.add_metric(labels, number)
         yield family
 
     def describe(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(self._name, self._words, labels=self.label_names)
+        yield CounterMetricFamily(self._name, self._help, labels=self.label_names)
 
 
-class Timing:
-    """How many of a series took how long; no bucket holds what is in the one before."""
+class _DurationBuckets:
+    """The counts of the buckets of one series, not cumulated, and the sum of seconds."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(_SECONDS) + 1)
         self.seconds = 0.0
 
 
-class Timings:
-    """A histogram of the kind of `Counts`: each webhook is observed twice."""
+class DurationHistogram:
+    """A histogram without locks, as `LabeledCounter`: each webhook is observed twice."""
 
-    def __init__(self, name: str, words: str, *labels: str) -> None:
-        self._name, self._words, self.label_names = name, words, labels
-        self._known: dict[tuple[str, ...], Timing] = {}
+    def __init__(self, name: str, help_text: str, *labels: str) -> None:
+        self._name, self._help, self.label_names = name, help_text, labels
+        self._series: dict[tuple[str, ...], _DurationBuckets] = {}
 
     def observe(self, seconds: float, *labels: str) -> None:
-        timing = self._known.get(labels)
+        timing = self._series.get(labels)
         if timing is None:
-            timing = self._known[labels] = Timing()
+            timing = self._series[labels] = _DurationBuckets()
         timing.counts[bisect_left(_SECONDS, seconds)] += 1
         timing.seconds += seconds
 
     def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily(self._name, self._words, labels=self.label_names)
-        for labels, timing in self._known.items():
+        family = HistogramMetricFamily(self._name, self._help, labels=self.label_names)
+        for labels, timing in self._series.items():
             counts = accumulate(timing.counts)
             buckets = [(bound, float(next(counts))) for bound in _BOUNDS]
             family.add_metric(labels, buckets, timing.seconds)
         yield family
 
     def describe(self) -> Iterator[Metric]:
-        yield HistogramMetricFamily(self._name, self._words, labels=self.label_names)
+        yield HistogramMetricFamily(self._name, self._help, labels=self.label_names)
 
 
-class Metrics:
+class GatewayMetrics:
     def __init__(self, *, version: str, commit: str) -> None:
         self.registry = CollectorRegistry()
         self.requests = self._counter(
@@ -160,16 +159,16 @@ class Metrics:
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
-        """Give counters of closed labels a zero: a rate needs a value before the first event."""
+        """Export zeros for closed labels: a rate needs a value before the first event."""
         for scope in SCOPES:
             self.rate_limit_hits.begin(scope)
-        for before, after in CHANGES:
-            self.breaker_changes.begin(LABELS[before], LABELS[after])
+        for before, after in BREAKER_TRANSITIONS:
+            self.breaker_changes.begin(BREAKER_LABELS[before], BREAKER_LABELS[after])
         for method, code in product(RPC_METHODS, grpc.StatusCode):
             self.calls.begin(method, code.name)
 
     def expect(self, bundle: Bundle) -> None:
-        """Give the deliveries that the bundle admits a zero. On the gateway's loop."""
+        """Export zeros for the deliveries that the bundle admits. Call on the gateway's loop."""
         routes = {(rule.segment, rule.platform): tuple(EventClass) for rule in bundle.rules}
         if bundle.schema_registry:
             routes[RESERVED_SEGMENT, bundle.schema_registry.platform] = (EventClass.PUSH,)
@@ -180,25 +179,25 @@ class Metrics:
             for outcome in REFUSALS:
                 self.webhooks.begin(segment, OTHER, OTHER, outcome)
 
-    def breaker_changed(self, before: State, after: State) -> None:
+    def breaker_changed(self, before: BreakerState, after: BreakerState) -> None:
         self.breaker_state.set(int(after))
-        self.breaker_changes.inc(LABELS[before], LABELS[after])
+        self.breaker_changes.inc(BREAKER_LABELS[before], BREAKER_LABELS[after])
 
     def text(self) -> bytes:
-        """Prometheus text 0.0.4, with what the other parts of this process count."""
+        """Return Prometheus text 0.0.4, with the shared metrics of the process."""
         return generate_latest(self.registry) + shared_text()
 
-    def _counter(self, name: str, words: str, *labels: str) -> Counts:
-        made = Counts(name, words, *labels)
+    def _counter(self, name: str, help_text: str, *labels: str) -> LabeledCounter:
+        made = LabeledCounter(name, help_text, *labels)
         self.registry.register(made)
         return made
 
-    def _timings(self, name: str, words: str, *labels: str) -> Timings:
-        made = Timings(name, words, *labels)
+    def _timings(self, name: str, help_text: str, *labels: str) -> DurationHistogram:
+        made = DurationHistogram(name, help_text, *labels)
         self.registry.register(made)
         return made
 
 
 def one_of(known: Collection[str], label: str) -> str:
-    """The label, or `other` for what no list holds."""
+    """Return the label, or `other` for an unknown one."""
     return label if label in known else OTHER

@@ -1,10 +1,10 @@
-"""Whether a body is exactly one JSON object, in bounded memory and at speed.
+"""Check that a body is exactly one JSON object without duplicate keys, in bounded memory.
 
-Ordinary bodies are decoded, into a type that is `_USUAL_DEPTH` deep or else freely, and written
-again. Where that gives the body itself, as for a sender
-that writes without spaces, no key occurs twice; otherwise, as no `:` of a text is escaped, both
-forms hold equally many unless one does. Bodies that would need much memory as Python values, and
-those with escaped colons, are scanned token by token instead.
+Ordinary bodies are decoded, first into a type that is `_USUAL_DEPTH` deep, and encoded again. If
+that gives the body itself, as for senders that write without spaces, no key occurs twice. Otherwise
+the colons are counted: no `:` of a text is escaped, so both forms have the same number unless a key
+occurs twice. Bodies that would need much memory as Python values, and those with escaped colons,
+are scanned token by token instead.
 
 (reference: sync-stack 2.2)
 """
@@ -21,10 +21,10 @@ from typing import Any, Final
 import msgspec
 
 MAX_DEPTH: Final = 64
-_USUAL_DEPTH: Final = 8  # what is not deeper needs no walk over its values
-MEMORY_FACTOR: Final = 4  # of the body limit; what one request may cost on top of its body
+_USUAL_DEPTH: Final = 8  # shallower bodies need no depth check
+MEMORY_FACTOR: Final = 4  # times the body limit: the memory of one parsed body
 _VALUE_COST: Final = 110  # bytes of a small value in a list or map of Python
-_WORST_COST: Final = 3 + _VALUE_COST // 2  # of a byte: no value is shorter than two
+_WORST_COST: Final = 3 + _VALUE_COST // 2  # for each byte: no value is shorter than two
 _IN_THREAD: Final = 2**20
 _CHUNK: Final = 2**16
 _BUCKETS: Final = 16
@@ -36,7 +36,7 @@ class NotJson(ValueError):
 
 
 class _Members(msgspec.Struct):
-    """The members that the gateway ever looks at, as they are written."""
+    """The members that the gateway uses, undecoded."""
 
     ref: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     repository: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -51,7 +51,7 @@ class _Members(msgspec.Struct):
 
 
 def _object_of_depth(depth: int) -> Any:
-    """The type of JSON objects that are at most so deep; its size doubles with each level."""
+    """Return the type of JSON objects of at most `depth` levels; it doubles with each level."""
     scalar: Any = str | int | float | bool | None
     value = scalar
     for _ in range(depth - 1):
@@ -66,7 +66,7 @@ _encode: Final = msgspec.json.Encoder()
 
 
 async def read_payload(body: bytes, *, limit: int) -> Mapping[str, Any]:
-    """The object's members, or, of a very detailed one, those of `_Members` only.
+    """Return the members of the object, or only those of `_Members` of a very large one.
 
     Raises NotJson. Large bodies are read on a thread.
     """
@@ -76,7 +76,8 @@ async def read_payload(body: bytes, *, limit: int) -> Mapping[str, Any]:
 
 
 def parse_payload(body: bytes, *, limit: int) -> Mapping[str, Any]:
-    if _may_escape_colons(body) or not _is_cheap(body, limit * MEMORY_FACTOR):
+    escapes_colons = b"\\" in body and b"\\u003" in body  # the first test is far faster
+    if escapes_colons or not _is_cheap(body, limit * MEMORY_FACTOR):
         return _scanned(body, limit)
     try:
         value = _object(body)
@@ -101,11 +102,6 @@ def _object(body: bytes) -> dict[str, Any]:
     return usual
 
 
-def _may_escape_colons(body: bytes) -> bool:
-    """One character is found far faster than five, and most bodies escape nothing."""
-    return b"\\" in body and b"\\u003" in body
-
-
 def _is_cheap(body: bytes, memory: int) -> bool:
     if len(body) * _WORST_COST <= memory:
         return True
@@ -114,7 +110,7 @@ def _is_cheap(body: bytes, memory: int) -> bool:
 
 
 def _decoded(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Raises NotJson; msgspec.ValidationError for what is JSON, but not of the decoder's type."""
+    """Raises NotJson, and msgspec.ValidationError for JSON of another type."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError:
@@ -128,7 +124,7 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def _refuse_deep_value(value: dict[str, Any]) -> None:
-    """Level by level; texts, which most values are, are left at once."""
+    """Walk level by level; skip texts, which are most of the values."""
     maps: list[dict[str, Any]] = [value]
     lists: list[list[Any]] = []
     for _depth in range(MAX_DEPTH):
@@ -157,7 +153,7 @@ def _scanned(body: bytes, limit: int) -> Mapping[str, Any]:
 
 
 def _read_member(text: bytes, limit: int) -> Any:
-    """Its value, or, where that would cost much, only that it is there."""
+    """Return the value of a member, or only True where decoding costs too much memory."""
     try:
         return _decoded(text, _decode) if _is_cheap(text, limit) else True
     except msgspec.ValidationError:
@@ -175,39 +171,34 @@ def _refuse_other_encodings(body: bytes) -> None:
 
 
 def _refuse_deep_and_double(body: bytes) -> None:
-    """Keys are kept as 8 bytes each, so that the check costs less than the body."""
+    """Keep 8 bytes for each key, so that the check needs less memory than the body."""
     open_objects: list[array[int]] = []
     for match in _TOKEN.finditer(body):
         if match[2] is not None:
             if open_objects:
                 open_objects[-1].append(hash(_unescaped(match[1])))
         elif match[1] is None:
-            _step(match[0], open_objects)
+            _track_bracket(match[0], open_objects)
 
 
-def _step(bracket: bytes, open_objects: list[array[int]]) -> None:
+def _track_bracket(bracket: bytes, open_objects: list[array[int]]) -> None:
     if bracket in b"[{":
         open_objects.append(array("q"))
         if len(open_objects) > MAX_DEPTH:
             raise NotJson(f"nested more than {MAX_DEPTH} deep")
-    elif open_objects and any(_has_double(part) for part in _parts(open_objects.pop())):
+    elif open_objects and any(len(set(part)) != len(part) for part in _parts(open_objects.pop())):
         raise NotJson("a key occurs twice in one object")
 
 
 def _unescaped(key: bytes) -> bytes:
     if b"\\" not in key:
         return key
-    text = _decoded(b'"%b"' % key, _decode)
-    return str(text).encode("utf-8", "surrogatepass")
+    return str(_decoded(b'"%b"' % key, _decode)).encode("utf-8", "surrogatepass")
 
 
 def _parts(digests: array[int]) -> Iterator[list[int]]:
     if len(digests) < _CHUNK:
         yield list(digests)
         return
-    for bucket in range(_BUCKETS):  # a list of all of them at once would be large
+    for bucket in range(_BUCKETS):  # one list of all would be large
         yield [digest for digest in digests if digest % _BUCKETS == bucket]
-
-
-def _has_double(digests: list[int]) -> bool:
-    return len(set(digests)) != len(digests)

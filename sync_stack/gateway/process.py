@@ -1,4 +1,4 @@
-"""`run_gateway`: puts the gateway together, reloads its bundle, and stops it in steps."""
+"""The gateway process: its set-up, the reload of its bundle, and its shutdown in steps."""
 
 from __future__ import annotations
 
@@ -29,52 +29,54 @@ from sync_stack.gateway.breaker import Breaker
 from sync_stack.gateway.conf import GatewaySettings, read_settings
 from sync_stack.gateway.deliveries import DeliveryPipeline
 from sync_stack.gateway.forwarding import Forwarder
-from sync_stack.gateway.http import App
-from sync_stack.gateway.inbox import Inbox, InboxUnusable
-from sync_stack.gateway.inbox_forwarder import InboxForwarder
+from sync_stack.gateway.http import GatewayApplication
+from sync_stack.gateway.inbox import Inbox, InboxForwarder, InboxUnusable
 from sync_stack.gateway.listener import InboundTls, Listener
-from sync_stack.gateway.metrics import Metrics
+from sync_stack.gateway.metrics import GatewayMetrics
 from sync_stack.gateway.rate_limits import MemoryBudget, RateLimiter
-from sync_stack.gateway.redis_client import open_redis
-from sync_stack.gateway.replay_memory import MemoryReplay
-from sync_stack.gateway.replay_redis import RedisReplay
-from sync_stack.gateway.reservations import Reservations
+from sync_stack.gateway.reservations import MemoryReplay, RedisReplay, Reservations, open_redis
 from sync_stack.gateway.routes import CompiledBundle, compile_bundle
 from sync_stack.gateway.webhook_secrets import Resolver, WebhookSecrets
 from sync_stack.rpc.channel import OrchestratorChannel
-from sync_stack.rpc.readiness import Health, keep_asking
+from sync_stack.rpc.readiness import Health, keep_pinging
 from sync_stack.rpc.tls import TlsUnreadable
 
 log: Final = logging.getLogger("partita.sync.gateway")
 
-LISTENING_ON_S: Final = 2.0  # after SIGTERM: balancers see "not ready" first
+LISTENING_ON_S: Final = 2.0  # after SIGTERM, so that load balancers see "not ready"
 DRAIN_S: Final = 20.0
 _CHANNEL_GRACE_S: Final = 1.0
-_LAST_WORDS_S: Final = 1.0  # of the 25 s that a stop may take
+_TELEMETRY_STOP_S: Final = 1.0  # of the 25 s for the whole stop
 _DESCRIPTORS: Final = 20_000
 _COLLECT_AFTER: Final = 20_000  # objects
 
 
 class Gateway:
-    """All parts of one gateway. Made and used on one event loop."""
+    """The parts of a gateway, on one event loop."""
 
     def __init__(self, settings: GatewaySettings, bundle: Bundle, resolver: Resolver) -> None:
         self.settings = settings
-        self.generation = _compiled(settings, bundle)
-        self.metrics = Metrics(version=settings.version, commit=settings.commit)
+        self.compiled = _compile(settings, bundle)
+        self.metrics = GatewayMetrics(version=settings.version, commit=settings.commit)
         self.metrics.expect(bundle)
         clock = time.monotonic
-        limits = self.generation.limits
+        limits = self.compiled.limits
         self.limiter = RateLimiter(limits.rates, clock)
         self.breaker = Breaker(limits.breaker, clock, self.metrics.breaker_changed)
-        self.keys = WebhookSecrets(resolver, clock)
+        self.webhook_secrets = WebhookSecrets(resolver, clock)
         self.health = Health(self._notes, clock)
-        self.channel = _channel(settings)
+        try:
+            self.channel = OrchestratorChannel(settings.orchestrator, settings.grpc_tls)
+        except TlsUnreadable as error:
+            raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
         self.forwarder = Forwarder(self.channel, self.breaker, self.metrics, token=settings.token)
-        self.inbox = _inbox(settings)
-        self.gate = DeliveryPipeline(
-            keys=self.keys,
-            held=MemoryBudget(),
+        try:
+            self.inbox = Inbox(settings.inbox) if settings.inbox else None
+        except InboxUnusable as error:
+            raise unavailable(str(error)) from None
+        self.pipeline = DeliveryPipeline(
+            webhook_secrets=self.webhook_secrets,
+            memory=MemoryBudget(),
             reservations=self._reservations(bundle, resolver, clock),
             forwarder=self.forwarder,
             production=settings.production,
@@ -88,17 +90,17 @@ class Gateway:
         self._background: list[asyncio.Task[Any]] = []
 
     async def start(self) -> None:
-        """Raises StartRefused when an address is in use."""
+        """Start the listeners and loops. Raises StartRefused when an address is in use."""
         await self.admin.start()
         await self.webhooks.start()
-        asking = partial(
-            keep_asking,
+        ping = partial(
+            keep_pinging,
             self.channel,
             self.health,
             token=self.settings.token,
-            observe=self._pinged,
+            observe=self._record_ping,
         )
-        self._run("ping", asking)
+        self._run("ping", ping)
         self._run("channel-files", self.channel.watch_files)
         if self.tls is not None:
             self._run("tls-files", self.tls.watch)
@@ -107,20 +109,20 @@ class Gateway:
                 self.inbox,
                 self.forwarder,
                 self.metrics,
-                lambda: self.generation.limits.forward_timeout_s,
+                lambda: self.compiled.limits.forward_timeout_s,
             )
             self._inbox_forwarder.start()
 
     def apply(self, bundle: Bundle) -> None:
-        """Requests that are under way keep the generation that they began with."""
-        self.generation = _compiled(self.settings, bundle)
+        """Use another bundle for new requests; requests in progress keep theirs."""
+        self.compiled = _compile(self.settings, bundle)
         self.metrics.expect(bundle)
-        self.limiter.configure(self.generation.limits.rates)
-        self.breaker.limits = self.generation.limits.breaker
-        self.keys.forget()
+        self.limiter.configure(self.compiled.limits.rates)
+        self.breaker.limits = self.compiled.limits.breaker
+        self.webhook_secrets.forget()
 
     async def stop(self, *, listening_on_s: float = LISTENING_ON_S) -> None:
-        """Not ready at once, closed after 2 s, and done within 25 s."""
+        """Become not ready at once, close the port after 2 s, and end within 25 s."""
         self.health.terminating = True
         await asyncio.sleep(listening_on_s)
         await self.webhooks.stop_listening()
@@ -132,24 +134,24 @@ class Gateway:
         await asyncio.gather(*self._background, return_exceptions=True)
         await self.forwarder.close()
         await self.channel.close(_CHANNEL_GRACE_S)
-        await self.gate.reservations.close()
+        await self.pipeline.reservations.close()
         await self.admin.stop_listening()
         await self.admin.drain(_CHANNEL_GRACE_S)
-        self.keys.close()
+        self.webhook_secrets.close()
         if self.inbox is not None:
             self.inbox.close()
 
-    def _app(self, *, admin: bool) -> App:
-        return App(
-            gate=self.gate,
-            generation=lambda: self.generation,
+    def _app(self, *, admin: bool) -> GatewayApplication:
+        return GatewayApplication(
+            pipeline=self.pipeline,
+            compiled=lambda: self.compiled,
             limiter=self.limiter,
             health=self.health,
             metrics=self.metrics,
             admin=admin,
         )
 
-    def _pinged(self, status: str, seconds: float) -> None:
+    def _record_ping(self, status: str, seconds: float) -> None:
         self.metrics.calls.inc("Ping", status)
         self.metrics.call_durations.observe(seconds, "Ping")
 
@@ -157,10 +159,10 @@ class Gateway:
         self._background.append(asyncio.create_task(keep_running(name, work)))
 
     def _notes(self) -> list[str]:
-        failing = [f"secret of {name}: {why}" for name, why in self.keys.failing.items()]
+        failing = [f"secret of {name}: {why}" for name, why in self.webhook_secrets.failing.items()]
         disabled = [
             f"rule {rule.name} is disabled: {rule.reason}"
-            for rule in self.generation.bundle.disabled_rules
+            for rule in self.compiled.bundle.disabled_rules
         ]
         return failing + disabled
 
@@ -186,23 +188,23 @@ class Gateway:
 
 
 def run() -> None:
-    """The command: serves until SIGTERM or SIGINT; exits 78 or 69 when it cannot start."""
+    """Serve until SIGTERM or SIGINT; exit with 78 or 69 when the start is refused."""
     with refusing():
         variables = process_environment()
         settings = read_settings(variables)
         configure_logging(settings.log_level)
         disable_created_metrics()  # type: ignore[no-untyped-call]
         _raise_descriptor_limit()
-        collect_less()
+        collect_garbage_less()
         uvloop.run(_serve(settings, variables))
 
 
 async def _serve(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
-    observing = Telemetry(settings.observing)
+    exports = Telemetry(settings.observing)
     try:
         await _run(settings, variables)
     finally:
-        await asyncio.to_thread(observing.stop, _LAST_WORDS_S)
+        await asyncio.to_thread(exports.stop, _TELEMETRY_STOP_S)
 
 
 async def _run(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
@@ -218,7 +220,11 @@ async def _run(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     loop.add_signal_handler(signal.SIGHUP, bundles.wake)
-    bundles.on_change(lambda bundle: _apply_soon(loop, gateway, bundle))
+
+    def apply_changed(bundle: Bundle) -> None:
+        loop.call_soon_threadsafe(gateway.apply, bundle)
+
+    bundles.on_change(apply_changed)
     await gateway.start()
     bundles.watch()
     log.info("the gateway serves", extra={"event": "started", "port": gateway.webhooks.port})
@@ -228,12 +234,8 @@ async def _run(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
     resolver.close()
 
 
-def _apply_soon(loop: asyncio.AbstractEventLoop, gateway: Gateway, bundle: Bundle) -> None:
-    loop.call_soon_threadsafe(gateway.apply, bundle)
-
-
-def _compiled(settings: GatewaySettings, bundle: Bundle) -> CompiledBundle:
-    """Raises StartRefused for a platform without a secret in production."""
+def _compile(settings: GatewaySettings, bundle: Bundle) -> CompiledBundle:
+    """Compile the bundle. Raises StartRefused for a platform without a secret in production."""
     if settings.production:
         bare = [each.name for each in bundle.platforms if not webhook_secrets(each)]
         if bare:
@@ -243,30 +245,14 @@ def _compiled(settings: GatewaySettings, bundle: Bundle) -> CompiledBundle:
     return compile_bundle(bundle, settings.overrides)
 
 
-def _channel(settings: GatewaySettings) -> OrchestratorChannel:
-    try:
-        return OrchestratorChannel(settings.orchestrator, settings.grpc_tls)
-    except TlsUnreadable as error:
-        raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
-
-
-def _inbox(settings: GatewaySettings) -> Inbox | None:
-    if settings.inbox is None:
-        return None
-    try:
-        return Inbox(settings.inbox)
-    except InboxUnusable as error:
-        raise unavailable(str(error)) from None
-
-
-def collect_less() -> None:
-    """A large payload is thousands of objects without cycles: no reason to look at all others."""
+def collect_garbage_less() -> None:
+    """Collect garbage less often: a large payload is thousands of objects without cycles."""
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
 
 
 def _raise_descriptor_limit() -> None:
-    """One connection is one descriptor."""
+    """Raise the limit on file descriptors: each connection needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
     if soft < wanted:

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol with limits on heads and with JSON for what it cannot parse."""
+"""uvicorn's HTTP/1.1 protocol with limits on request heads and JSON errors for bad requests."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from sync_stack.gateway.answers import Code, error_body
 from sync_stack.gateway.requests import CONNECTION, RawHeaders, Scope
+from sync_stack.gateway.responses import Code, error_body
 
 HEAD_TIMEOUT_S: Final = 10.0
 MAX_HEAD_BYTES: Final = 64 * 2**10
@@ -27,10 +27,10 @@ class HeadTooLarge(Exception):
 
 
 class GatewayProtocol(HttpToolsProtocol):
-    """A head must be complete in 10 s and 64 KiB; the Connection of its requests.
+    """Refuses heads of more than 64 KiB or 10 s; it is the Connection of its requests.
 
-    One timer watches the deadline of the moment. It is set when there is none that fires before,
-    and looks again when it fires: to set and cancel two timers for each request costs more.
+    One timer checks the current deadline. A new deadline sets it only if no timer fires earlier,
+    and a timer that fires early is set again: two timers for each request would cost more.
     """
 
     _in_head = True
@@ -79,7 +79,7 @@ class GatewayProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """The parent's work too: this is called for each header of each request."""
+        """Replace the parent's method: a call of it for each header would cost too much."""
         self._parsed_bytes += len(name) + len(value)
         if self._parsed_bytes > MAX_HEAD_BYTES:
             raise HeadTooLarge
@@ -94,7 +94,7 @@ class GatewayProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Keep a first piece as it came: the parent copies each of them twice."""
+        """Keep a first chunk without a copy: the parent copies each chunk twice."""
         cycle: RequestResponseCycle = self.cycle
         if cycle.body or cycle.response_complete:
             super().on_body(body)
@@ -111,7 +111,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._head_is_timed = False
 
     def on_response_complete(self) -> None:
-        """The parent's work, with the connection's own timer for what comes next."""
+        """Replace the parent's method, to use the timer of this connection for the next request."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -122,7 +122,7 @@ class GatewayProtocol(HttpToolsProtocol):
             self._close_at(self.loop.time() + self.timeout_keep_alive)
 
     def send_400_response(self, msg: str) -> None:
-        """Also for a body whose framing breaks while it is read; the application hears of it."""
+        """Refuse bytes that are no request, also a body whose framing breaks while it is read."""
         if self.transport.is_closing():
             return
         cycle: RequestResponseCycle | None = self.cycle
@@ -131,7 +131,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Upgrades are not offered: the request goes on as HTTP/1.1."""
+        """Ignore the upgrade: the request continues as HTTP/1.1."""
 
     def is_gone(self) -> bool:
         return self.transport.is_closing()
@@ -140,7 +140,7 @@ class GatewayProtocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and cycle.scope is scope and not cycle.more_body
 
-    def answer(self, scope: Scope, status: int, headers: RawHeaders, body: bytes) -> bool:
+    def write_response(self, scope: Scope, status: int, headers: RawHeaders, body: bytes) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or cycle.scope is not scope or self.flow.write_paused:
             return False  # an earlier request of a pipeline, or a peer that does not read
@@ -167,9 +167,9 @@ class GatewayProtocol(HttpToolsProtocol):
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
-            self._timer = self.loop.call_at(deadline, self._look_at_the_time)
+            self._timer = self.loop.call_at(deadline, self._check_deadline)
 
-    def _look_at_the_time(self) -> None:
+    def _check_deadline(self) -> None:
         deadline, self._timer = self._deadline, None
         if self.loop.time() < deadline:
             if deadline != _NEVER:
@@ -181,7 +181,7 @@ class GatewayProtocol(HttpToolsProtocol):
 
 
 def broken_request(message: str) -> bytes:
-    """A whole answer for bytes that are no request."""
+    """Return a whole response for bytes that are no request."""
     body = error_body(Code.BODY_READ_FAILED, message, 400)
     head: dict[str, Any] = {
         "content-type": "application/json",

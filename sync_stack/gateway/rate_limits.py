@@ -1,4 +1,4 @@
-"""Token buckets of senders, and the bytes of bodies held at once (reference: sync-stack 2.7)."""
+"""Token buckets of clients, and the memory of request bodies (reference: sync-stack 2.7)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sync_stack.core.bundle.model import Rate
 
 MAX_ENTRIES: Final = 100_000
 IDLE_S: Final = 600.0
-HELD_BYTES: Final = 256 * 2**20
-HELD_BYTES_PER_IP: Final = 64 * 2**20
-_SWEPT_AT_ONCE: Final = 4
+BODY_BYTES: Final = 256 * 2**20
+BODY_BYTES_PER_IP: Final = 64 * 2**20
+_EVICTED_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """None: that scope is off."""
+    """The rate of each scope; None switches it off."""
 
     total: Rate | None
     per_ip: Rate | None
@@ -29,7 +29,7 @@ class RateLimits:
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the sender's address: its burst and the tokens left; `limit` 0 when that scope is off."""
+    """The burst of the sender's address and its tokens left; `limit` is 0 without a limit."""
 
     limit: int = 0
     remaining: int = 0
@@ -37,7 +37,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limited:
-    """Refused by one scope (`global`, `ip`, `key`) for that many whole seconds, at least 1."""
+    """The scope that refuses (`global`, `ip`, `key`) and for how many whole seconds, at least 1."""
 
     scope: str
     retry_after_s: int
@@ -57,7 +57,7 @@ class _Bucket:
 
 
 class RateLimiter:
-    """A request takes a token from all three buckets, or from none."""
+    """Takes a token from all three buckets of a request, or from none."""
 
     def __init__(self, rates: RateLimits, clock: Callable[[], float]) -> None:
         self.rates = rates
@@ -69,13 +69,13 @@ class RateLimiter:
         return len(self._entries)
 
     def configure(self, rates: RateLimits) -> None:
-        """New limits from now on; what was used up stays used up."""
+        """Apply new limits; used tokens stay used."""
         self.rates = rates
 
     def admit(self, ip: str, key: str) -> Admission | Limited:
-        """`key` is the route's segment, or one word for all unknown ones."""
+        """Take the tokens; `key` is the segment of the route, or `other` for unknown ones."""
         now = self._clock()
-        self._forget(now)
+        self._evict_idle(now)
         asked = (
             ("global", self.rates.total, self._total),
             ("ip", self.rates.per_ip, self._bucket(ip, self.rates.per_ip, now)),
@@ -83,7 +83,8 @@ class RateLimiter:
         )
         for scope, rate, bucket in asked:
             if rate is not None and bucket.fill(rate, now) < 1:
-                return Limited(scope=scope, retry_after_s=_seconds_to_one(bucket.tokens, rate))
+                wait = math.ceil((1 - bucket.tokens) / rate.rate)
+                return Limited(scope=scope, retry_after_s=max(1, wait))
         for _scope, rate, bucket in asked:
             if rate is not None:
                 bucket.tokens -= 1
@@ -103,30 +104,26 @@ class RateLimiter:
             self._entries.move_to_end(name)
         return bucket
 
-    def _forget(self, now: float) -> None:
-        """Drop a few idle entries; those used longest ago stand first."""
-        for _ in range(_SWEPT_AT_ONCE):
+    def _evict_idle(self, now: float) -> None:
+        """Drop a few idle entries, the least recently used first."""
+        for _ in range(_EVICTED_AT_ONCE):
             oldest = next(iter(self._entries), None)
             if oldest is None or now - self._entries[oldest].at < IDLE_S:
                 return
             del self._entries[oldest]
 
 
-def _seconds_to_one(tokens: float, rate: Rate) -> int:
-    return max(1, math.ceil((1 - tokens) / rate.rate))
-
-
 class MemoryBudget:
-    """How many bytes of bodies are in memory; takes are given back by `release`."""
+    """Limits the bytes of request bodies in memory, in total and for each address."""
 
-    def __init__(self, *, total: int = HELD_BYTES, per_ip: int = HELD_BYTES_PER_IP) -> None:
+    def __init__(self, *, total: int = BODY_BYTES, per_ip: int = BODY_BYTES_PER_IP) -> None:
         self._total_limit = total
         self._ip_limit = per_ip
         self._by_ip: dict[str, int] = {}
         self.total = 0
 
     def take(self, ip: str, size: int, *, one_body: int) -> str:
-        """Empty when taken, else the scope that refuses; an address may always hold `one_body`."""
+        """Return the scope that refuses, or an empty text; `one_body` always fits."""
         if self.total + size > max(self._total_limit, one_body):
             return "global"
         held = self._by_ip.get(ip, 0) + size

@@ -1,4 +1,4 @@
-"""One HTTP request as the checks see it: ids, headers, and a body that is counted as it comes."""
+"""A request as the checks see it: ids, headers, and a body that is counted while it arrives."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Final, Protocol
 
 from kernel.trace_context import parse_traceparent
 from sync_stack.core.headers import Headers
-from sync_stack.gateway.answers import Code, Refusal
 from sync_stack.gateway.rate_limits import MemoryBudget
+from sync_stack.gateway.responses import Code, Refusal
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 RawHeaders = Sequence[tuple[bytes, bytes]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-CONNECTION: Final = "partita.connection"  # our extension of ASGI: a Connection
+CONNECTION: Final = "partita.connection"  # an ASGI extension: the Connection
 BODY_TIMEOUT_S: Final = 30.0
 MAX_CORRELATION_ID: Final = 128
 _CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]+")
@@ -25,23 +25,23 @@ _ID_BYTES: Final = 16 + 16 + 16 + 8  # request, correlation, trace, span
 
 
 class Connection(Protocol):
-    """What a request may ask the connection that it came over."""
+    """The part of a connection that its requests use."""
 
     def is_gone(self) -> bool:
-        """Whether the peer has closed it."""
+        """Return whether the peer has closed it."""
         ...
 
     def is_body_here(self, scope: Scope) -> bool:
-        """Whether `receive` gives the rest of this request's body without waiting."""
+        """Return whether `receive` gives the rest of this request's body without waiting."""
         ...
 
-    def answer(self, scope: Scope, status: int, headers: RawHeaders, body: bytes) -> bool:
-        """Write a whole answer at once; False: it must go the usual way."""
+    def write_response(self, scope: Scope, status: int, headers: RawHeaders, body: bytes) -> bool:
+        """Write a whole response; return False when it must go through ASGI."""
         ...
 
 
-class Request:
-    """The body may be read once; what it holds in memory is given back by `release`."""
+class WebhookRequest:
+    """A request whose body may be read once; `release` returns its memory to the budget."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -49,24 +49,26 @@ class Request:
         self.headers = Headers(scope["headers"])
         self.peer: str = (scope.get("client") or ("",))[0]
         self.receive = receive
-        noise = os.urandom(_ID_BYTES).hex()  # of all ids at once
+        noise = os.urandom(_ID_BYTES).hex()  # one call for all ids
         self.request_id = noise[:32]
-        self.correlation_id = _correlation_id(self.headers) or _uuid4(noise[32:64])
+        given = self.headers.get("x-correlation-id")
+        usable = bool(given) and _CORRELATION_ID.fullmatch(given) is not None
+        self.correlation_id = given[:MAX_CORRELATION_ID] if usable else _uuid4(noise[32:64])
         given = self.headers.get("traceparent")
         parent = parse_traceparent(given) if given else None
         self.parent_span_id = parent.span_id if parent else ""
         trace_id, flags = (parent.trace_id, parent.sampled) if parent else (noise[64:96], True)
-        # Text, as it is passed on: only an export needs more.
+        # Kept as text, because it is only forwarded; an export parses it.
         self.traceparent = f"00-{trace_id}-{noise[96:]}-{flags:02x}"
         self._scope = scope
         self._connection: Connection | None = (scope.get("extensions") or {}).get(CONNECTION)
         self.sender = ""  # the address that limits apply to
         self.body_complete = False
-        self._held: tuple[MemoryBudget, int] | None = None
+        self._taken: tuple[MemoryBudget, int] | None = None
 
     @property
     def declared_length(self) -> int | None:
-        """Content-Length, which the parser has checked; None when absent."""
+        """The Content-Length, which the parser has checked; None when absent."""
         text = self.headers.get("content-length")
         return int(text) if text.isdecimal() and text.isascii() else None
 
@@ -75,34 +77,35 @@ class Request:
         return bool(self.declared_length) or "transfer-encoding" in self.headers
 
     def is_gone(self) -> bool:
-        """Whether whoever sent it has closed the connection."""
+        """Return whether the sender has closed the connection."""
         return self._connection is not None and self._connection.is_gone()
 
-    def answer_at_once(self, status: int, headers: RawHeaders, body: bytes) -> bool:
-        """Write a whole answer; False: it must go through ASGI."""
+    def write_response(self, status: int, headers: RawHeaders, body: bytes) -> bool:
+        """Write a whole response; return False when it must go through ASGI."""
         connection = self._connection
-        return connection is not None and connection.answer(self._scope, status, headers, body)
+        return connection is not None and connection.write_response(
+            self._scope, status, headers, body
+        )
 
-    async def read_body(self, limit: int, held: MemoryBudget) -> bytes:
-        """Raises Refusal as soon as it is too large, too much at once, too slow or cut off."""
+    async def read_body(self, limit: int, memory: MemoryBudget) -> bytes:
+        """Raise Refusal as soon as it is too large, over the budget, too slow or cut off."""
         if self._connection is not None and self._connection.is_body_here(self._scope):
-            # Nothing to wait for, so no clock to set.
-            return await self._read(limit, held)
+            return await self._read(limit, memory)  # nothing to wait for: no timeout to set
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
-                return await self._read(limit, held)
+                return await self._read(limit, memory)
         except TimeoutError:
             message = f"the body did not arrive within {BODY_TIMEOUT_S:g} s"
             raise Refusal(Code.BODY_READ_FAILED, message) from None
 
     def release(self) -> None:
-        """The body is no longer in memory."""
-        if self._held is not None:
-            held, size = self._held
-            held.release(self.sender, size)
-            self._held = None
+        """Return the memory of the body to the budget."""
+        if self._taken is not None:
+            memory, size = self._taken
+            memory.release(self.sender, size)
+            self._taken = None
 
-    async def _read(self, limit: int, held: MemoryBudget) -> bytes:
+    async def _read(self, limit: int, memory: MemoryBudget) -> bytes:
         chunks: list[bytes] = []
         size = 0
         while not self.body_complete:
@@ -114,15 +117,11 @@ class Request:
             size += len(chunk)
             if size > limit:
                 raise too_large(limit)
-            self._hold(held, size, len(chunk), limit)
+            if refused_by := memory.take(self.sender, len(chunk), one_body=limit):
+                raise rate_limited(refused_by, 1, "too many bytes of bodies are held at once")
+            self._taken = (memory, size)
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-    def _hold(self, held: MemoryBudget, size: int, more: int, limit: int) -> None:
-        refused_by = held.take(self.sender, more, one_body=limit)
-        if refused_by:
-            raise rate_limited(refused_by, 1, "too many bytes of bodies are held at once")
-        self._held = (held, size)
 
 
 def too_large(limit: int) -> Refusal:
@@ -138,14 +137,7 @@ def rate_limited(scope: str, retry_after_s: int, message: str) -> Refusal:
     )
 
 
-def _correlation_id(headers: Headers) -> str:
-    given = headers.get("x-correlation-id")
-    if given and _CORRELATION_ID.fullmatch(given):
-        return given[:MAX_CORRELATION_ID]
-    return ""
-
-
 def _uuid4(noise: str) -> str:
-    """Of 32 random hex digits."""
+    """Return a version 4 UUID made of 32 random hex digits."""
     variant = "89ab"[int(noise[16], 16) & 3]
     return f"{noise[:8]}-{noise[8:12]}-4{noise[13:16]}-{variant}{noise[17:20]}-{noise[20:]}"

@@ -1,4 +1,4 @@
-"""The routes of one bundle, compiled: what a segment leads to."""
+"""A bundle compiled for requests: its routes by path segment, its limits, its proxies."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from sync_stack.core.bundle.model import Bundle, Platform, SchemaRegistry
 from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
 from sync_stack.core.headers import Headers
 from sync_stack.gateway.client_address import ClientAddresses
-from sync_stack.gateway.conf import Limits, Overrides, limits_of
+from sync_stack.gateway.conf import EffectiveLimits, Overrides, effective_limits
 from sync_stack.platforms import git_platforms
 
 SCHEMA_REGISTRY: Final = RESERVED_SEGMENT
 OTHER: Final = "other"
-# Gitea sends the headers of its ancestors too: the first of these kinds that is there counts.
+# Gitea also sends the headers of the platforms it descends from: the first kind here counts.
 KINDS_BY_PRECEDENCE: Final = ("gitea", "gitlab", "bitbucket", "github")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """`platforms` by precedence of their kind, and then in the bundle's order."""
+    """The platforms of a path segment, by the precedence of their kind, then in bundle order."""
 
     segment: str
     platforms: tuple[Platform, ...]
     registry: SchemaRegistry | None = None
 
     def candidates(self, headers: Headers) -> tuple[Platform, ...]:
-        """The platforms of one kind whose event header is there; empty: none fits."""
+        """Return the platforms of one kind whose event header is present."""
         found: list[Platform] = []
         for platform in self.platforms:
             if found and platform.kind != found[0].kind:
@@ -40,11 +40,11 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledBundle:
-    """A bundle and what follows from it; a request sees one generation from start to end."""
+    """A bundle and what follows from it; a request uses the same one from start to end."""
 
     bundle: Bundle
-    limits: Limits
-    senders: ClientAddresses
+    limits: EffectiveLimits
+    client_addresses: ClientAddresses
     routes: Mapping[str, Route]
 
     @property
@@ -53,12 +53,12 @@ class CompiledBundle:
 
 
 def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
-    limits = limits_of(overrides, bundle)
+    limits = effective_limits(overrides, bundle)
     named: dict[str, dict[str, Platform]] = {}
     for rule in bundle.rules:
         named.setdefault(rule.segment, {})[rule.platform] = bundle.platform(rule.platform)
     routes = {
-        segment: Route(segment=segment, platforms=_known(platforms))
+        segment: Route(segment=segment, platforms=_by_precedence(platforms))
         for segment, platforms in named.items()
     }
     if registry := bundle.schema_registry:
@@ -66,11 +66,12 @@ def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
         routes[SCHEMA_REGISTRY] = Route(
             segment=SCHEMA_REGISTRY, platforms=(platform,), registry=registry
         )
+    client_addresses = ClientAddresses(limits.trusted_proxies)
     return CompiledBundle(
-        bundle=bundle, limits=limits, senders=ClientAddresses(limits.trusted_proxies), routes=routes
+        bundle=bundle, limits=limits, client_addresses=client_addresses, routes=routes
     )
 
 
-def _known(platforms: Mapping[str, Platform]) -> tuple[Platform, ...]:
+def _by_precedence(platforms: Mapping[str, Platform]) -> tuple[Platform, ...]:
     known = [platform for platform in platforms.values() if platform.kind in git_platforms]
     return tuple(sorted(known, key=lambda platform: KINDS_BY_PRECEDENCE.index(platform.kind)))

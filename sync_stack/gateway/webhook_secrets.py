@@ -1,4 +1,4 @@
-"""The webhook keys of platforms, resolved off the event loop and kept for a few seconds."""
+"""The webhook secrets of platforms, resolved off the event loop and cached for seconds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.model import Platform, SecretRef
 from sync_stack.core.signatures import BadSigningSecret, Keys, webhook_keys
 
-KEPT_S: Final = 5.0  # files that changed and rotated secrets are seen after this
+CACHE_S: Final = 5.0  # changed files and rotated secrets are used after this time
 
 
-class KeyUnavailable(Exception):
-    """A platform's key cannot be had now; the message names the platform, never the key."""
+class WebhookSecretUnavailable(Exception):
+    """A secret cannot be resolved now; the message names the platform, never the secret."""
 
 
 class Resolver(Protocol):
@@ -24,46 +24,46 @@ class Resolver(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedKeys:
     platform: Platform
     keys: Keys
     until: float
 
 
 class WebhookSecrets:
-    """One resolution of a platform at a time; failures are not kept."""
+    """Resolves each platform once at a time; failures are not cached."""
 
     def __init__(self, resolver: Resolver, clock: Callable[[], float]) -> None:
         self._resolver = resolver
         self._clock = clock
-        self._kept: dict[str, _Kept] = {}
-        self._under_way: dict[int, asyncio.Future[Keys]] = {}
+        self._cache: dict[str, _CachedKeys] = {}
+        self._fetches: dict[int, asyncio.Future[Keys]] = {}
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="keys")
         self.failing: dict[str, str] = {}  # platforms whose last resolution failed, and why
 
     async def of(self, platform: Platform) -> Keys:
-        """Empty for a platform without a secret. Raises KeyUnavailable."""
-        kept = self._kept.get(platform.name)
+        """Return the keys; empty without a secret. Raises WebhookSecretUnavailable."""
+        kept = self._cache.get(platform.name)
         if kept is not None and kept.platform is platform and kept.until > self._clock():
             return kept.keys
-        fetch = self._under_way.get(id(platform))
+        fetch = self._fetches.get(id(platform))
         if fetch is None:
             loop = asyncio.get_running_loop()
             fetch = loop.run_in_executor(self._threads, self._resolve, platform)
-            self._under_way[id(platform)] = fetch
+            self._fetches[id(platform)] = fetch
             fetch.add_done_callback(lambda done: self._finish(platform, done))
         return await asyncio.shield(fetch)
 
     def forget(self) -> None:
-        """After a reload: platforms may be gone."""
-        self._kept.clear()
+        """Forget everything after a reload: platforms may be gone."""
+        self._cache.clear()
         self.failing.clear()
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _finish(self, platform: Platform, fetch: asyncio.Future[Keys]) -> None:
-        self._under_way.pop(id(platform), None)
+        self._fetches.pop(id(platform), None)
         if fetch.cancelled():
             return
         error = fetch.exception()
@@ -71,8 +71,8 @@ class WebhookSecrets:
             self.failing[platform.name] = str(error)
             return
         self.failing.pop(platform.name, None)
-        kept = _Kept(platform, fetch.result(), self._clock() + KEPT_S)
-        self._kept[platform.name] = kept
+        kept = _CachedKeys(platform, fetch.result(), self._clock() + CACHE_S)
+        self._cache[platform.name] = kept
 
     def _resolve(self, platform: Platform) -> Keys:
         try:
@@ -87,4 +87,6 @@ class WebhookSecrets:
                 return Keys(secrets=tuple(secret.encode() for secret in secrets))
             return webhook_keys(secrets, signing)
         except (SecretError, BadSigningSecret) as error:
-            raise KeyUnavailable(f"the key of {platform.name} cannot be had: {error}") from None
+            raise WebhookSecretUnavailable(
+                f"the key of {platform.name} cannot be had: {error}"
+            ) from None

@@ -1,10 +1,10 @@
-"""Deliveries handed on in batches, over one stream of ProcessWebhooks.
+"""Deliveries forwarded in batches over one stream of ProcessWebhooks.
 
-A batch is all that arrived while the batches before it were under way, so that a call costs the
-processor less the more of them there are. The orchestrator answers each delivery of a batch after
-it stored the batch. A stream that breaks fails every delivery that it has not answered. An error
-that nobody foresaw is counted as a failure of the background loop `webhook-stream`, and another
-stream opens, after a pause if no delivery comes before.
+A batch holds everything that arrived while the previous batches were in progress, so that the cost
+per delivery falls as the load rises. The orchestrator answers the deliveries of a batch after it
+has stored the batch. A broken stream fails all its unanswered deliveries. An unexpected error
+counts as a failure of the background loop `webhook-stream`; the next delivery, or the end of a
+pause, opens another stream.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from sync_stack.rpc.channel import (
 
 log: Final = logging.getLogger("partita.sync.gateway")
 
-LARGEST: Final = 2**20  # bytes; a larger delivery would hold up those behind it
-UNANSWERED: Final = 2  # batches: one that is being stored, and one that is there when it is
-_UNARY_S: Final = 60.0  # without a further try, where the orchestrator does not know the method
+MAX_STREAMED_BYTES: Final = 2**20  # a larger delivery would delay those behind it
+MAX_UNANSWERED_BATCHES: Final = 2  # one is being stored, the next one is ready
+_UNARY_PERIOD_S: Final = 60.0  # until the stream is tried again, where it is unsupported
 _CLOSE_S: Final = 1.0
 _LOW_BITS: Final = 0x7F
 # Protobuf: a field's number and type, 2 for what has a length (`webhooks` of the batch; `request`
@@ -44,7 +44,7 @@ _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class CallFailed(Exception):
-    """A delivery that the orchestrator refused, or did not answer."""
+    """A delivery that the orchestrator refused or did not answer."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__(f"{code.name}: {details}")
@@ -57,18 +57,18 @@ class StreamUnknown(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
-    """A delivery; `answer` gets its ProcessWebhookResult."""
+class _PendingDelivery:
+    """A delivery without an answer yet; `result` becomes its ProcessWebhookResult."""
 
     key: str
     parts: tuple[bytes, ...]  # of the batch, in protobuf
     size: int
-    answer: asyncio.Future[Any]
+    result: asyncio.Future[Any]
     sent_at: float = float("inf")
 
 
 class WebhookStreams:
-    """The stream that takes deliveries now, and those that only wait for their last answers."""
+    """The stream in use, and replaced streams that wait for their last answers."""
 
     def __init__(
         self,
@@ -89,19 +89,19 @@ class WebhookStreams:
         background.register(self._watch)
 
     def takes(self, size: int) -> bool:
-        """Whether a request of so many bytes goes over a stream."""
-        return size <= LARGEST and self._clock() >= self._unary_until
+        """Return whether a request of `size` bytes goes over a stream."""
+        return size <= MAX_STREAMED_BYTES and self._clock() >= self._unary_until
 
     async def call(self, key: str, message: bytes, traceparent: str, timeout_s: float) -> Any:
-        """The ProcessWebhookResponse for a serialized request. Raises CallFailed, StreamUnknown."""
+        """Return the ProcessWebhookResponse. Raises CallFailed, StreamUnknown."""
         loop = asyncio.get_running_loop()
         parts = _framed(message, traceparent)
-        waiting = _Waiting(key, parts, sum(map(len, parts)), loop.create_future())
+        waiting = _PendingDelivery(key, parts, sum(map(len, parts)), loop.create_future())
         stream = self._stream()
         timer = loop.call_later(timeout_s, self._expire, waiting)
         stream.add(waiting)
         try:
-            result = await waiting.answer
+            result = await waiting.result
         finally:
             timer.cancel()
         if result.code:
@@ -109,7 +109,7 @@ class WebhookStreams:
         return result.response
 
     async def close(self) -> None:
-        """End every stream in order, or, after a second, as it is."""
+        """Let every stream end by itself for a second, then cancel it."""
         self._closed = True
         if self._reopening is not None:
             self._reopening.cancel()
@@ -123,7 +123,7 @@ class WebhookStreams:
         background.forget(self._watch)
 
     def _stream(self) -> _Stream:
-        """The one in use; another where TLS files changed, or the last one has ended."""
+        """Return the stream in use; open one after the last ended or TLS files changed."""
         method = self._channel.process_webhooks
         if self._current is not None and self._current.method is not method:
             self._replace()
@@ -136,7 +136,7 @@ class WebhookStreams:
         return self._current
 
     def _replace(self) -> None:
-        """The next delivery opens another stream; this one ends with its last answer."""
+        """Retire the stream, which ends with its last answer; the next delivery opens another."""
         stream, self._current = self._current, None
         unsent = stream.retire() if stream is not None else ()
         if unsent:
@@ -154,7 +154,7 @@ class WebhookStreams:
             self._reopening = asyncio.get_running_loop().call_later(pause, self._reopen)
 
     def _reopen(self) -> None:
-        """So that readiness, which the failure took away, comes back without a delivery."""
+        """Open a stream without a delivery, so that readiness comes back after a failure."""
         self._watch.begin()
         self._stream()
 
@@ -163,25 +163,25 @@ class WebhookStreams:
         if stream is self._current:
             self._current = None
         if stream.unknown:
-            self._unary_until = self._clock() + _UNARY_S
+            self._unary_until = self._clock() + _UNARY_PERIOD_S
             log.info(
                 "the orchestrator takes deliveries one by one", extra={"event": "stream_unknown"}
             )
 
-    def _expire(self, waiting: _Waiting) -> None:
-        if waiting.answer.done():
+    def _expire(self, waiting: _PendingDelivery) -> None:
+        if waiting.result.done():
             return
-        waiting.answer.set_exception(
+        waiting.result.set_exception(
             CallFailed(grpc.StatusCode.DEADLINE_EXCEEDED, "the orchestrator did not answer in time")
         )
         for stream in tuple(self._open):
             if stream is self._current and stream.answered_at < waiting.sent_at < float("inf"):
-                self._replace()  # nothing has come since: what follows need not wait for it
+                self._replace()  # no answer since it was sent: later deliveries need not wait
             stream.cancel_if_done()
 
 
 class _Stream:
-    """One call. Its reader ends it, for whatever reason; `ended` is done when it has."""
+    """One call of ProcessWebhooks; `ended` is done when its reader has ended the call."""
 
     def __init__(
         self,
@@ -198,8 +198,8 @@ class _Stream:
         self._drained = drained
         self._failed = failed
         self._retired = False
-        self._unsent: deque[_Waiting] = deque()
-        self._unanswered: dict[str, list[_Waiting]] = {}
+        self._unsent: deque[_PendingDelivery] = deque()
+        self._unanswered: dict[str, list[_PendingDelivery]] = {}
         self._batches = 0  # sent and not answered
         self._wake = asyncio.Event()
         self._call = method(metadata=metadata)
@@ -208,13 +208,13 @@ class _Stream:
         self._writing.add_done_callback(self._written)
         self.ended = loop.create_task(self._read())
 
-    def add(self, waiting: _Waiting) -> None:
+    def add(self, waiting: _PendingDelivery) -> None:
         self._unsent.append(waiting)
         self._wake.set()
 
-    def retire(self) -> list[_Waiting]:
-        """Send nothing more, and end after the last answer; what was not sent yet."""
-        unsent = [waiting for waiting in self._unsent if not waiting.answer.done()]
+    def retire(self) -> list[_PendingDelivery]:
+        """Send nothing more and end after the last answer; return the unsent deliveries."""
+        unsent = [waiting for waiting in self._unsent if not waiting.result.done()]
         self._unsent.clear()
         self._retired = True
         self._wake.set()
@@ -224,13 +224,13 @@ class _Stream:
         self._call.cancel()
 
     def cancel_if_done(self) -> None:
-        """Retired, and nobody waits for what the orchestrator still owes."""
+        """Cancel a retired stream once no caller waits for its answers."""
         if self._retired and not any(self._still_waiting()):
             self.cancel()
 
-    def _still_waiting(self) -> list[_Waiting]:
+    def _still_waiting(self) -> list[_PendingDelivery]:
         each = (waiting for line in self._unanswered.values() for waiting in line)
-        return [waiting for waiting in each if not waiting.answer.done()]
+        return [waiting for waiting in each if not waiting.result.done()]
 
     async def _write(self) -> None:
         while True:
@@ -245,7 +245,7 @@ class _Stream:
                 await self._wake.wait()
 
     def _written(self, task: asyncio.Task[None]) -> None:
-        """The reader says why a call ended; anything else that stops the writer ends the call."""
+        """End the call after an unexpected error of the writer; the reader reports other ends."""
         error = None if task.cancelled() else task.exception()
         if error is None:
             return
@@ -255,15 +255,15 @@ class _Stream:
         self.cancel()
 
     def _next_batch(self) -> bytes:
-        """Empty while nothing waits, or too much is unanswered."""
+        """Return a batch; empty while nothing waits or too many batches are unanswered."""
         parts: list[bytes] = []
         size = count = 0
-        while self._unsent and self._batches < UNANSWERED and count < MAX_BATCH:
+        while self._unsent and self._batches < MAX_UNANSWERED_BATCHES and count < MAX_BATCH:
             waiting = self._unsent[0]
             if size + waiting.size > MAX_BATCH_BYTES:
                 break
             self._unsent.popleft()
-            if waiting.answer.done():
+            if waiting.result.done():
                 continue
             count, size = count + 1, size + waiting.size
             parts += waiting.parts
@@ -281,7 +281,7 @@ class _Stream:
                     self._answer(result)
         except grpc.aio.AioRpcError as error:
             code, details = error.code(), error.details() or ""
-        except asyncio.CancelledError:  # by `cancel`, or with its channel
+        except asyncio.CancelledError:  # by `cancel` or with its channel
             code, details = grpc.StatusCode.CANCELLED, "the stream was closed"
         except Exception as error:  # noqa: BLE001 - the edge of the task: logged and counted
             code, details = grpc.StatusCode.CANCELLED, "the stream failed"
@@ -297,8 +297,8 @@ class _Stream:
         self._wake.set()
         for each in result.results:
             for waiting in self._unanswered.pop(each.idempotency_key, ()):
-                if not waiting.answer.done():
-                    waiting.answer.set_result(each)
+                if not waiting.result.done():
+                    waiting.result.set_result(each)
 
     def _fail(self, code: grpc.StatusCode, details: str) -> None:
         left = [*self._still_waiting(), *self._unsent]
@@ -306,13 +306,13 @@ class _Stream:
         self._unanswered.clear()
         self._unsent.clear()
         for waiting in left:
-            if not waiting.answer.done():
+            if not waiting.result.done():
                 error = StreamUnknown() if self.unknown else CallFailed(code, details)
-                waiting.answer.set_exception(error)
+                waiting.result.set_exception(error)
 
 
 def _framed(message: bytes, traceparent: str) -> tuple[bytes, ...]:
-    """A ForwardedWebhook as a member of a batch; several of these after another are a batch."""
+    """Return a ForwardedWebhook as a member of a batch; concatenated members are a batch."""
     head = _REQUEST + _varint(len(message))
     tail = b""
     if traceparent:

@@ -1,4 +1,4 @@
-"""Readiness: the orchestrator said lately that it is ready, and no loop of ours has failed."""
+"""Readiness: a recent ping found the orchestrator ready, and no background loop has failed."""
 
 from __future__ import annotations
 
@@ -23,49 +23,51 @@ Observe = Callable[[str, float], None]  # status of a ping, seconds
 
 
 class Health:
-    """`notes` are what an operator should know though it does not make the process unready."""
+    """The readiness of a process; `notes` inform the operator without making it unready."""
 
     def __init__(self, notes: Callable[[], list[str]], clock: Callable[[], float]) -> None:
         self._notes = notes
         self._clock = clock
         self._ready_at = float("-inf")
-        self._said = "the orchestrator did not answer yet"
-        self._told: bool | None = None
+        self._detail = "the orchestrator did not answer yet"
+        self._logged: bool | None = None
         self.terminating = False
 
-    def heard(self, *, ready: bool, said: str = "") -> None:
-        self._said = said
+    def record(self, *, ready: bool, detail: str = "") -> None:
+        """Record the result of a ping."""
+        self._detail = detail
         if ready:
             self._ready_at = self._clock()
 
     def state(self) -> tuple[bool, str]:
-        """Ready, and the detail."""
+        """Return whether the process is ready, and the detail."""
         notes = self._notes()
         if self.terminating:
             return False, "; ".join(["stopping", *notes])
-        heard = self._clock() - self._ready_at <= FRESH_S
+        pinged = self._clock() - self._ready_at <= FRESH_S
         broken = [f"background loop {name} failed" for name in background.failing()]
-        return heard and not broken, "; ".join([*([] if heard else [self._said]), *broken, *notes])
+        reasons = [*([] if pinged else [self._detail]), *broken, *notes]
+        return pinged and not broken, "; ".join(reasons)
 
-    def probed(self) -> tuple[bool, str]:
-        """The same, with a line in the log when it is another than at the probe before."""
+    def probe(self) -> tuple[bool, str]:
+        """Return the same, and log a change since the last probe."""
         ready, detail = self.state()
-        if ready is not self._told:
-            self._told = ready
+        if ready is not self._logged:
+            self._logged = ready
             level = logging.INFO if ready else logging.WARNING
-            told = "ready" if ready else f"not ready: {detail}"
-            log.log(level, "%s", told, extra={"event": "readiness_changed", "ready": ready})
+            text = "ready" if ready else f"not ready: {detail}"
+            log.log(level, "%s", text, extra={"event": "readiness_changed", "ready": ready})
         return ready, detail
 
 
-async def keep_asking(
+async def keep_pinging(
     channel: OrchestratorChannel,
     health: Health,
     *,
     token: str,
     observe: Observe = lambda _status, _seconds: None,
 ) -> None:
-    """A ping every two seconds until cancelled."""
+    """Ping the orchestrator every two seconds until cancelled."""
     metadata = call_metadata(token=token)
     while True:
         started = time.monotonic()
@@ -77,18 +79,18 @@ async def keep_asking(
 async def _ping(
     channel: OrchestratorChannel, health: Health, metadata: tuple[tuple[str, str], ...]
 ) -> str:
-    """The status of the call."""
+    """Record the readiness of the orchestrator; return the status of the call."""
     try:
-        answer = await channel.stub.Ping(PingRequest(), timeout=_PING_TIMEOUT_S, metadata=metadata)
+        response = await channel.stub.Ping(
+            PingRequest(), timeout=_PING_TIMEOUT_S, metadata=metadata
+        )
     except grpc.aio.AioRpcError as error:
         status = error.code().name
-        health.heard(ready=False, said=_unanswered(channel, status))
+        detail = f"the orchestrator does not answer: {status}"
+        if expired := channel.expired():
+            detail = f"{detail} ({expired})"
+        health.record(ready=False, detail=detail)
         return str(status)
-    said = answer.detail or "the orchestrator is not ready"
-    health.heard(ready=answer.ready, said="" if answer.ready else said)
+    detail = response.detail or "the orchestrator is not ready"
+    health.record(ready=response.ready, detail="" if response.ready else detail)
     return "OK"
-
-
-def _unanswered(channel: OrchestratorChannel, status: str) -> str:
-    said = f"the orchestrator does not answer: {status}"
-    return f"{said} ({expired})" if (expired := channel.expired()) else said

@@ -24,7 +24,7 @@ from sync_stack.configuration.telemetry import Telemetry
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.rpc.channel import OrchestratorChannel
-from sync_stack.rpc.readiness import Health, keep_asking
+from sync_stack.rpc.readiness import Health, keep_pinging
 from sync_stack.rpc.tls import TlsUnreadable
 from sync_stack.sinks.registry import Sinks
 from sync_stack.watcher.admin import AdminApp, AdminListener
@@ -98,7 +98,7 @@ class Watcher:
     async def run(self, ended: asyncio.Event) -> bool:
         """Until `ended`; whether all threads have ended too."""
         self.admin.start()
-        asking = partial(keep_asking, self.channel, self.health, token=self._settings.token)
+        asking = partial(keep_pinging, self.channel, self.health, token=self._settings.token)
         loops = [
             asyncio.create_task(keep_running(name, work))
             for name, work in (

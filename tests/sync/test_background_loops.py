@@ -27,8 +27,7 @@ from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway import process as gateway_process
 from sync_stack.gateway.forwarding import Outbound
-from sync_stack.gateway.inbox import Inbox
-from sync_stack.gateway.inbox_forwarder import InboxForwarder
+from sync_stack.gateway.inbox import Inbox, InboxForwarder
 from sync_stack.gateway.listener import InboundTls, Listener
 from sync_stack.gateway.webhook_stream import _Stream
 from sync_stack.orchestrator.execution import heartbeat
@@ -184,10 +183,10 @@ async def told(ask: Callable[[], Any], wanted: object) -> None:
 async def test_every_loop_of_a_gateway_comes_back(tmp_path: Path, broken: Break):
     files = Authority(tmp_path).pair("gateway")
     loops = {
-        "ping": broken(gateway_process, "keep_asking"),
+        "ping": broken(gateway_process, "keep_pinging"),
         "channel-files": broken(OrchestratorChannel, "watch_files"),
         "tls-files": broken(InboundTls, "watch"),
-        "date": broken(Listener, "_tick"),
+        "date": broken(Listener, "_update_date"),
         "accept": broken(Listener, "_accept"),
         "inbox": broken(Inbox, "_write"),
         "inbox-forwarder": broken(InboxForwarder, "_follow"),
@@ -201,7 +200,7 @@ async def test_every_loop_of_a_gateway_comes_back(tmp_path: Path, broken: Break)
 
         for name, once in loops.items():
             await comes_back(name, once)
-        gw.gateway.health.heard(ready=True)
+        gw.gateway.health.record(ready=True)
 
         assert gw.gateway.health.state() == (True, "")
 
@@ -264,7 +263,7 @@ async def test_every_loop_of_a_watcher_comes_back(
         "notices": broken(ChangeNotifications, "listen"),
         "heals": broken(Poller, "_healed"),
         "retention": broken(Poller, "_retain"),
-        "ping": broken(watcher_process, "keep_asking"),
+        "ping": broken(watcher_process, "keep_pinging"),
         "channel-files": broken(OrchestratorChannel, "watch_files"),
     }
     assert sorted(loops) == sorted(WATCHER)

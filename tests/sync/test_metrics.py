@@ -14,8 +14,7 @@ from sync_stack.configuration.bundle_file import Reload
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.opened import open_configuration
 from sync_stack.core.bundle.secret_use import Process
-from sync_stack.gateway.metrics import SCOPES, Counts, Timings
-from sync_stack.gateway.metrics import Metrics as GatewayMetrics
+from sync_stack.gateway.metrics import SCOPES, DurationHistogram, GatewayMetrics, LabeledCounter
 from sync_stack.orchestrator import counters
 from sync_stack.orchestrator.serving.metrics import Metrics as OrchestratorMetrics
 from sync_stack.orchestrator.serving.process import OrchestratorProcess
@@ -41,9 +40,9 @@ def touch(metrics: Any) -> str:
     for each in list(metrics.registry._collector_to_names):
         if isinstance(each, MetricWrapperBase) and each._labelnames:
             each.labels(*("x" for _ in each._labelnames))
-        if isinstance(each, Timings):
+        if isinstance(each, DurationHistogram):
             each.observe(0.0, *("x" for _ in each.label_names))
-        if isinstance(each, Counts):
+        if isinstance(each, LabeledCounter):
             each.begin(*("x" for _ in each.label_names))
     return str(metrics.text().decode())
 
@@ -139,7 +138,7 @@ def with_a_second_rule(bundle: dict[str, Any]) -> None:
 async def test_the_gateways_webhooks_begin_at_zero_also_after_a_reload():
     async with world() as gw:
         value = gw.gateway.metrics.registry.get_sample_value
-        rule = gw.gateway.generation.bundle.rules[0]
+        rule = gw.gateway.compiled.bundle.rules[0]
         delivery = {"datasource": rule.segment, "platform": "github", "event_type": "push"}
         refused = {"datasource": rule.segment, "platform": "other", "event_type": "other"}
         moved = delivery | {"datasource": "moved", "outcome": "orchestrator_error"}

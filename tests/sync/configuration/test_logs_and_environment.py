@@ -11,7 +11,7 @@ import pytest
 
 from kernel.redaction import SecretRegister, known_secrets
 from sync_stack.configuration.environment import Environment
-from sync_stack.configuration.logs import JsonLines, about, logging_settings
+from sync_stack.configuration.logs import JsonLines, log_context, logging_settings
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def logged():
 
 def test_a_line_has_the_usual_fields_and_those_of_its_event(logged):
     logger, _register, lines = logged
-    with about(correlation_id="c-1"), about(task_id="t-1"):
+    with log_context(correlation_id="c-1"), log_context(task_id="t-1"):
         logger.warning("two %s", "words", extra={"event": "drift_detected", "counts": {"a": 1}})
     (line,) = lines()
 

@@ -22,7 +22,7 @@ from sync_stack.gateway.rate_limits import (
     RateLimiter,
     RateLimits,
 )
-from sync_stack.gateway.replay_memory import Found, MemoryReplay
+from sync_stack.gateway.reservations import ClaimResult, MemoryReplay
 
 LIMIT = 10 * 2**20
 
@@ -67,12 +67,12 @@ def test_a_hundred_thousand_deliveries_keep_no_more_records_than_allowed():
     memory = MemoryReplay(clock, max_records=10_000)
     for number in range(100_000):
         keys = (f"id:{number}", f"body:{number}")
-        assert memory.claim(keys, "o", 30) is Found.NONE
+        assert memory.claim(keys, "o", 30) is ClaimResult.NONE
         memory.accept(keys, "o", 300)
     assert len(memory) == 10_000
     assert len(memory._expiries) <= 30_000
     clock.now = 301
-    assert memory.claim(("new",), "o", 30) is Found.NONE
+    assert memory.claim(("new",), "o", 30) is ClaimResult.NONE
     assert len(memory) == 1
 
 
@@ -80,21 +80,23 @@ def test_the_records_of_a_delivery_come_and_go_together():
     clock = Clock()
     memory = MemoryReplay(clock)
     first, other_id = ("id:1", "body:1"), ("id:2", "body:1")
-    assert memory.claim(first, "a", 30) is Found.NONE
-    assert memory.claim(other_id, "b", 30) is Found.RESERVED
-    assert memory.claim(("id:2", "body:2"), "b", 30) is Found.NONE  # nothing of it was claimed
+    assert memory.claim(first, "a", 30) is ClaimResult.NONE
+    assert memory.claim(other_id, "b", 30) is ClaimResult.RESERVED
+    assert (
+        memory.claim(("id:2", "body:2"), "b", 30) is ClaimResult.NONE
+    )  # nothing of it was claimed
     memory.release(first, "b")
-    assert memory.claim(other_id, "c", 30) is Found.RESERVED
+    assert memory.claim(other_id, "c", 30) is ClaimResult.RESERVED
     memory.accept(first, "a", 300)
     clock.now = 31
     assert len(memory) == 4
-    assert memory.claim(other_id, "c", 30) is Found.ACCEPTED
+    assert memory.claim(other_id, "c", 30) is ClaimResult.ACCEPTED
     assert len(memory) == 2  # the reservation of `b` is over, what was accepted is not
 
     memory.accept(("id:2", "body:2"), "b", 300)  # too late
-    assert memory.claim(("id:2",), "c", 30) is Found.NONE
+    assert memory.claim(("id:2",), "c", 30) is ClaimResult.NONE
     memory.release(first, "a")  # what is accepted is nobody's
-    assert memory.claim(("body:1",), "d", 30) is Found.ACCEPTED
+    assert memory.claim(("body:1",), "d", 30) is ClaimResult.ACCEPTED
 
 
 def test_an_address_holds_64_mib_or_one_body():

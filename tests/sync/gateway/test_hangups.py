@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sized
 from functools import partial
 
-from sync_stack.gateway.breaker import LABELS
-from sync_stack.gateway.webhook_stream import UNANSWERED
+from sync_stack.gateway.breaker import BREAKER_LABELS
+from sync_stack.gateway.webhook_stream import MAX_UNANSWERED_BATCHES
 from tests.support.webhooks import github_push, signed
 from tests.sync.gateway.world import answer, bundle, limits, world
 
@@ -38,14 +38,14 @@ async def test_senders_that_hang_up_never_open_the_breaker():
     """Sync invariant 33: though a single failure of the orchestrator would."""
     async with world(bundle(gateway=limits(breaker_failures=1))) as gw:
         gw.orchestrator.gate = asyncio.Event()
-        for number in range(1, UNANSWERED + 1):
+        for number in range(1, MAX_UNANSWERED_BATCHES + 1):
             writer = await begun(gw.port, github_push(n=number), f"d-{number}")
             await until(partial(_called, gw.orchestrator.calls, number))
             writer.transport.abort()
         gw.orchestrator.gate.set()
-        await until(lambda: len(gw.orchestrator.tasks) == UNANSWERED)
+        await until(lambda: len(gw.orchestrator.tasks) == MAX_UNANSWERED_BATCHES)
 
-        assert LABELS[gw.gateway.breaker.state] == "closed"
+        assert BREAKER_LABELS[gw.gateway.breaker.state] == "closed"
         assert answer(await gw.send(github_push(n=9), delivery="d-9")) == (202, "accepted")
 
 
@@ -55,7 +55,7 @@ async def test_what_a_stop_cuts_off_may_be_delivered_again():
         gw.orchestrator.gate = asyncio.Event()
         writer = await begun(gw.port, github_push(), "d-1")
         await until(partial(_called, gw.orchestrator.calls, 1))
-        records = gw.gateway.gate.reservations.memory
+        records = gw.gateway.pipeline.reservations.memory
         assert len(records) > 0
 
         await gw.gateway.webhooks.drain(timeout_s=0.1)

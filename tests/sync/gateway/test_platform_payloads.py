@@ -139,7 +139,7 @@ async def test_a_push_without_a_change_is_ignored(name, event, payload):
         assert await send(gw, name, event, body) == IGNORED
         assert await send(gw, name, event, body, **{"X-Hub-Signature": None}) == INVALID
         assert not gw.orchestrator.calls
-        assert not len(gw.gateway.gate.reservations.memory)
+        assert not len(gw.gateway.pipeline.reservations.memory)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ async def test_what_a_payload_lacks_is_named(name, event, payload, missing):
         for broken in (b"", b"[]", b'{"ref": 1, "ref": 2}'):
             assert await send(gw, name, event, broken) == (400, "GW_INVALID_JSON")
         assert not gw.orchestrator.calls
-        assert not len(gw.gateway.gate.reservations.memory)
+        assert not len(gw.gateway.pipeline.reservations.memory)
 
 
 def wrong_proofs() -> list[tuple[str, str, str, str | None]]:

@@ -13,7 +13,7 @@ import redis.asyncio
 
 from sync_stack.core.bundle.model import Datasource, RedisOptions, Rule
 from sync_stack.core.replay import Delivery
-from sync_stack.gateway.breaker import LABELS
+from sync_stack.gateway.breaker import BREAKER_LABELS
 from tests.support.parts import need
 from tests.support.webhooks import github_push, signed
 from tests.sync.gateway.world import Orchestrator, answer, bundle, limits, raw, world
@@ -123,7 +123,7 @@ async def test_a_copy_of_a_delivery_that_hangs_is_503_in_the_end():
             platform="github", segment="mongo", event="push", delivery_id="d-1", body=body
         )
         keys = delivery.replay_keys(id_is_signed=False).redis_keys()
-        gw.gateway.gate.reservations.memory.claim(keys, "somebody", 60)
+        gw.gateway.pipeline.reservations.memory.claim(keys, "somebody", 60)
 
         response = await gw.send(body)
         assert answer(response) == (503, "GW_DELIVERY_IN_PROGRESS")
@@ -170,14 +170,14 @@ async def test_the_breaker_opens_probes_and_closes():
 
         await asyncio.sleep(0.35)
         assert (await gw.send()).status_code == 502  # the probe fails: open again
-        assert LABELS[breaker.state] == "open"
+        assert BREAKER_LABELS[breaker.state] == "open"
         await asyncio.sleep(0.35)
         gw.orchestrator.failing = None
         assert [(await gw.send(unique(), delivery=str(n))).status_code for n in range(2)] == [
             202,
             202,
         ]
-        assert LABELS[breaker.state] == "closed"
+        assert BREAKER_LABELS[breaker.state] == "closed"
         text = await gw.metrics()
         assert 'gw_circuit_breaker_state_changes_total{from_state="closed",to_state="open"}' in text
 
@@ -197,7 +197,7 @@ async def test_answers_that_prove_the_orchestrator_alive_never_open_the_breaker(
         for _ in range(8):
             await gw.send()
 
-        assert LABELS[gw.gateway.breaker.state] == "closed"
+        assert BREAKER_LABELS[gw.gateway.breaker.state] == "closed"
 
 
 async def test_only_one_probe_at_a_time_and_no_permit_leaks():

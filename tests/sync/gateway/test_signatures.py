@@ -62,7 +62,7 @@ async def test_a_wrong_signature_reaches_nothing(proof, monkeypatch):
             "sha1=" + hmac.new(b"s3cret-key", github_push(), "sha1").hexdigest()
         )
         assert await post(gw, github_push(), headers) == INVALID
-        assert len(gw.gateway.gate.reservations.memory) == 0
+        assert len(gw.gateway.pipeline.reservations.memory) == 0
         assert not gw.orchestrator.calls
 
 
@@ -170,7 +170,7 @@ async def test_without_a_secret_a_delivery_is_taken_unverified_outside_productio
     async with world(bundle(platform(secret=None))) as gw:
         assert answer(await gw.send())[0] == 202
         assert not gw.orchestrator.calls[0].signature_verified
-        gw.gateway.gate.production = True
+        gw.gateway.pipeline.production = True
         assert answer(await gw.send(github_push(n=1), delivery="2")) == INVALID
 
 

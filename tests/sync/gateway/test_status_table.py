@@ -13,7 +13,7 @@ import pytest
 
 from sync_stack.core.bundle.model import Bundle, Rate, SecretRef
 from sync_stack.core.replay import Delivery
-from sync_stack.gateway.answers import STATUS, Code
+from sync_stack.gateway.responses import STATUS, Code
 from tests.support.webhooks import github_push, platform, signed
 from tests.sync.gateway.world import Orchestrator, World, answer, bundle, limits, raw, world
 
@@ -124,7 +124,7 @@ async def with_an_open_breaker(gw: World) -> httpx.Response:
 
 
 async def of_a_broken_gateway(gw: World) -> httpx.Response:
-    object.__setattr__(gw.gateway.gate, "keys", None)
+    object.__setattr__(gw.gateway.pipeline, "webhook_secrets", None)
     return await gw.send()
 
 
@@ -133,7 +133,7 @@ async def while_a_copy_is_under_way(gw: World) -> httpx.Response:
         platform="github", segment="mongo", event="push", delivery_id="d-1", body=github_push()
     )
     keys = known.replay_keys(id_is_signed=False).redis_keys()
-    gw.gateway.gate.reservations.memory.claim(keys, "somebody", 60)
+    gw.gateway.pipeline.reservations.memory.claim(keys, "somebody", 60)
     return await gw.send()
 
 
@@ -215,5 +215,5 @@ async def test_each_row_is_answered_as_it_says(row: Row):
 async def _records(gw: World, count: int) -> None:
     """The reservation is settled right after the answer went out."""
     async with asyncio.timeout(30):
-        while len(gw.gateway.gate.reservations.memory) != count:  # noqa: ASYNC110
+        while len(gw.gateway.pipeline.reservations.memory) != count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

@@ -165,7 +165,7 @@ async def test_a_body_over_the_limit_is_413_declared_or_chunked():
         for response in (declared, small, chunked):
             assert answer(response) == (413, "GW_BODY_TOO_LARGE")
         assert answer(await gw.send()) == (202, "accepted")
-        assert gw.gateway.gate.held.total == 0
+        assert gw.gateway.pipeline.memory.total == 0
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ async def test_a_platform_key_that_cannot_be_fetched_is_503():
 
 async def test_what_goes_wrong_inside_is_500_without_detail(monkeypatch):
     async with world() as gw:
-        monkeypatch.setattr(gw.gateway.keys, "of", None)
+        monkeypatch.setattr(gw.gateway.webhook_secrets, "of", None)
         response = await gw.send()
 
         assert answer(response) == (500, "GW_INTERNAL")

@@ -14,10 +14,10 @@ import pytest
 
 from kernel import background
 from sync_stack.gateway import webhook_stream
-from sync_stack.gateway.breaker import LABELS
+from sync_stack.gateway.breaker import BREAKER_LABELS
 from sync_stack.gateway.webhook_stream import (
-    LARGEST,
-    UNANSWERED,
+    MAX_STREAMED_BYTES,
+    MAX_UNANSWERED_BATCHES,
     CallFailed,
     StreamUnknown,
     WebhookStreams,
@@ -129,13 +129,13 @@ async def test_what_arrives_while_batches_are_under_way_goes_together_and_in_ord
             sent.append(asyncio.create_task(deliver(streams, key)))
             if len(sent) < 12:
                 await asyncio.sleep(0.02)
-        await until(lambda: len(orchestrator.batches) == UNANSWERED)
+        await until(lambda: len(orchestrator.batches) == MAX_UNANSWERED_BATCHES)
         gate.set()
         made = await asyncio.gather(*sent)
 
     assert [call.idempotency_key for call in orchestrator.calls] == keys
     assert [orchestrator.tasks[key] for key in keys] == made
-    assert orchestrator.batches[:UNANSWERED] == [1] * UNANSWERED
+    assert orchestrator.batches[:MAX_UNANSWERED_BATCHES] == [1] * MAX_UNANSWERED_BATCHES
     assert max(orchestrator.batches) == 256
     assert len(orchestrator.batches) < 20
 
@@ -220,13 +220,13 @@ async def test_new_certificates_open_another_stream_and_the_old_one_is_answered(
 async def test_an_unknown_method_is_not_tried_again_for_a_minute():
     now = [0.0]
     async with streams_to(Orchestrator(streams=False), clock=lambda: now[0]) as streams:
-        assert streams.takes(LARGEST)
+        assert streams.takes(MAX_STREAMED_BYTES)
         with pytest.raises(StreamUnknown):
             await deliver(streams, "a")
         await until(lambda: not streams.takes(1))
         now[0] = 61.0
-        assert streams.takes(LARGEST)
-        assert not streams.takes(LARGEST + 1)
+        assert streams.takes(MAX_STREAMED_BYTES)
+        assert not streams.takes(MAX_STREAMED_BYTES + 1)
 
 
 async def test_an_orchestrator_without_the_stream_gets_unary_calls():
@@ -239,12 +239,12 @@ async def test_an_orchestrator_without_the_stream_gets_unary_calls():
         calls = "gw_orchestrator_requests_total"
         assert f'{calls}{{rpc_method="ProcessWebhooks",status="UNIMPLEMENTED"}} 1.0' in text
         assert f'{calls}{{rpc_method="ProcessWebhook",status="OK"}} 3.0' in text
-        assert LABELS[gw.gateway.breaker.state] == "closed"
+        assert BREAKER_LABELS[gw.gateway.breaker.state] == "closed"
 
 
 async def test_a_large_delivery_does_not_hold_up_the_stream():
     async with world() as gw:
-        body = github_push(filler="x" * LARGEST)
+        body = github_push(filler="x" * MAX_STREAMED_BYTES)
         assert answer(await gw.send(body, delivery="large")) == (202, "accepted")
         assert answer(await gw.send(delivery="small")) == (202, "accepted")
 
@@ -260,7 +260,7 @@ async def test_a_broken_stream_counts_for_the_breaker_and_may_be_sent_again():
         for _ in range(2):
             assert answer(await gw.send()) == (502, "GW_ORCHESTRATOR_ERROR")
         assert answer(await gw.send()) == (503, "GW_ORCHESTRATOR_UNAVAILABLE")
-        assert LABELS[gw.gateway.breaker.state] == "open"
+        assert BREAKER_LABELS[gw.gateway.breaker.state] == "open"
         gw.gateway.breaker._opened_at -= 60
 
         assert answer(await gw.send()) == (202, "accepted")
@@ -271,15 +271,15 @@ async def test_a_cancelled_delivery_that_was_not_sent_yet_is_not_sent():
     orchestrator = Orchestrator(gate=gate)
     async with streams_to(orchestrator) as streams:
         sent = []
-        for number in range(UNANSWERED + 2):
+        for number in range(MAX_UNANSWERED_BATCHES + 2):
             sent.append(asyncio.create_task(deliver(streams, str(number))))
             await asyncio.sleep(0.02)
-        await until(lambda: len(orchestrator.calls) == UNANSWERED)
+        await until(lambda: len(orchestrator.calls) == MAX_UNANSWERED_BATCHES)
         sent[-1].cancel()
         gate.set()
         await asyncio.gather(*sent, return_exceptions=True)
 
-    kept = [str(number) for number in range(UNANSWERED + 1)]
+    kept = [str(number) for number in range(MAX_UNANSWERED_BATCHES + 1)]
     assert [call.idempotency_key for call in orchestrator.calls] == kept
 
 

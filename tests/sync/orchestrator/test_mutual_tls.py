@@ -22,7 +22,7 @@ from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
     OrchestratorStub,
     add_OrchestratorServicer_to_server,
 )
-from sync_stack.rpc.readiness import Health, keep_asking
+from sync_stack.rpc.readiness import Health, keep_pinging
 from sync_stack.rpc.tls import (
     AUTO_CLIENT,
     AUTO_SERVER,
@@ -197,7 +197,7 @@ async def detail(address: str, client: TlsFiles) -> tuple[bool, str]:
     health = Health(list, asyncio.get_running_loop().time)
     heard = asyncio.Event()
     asking = asyncio.create_task(
-        keep_asking(channel, health, token="", observe=lambda _status, _seconds: heard.set())
+        keep_pinging(channel, health, token="", observe=lambda _status, _seconds: heard.set())
     )
     await asyncio.wait_for(heard.wait(), 30)
     asking.cancel()

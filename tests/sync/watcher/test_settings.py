@@ -60,7 +60,7 @@ def test_a_follower_is_ready_and_a_watcher_without_orchestrator_is_not():
             assert (unready.status_code, unready.json()["status"]) == (503, "NOT_READY")
             assert "did not answer yet" in unready.json()["detail"]
 
-            health.heard(ready=True)
+            health.record(ready=True)
             ready = client.get("/health/readiness")
             assert ready.status_code == 200
             assert ready.json() == {

@@ -1,4 +1,4 @@
-"""Answers of the gateway: one closed table of codes, and the bytes of every body."""
+"""Responses of the gateway: the closed table of error codes and the bytes of every body."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JSON_TYPE: Final = b"application/json"
 
 
 class Code(StrEnum):
-    """What went wrong; never anything else in an error body."""
+    """The error codes; an error body holds no other one."""
 
     PLATFORM_MISMATCH = "GW_PLATFORM_MISMATCH"
     MISSING_DELIVERY_ID = "GW_MISSING_DELIVERY_ID"
@@ -58,8 +58,8 @@ STATUS: Final[Mapping[Code, int]] = {
 }
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Status, body and further headers; `outcome` is the word in metrics and logs."""
+class GatewayResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Status, body and further headers; `outcome` is the label in metrics and logs."""
 
     status: int
     body: bytes
@@ -69,7 +69,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):
-    """A request that ends here, with its code and a sentence for whoever sent it."""
+    """A refused request, with its code and a message for the sender."""
 
     def __init__(
         self,
@@ -88,14 +88,14 @@ class Refusal(Exception):
         self.headers = headers
 
     @property
-    def answer(self) -> Answer:
+    def response(self) -> GatewayResponse:
         headers = self.headers
         if self.retry_after_s is not None:
             headers = (*headers, (b"retry-after", b"%d" % max(1, self.retry_after_s)))
-        return Answer(
+        return GatewayResponse(
             status=self.status,
             body=error_body(self.code, self.message, self.status),
-            outcome=outcome_of(self.code),
+            outcome=outcome_label(self.code),
             headers=headers,
         )
 
@@ -104,15 +104,17 @@ def error_body(code: Code, message: str, status: int) -> bytes:
     return msgspec.json.encode({"code": code.value, "message": message, "status": status})
 
 
-def outcome_of(code: Code) -> str:
+def outcome_label(code: Code) -> str:
     return code.value.removeprefix("GW_").lower()
 
 
-def accepted(task_id: str, message: str = "accepted") -> Answer:
-    """202: the task, or with the inbox the delivery, is stored."""
+def accepted(task_id: str, message: str = "accepted") -> GatewayResponse:
+    """Return 202: the task, or with the inbox the delivery, is stored."""
     body = msgspec.json.encode({"task_id": task_id, "message": message})
-    return Answer(status=202, body=body, outcome="accepted")
+    return GatewayResponse(status=202, body=body, outcome="accepted")
 
 
-def ignored() -> Answer:
-    return Answer(status=200, body=b'{"task_id":"","message":"event ignored"}', outcome="ignored")
+def ignored() -> GatewayResponse:
+    return GatewayResponse(
+        status=200, body=b'{"task_id":"","message":"event ignored"}', outcome="ignored"
+    )
