@@ -6,20 +6,20 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from typing import ClassVar
 
 from kernel import clock
-from worker.domain.evaluation import UnitExit
-from worker.domain.output import OutputRecord
-from worker.domain.ownership import UnitOwner
-from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
+from worker.domain.environment import Folders
+from worker.domain.evaluation import Ended
+from worker.domain.naming import Owner
+from worker.domain.output import Record
+from worker.domain.readiness import Answer, HttpProbe, TcpProbe
 from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
-    Folders,
     Launch,
-    RemovedResources,
+    Removed,
     RuntimeOptions,
     Unit,
     UnitState,
-    UnitUsage,
+    Usage,
     runtimes,
 )
 
@@ -54,13 +54,13 @@ class NoOpRuntime:
             started_at=clock.now(),
         )
 
-    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
         if not after:
-            yield [OutputRecord(1, "stdout", f"{unit.name}\n".encode(), clock.rfc3339(clock.now()))]
+            yield [Record(1, "stdout", f"{unit.name}\n".encode(), clock.rfc3339(clock.now()))]
 
-    async def wait(self, unit: Unit) -> UnitExit:
+    async def wait(self, unit: Unit) -> Ended:
         del unit
-        return UnitExit(exit_code=0)
+        return Ended(exit_code=0)
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
         del unit, grace_s
@@ -76,11 +76,11 @@ class NoOpRuntime:
         del unit, port
         return None
 
-    async def probe_inside(
+    async def ask_inside(
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> ProbeResponse:
+    ) -> Answer:
         del unit, headers
-        return ProbeResponse(problem=f"nothing of the step listens on port {probe.port}")
+        return Answer(problem=f"nothing of the step listens on port {probe.port}")
 
     async def has_health_check(self, unit: Unit) -> bool:
         del unit
@@ -90,7 +90,7 @@ class NoOpRuntime:
         del unit
         return True
 
-    async def usage(self, unit: Unit) -> UnitUsage | None:
+    async def usage(self, unit: Unit) -> Usage | None:
         del unit
         return None
 
@@ -98,14 +98,14 @@ class NoOpRuntime:
         del unit, pattern
         return Collected()
 
-    async def find(self, owner: UnitOwner) -> Sequence[Unit]:
+    async def find(self, owner: Owner) -> Sequence[Unit]:
         del owner
         return ()
 
-    async def runs(self, owner: UnitOwner) -> frozenset[str]:
+    async def runs(self, owner: Owner) -> frozenset[str]:
         del owner
         return frozenset()
 
-    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
+    async def release(self, run_id: str, owner: Owner) -> Removed:
         del run_id, owner
-        return RemovedResources()
+        return Removed()

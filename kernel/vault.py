@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-import httpx
-
 from kernel.addresses import LOCAL_TOO, AddressError, Resolver, read_base_url, resolve
-from kernel.pinned_http import pinned_client
+
+if TYPE_CHECKING:
+    import httpx
 
 WITHIN_S: Final = 5.0
 SERVICE_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -54,6 +54,10 @@ async def read_secret(
 
     The first part of `path` is where the engine is mounted. Raises VaultError.
     """
+    import httpx  # slow to import: only processes that read secrets pay for it
+
+    from kernel.pinned_http import pinned_client
+
     try:
         base = read_base_url(vault.address, LOCAL_TOO)
         async with (

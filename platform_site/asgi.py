@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from importlib import import_module
 
 import django
 from channels.routing import ProtocolTypeRouter
@@ -12,7 +13,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "platform_site.settings.producti
 django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402 - the apps must be ready first
+from django.urls import get_resolver  # noqa: E402
 
+from apps.system.api import lifespan_parts, probes, shared_redis  # noqa: E402
 from apps.system.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
 from apps.system.logs import protect_server_logs  # noqa: E402
 from platform_site.settings.secrets_check import require_jwt_secret  # noqa: E402
@@ -21,6 +24,14 @@ require_jwt_secret(settings.JWT_SECRET)
 protect_server_logs()
 
 application = ProtocolTypeRouter({"http": ControlPlaneHandler(), "lifespan": Lifespan()})
+
+# What is imported only when it is used is imported now: no request waits for it.
+get_resolver().url_patterns  # noqa: B018 - a cached property
+for registry in (lifespan_parts, probes):
+    for name in registry:
+        registry[name]
+shared_redis()
+import_module("jwt")
 
 # A full collection stops every stream: 190 ms with 1,000 followers, each 7 s. What is loaded by now
 # stays for good and need not be looked at; few young objects survive, so look seldom.

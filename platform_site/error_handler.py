@@ -24,15 +24,14 @@ from rest_framework import exceptions as drf
 from apps.console.api import error_page
 from apps.system.api import (
     DatastoreUnavailable,
-    InvalidParameter,
     PayloadTooLarge,
     Stage,
     internal_error,
-    invalid_input,
     is_store_away,
     problem_for,
     request_context,
 )
+from apps.system.rest import InvalidParameter, invalid_input
 from kernel.errors import NotFound, PlatformError
 from kernel.problems import title
 

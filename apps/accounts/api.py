@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from apps.accounts.authentication import IsAdmin, IsSignedIn, SessionAuthentication
 from apps.accounts.domain.errors import (
     EmailTaken,
     Forbidden,
@@ -42,11 +41,8 @@ __all__ = [
     "EmailTaken",
     "FirstAdministrator",
     "Forbidden",
-    "IsAdmin",
-    "IsSignedIn",
     "NoAdministrator",
     "Principal",
-    "SessionAuthentication",
     "TooManyAttempts",
     "Unauthenticated",
     "WeakPassword",

@@ -8,7 +8,6 @@ class AccountsConfig(AppConfig):
     label = "accounts"
 
     def ready(self) -> None:
-        from apps.accounts.lifespan import AccountsPart
         from apps.system.api import lifespan_parts
 
-        lifespan_parts.register("accounts")(AccountsPart())
+        lifespan_parts.register_path("accounts", "apps.accounts.lifespan.AccountsPart")

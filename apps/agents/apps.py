@@ -8,7 +8,6 @@ class AgentsConfig(AppConfig):
     label = "agents"
 
     def ready(self) -> None:
-        from apps.agents.probes import agents
-        from apps.system.api import Probe, probes
+        from apps.system.api import probes
 
-        probes.register("agents")(Probe(name="agents", required=False, check=agents))
+        probes.register_path("agents", "apps.agents.probes.AGENTS")

@@ -8,7 +8,7 @@ from typing import Final
 from apps.agents.domain.agent import Agent
 from apps.agents.selectors import online_agents
 from apps.platform_settings.api import Backend, backends
-from apps.system.api import ProbeResult
+from apps.system.api import Probe, ProbeResult
 
 _NAMED: Final = 5  # agents with failing loops; of the others, only how many
 
@@ -52,3 +52,6 @@ def _sentence(loops: Sequence[str]) -> str:
     if len(loops) == 1:
         return f"loop {loops[0]} is failing"
     return f"loops {', '.join(loops)} are failing"
+
+
+AGENTS: Final = Probe(name="agents", required=False, check=agents)

@@ -69,7 +69,6 @@ from apps.executions.services.leases import adopt, lose_jobs_of, renew
 from apps.executions.services.moves import jobs_nudge
 from apps.executions.services.sweep import sweep
 from apps.executions.services.sweeper import Sweeper
-from apps.executions.watching import print_verdict, watch
 
 __all__ = [
     "NEWEST_FIRST",
@@ -135,7 +134,6 @@ __all__ = [
     "lose_jobs_of",
     "matching_runs",
     "overview",
-    "print_verdict",
     "recent_runs",
     "releasable_runs",
     "remove_old_runs",
@@ -147,5 +145,4 @@ __all__ = [
     "summaries",
     "summary",
     "sweep",
-    "watch",
 ]

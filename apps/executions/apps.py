@@ -8,7 +8,6 @@ class ExecutionsConfig(AppConfig):
     label = "executions"
 
     def ready(self) -> None:
-        from apps.executions.services.sweeper import SweeperPart
         from apps.system.api import lifespan_parts
 
-        lifespan_parts.register("sweeper")(SweeperPart())
+        lifespan_parts.register_path("sweeper", "apps.executions.services.sweeper.SweeperPart")

@@ -8,8 +8,6 @@ class PlatformSettingsConfig(AppConfig):
     label = "platform_settings"
 
     def ready(self) -> None:
-        from apps.platform_settings.selectors import probe
-        from apps.system.api import Probe, probes
+        from apps.system.api import probes
 
-        name = "platform-settings"
-        probes.register(name)(Probe(name=name, required=True, check=probe))
+        probes.register_path("platform-settings", "apps.platform_settings.selectors.PROBE")

@@ -6,13 +6,14 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from apps.platform_settings import conf
 from apps.platform_settings.domain.backends import Backend, Mode, choose, not_isolated
 from apps.platform_settings.domain.document import Document, SettingsInvalid, read_document
 from apps.platform_settings.domain.registries import Credentials, credentials_for
 from apps.platform_settings.domain.secrets import Override, SecretManagers
-from apps.system.api import ProbeResult
+from apps.system.api import Probe, ProbeResult
 from kernel.errors import FieldError
 
 _log = logging.getLogger("partita.platform_settings")
@@ -100,6 +101,9 @@ def probe() -> ProbeResult:
         return ProbeResult(ready=False, detail="the settings file lists no backend")
     count = len(document.backends)
     return ProbeResult(ready=True, detail=f"{count} backend{'s' * (count != 1)} configured")
+
+
+PROBE: Final = Probe(name="platform-settings", required=True, check=probe)
 
 
 def _content(path: Path) -> bytes | None:

@@ -8,7 +8,6 @@ class ProfilesConfig(AppConfig):
     label = "profiles"
 
     def ready(self) -> None:
-        from apps.profiles.selectors import probe
-        from apps.system.api import Probe, probes
+        from apps.system.api import probes
 
-        probes.register("profiles")(Probe(name="profiles", required=True, check=probe))
+        probes.register_path("profiles", "apps.profiles.selectors.PROBE")

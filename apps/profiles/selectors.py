@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from apps.suites import api as suites
-from apps.system.api import ProbeResult
+from apps.system.api import Probe, ProbeResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,9 @@ def probe() -> ProbeResult:
     broken = sum(profile.problem is not None for profile in profiles)
     detail = f"{len(profiles)} profiles" + (f", {broken} of them invalid" if broken else "")
     return ProbeResult(ready=True, detail=detail)
+
+
+PROBE: Final = Probe(name="profiles", required=True, check=probe)
 
 
 def _merged(profiles: tuple[suites.Profile, ...], profile: suites.Profile) -> LaunchProfile:

@@ -8,7 +8,6 @@ class StreamsConfig(AppConfig):
     label = "streams"
 
     def ready(self) -> None:
-        from apps.streams.lifespan import StreamsPart
         from apps.system.api import lifespan_parts
 
-        lifespan_parts.register("streams")(StreamsPart())
+        lifespan_parts.register_path("streams", "apps.streams.lifespan.StreamsPart")

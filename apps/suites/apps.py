@@ -8,11 +8,7 @@ class SuitesConfig(AppConfig):
     label = "suites"
 
     def ready(self) -> None:
-        from apps.suites.lifespan import SuiteEvaluation
-        from apps.suites.probes import launchable_suites
-        from apps.system.api import Probe, lifespan_parts, probes
+        from apps.system.api import lifespan_parts, probes
 
-        probes.register("launchable-suites")(
-            Probe(name="launchable-suites", required=True, check=launchable_suites)
-        )
-        lifespan_parts.register("suites")(SuiteEvaluation())
+        probes.register_path("launchable-suites", "apps.suites.probes.LAUNCHABLE_SUITES")
+        lifespan_parts.register_path("suites", "apps.suites.lifespan.SuiteEvaluation")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apps.suites.selectors import list_suites
-from apps.system.api import ProbeResult
+from apps.system.api import Probe, ProbeResult
 
 
 def launchable_suites() -> ProbeResult:
@@ -12,3 +14,6 @@ def launchable_suites() -> ProbeResult:
     return ProbeResult(
         ready=launchable > 0, detail=f"{launchable} of {len(suites)} suites can be launched"
     )
+
+
+LAUNCHABLE_SUITES: Final = Probe(name="launchable-suites", required=True, check=launchable_suites)

@@ -27,84 +27,43 @@ from apps.system.domain.context import (
 from apps.system.domain.lifecycle import LifespanPart, begin_drain, is_draining, lifespan_parts
 from apps.system.domain.probing import Probe, ProbeResult, probes
 from apps.system.http.client import client_ip
-from apps.system.http.conditional import PreconditionFailed, conditional_response, require_match
-from apps.system.http.json_body import (
-    MAX_BODY_BYTES,
-    MalformedJson,
-    PayloadTooLarge,
-    StrictJSONParser,
-    parse_json,
-)
-from apps.system.http.paging import (
-    InvalidCursor,
-    Page,
-    paginate,
-    paginate_queryset,
-    requested_page,
-    write_cursor,
-)
+from apps.system.http.json_body import MAX_BODY_BYTES, MalformedJson, PayloadTooLarge, parse_json
 from apps.system.http.problems import internal_error, problem_for, problem_response
-from apps.system.http.strict import (
-    PAGING,
-    InvalidParameter,
-    StrictAPIView,
-    StrictSerializer,
-    UnknownParameter,
-    choice_parameter,
-    flag_parameter,
-    integer_parameter,
-    invalid_input,
-    refuse_unknown_parameters,
-)
 from apps.system.pipeline.stage import Stage, when_closed
 from apps.system.selectors import installation_id
+from apps.system.services.celery_application import celery_application
 from apps.system.services.quick_redis import QuickRedis, RedisAway, redis_key, shared_redis
 from apps.system.services.store_faults import DatastoreUnavailable, is_store_away
 from apps.system.services.telemetry import exported_telemetry, start_telemetry, stop_telemetry
 
 __all__ = [
     "MAX_BODY_BYTES",
-    "PAGING",
     "DatastoreUnavailable",
     "ExitCode",
-    "InvalidCursor",
-    "InvalidParameter",
     "LifespanPart",
     "MalformedJson",
-    "Page",
     "PayloadTooLarge",
-    "PreconditionFailed",
     "Probe",
     "ProbeResult",
     "QuickRedis",
     "RedisAway",
     "RequestContext",
     "Stage",
-    "StrictAPIView",
-    "StrictJSONParser",
-    "StrictSerializer",
-    "UnknownParameter",
     "VerbCommand",
     "audit_agent",
     "begin_drain",
-    "choice_parameter",
+    "celery_application",
     "client_ip",
-    "conditional_response",
     "escape",
     "exported_telemetry",
-    "flag_parameter",
     "installation_id",
-    "integer_parameter",
     "internal_error",
-    "invalid_input",
     "is_awaited",
     "is_draining",
     "is_not_modified",
     "is_store_away",
     "lifespan_parts",
     "metrics",
-    "paginate",
-    "paginate_queryset",
     "parse_json",
     "print_json",
     "print_table",
@@ -113,11 +72,8 @@ __all__ = [
     "problem_for",
     "problem_response",
     "redis_key",
-    "refuse_unknown_parameters",
     "report_error",
     "request_context",
-    "requested_page",
-    "require_match",
     "shared_redis",
     "start_telemetry",
     "stop_telemetry",
@@ -125,5 +81,4 @@ __all__ = [
     "strong_etag",
     "telemetry_settings",
     "when_closed",
-    "write_cursor",
 ]

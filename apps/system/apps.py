@@ -11,24 +11,17 @@ class SystemConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.system.domain.lifecycle import lifespan_parts
-        from apps.system.domain.probing import Probe, probes
-        from apps.system.parts import AuditRows, MetricsListener, Telemetry
-        from apps.system.services import probing
-        from apps.system.services.quick_redis import shared_redis
+        from apps.system.domain.probing import probes
 
-        lifespan_parts.register("audit")(AuditRows())
-        lifespan_parts.register("metrics")(MetricsListener())
-        lifespan_parts.register("telemetry")(Telemetry())
-        for name, required, check in (
-            ("datastore", True, probing.check_datastore),
-            ("cache", False, probing.check_cache),
-            ("telemetry", False, probing.check_telemetry),
-            ("background", True, probing.check_background),
-            ("broker", False, probing.check_broker),
+        for name, part in (
+            ("audit", "AuditRows"),
+            ("metrics", "MetricsListener"),
+            ("telemetry", "Telemetry"),
         ):
-            probes.register(name)(Probe(name, required, check))
+            lifespan_parts.register_path(name, f"apps.system.parts.{part}")
+        for name in ("datastore", "cache", "telemetry", "background", "broker"):
+            probes.register_path(name, f"apps.system.services.probing.{name.upper()}")
         background.observe(_count_failures)
-        shared_redis()  # where there is one, its library is imported now and not in a request
 
 
 def _count_failures(loop: str, failures: int) -> None:

@@ -76,14 +76,15 @@ class Lifespan:
         started: list[LifespanPart] = []
         try:
             for name in lifespan_parts:
-                await lifespan_parts[name].start()
-                started.append(lifespan_parts[name])
+                part = lifespan_parts[name]()
+                await part.start()
+                started.append(part)
         except Exception as error:  # the edge: the server must hear of any failure
             logger.critical("the server cannot start", exc_info=error)
             await _stop(started)
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
-        drain_on_signals()
+        drain_on_signals(started)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         begin_drain()
@@ -91,7 +92,7 @@ class Lifespan:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def drain_on_signals() -> None:
+def drain_on_signals(parts: list[LifespanPart]) -> None:
     """Put draining before what the server does on SIGTERM and SIGINT; a second signal skips it.
 
     uvicorn closes its listener at once on a signal and tells the application last, so its own
@@ -101,10 +102,12 @@ def drain_on_signals() -> None:
         return
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
-        _drain_first(number, loop)
+        _drain_first(number, loop, parts)
 
 
-def _drain_first(number: signal.Signals, loop: asyncio.AbstractEventLoop) -> None:
+def _drain_first(
+    number: signal.Signals, loop: asyncio.AbstractEventLoop, parts: list[LifespanPart]
+) -> None:
     server_handler = signal.getsignal(number)
     if not callable(server_handler):
         return
@@ -117,7 +120,7 @@ def _drain_first(number: signal.Signals, loop: asyncio.AbstractEventLoop) -> Non
             finish()
             return
         begin_drain()
-        loop.call_soon_threadsafe(lambda: _running.add(loop.create_task(_drain(finish))))
+        loop.call_soon_threadsafe(lambda: _running.add(loop.create_task(_drain(parts, finish))))
 
     signal.signal(number, on_signal)
 
@@ -125,9 +128,8 @@ def _drain_first(number: signal.Signals, loop: asyncio.AbstractEventLoop) -> Non
 _running: Final[set[asyncio.Task[None]]] = set()  # the loop itself holds tasks only weakly
 
 
-async def _drain(finish: Callable[[], None]) -> None:
+async def _drain(parts: list[LifespanPart], finish: Callable[[], None]) -> None:
     """Every part finishes up, for DRAIN_LIMIT_S at most; then the server goes on ending."""
-    parts = [lifespan_parts[name] for name in lifespan_parts]
     work = [asyncio.create_task(part.drain()) for part in parts]
     notice = asyncio.create_task(asyncio.sleep(DRAIN_NOTICE_S))
     done, late = await asyncio.wait([*work, notice], timeout=DRAIN_LIMIT_S)

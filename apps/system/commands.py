@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Final
 
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError
-from rich.console import Console
-from rich.table import Table
+from rich.cells import cell_len
 
 from apps.system import conf
 from kernel.errors import PlatformError
@@ -125,7 +124,9 @@ def store_unusable(error: Exception, advice: str = _NO_STORE) -> PlatformError:
 
 
 def report_error(error: PlatformError) -> ExitCode:
-    """One line on stderr, one more for each field or place at fault; returns the exit code."""
+    """Print one line on stderr and one for each field or place at fault; return the exit code."""
+    from rich.console import Console  # slow to import: most commands end without an error
+
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]error[/] {error.problem_code}: ", end="")
     console.print(error.detail, markup=False)
@@ -144,13 +145,16 @@ def print_json(document: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A plain table, as wide as its content: a narrow terminal wraps it, an id is never cut."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    Console(highlight=False, width=10_000).print(table)
+    """Print a table as wide as its content: a narrow terminal wraps it, an id is never cut."""
+    lines = [list(columns), *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)
+        )
+        text = "  ".join(padded).rstrip()
+        is_bold = line is lines[0] and sys.stdout.isatty()
+        sys.stdout.write(f"\x1b[1m{text}\x1b[0m\n" if is_bold else f"{text}\n")
 
 
 def escape(text: str) -> str:

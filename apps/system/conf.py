@@ -13,14 +13,6 @@ from kernel.telemetry import TelemetrySettings, parse_pairs
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def api_authentication() -> str:
-    return str(settings.API_AUTHENTICATION)
-
-
-def api_permission() -> str:
-    return str(settings.API_PERMISSION)
-
-
 def db_driver() -> str:
     return str(settings.DB_DRIVER)
 
@@ -28,6 +20,11 @@ def db_driver() -> str:
 def broker_url() -> str:
     """Celery's; `memory://…` where there is none."""
     return str(settings.CELERY_BROKER_URL)
+
+
+def celery_application() -> str:
+    """Return the import path of the project's Celery application."""
+    return str(settings.TASK_APPLICATION)
 
 
 def redis_url() -> str:

@@ -15,7 +15,8 @@ from apps.system.api import telemetry_settings
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.ids import is_identifier
 from kernel.telemetry import endpoint_url
-from worker.domain.launch import LaunchRules, StepEnvironmentRules
+from worker.domain.environment import EnvironmentRules
+from worker.domain.launching import LaunchRules
 from worker.settings import WorkerSettings
 
 _SECRET_CHARACTERS = 16
@@ -105,7 +106,7 @@ def runner_capacity() -> int:
 
 def launch_rules() -> LaunchRules:
     return LaunchRules(
-        environment=StepEnvironmentRules(
+        environment=EnvironmentRules(
             prefixes=settings.STEP_ENV_PREFIXES,
             telemetry=_telemetry(),
         ),

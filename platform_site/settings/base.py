@@ -44,6 +44,7 @@ REDIS_PASSWORD = env.secret("REDIS_PASSWORD")
 REDIS_DB = env.integer("REDIS_DB", 0)
 REDIS_PREFIX = env.text("REDIS_PREFIX", "partita")
 REDIS_URL = redis_url(REDIS_ADDR, REDIS_PASSWORD, REDIS_DB)
+TASK_APPLICATION = "platform_site.celery.app"  # a path: commands that send no task skip Celery
 CELERY_BROKER_URL = env.secret("CELERY_BROKER_URL") or REDIS_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
@@ -218,15 +219,10 @@ CSRF_FAILURE_VIEW = "platform_site.error_handler.on_csrf_failure"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_API_URL]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
 FILE_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
-API_AUTHENTICATION = "apps.accounts.api.SessionAuthentication"
-API_PERMISSION = "apps.accounts.api.IsSignedIn"
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    # Stand-ins for API_AUTHENTICATION and API_PERMISSION: DRF imports its defaults while the app
-    # that holds the real ones is itself being imported.
-    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.system.http.deferred.ApiAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["apps.system.http.deferred.ApiPermission"],
-    "DEFAULT_PARSER_CLASSES": ["apps.system.http.json_body.StrictJSONParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.rest.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.rest.IsSignedIn"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "platform_site.error_handler.handle",
     "UNAUTHENTICATED_USER": None,
@@ -237,6 +233,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["apps.accounts.rest.IsSignedIn"],
     "GET_LIB_DOC_EXCLUDES": "apps.system.rest.descriptions.classes_without_words",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import base64
-
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+import hashlib
+import hmac
 
 MIN_SECRET_BYTES = 32
+_HASH_BYTES = 32
 
 
 def derived_key(secret: str, label: str, *, size: int = 32) -> str:
-    """`size` bytes as URL-safe base64; empty for an empty secret, which the start-up refuses."""
+    """Return `size` bytes as URL-safe base64; empty for an empty secret, which start-up refuses.
+
+    Every command derives keys, and to import a library for it takes longer than these lines.
+    """
     if not secret:
         return ""
-    kdf = HKDF(algorithm=hashes.SHA256(), length=size, salt=None, info=f"partita:{label}".encode())
-    return base64.urlsafe_b64encode(kdf.derive(secret.encode())).decode()
+    extracted = hmac.digest(bytes(_HASH_BYTES), secret.encode(), hashlib.sha256)
+    key, block = b"", b""
+    for counter in range(1, -(-size // _HASH_BYTES) + 1):
+        block = hmac.digest(
+            extracted, block + f"partita:{label}".encode() + bytes([counter]), hashlib.sha256
+        )
+        key += block
+    return base64.urlsafe_b64encode(key[:size]).decode()

@@ -64,6 +64,7 @@ if len(SECRET_KEY.encode()) < MIN_SECRET_BYTES:
 if SYNC_APP_ENV == "production" and not SYNC_TASK_API_KEYS:
     SYNC_TASK_API_KEYS = tuple(filter(None, [generated.secret(TASK_API_KEY)]))
 
+TASK_APPLICATION = "platform_site.celery.app"
 CELERY_BROKER_URL = SYNC_BROKER_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "sync"

@@ -6,11 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 
 def secret_keys() -> tuple[str, ...]:
     """The stack secret and the ones before it."""
     return tuple(str(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+
+
+def celery_application() -> Any:
+    """Return the project's Celery application; Celery is imported at the first call."""
+    return import_string(settings.TASK_APPLICATION)
 
 
 def app_env() -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sync_stack.core.bundle.model import Bundle, Rule
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Sink
-from sync_stack.orchestrator.api import TargetLocation, is_for, is_yielded
+from sync_stack.orchestrator.execution.orphans import TargetLocation, is_yielded
+from sync_stack.orchestrator.execution.rule_sync import is_for
 
 
 def rule_named(bundle: Bundle, name: str) -> Rule | None:

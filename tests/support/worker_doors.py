@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 
 from worker.application import WorkerApplication
-from worker.domain.runtime import RemovedResources
+from worker.domain.runtime import Removed
 
 
 class RecordingWorker:
@@ -33,9 +33,9 @@ class RecordingWorker:
         self.told.append(("cancel", job_id))
         return True
 
-    async def cleanup(self, job_id: str) -> RemovedResources | None:
+    async def cleanup(self, job_id: str) -> Removed | None:
         self.told.append(("cleanup", job_id))
-        return RemovedResources()
+        return Removed()
 
 
 @contextlib.contextmanager

@@ -13,8 +13,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-import jwt
-
 from apps.accounts.domain.errors import Unauthenticated
 
 ISSUER: Final = "partita"
@@ -40,12 +38,16 @@ def key_id(secret: str) -> str:
 
 def sign(claims: dict[str, Any], secret: str) -> str:
     """Return a signed token with `claims`, the issuer and the audience."""
+    import jwt  # with the cryptography that it imports, a tenth of the start of any command
+
     payload = {"iss": ISSUER, "aud": AUDIENCE, **claims}
     return jwt.encode(payload, secret, algorithm=_ALGORITHM, headers={"kid": key_id(secret)})
 
 
 def verify(token: str, keys: Sequence[str], *, leeway: timedelta) -> AccessClaims:
     """Check signature, issuer, audience and times; raise Unauthenticated."""
+    import jwt
+
     try:
         payload = _decode(token, keys, leeway)
         return AccessClaims(
@@ -60,6 +62,8 @@ def verify(token: str, keys: Sequence[str], *, leeway: timedelta) -> AccessClaim
 
 
 def _decode(token: str, keys: Sequence[str], leeway: timedelta) -> dict[str, Any]:
+    import jwt
+
     if len(token) > _MAX_LENGTH:
         raise jwt.DecodeError("too long")
     by_key_id = {key_id(key): key for key in keys}

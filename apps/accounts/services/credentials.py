@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connection
 from django.http import HttpRequest
+from django.middleware.csrf import CsrfViewMiddleware
 from django.utils.functional import SimpleLazyObject
-from rest_framework.authentication import CSRFCheck
 
 from apps.accounts import conf
 from apps.accounts.domain.errors import Forbidden, Unauthenticated
@@ -168,8 +169,15 @@ def _principal(
     )
 
 
+class _CsrfCheck(CsrfViewMiddleware):
+    """Returns why a request is refused, instead of an HTML page."""
+
+    def _reject(self, request: HttpRequest, reason: str) -> Any:
+        return reason
+
+
 def _enforce_csrf(request: HttpRequest) -> None:
-    check = CSRFCheck(lambda _request: None)  # type: ignore[arg-type]
+    check = _CsrfCheck(lambda _request: None)  # type: ignore[arg-type]
     check.process_request(request)
     if check.process_view(request, None, (), {}):  # type: ignore[arg-type]
         raise Forbidden(

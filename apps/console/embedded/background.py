@@ -9,9 +9,9 @@ import threading
 import warnings
 from typing import Any
 
-from celery import current_app
 from celery.exceptions import SecurityWarning
 
+from apps.system.api import celery_application
 from kernel.background import BackgroundThread
 
 
@@ -47,7 +47,7 @@ class CeleryThread:
 
 
 def _worker() -> Any:
-    return current_app.Worker(
+    return celery_application().Worker(
         pool="threads",
         concurrency=2,
         without_heartbeat=True,

@@ -11,6 +11,7 @@ from rich.console import Console
 from apps.accounts import api as accounts
 from apps.console import conf
 from apps.executions import api as executions
+from apps.executions import terminal_view
 from apps.platform_settings.api import BackendUnavailable
 from apps.suites import api as suites
 from kernel.errors import PlatformError
@@ -43,9 +44,9 @@ def show(console: Console, *, stop: threading.Event) -> None:
         request = executions.LaunchRequest(suite_id=SUITE)
         run_id = _launched(request, stop)["id"]
         console.print(f"[bold]{_page(run_id)}[/]", soft_wrap=True)
-        executions.watch(run_id, console, stop=stop)
+        terminal_view.watch(run_id, console, stop=stop)
         if not stop.is_set():
-            executions.print_verdict(executions.run_detail(run_id), console)
+            terminal_view.print_verdict(executions.run_detail(run_id), console)
             _say_what_next(run_id, console)
     except PlatformError as error:
         console.print(f"[red]✗[/] {SUITE} was not launched:", end=" ")

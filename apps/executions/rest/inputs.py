@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
-from apps.system.api import StrictSerializer
+from apps.system.rest import StrictSerializer
 
 KEEP_ALIVE_MAX_MS = 14_400_000
 _NAME_LENGTH = 300

@@ -22,7 +22,7 @@ from apps.executions.domain.log_search import (
 from apps.executions.domain.run_filter import RunFilter
 from apps.executions.domain.states import ExecutionStatus
 from apps.executions.selectors.detail import PARTS
-from apps.system.api import InvalidParameter, choice_parameter, flag_parameter
+from apps.system.rest import InvalidParameter, choice_parameter, flag_parameter
 from kernel import clock
 
 FILTERS: Final = frozenset(

@@ -21,7 +21,7 @@ from apps.accounts.api import Principal, authenticate_stream, recheck, signed_in
 from apps.executions import api
 from apps.executions.rest.parameters import text, texts
 from apps.streams import api as streams
-from apps.system.api import InvalidParameter, refuse_unknown_parameters
+from apps.system.rest import InvalidParameter, refuse_unknown_parameters
 
 T = TypeVar("T")
 View = Callable[..., Any]

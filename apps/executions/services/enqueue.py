@@ -8,8 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import Final
 
-from celery import current_app
-
+from apps.system.api import celery_application
 from kernel.background import BackgroundThread
 
 log = logging.getLogger("partita.executions")
@@ -46,7 +45,7 @@ class _Publisher:
         while True:
             message = self._waiting.get()
             try:
-                current_app.send_task(
+                celery_application().send_task(
                     message.task,
                     args=message.arguments,
                     expires=message.expires_s,

@@ -12,13 +12,7 @@ from rest_framework.response import Response
 from apps.suites import api
 from apps.suites.domain.definition import summary_of, without_contents
 from apps.suites.rest import schemas
-from apps.system.api import (
-    PAGING,
-    StrictAPIView,
-    choice_parameter,
-    conditional_response,
-    paginate,
-)
+from apps.system.rest import PAGING, StrictAPIView, choice_parameter, conditional_response, paginate
 from kernel.errors import NotAvailable
 
 

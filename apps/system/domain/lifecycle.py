@@ -11,7 +11,8 @@ from kernel.registry import Registry
 class LifespanPart:
     """Something that starts with the server and stops with it; override what is needed.
 
-    Registered as an instance in `ready()`, started in the order of names, stopped in reverse.
+    Apps register their classes in `ready()`, by path; the server makes one instance of each,
+    starts them in the order of names and stops them in reverse.
     """
 
     async def start(self) -> None:
@@ -24,7 +25,7 @@ class LifespanPart:
         """Release everything; called even when `drain` was not."""
 
 
-lifespan_parts: Final[Registry[LifespanPart]] = Registry("lifespan part")
+lifespan_parts: Final[Registry[type[LifespanPart]]] = Registry("lifespan part")
 _draining = threading.Event()
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import IO, Any, Final, NoReturn
-
-from rest_framework.parsers import BaseParser
+from typing import Any, Final, NoReturn
 
 from kernel.errors import PlatformError
 
@@ -46,23 +43,6 @@ def parse_json(body: bytes) -> Any:
         raise MalformedJson("the body nests too deep or holds a number out of range") from None
     _check_values(text, value)
     return value
-
-
-class StrictJSONParser(BaseParser):
-    """DRF's way in to `parse_json`."""
-
-    media_type = "application/json"
-
-    def parse(
-        self,
-        stream: IO[bytes],
-        media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,
-    ) -> Any:
-        body = stream.read(MAX_BODY_BYTES + 1)
-        if len(body) > MAX_BODY_BYTES:
-            raise PayloadTooLarge
-        return parse_json(body) if body else {}
 
 
 def _refuse_constant(name: str) -> NoReturn:

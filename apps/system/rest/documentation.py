@@ -12,15 +12,12 @@ from rest_framework.renderers import JSONRenderer, TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.system.http.deferred import ApiAuthentication, ApiPermission
-from apps.system.http.strict import StrictAPIView
 from apps.system.pipeline.security_headers import CONTENT_SECURITY_POLICY
+from apps.system.rest.strict import StrictAPIView
 
 
 @extend_schema(exclude=True)
 class SchemaView(StrictAPIView, SpectacularAPIView):
-    authentication_classes: Any = [ApiAuthentication]
-    permission_classes: Any = [ApiPermission]
     renderer_classes: Any = [JSONRenderer]
 
 
@@ -29,8 +26,6 @@ class DocsView(StrictAPIView, SpectacularSwaggerSplitView):
     """Swagger UI from our own files; its start-up script is the same path with `?script=`."""
 
     query_parameters: ClassVar[frozenset[str]] = frozenset({"script"})
-    authentication_classes: Any = [ApiAuthentication]
-    permission_classes: Any = [ApiPermission]
     renderer_classes: Any = [TemplateHTMLRenderer]
     url_name = "system:schema"
     template_name = "system/docs.html"  # theirs, in the colours of our pages
@@ -47,7 +42,7 @@ class DocsView(StrictAPIView, SpectacularSwaggerSplitView):
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the description names the two credentials (reference: control-plane 3)."""
 
-    target_class = "apps.system.http.deferred.ApiAuthentication"
+    target_class = "apps.accounts.rest.SessionAuthentication"
     name = ["bearer", "session"]
 
     def get_security_requirement(self, auto_schema: AutoSchema) -> list[dict[str, list[Any]]]:

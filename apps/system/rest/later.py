@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from apps.system.http.problems import problem_for
-from apps.system.http.strict import StrictAPIView
+from apps.system.rest.strict import StrictAPIView
 from kernel.errors import NotAvailable
 
 _DETAIL = "this release does not have this capability yet"

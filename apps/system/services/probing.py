@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from celery import current_app
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
-from kombu.exceptions import KombuError
 
 from apps.system import conf
-from apps.system.domain.probing import ProbeResult
+from apps.system.domain.probing import Probe, ProbeResult
 from apps.system.models import ReadinessMark
+from apps.system.services.celery_application import celery_application
 from kernel import background, telemetry
 
 if TYPE_CHECKING:
@@ -68,7 +67,9 @@ def check_broker() -> ProbeResult:
     """Celery's broker takes a connection; its messages are hints, so nothing stops without it."""
     if conf.broker_url().startswith("memory:"):
         return ProbeResult(ready=True, detail="inside this process", disabled=True)
-    with current_app.connection_for_write() as broker:
+    from kombu.exceptions import KombuError  # slow to import: only where there is a broker
+
+    with celery_application().connection_for_write() as broker:
         errors: tuple[Any, ...] = (*broker.connection_errors, *broker.channel_errors)
         try:
             broker.ensure_connection(max_retries=1, timeout=_BROKER_S)
@@ -100,3 +101,10 @@ def _redis(url: str) -> Redis:
     from redis import Redis
 
     return Redis.from_url(url, socket_timeout=1.5, socket_connect_timeout=1.5)
+
+
+DATASTORE: Final = Probe("datastore", required=True, check=check_datastore)
+CACHE: Final = Probe("cache", required=False, check=check_cache)
+TELEMETRY: Final = Probe("telemetry", required=False, check=check_telemetry)
+BACKGROUND: Final = Probe("background", required=True, check=check_background)
+BROKER: Final = Probe("broker", required=False, check=check_broker)

@@ -15,13 +15,8 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from apps.accounts.api import (
-    Forbidden,
-    Principal,
-    SessionAuthentication,
-    Unauthenticated,
-    rate_limited,
-)
+from apps.accounts.api import Forbidden, Principal, Unauthenticated, rate_limited
+from apps.accounts.rest import SessionAuthentication
 from apps.agents.api import Agent, authenticate
 from apps.system.api import audit_agent, client_ip
 from apps.workers import conf

@@ -21,10 +21,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.executions import api as executions
-from apps.system.api import InvalidParameter, choice_parameter
+from apps.system.rest import InvalidParameter, choice_parameter
 from apps.workers.rest import inputs, schemas
 from apps.workers.rest.base import UNCACHED, JobView, attempt_parameter, orders, usage_of
-from apps.workers.services.report_batches import record
+from apps.workers.services.together import record
 from kernel import clock
 
 FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")

@@ -9,7 +9,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api import (
-    IsAdmin,
     authenticate_stream,
     principal_of,
     recheck,
@@ -18,7 +17,8 @@ from apps.accounts.api import (
     sign_out_session,
     sign_up_session,
 )
-from apps.system.api import StrictAPIView
+from apps.accounts.rest import IsAdmin
+from apps.system.rest import StrictAPIView
 
 
 def page_sign_in(request: HttpRequest) -> JsonResponse:

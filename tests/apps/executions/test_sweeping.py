@@ -159,7 +159,7 @@ class FrozenBroker:
 def test_a_frozen_broker_delays_nobody(monkeypatch):
     """Invariant 37: one frozen part that blocks another's answer."""
     broker = FrozenBroker()
-    monkeypatch.setattr(publishing, "current_app", broker)
+    monkeypatch.setattr(publishing, "celery_application", lambda: broker)
     monkeypatch.setattr(publishing, "_publisher", publishing._Publisher())
 
     def tell() -> None:
@@ -183,7 +183,7 @@ def test_a_broker_that_refuses_is_tried_again_with_the_next_message(monkeypatch)
             sent.release()
             raise ConnectionRefusedError
 
-    monkeypatch.setattr(publishing, "current_app", Refusing())
+    monkeypatch.setattr(publishing, "celery_application", Refusing)
     monkeypatch.setattr(publishing, "_publisher", publishing._Publisher())
     for _ in range(2):
         publishing.enqueue("executions.dispatch")

@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from apps.accounts.rest import IsSignedIn, SessionAuthentication
+from apps.system.api import request_context
 from apps.system.asgi import ControlPlaneHandler
 from apps.system.domain import lifecycle
 
@@ -81,7 +83,13 @@ def audit_lines() -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def signed_in(settings: Any) -> None:
+def signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks counts as signed in."""
-    settings.API_AUTHENTICATION = "tests.apps.system.urlconf.Anybody"
-    settings.API_PERMISSION = "tests.apps.system.urlconf.Always"
+
+    def as_somebody(*_arguments: object) -> tuple[object, None]:
+        context = request_context()
+        context.user_id, context.workspace_id, context.is_admin = "u-1", "w-1", False
+        return object(), None
+
+    monkeypatch.setattr(SessionAuthentication, "authenticate", as_somebody)
+    monkeypatch.setattr(IsSignedIn, "has_permission", lambda *_arguments: True)

@@ -8,8 +8,8 @@ import pytest
 from django.test import RequestFactory
 from rest_framework.request import Request
 
-from apps.system.api import InvalidCursor, paginate_queryset
 from apps.system.models import ReadinessMark
+from apps.system.rest import InvalidCursor, paginate_queryset
 from kernel import clock
 from tests.apps.system.conftest import Ask
 

@@ -45,3 +45,33 @@ def test_with_a_redis_its_library_is_there_before_the_first_request():
 
 def test_runserver_has_the_server_of_daphne():
     assert slow_libraries("", "runserver").strip() == "['twisted']"
+
+
+COMMAND = """
+import sys, django
+from django.core.management import ManagementUtility
+django.setup()
+command = ManagementUtility().fetch_command(sys.argv[1])
+command.create_parser("manage.py", sys.argv[1])
+print(sorted({name.split(".")[0] for name in sys.modules} & set(sys.argv[2:])))
+print([name for name in ("rest_framework.views", "rich.console") if name in sys.modules])
+"""
+LIBRARIES = [
+    "amqp", "boto3", "celery", "cryptography", "docker", "grpc", "httpx", "jwt", "kombu",
+    "opentelemetry", "psycopg", "pymongo", "redis", "requests", "urllib3", "uvicorn",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["run", "suite", "worker"])
+def test_a_plain_command_imports_no_library_that_it_does_not_need(command: str) -> None:
+    """Each takes a tenth of a second or more; what needs one of them imports it when it runs."""
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "platform_site.settings.test",
+        "REDIS_ADDR": "",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "",
+    }
+    told = subprocess.run(
+        [sys.executable, "-c", COMMAND, command, *LIBRARIES],
+        cwd=ROOT, env=environment, capture_output=True, check=True,
+    )  # fmt: skip
+    assert told.stdout.decode().split("\n")[:2] == ["[]", "[]"]

@@ -9,18 +9,16 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
 from django.views.decorators.csrf import csrf_protect
 from rest_framework import serializers
-from rest_framework.authentication import BaseAuthentication
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.system.api import (
+from apps.system.api import request_context
+from apps.system.rest import (
     PAGING,
     StrictAPIView,
     StrictSerializer,
     conditional_response,
     paginate,
-    request_context,
     require_match,
 )
 from kernel.errors import FieldError, InvalidInput, PlatformError
@@ -87,19 +85,6 @@ class Document(Open):
     def put(self, request: Request) -> Response:
         require_match(request, self.stored)
         return conditional_response(request, self.stored)
-
-
-class Anybody(BaseAuthentication):
-    """Everyone is signed in as somebody."""
-
-    def authenticate(self, request: Request) -> tuple[object, None]:
-        context = request_context()
-        context.user_id, context.workspace_id, context.is_admin = "u-1", "w-1", False
-        return object(), None
-
-
-class Always(BasePermission):
-    """Everyone may do everything."""
 
 
 class Fault(Open):

@@ -20,17 +20,17 @@ from apps.streams.services.stream_leases import StreamLeases
 from apps.suites import lifespan as suites
 from apps.system import metrics
 from apps.system.services import audit_trail, probing
-from apps.workers.control_plane.report_batcher import ReportBatcher
+from apps.workers.control_plane.gathering import Gathering
 from apps.workers.runner import Runner, RunnerThread
 from kernel import background
 from tests.apps.workers.conftest import Stage
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
-from worker.control_plane.stop_poller import StopPoller
-from worker.domain.control_plane import ControlPlaneUnavailable
-from worker.service import WorkerService
-from worker.supervisor.attempt import UsageSampler
-from worker.supervisor.heartbeat import SupervisorHeartbeat
+from worker.control_plane.orders_watch import OrdersWatch
+from worker.domain.control_plane import ControlPlaneAway
+from worker.duty import Duty
+from worker.supervisor.heartbeat import Heartbeat
 from worker.supervisor.lease_keeper import LeaseKeeper
+from worker.supervisor.sampling import Sampler
 from worker.supervisor.supervisor import Supervisor
 
 pytestmark = pytest.mark.usefixtures("quick_loops")
@@ -58,7 +58,8 @@ async def sweeping(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
 
 @asynccontextmanager
 async def publishing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
-    monkeypatch.setattr(enqueue, "current_app", SimpleNamespace(send_task=lambda *_a, **_o: None))
+    app = SimpleNamespace(send_task=lambda *_a, **_o: None)
+    monkeypatch.setattr(enqueue, "celery_application", lambda: app)
     made = enqueue._Publisher()
     once = broken(enqueue._Publisher, "_run")
     yield once, lambda: made.put(enqueue._Message("executions.dispatch", (), None))
@@ -86,7 +87,7 @@ async def auditing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
 async def leases(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     once = broken(LeaseKeeper, "expire", nothing)
     ignore: Any = SimpleNamespace()
-    made = LeaseKeeper(ignore, usage=ignore, on_directive=ignore, on_expired=ignore, lease_s=0.03)
+    made = LeaseKeeper(ignore, usage=ignore, on_orders=ignore, on_expired=ignore, lease_s=0.03)
     made.start()
     yield once, lambda: None
     made.stop()
@@ -94,9 +95,9 @@ async def leases(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterat
 
 @asynccontextmanager
 async def orders(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterator[Piece]:
-    monkeypatch.setattr(StopPoller, "EACH_S", 0.01)
+    monkeypatch.setattr(OrdersWatch, "EACH_S", 0.01)
     once = BrokenOnce(lambda: ())
-    made = StopPoller(once.call, lambda _job: None, lambda: None)
+    made = OrdersWatch(once.call, lambda _job: None, lambda: None)
     made.start()
     yield once, lambda: None
     made.stop()
@@ -109,11 +110,11 @@ async def store(_monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterat
         return SimpleNamespace(states=stored, chunks=(), completions=(), claimed=())
 
     once = BrokenOnce(answer)
-    made, report = ReportBatcher(once.call), SimpleNamespace()
+    made, report = Gathering(once.call), SimpleNamespace()
     made.start()
     first = made.state(report)  # type: ignore[arg-type]
     yield once, lambda: made.state(report)  # type: ignore[arg-type]
-    with pytest.raises(ControlPlaneUnavailable, match="as the test says"):
+    with pytest.raises(ControlPlaneAway, match="as the test says"):
         first.result(0)
     made.stop()
 
@@ -186,13 +187,11 @@ async def streams(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
 
 @asynccontextmanager
 async def registration(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
-    once = broken(WorkerService, "_keep_registered", for_ever)
-    service: Any = object.__new__(WorkerService)
-    service._supervisor = SimpleNamespace(run=for_ever, stop=lambda: None)
-    service._connection = SimpleNamespace(
-        calls=None, control_plane=SimpleNamespace(last_heartbeat_at="")
-    )
-    working = asyncio.create_task(service.run())
+    once = broken(Duty, "_keep_registered", for_ever)
+    duty: Any = object.__new__(Duty)
+    duty._supervisor = SimpleNamespace(run=for_ever, stop=lambda: None)
+    duty._employer = SimpleNamespace(calls=None, control_plane=SimpleNamespace(heard_at=""))
+    working = asyncio.create_task(duty.run())
     yield once, lambda: None
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
@@ -253,9 +252,9 @@ async def test_each_loop_comes_back(name: str, monkeypatch: pytest.MonkeyPatch, 
 
 async def test_every_loop_of_a_supervisor_comes_back(stage: Stage, broken: Break):
     loops = {
-        "heartbeat": broken(SupervisorHeartbeat, "run"),
+        "heartbeat": broken(Heartbeat, "run"),
         "claims": broken(Supervisor, "_claim_forever"),
-        "samples": broken(UsageSampler, "run"),
+        "samples": broken(Sampler, "run"),
     }
     assert sorted(loops) == sorted(SUPERVISOR)
 

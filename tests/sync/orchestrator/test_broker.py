@@ -10,14 +10,15 @@ import pytest
 from celery import Celery
 
 from kernel import background
-from sync_stack.orchestrator.server import broker
-from sync_stack.orchestrator.server.broker import (
+from sync_stack.orchestrator import conf
+from sync_stack.orchestrator.rows import tasks
+from sync_stack.orchestrator.serving import broker
+from sync_stack.orchestrator.serving.broker import (
     BrokerAway,
     Publisher,
     queued_in_broker,
     send_to_broker,
 )
-from sync_stack.orchestrator.services import task_transitions
 from tests.support import servers
 from tests.support.processes import until
 
@@ -26,7 +27,7 @@ from tests.support.processes import until
 def marked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids that were marked as published; nothing waits longer than a moment."""
     names: list[str] = []
-    monkeypatch.setattr(task_transitions, "mark_published", lambda ids, _now: names.extend(ids))
+    monkeypatch.setattr(tasks, "mark_published", lambda ids, _now: names.extend(ids))
     monkeypatch.setattr(broker, "close_old_connections", lambda: None)
     monkeypatch.setattr(broker, "_PROBE_S", 0.05)
     monkeypatch.setattr(broker, "_AGAIN_S", 0.05)
@@ -130,7 +131,7 @@ def celery(monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
     app = Celery(set_as_current=False)
     app.conf.broker_connection_timeout = 1
     app.conf.broker_transport_options = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}
-    monkeypatch.setattr(broker, "current_app", app)
+    monkeypatch.setattr(conf, "celery_application", lambda: app)
     yield app
     app.close()
 

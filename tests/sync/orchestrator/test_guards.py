@@ -9,8 +9,8 @@ import pytest
 from sync_stack.configuration.secrets import SecretAbsent, SecretUnavailable
 from sync_stack.core.bundle.model import Prune, Rule, SecretManager, SecretRef, TokenAuth
 from sync_stack.core.sink import Destination
+from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import LedgerUnit
-from sync_stack.orchestrator.services.execution.task_runner import execute
 from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule

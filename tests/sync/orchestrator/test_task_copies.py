@@ -12,8 +12,8 @@ import redis
 
 from sync_stack.core.bundle.datasources import RedisOptions
 from sync_stack.core.bundle.model import Bundle, Datasource
-from sync_stack.orchestrator.server.documents import task_document
-from sync_stack.orchestrator.server.task_copies import TaskCopies
+from sync_stack.orchestrator.serving.documents import task_document
+from sync_stack.orchestrator.serving.task_copies import TaskCopies
 from tests.support.parts import need
 from tests.support.processes import until
 from tests.support.sync_world import World

@@ -11,8 +11,7 @@ import pytest
 from sync_stack.configuration.logs import JsonLines
 from sync_stack.core.ledger import Intent
 from sync_stack.orchestrator.models import Lease, LedgerUnit, Task
-from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.services import ledger_records
+from sync_stack.orchestrator.rows import ledgers
 from tests.support.fake_sink import FakeSink
 from tests.sync.watcher.watching import PLACE, Watching
 
@@ -83,7 +82,7 @@ def test_values_are_logged_only_when_asked_for_and_never_of_secret_keys(watching
     assert unit.applied is not None
     keys = dict(unit.applied.keys)
     keys["b"] = keys["b"]._replace(secret=True)
-    ledger_records.save(replace(unit, applied=replace(unit.applied, keys=keys)))
+    ledgers.save(replace(unit, applied=replace(unit.applied, keys=keys)))
     watching.world.with_rules(self_heal=False)
     watching.looker.log_values = True
     watching.by_hand("a", "shown")
@@ -172,7 +171,7 @@ def test_an_intent_that_is_left_over_is_inconsistent_only_when_its_task_has_ende
     ledger = ledgers.get(watching.unit.id)
     assert ledger is not None
     assert ledger.applied is not None
-    ledger_records.save(replace(ledger, intent=Intent(state=ledger.applied, journal="")))
+    ledgers.save(replace(ledger, intent=Intent(state=ledger.applied, journal="")))
     if not over:
         Task.objects.update(state="RETRYING", finished_at=None)
     watching.by_hand()
@@ -184,7 +183,7 @@ def test_an_intent_that_is_left_over_is_inconsistent_only_when_its_task_has_ende
 def test_what_was_never_applied_is_unknown(watching: Watching):
     ledger = ledgers.get(watching.unit.id)
     assert ledger is not None
-    ledger_records.save(replace(ledger, applied=None))
+    ledgers.save(replace(ledger, applied=None))
     watching.poll()
     assert (watching.unit.status, watching.episodes) == ("unknown", [])
 

@@ -1,4 +1,4 @@
-"""Steps as Docker containers; importing the package registers the runtime `docker`."""
+"""Steps as Docker containers: the runtime `docker`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps as processes of this host; importing the package registers the runtime `process`."""
+"""Steps as processes of this host: the runtime `process`."""
 
 from __future__ import annotations
 

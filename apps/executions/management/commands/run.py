@@ -7,13 +7,11 @@ import sys
 import threading
 from argparse import ArgumentTypeError
 from itertools import chain
-from typing import Any, Final
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, Final
 
 from apps.accounts import api as accounts
 from apps.executions import api as executions
-from apps.executions import conf, watching
+from apps.executions import conf
 from apps.executions.domain.states import ExecutionStatus
 from apps.system.api import (
     ExitCode,
@@ -26,6 +24,9 @@ from apps.system.api import (
 )
 from kernel.durations import parse_duration_ms
 from kernel.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _MOST_RUNS: Final = 200
 
@@ -115,12 +116,16 @@ def launch_run(options: dict[str, Any]) -> int:
 
 
 def _watch_launched(run_id: str, options: dict[str, Any]) -> int:
+    from rich.console import Console  # slow to import, as the view is: `run list` needs neither
+
+    from apps.executions import terminal_view
+
     console = Console(stderr=options["output"] == "json", highlight=False)
     console.print(f"{run_id}  {conf.run_page(run_id)}", soft_wrap=True)
     stop = threading.Event()
     timer = _timer(options["timeout"], stop)
     try:
-        watching.watch(run_id, console, stop=stop)
+        terminal_view.watch(run_id, console, stop=stop)
     except KeyboardInterrupt:
         _say_it_goes_on(run_id, console)
         return ExitCode.STILL_RUNNING
@@ -130,9 +135,9 @@ def _watch_launched(run_id: str, options: dict[str, Any]) -> int:
     if options["output"] == "json":
         print_json(detail)
     else:
-        watching.print_verdict(detail, console)
-    if detail["status"] in watching.TERMINAL:
-        return watching.exit_code(detail)
+        terminal_view.print_verdict(detail, console)
+    if detail["status"] in terminal_view.TERMINAL:
+        return terminal_view.exit_code(detail)
     _say_it_goes_on(run_id, console)
     return ExitCode.TIMEOUT
 
@@ -195,6 +200,10 @@ def show_run(options: dict[str, Any]) -> int:
     if options["output"] == "json":
         print_json(detail)
         return ExitCode.OK
+    from rich.console import Console
+
+    from apps.executions import terminal_view
+
     console = Console(highlight=False)
     console.print(
         f"[bold]{detail['id']}[/]  {escape(detail['suiteTitle'])} "
@@ -202,7 +211,7 @@ def show_run(options: dict[str, Any]) -> int:
         f"started {detail['startedAt']}",
         soft_wrap=True,
     )
-    watching.print_verdict(detail, console)
+    terminal_view.print_verdict(detail, console)
     for artifact in detail["artifacts"]:
         name, path = escape(artifact["id"]), escape(artifact["path"])
         console.print(f"artifact {name}  {artifact['size']} bytes  {path}", soft_wrap=True)
@@ -210,13 +219,17 @@ def show_run(options: dict[str, Any]) -> int:
 
 
 def show_logs(options: dict[str, Any]) -> int:
+    from rich.console import Console
+
+    from apps.executions import terminal_view
+
     run_id, sources = options["run"], frozenset(options["source"])
     _require_sources(executions.run_detail(run_id), sources)
-    reader = watching.LogReader(run_id)
+    reader = terminal_view.LogReader(run_id)
     console, colours = Console(highlight=False), dict[str, str]()
     try:
         while True:
-            over = executions.run_detail(run_id)["status"] in watching.TERMINAL
+            over = executions.run_detail(run_id)["status"] in terminal_view.TERMINAL
             for line in chain.from_iterable(reader.batches()):
                 if not sources or line["source"] in sources:
                     _print_line(line, options["output"], console, colours)
@@ -241,7 +254,9 @@ def _print_line(
     if output == "json":  # one object a line: a log has no end to wait for
         sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
     elif console.is_terminal:
-        console.print(watching.rendered(line, colours), soft_wrap=True)
+        from apps.executions import terminal_view
+
+        console.print(terminal_view.rendered(line, colours), soft_wrap=True)
     else:
         sys.stdout.write(f"{line['timestamp']} [{line['source']}] {printable(line['text'])}\n")
 

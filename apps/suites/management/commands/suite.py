@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.tree import Tree
+from typing import TYPE_CHECKING, Any
 
 from apps.suites import api as suites
 from apps.system.api import ExitCode, VerbCommand, escape, print_json, print_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.tree import Tree
 
 
 class Command(VerbCommand):
@@ -62,7 +63,7 @@ def show_suite(options: dict[str, Any]) -> int:
     if options["output"] == "json":
         print_json(definition)
         return ExitCode.OK
-    console = Console(highlight=False, soft_wrap=True)
+    console = _console()
     console.print(f"[bold]{escape(definition['title'])}[/]  {escape(definition['description'])}")
     if error := definition.get("topologyError"):
         console.print(f"[red]✗[/] {escape(_place(error))}{escape(error['message'])}")
@@ -109,12 +110,18 @@ def pull_suite(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
+def _console() -> Console:
+    from rich.console import Console  # slow to import: `suite list` does without
+
+    return Console(highlight=False, soft_wrap=True)
+
+
 def _say(sentence: str) -> None:
-    Console(highlight=False, soft_wrap=True).print(escape(sentence))
+    _console().print(escape(sentence))
 
 
 def _print_verdict(definition: dict[str, Any]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = _console()
     error = definition.get("topologyError")
     if error is None:
         console.print(
@@ -130,6 +137,8 @@ def _print_verdict(definition: dict[str, Any]) -> None:
 
 
 def _tree(definition: dict[str, Any]) -> Tree:
+    from rich.tree import Tree
+
     root = Tree(escape(definition["id"]))
     levels: dict[int, Tree] = {}
     for node in definition["topology"]:

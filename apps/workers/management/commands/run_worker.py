@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.workers import conf
 from kernel.registry import UnknownPlugin
-from worker.process import Worker, WorkerFailed, WorkerInUse
+from worker.process import Worker, WorkerFailed
+from worker.state import WorkerInUse
 
 
 class Command(BaseCommand):

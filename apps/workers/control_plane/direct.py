@@ -1,0 +1,242 @@
+"""The control plane in process: beside the store, without HTTP or credentials.
+
+(reference: control-plane 15.1)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar, cast
+
+from django.db import DatabaseError
+
+from apps.agents import api as agents
+from apps.executions import api as executions
+from apps.streams.api import DatastoreUnavailable, listen, release_stale_connection
+from apps.workers import conf
+from apps.workers.control_plane.future_bridge import FutureBridge
+from apps.workers.control_plane.gathering import Gathering
+from kernel.errors import PlatformError
+from worker.domain.control_plane import (
+    NOTHING_MEASURED,
+    Beat,
+    Chunk,
+    ControlPlaneAway,
+    ControlPlaneError,
+    Job,
+    Kept,
+    LinesMissing,
+    Orders,
+    Outcome,
+    Refused,
+    Registered,
+    StaleJob,
+    Unregistered,
+    Upload,
+)
+from worker.domain.runtime import Usage
+
+T = TypeVar("T")
+
+
+class DirectControlPlane:
+    """Calls the use cases of executions; never on the event loop, nor on its default threads."""
+
+    in_order: ClassVar[bool] = True  # one queue, and each call of the store takes it in order
+
+    def __init__(
+        self, registration: agents.Registration, supervisor: executions.Supervisor
+    ) -> None:
+        self._registration = registration
+        self._supervisor = supervisor
+        self._gathering = Gathering(self._exchange)
+        self._bridge = FutureBridge()
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
+        self._unsubscribe = [listen(executions.WORK_NUDGE, self._gathering.work_may_wait)]
+        self._gathering.start()
+
+    async def register(self, active: Sequence[Job], *, runtime_available: bool) -> Registered:
+        registration = replace(self._registration, runtime_available=runtime_available)
+        named = [executions.ActiveJob(job_id=job.job_id, attempt=job.attempt) for job in active]
+        await self._in_thread(lambda: agents.register(registration))
+        adopted = await self._in_thread(lambda: executions.adopt(self._supervisor, named))
+        return Registered(
+            keep=tuple(map(_kept, adopted.keep)),
+            drop=adopted.drop,
+            lease_grace_s=conf.lease_grace_s(),
+        )
+
+    async def serve(self, backends: Sequence[str]) -> None:
+        """Claim steps of these backends from now on. Raises ControlPlaneAway."""
+        agent_id, incarnation = self._supervisor.agent_id, self._supervisor.incarnation
+        self._registration = replace(self._registration, backends=tuple(backends))
+        self._supervisor = replace(self._supervisor, backends=tuple(backends))
+        await self._in_thread(lambda: agents.serve(agent_id, incarnation, backends))
+        self._gathering.work_may_wait()
+
+    async def sign_off(self) -> None:
+        """Nobody is registered under this name any more. Raises ControlPlaneAway."""
+        await self._in_thread(lambda: agents.remove(self._supervisor.agent_id))
+
+    def _exchange(self, **reports: Any) -> executions.ExchangeAnswer:
+        return executions.exchange(self._supervisor, **reports)
+
+    async def heartbeat(self, beat: Beat) -> Sequence[str]:
+        return await self._in_thread(lambda: self._heartbeat(beat))
+
+    def _heartbeat(self, beat: Beat) -> Sequence[str]:
+        agents.heartbeat(
+            self._supervisor.agent_id,
+            incarnation=self._supervisor.incarnation,
+            running_jobs=beat.running_jobs,
+            runtime_available=beat.runtime_available,
+            runs=beat.runs,
+            failing_loops=beat.failing_loops,
+        )
+        return executions.releasable_runs(beat.runs)
+
+    async def claim(self, limit: int) -> Sequence[Mapping[str, Any]]:
+        specs: list[Mapping[str, Any]] = await _answer(self._bridge, self._gathering.claim(limit))
+        return specs
+
+    def renew(
+        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
+    ) -> Sequence[Orders | None]:
+        """On the thread of the leases, with its own connection."""
+        leases = [
+            executions.Renewal(
+                job_id=job.job_id, attempt=job.attempt, usage=_measured(usage.get(job))
+            )
+            for job in jobs
+        ]
+        return [
+            _orders(lease)
+            for lease in _translated(lambda: executions.renew(self._supervisor, leases))
+        ]
+
+    async def report(self, job: Job, state: str, message: str = "") -> Orders:
+        report = executions.StateReport(
+            job_id=job.job_id, attempt=job.attempt, state=state, message=message
+        )
+        return _told(await _answer(self._bridge, self._gathering.state(report)))
+
+    async def send(self, job: Job, chunk: Chunk) -> Orders:
+        report = executions.LogChunk(
+            job_id=job.job_id,
+            attempt=job.attempt,
+            seq=chunk.seq,
+            position=chunk.position,
+            lines=cast(
+                "Sequence[executions.LogLine]", chunk.lines
+            ),  # of the same shape, not copied
+        )
+        return _told(await _answer(self._bridge, self._gathering.chunk(report)))
+
+    async def complete(self, job: Job, outcome: Outcome, *, final_seq: int) -> None:
+        completion = executions.Completion(
+            job_id=job.job_id,
+            attempt=job.attempt,
+            status=outcome.status,
+            error=outcome.error,
+            reason=outcome.reason,
+            exit_code=outcome.exit_code,
+            final_seq=final_seq,
+            usage=_measured(outcome.usage),
+        )
+        await _answer(self._bridge, self._gathering.completion(completion))
+
+    async def content(self, job: Job) -> bytes:
+        return await self._in_thread(
+            lambda: executions.source_content(self._supervisor, job.job_id, job.attempt)
+        )
+
+    async def store(self, job: Job, upload: Upload) -> None:
+        artifact = executions.ArtifactUpload(
+            path=upload.path,
+            name=upload.name,
+            format=upload.format,
+            on=upload.on,
+            media_type=upload.media_type,
+            body=upload.body,
+        )
+        await self._in_thread(
+            lambda: executions.store_artifact(self._supervisor, job.job_id, job.attempt, artifact)
+        )
+
+    def on_orders(self, wake: Callable[[], None]) -> None:
+        nudge = executions.jobs_nudge(self._supervisor.agent_id)
+        self._unsubscribe.append(listen(nudge, wake))
+
+    async def close(self) -> None:
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        await asyncio.to_thread(self._gathering.stop)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: _translated(work))
+
+
+def _translated(work: Callable[[], T]) -> T:
+    """The port's errors instead of those of the use cases."""
+    try:
+        release_stale_connection()
+        return work()
+    except PlatformError as error:
+        raise _translation(error) from error
+    except DatabaseError as error:
+        raise ControlPlaneAway(f"the store fails: {type(error).__name__}") from error
+
+
+def _translation(error: PlatformError) -> ControlPlaneError:
+    match error:
+        case executions.StaleAttempt() | executions.JobNotFound():
+            return StaleJob(error.detail)
+        case executions.LogGap():
+            return LinesMissing(error.next_seq)
+        case agents.AgentNotFound():
+            return Unregistered(error.detail)
+        case DatastoreUnavailable():
+            return ControlPlaneAway(error.detail)
+        case _:
+            return Refused(error.detail)
+
+
+async def _answer(bridge: FutureBridge, future: Future[Any]) -> Any:
+    try:
+        return await bridge.result_of(future)
+    except PlatformError as error:
+        raise _translation(error) from error
+
+
+def _told(recorded: executions.Recorded) -> Orders:
+    return Orders(cancel_reason=recorded.cancel_reason)
+
+
+def _measured(usage: Usage | None) -> executions.Usage | None:
+    if usage is None:
+        return None
+    return executions.Usage(
+        cpu_percent=usage.cpu_percent,
+        memory_bytes=usage.memory_bytes,
+        memory_peak_bytes=usage.memory_peak_bytes,
+    )
+
+
+def _orders(lease: executions.Lease | executions.StaleAttempt) -> Orders | None:
+    if isinstance(lease, executions.StaleAttempt):
+        return None
+    return Orders(cancel_reason=lease.cancel_reason, lease_grace_s=lease.grace_ms / 1000)
+
+
+def _kept(job: executions.KeptJob) -> Kept:
+    return Kept(
+        job=Job(job_id=job.job_id, attempt=job.attempt),
+        next_seq=job.next_seq,
+        position=job.position,
+        spec=job.spec,
+    )

@@ -1,0 +1,136 @@
+"""Which supervisors a runner is: one for the runtime of this host, one for each other engine.
+
+Each has a registration of its own, so that a backend is available when its own engine answers.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from apps.platform_settings.api import Backend, backends, pull_credentials
+from apps.system.api import installation_id
+from apps.workers import conf
+from kernel import ids
+from worker import host
+from worker.domain.runtime import (
+    PullCredentials,
+    Runtime,
+    RuntimeOptions,
+    RuntimeUnusable,
+)
+from worker.runtimes import runtimes
+
+log = logging.getLogger("partita.workers")
+_CONTAINERS: Final = "docker"
+_ID_LIMIT: Final = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One supervisor as the settings want it; `engine`: of a backend with one of its own."""
+
+    agent_id: str
+    backends: tuple[str, ...]
+    engine: Backend | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """One supervisor: what the settings want of it, its folder, and the runtime it drives."""
+
+    wanted: Wanted
+    state_dir: Path
+    runtime: Runtime
+
+    @property
+    def agent_id(self) -> str:
+        return self.wanted.agent_id
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        return self.wanted.backends
+
+
+def agent_id(backend_id: str = "") -> str:
+    """Of the supervisor for this host's runtime, or for one backend elsewhere."""
+    words = ("runner", host.host_name(), backend_id)
+    return ids.shortened(":".join(filter(None, words)), limit=_ID_LIMIT)
+
+
+def wanted_posts(runtime_name: str) -> tuple[Wanted, ...]:
+    """As the settings are now: one for the host, whatever it serves, one for each other engine."""
+    local = [each for each in backends() if each.kind == "local"]
+    elsewhere = [each for each in local if is_elsewhere(each, runtime_name)]
+    here = tuple(each.backend_id for each in local if each not in elsewhere)
+    return (
+        Wanted(agent_id=agent_id(), backends=here),
+        *(
+            Wanted(
+                agent_id=agent_id(each.backend_id),
+                backends=(each.backend_id,),
+                engine=_engine_of(each),
+            )
+            for each in elsewhere
+        ),
+    )
+
+
+def posts(runtime_name: str) -> tuple[Post, ...]:
+    """Those that can be set up. Raises UnknownPlugin, listing the known names."""
+    made = (make_post(wanted, runtime_name) for wanted in wanted_posts(runtime_name))
+    return tuple(post for post in made if post is not None)
+
+
+def make_post(wanted: Wanted, runtime_name: str) -> Post | None:
+    """None, said in the log, where the settings name no engine: that backend stays unavailable."""
+    if wanted.engine is None:
+        return Post(wanted=wanted, state_dir=conf.state_dir(), runtime=make_runtime(runtime_name))
+    folder = conf.state_dir() / "backends" / wanted.engine.backend_id
+    try:
+        runtime = runtimes[_CONTAINERS](_options(folder, wanted.engine))
+    except RuntimeUnusable as error:
+        log.warning("the backend %s cannot be served: %s", wanted.engine.backend_id, error)
+        return None
+    return Post(wanted=wanted, state_dir=folder, runtime=runtime)
+
+
+def _engine_of(backend: Backend) -> Backend:
+    """Equal for two entries that name the same engine in the same way."""
+    return replace(backend, label="", description="", default=False, routing_tags=())
+
+
+def is_elsewhere(backend: Backend, runtime_name: str) -> bool:
+    """Whether it has an engine of its own; a socket counts where steps are containers at all."""
+    has_socket = bool(backend.docker_socket) and runtime_name == _CONTAINERS
+    return backend.type == "remote-docker" or has_socket
+
+
+def make_runtime(name: str) -> Runtime:
+    """The one of this host. Raises UnknownPlugin, listing the known names."""
+    return runtimes[name](_options(conf.state_dir()))
+
+
+def credentials_of(image: str) -> PullCredentials | None:
+    """As the platform settings have them now."""
+    if (found := pull_credentials(image)) is None:
+        return None
+    return PullCredentials(host=found.host, username=found.username, secret=found.secret)
+
+
+def _options(state_dir: Path, backend: Backend | None = None) -> RuntimeOptions:
+    is_remote = backend is not None and backend.type == "remote-docker"
+    address = (backend.host_url if is_remote else backend.docker_socket) if backend else ""
+    return RuntimeOptions(
+        state_dir=state_dir,
+        installation_id=installation_id(),
+        pull_policy=conf.pull_policy(),
+        helper_image=conf.init_image(),
+        credentials=credentials_of,
+        address=address,
+        is_remote=is_remote,
+        certificate=backend.tls_cert if backend and is_remote else "",
+        key=backend.tls_key if backend and is_remote else "",
+    )

@@ -1,0 +1,101 @@
+"""Calling workers at their own address, so that jobs end sooner than by their next lease call.
+
+Best effort (reference: control-plane 15.3): whoever is not reached learns the same when it asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+import httpx
+
+from apps.agents import api as agents
+from apps.executions import api as executions
+from apps.workers import conf
+from kernel.addresses import LOCAL_TOO, AddressError, Resolver, read_base_url, resolve
+from kernel.pinned_http import pinned_client
+from worker.credentials import derived_token
+
+log = logging.getLogger("partita.workers")
+WITHIN_S: Final = 2.0
+_AT_ONCE: Final = 8  # connections to one worker
+_HEARD: Final = (HTTPStatus.OK, HTTPStatus.NOT_FOUND)  # 404: it has no such job any more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What one worker is to be told, and where."""
+
+    agent_id: str
+    host_url: str
+    jobs: tuple[executions.EndingJob, ...]
+
+
+def call_off(run_id: str) -> None:
+    """Tell the workers of a run to stop what must stop; what is over they may also remove.
+
+    Returns within about 2 s, whatever they do. Not within a transaction.
+    """
+    secret = conf.agent_secret()
+    rounds = _rounds(run_id) if secret else []
+    if rounds:
+        asyncio.run(call_workers(rounds, secret))
+
+
+def _rounds(run_id: str) -> list[Round]:
+    """For the workers that are there and said where to call them."""
+    jobs = executions.ending_jobs(run_id)
+    if not jobs:
+        return []
+    urls = {agent.agent_id: agent.host_url for agent in agents.online_agents() if agent.host_url}
+    by_agent: defaultdict[str, list[executions.EndingJob]] = defaultdict(list)
+    for job in jobs:
+        by_agent[job.agent_id].append(job)
+    return [
+        Round(agent_id=agent_id, host_url=urls[agent_id], jobs=tuple(theirs))
+        for agent_id, theirs in by_agent.items()
+        if agent_id in urls
+    ]
+
+
+async def call_workers(
+    rounds: Iterable[Round], secret: str, *, resolver: Resolver = resolve
+) -> None:
+    """All at once; one that hangs takes nothing from the others."""
+    await asyncio.gather(*(_call_worker(each, secret, resolver) for each in rounds))
+
+
+async def _call_worker(its: Round, secret: str, resolver: Resolver) -> None:
+    headers = {"Authorization": f"Bearer {derived_token(secret, its.agent_id)}"}
+    try:
+        base = read_base_url(its.host_url, LOCAL_TOO)
+        async with (
+            asyncio.timeout(WITHIN_S),
+            pinned_client(
+                LOCAL_TOO, resolver=resolver, connections=_AT_ONCE, timeout=None, headers=headers
+            ) as client,
+        ):
+            await asyncio.gather(*(_tell(client, base, job) for job in its.jobs))
+    except AddressError as error:
+        log.info("%s is not called: %s", its.agent_id, error)
+    except TimeoutError:
+        log.info("%s did not answer within %g s; it will ask", its.agent_id, WITHIN_S)
+
+
+async def _tell(client: httpx.AsyncClient, base: str, job: executions.EndingJob) -> None:
+    what = "cleanup" if job.run_is_over else "cancel"
+    url = f"{base}/api/v1/agent/jobs/{job.job_id}/{what}"
+    try:
+        async with client.stream("POST", url) as answer:  # its body is nobody's business
+            status = answer.status_code
+    except httpx.HTTPError as error:
+        log.info("%s was not told to %s %s: %s", job.agent_id, what, job.job_id, error)
+        return
+    level = logging.DEBUG if status in _HEARD else logging.INFO
+    log.log(level, "%s answered %d to %s of %s", job.agent_id, status, what, job.job_id)

@@ -1,1 +1,0 @@
-"""Rules and values of the orchestrator that know no framework."""

@@ -1,1 +1,0 @@
-"""Reads of the orchestrator's rows."""

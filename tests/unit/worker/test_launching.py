@@ -1,0 +1,187 @@
+"""From spec to launch: names, labels, commands, images, environment.
+
+(reference: control-plane 13.2, 14.2, 14.3)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernel.errors import InvalidInput
+from tests.support import steps
+from worker.domain import naming
+from worker.domain.command import CommandInvalid, image, program
+from worker.domain.environment import EnvironmentRules, Folders, step_environment
+from worker.domain.launching import LaunchRules, limits
+from worker.domain.step_spec import Node, StepSpec, parse_step_spec
+
+CONTAINER = Folders(workspace="/partita/workspace", artifacts="/partita/artifacts")
+IMAGES = {"sh": "alpine:3.20", "py": "python:3.12-alpine"}
+
+
+def spec(node_id: str = "api", **changes: Any) -> StepSpec:
+    return parse_step_spec(steps.claim("run-3f9a0c1be77d", node_id, **changes))
+
+
+def node(**changes: Any) -> Node:
+    return Node(**{"id": "step", "name": "step", "kind": "task"} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "argv"),
+    [
+        ({"file": "seed.sh"}, ("sh", "tasks/seed.sh")),
+        ({"file": "tasks/seed"}, ("sh", "tasks/seed")),
+        ({"file": "e2e.py", "kind": "test"}, ("python3", "tests/e2e.py")),
+        (
+            {"file": "api.ts", "kind": "service"},
+            ("node", "--experimental-strip-types", "services/api.ts"),
+        ),
+        ({"commands": ("a", "b")}, ("sh", "-e", "-c", "a\nb")),
+        ({"command": ("redis-server",)}, ("redis-server",)),
+        ({}, ()),
+    ],
+)
+def test_the_program_of_a_node(changes: dict[str, Any], argv: tuple[str, ...]) -> None:
+    assert program(node(**changes)).argv == argv
+
+
+def test_only_files_start_in_the_work_directory() -> None:
+    assert program(node(file="seed.sh")).in_work_directory
+    assert not program(node(command=("x",))).in_work_directory
+
+
+def test_a_command_runs_under_the_entrypoint_of_the_image() -> None:
+    assert program(node(command=("x",))).entrypoint is None
+
+
+def test_an_unknown_extension_names_the_known_ones() -> None:
+    with pytest.raises(CommandInvalid, match=r"tasks/x\.pl: no interpreter for \.pl; known: \.sh"):
+        program(node(file="x.pl"))
+
+
+def test_the_image_is_declared_or_belongs_to_the_file() -> None:
+    assert image(node(image="redis:7", file="a.py"), IMAGES) == "redis:7"
+    assert image(node(file="a.py"), IMAGES) == "python:3.12-alpine"
+    assert image(node(commands=("a",)), IMAGES) == "alpine:3.20"
+    assert image(node(command=("a",)), IMAGES) == ""
+
+
+def test_names_of_a_root_node() -> None:
+    root = spec("pay API")
+
+    assert (
+        naming.unit_name("run-3f9a0c1be77d", "pay API", 2) == "partita-run-3f9a0c1be77d-pay-api-a2"
+    )
+    assert naming.networks(root) == {"partita-net-run-3f9a0c1be77d": ("pay-api", "pay API")}
+
+
+def test_an_imported_node_has_its_bare_id_in_the_network_of_its_import() -> None:
+    assert naming.networks(spec("pay/inner/api")) == {
+        "partita-net-run-3f9a0c1be77d": ("pay-inner-api",),
+        "partita-net-run-3f9a0c1be77d-pay-inner": ("api",),
+    }
+    assert naming.volume_name("run-1", "pay/inner") == "partita-ws-run-1-pay-inner"
+
+
+def test_long_names_are_cut_with_a_hash() -> None:
+    name = naming.unit_name("run-3f9a0c1be77d", "x" * 80, 1)
+
+    assert len(name) == 63
+    assert name != naming.unit_name("run-3f9a0c1be77d", "x" * 81, 1)
+
+
+def test_every_label_of_the_reference_is_there() -> None:
+    labels = naming.step_labels(spec(), steps.owner(), started_at="2026-01-02T03:04:05.123Z")
+
+    wanted = (
+        "managed installation run_id workspace_id suite owner profile backend_id step step_kind "
+        "attempt orchestrator_id host_id started_at"
+    )
+    assert {f"partita.{name}" for name in wanted.split()} <= labels.keys()
+    assert naming.is_owned(labels, steps.INSTALLATION)
+    assert not naming.is_owned(labels, "another")
+
+
+def test_limits_are_those_of_the_kind_unless_declared_and_never_beyond_the_installations() -> None:
+    rules = LaunchRules(max_memory_bytes=2**31, max_cpus=3)
+
+    assert limits(node(), rules).memory_bytes == 512 * 2**20
+    assert limits(node(kind="service"), rules).pids == 1024
+    assert limits(node(memory_bytes=2**40, cpus=16.0), rules).memory_bytes == 2**31
+    assert limits(node(cpus=0.5), rules).cpus == 0.5
+
+
+def test_built_in_variables_cannot_be_overridden() -> None:
+    step = spec(env={"PARTITA_STEP_ID": "forged", "GREETING": "hi"})
+
+    environment = step_environment(step, EnvironmentRules(), CONTAINER)
+
+    assert environment["PARTITA_STEP_ID"] == "api"
+    assert environment["PARTITA_WORKSPACE_DIR"] == "/partita/workspace"
+    assert environment["GREETING"] == "hi"
+
+
+def test_a_loopback_mock_host_is_the_gateway_inside_containers_only() -> None:
+    step = spec(
+        env={"PARTITA_MOCK_BASE_URL": "http://localhost:8090"},
+        mockUrls={"pay/psp": "http://127.0.0.1:8090/mocks/rest/x", "far": "https://mocks.example"},
+    )
+
+    inside = step_environment(step, EnvironmentRules(), CONTAINER)
+    here = step_environment(
+        step, EnvironmentRules(), Folders(workspace="/w", artifacts="/a", own_host=True)
+    )
+
+    assert inside["PARTITA_MOCK_BASE_URL"] == "http://host.docker.internal:8090"
+    assert inside["PARTITA_MOCK_PAY_PSP_URL"] == "http://host.docker.internal:8090/mocks/rest/x"
+    assert inside["PARTITA_MOCK_FAR_URL"] == "https://mocks.example"
+    assert here["PARTITA_MOCK_BASE_URL"] == "http://localhost:8090"
+
+
+TRACED = EnvironmentRules(
+    telemetry={
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+    }
+)
+TRACEPARENT = f"00-{'a' * 32}-{'b' * 16}-01"
+
+
+def test_with_traces_on_a_step_knows_its_span_and_where_to_send_its_own() -> None:
+    forged = {"TRACEPARENT": "forged", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://elsewhere:4317"}
+    step = spec(traceparent=TRACEPARENT, env=forged)
+
+    inside = step_environment(step, TRACED, CONTAINER)
+    here = step_environment(step, TRACED, Folders(workspace="/w", artifacts="/a", own_host=True))
+
+    assert inside["TRACEPARENT"] == TRACEPARENT
+    assert inside["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://host.docker.internal:4317"
+    assert inside["OTEL_EXPORTER_OTLP_PROTOCOL"] == "grpc"
+    assert here["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://localhost:4317"
+
+
+def test_with_traces_off_a_step_gets_neither_span_nor_endpoint() -> None:
+    environment = step_environment(spec(traceparent="", env={}), TRACED, CONTAINER)
+
+    assert not [name for name in environment if name.startswith(("TRACE", "OTEL"))]
+
+
+def test_each_prefix_gets_its_own_built_in_variables() -> None:
+    environment = step_environment(spec(), EnvironmentRules(prefixes=("A", "B")), CONTAINER)
+
+    assert environment["A_EXECUTION_ID"] == environment["B_EXECUTION_ID"] == "run-3f9a0c1be77d"
+
+
+@pytest.mark.parametrize(
+    "change", [{"node": {"ports": ["x"]}}, {"attempt": "x"}, {"artifactExports": [{"on": "never"}]}]
+)
+def test_a_spec_that_cannot_be_read_says_what_is_wrong(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="step spec: "):
+        parse_step_spec(steps.claim("run-1", "api") | change)
+
+
+def test_unknown_keys_of_a_spec_are_ignored() -> None:
+    assert parse_step_spec(steps.claim("run-1", "api", news="yes")).node.id == "api"

@@ -1,0 +1,149 @@
+"""HTTP requests of a worker: by its token, with deadlines, errors as those of the port.
+
+Neither proxies of the environment nor redirects are followed: the secret is for one address only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from worker.control_plane.answers import CredentialRefused, checked
+from worker.domain.control_plane import ControlPlaneAway
+
+CALL_S: Final = 30.0
+_BLOCKING_S: Final = 5.0
+_KEEPALIVE_S: Final = 4.0  # less than servers wait before they close an idle connection
+_LIMITS: Final = httpx.Limits(max_connections=100, keepalive_expiry=_KEEPALIVE_S)
+Body = Mapping[str, Any]
+
+
+class AgentCalls:
+    """`needs_registration` is set when the token is not taken any more."""
+
+    def __init__(
+        self,
+        address: str,
+        secret: str,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        blocking_transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        base = f"{address}/api/v1"
+        self._secret = secret
+        self._client = httpx.AsyncClient(
+            base_url=base, trust_env=False, limits=_LIMITS, timeout=CALL_S, transport=transport
+        )
+        self._blocking = httpx.Client(
+            base_url=base,
+            trust_env=False,
+            limits=_LIMITS,
+            timeout=_BLOCKING_S,
+            transport=blocking_transport,
+        )
+        self._token = ""
+        self._lock = threading.Lock()
+        self._loop = asyncio.get_running_loop()
+        self.needs_registration = asyncio.Event()
+
+    async def register(self, body: Body) -> dict[str, Any]:
+        """The answer; from now on its token is used. Raises CredentialRefused and others."""
+        response = await self._request("POST", "/agents/register", self._secret, body=body)
+        answer = _json(response)
+        with self._lock:
+            self._token = answer["agentToken"]
+            self.needs_registration.clear()
+        return answer
+
+    async def post(self, path: str, body: Body, *, deadline_s: float = CALL_S) -> dict[str, Any]:
+        """Empty for 204."""
+        return _json(await self.call("POST", path, body=body, deadline_s=deadline_s))
+
+    async def call(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Raises ControlPlaneError, as `checked` does."""
+        token = self._current_token()
+        try:
+            return await self._request(method, path, token, **request)
+        except CredentialRefused:
+            self._forget(token)
+            raise
+
+    def post_blocking(self, path: str, body: Body) -> dict[str, Any]:
+        """On the calling thread, whatever the loop does; over connections of its own."""
+        token = self._current_token()
+        try:
+            response = self._blocking.post(
+                path, content=msgspec.json.encode(body), headers=_headers(token)
+            )
+            return _json(checked(response))
+        except httpx.HTTPError as error:
+            raise ControlPlaneAway(_sentence(error)) from error
+        except CredentialRefused:
+            self._loop.call_soon_threadsafe(self._forget, token)
+            raise
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        bearer: str,
+        *,
+        body: Body | None = None,
+        deadline_s: float = CALL_S,
+        media_type: str = "application/json",
+        **request: Any,
+    ) -> httpx.Response:
+        if body is not None:
+            request["content"] = msgspec.json.encode(body)
+        try:
+            async with asyncio.timeout(deadline_s):
+                response = await self._client.request(
+                    method,
+                    path,
+                    headers=_headers(bearer, media_type),
+                    timeout=deadline_s,
+                    **request,
+                )
+        except TimeoutError as error:
+            raise ControlPlaneAway(f"no answer within {deadline_s:g} s") from error
+        except httpx.HTTPError as error:
+            raise ControlPlaneAway(_sentence(error)) from error
+        return checked(response)
+
+    def _current_token(self) -> str:
+        if not self._token:
+            raise ControlPlaneAway("not registered now")
+        return self._token
+
+    def _forget(self, token: str) -> None:
+        """Unless there is a newer one by now."""
+        with self._lock:
+            if token == self._token:
+                self._token = ""
+                self.needs_registration.set()
+
+    async def close(self) -> None:
+        await self._client.aclose()
+        self._blocking.close()
+
+
+def _json(response: httpx.Response) -> dict[str, Any]:
+    if response.status_code == httpx.codes.NO_CONTENT:
+        return {}
+    try:
+        return dict(response.json())
+    except (ValueError, TypeError):
+        raise ControlPlaneAway("what answers there is no control plane") from None
+
+
+def _headers(bearer: str, media_type: str = "application/json") -> dict[str, str]:
+    return {"Authorization": f"Bearer {bearer}", "Content-Type": media_type}
+
+
+def _sentence(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,56 @@
+"""A thread that asks often whether the jobs of a worker are to stop.
+
+Leases are renewed every third of their time, which is too seldom for a cancel to be seen soon. A
+run's cancel or teardown concerns all that it has here, so one question a run is enough.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+
+from kernel.background import PeriodicThread
+from worker.domain.control_plane import ControlPlaneError, Job, Orders
+
+log = logging.getLogger("partita.workers")
+
+
+class OrdersWatch:
+    """Calls `wake()` when one of `jobs()` got orders, or is no longer ours."""
+
+    EACH_S = 2.0
+
+    def __init__(
+        self,
+        jobs: Callable[[], Collection[Job]],
+        ask: Callable[[Job], Orders | None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._jobs = jobs
+        self._ask = ask
+        self._wake = wake
+        self._stopping = threading.Event()
+        self._thread = PeriodicThread("orders", self._look, self._wait, ended=self._stopping)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(5)
+
+    def _wait(self) -> bool:
+        return self._stopping.wait(self.EACH_S)
+
+    def _look(self) -> None:
+        if any(self._has_orders(job) for job in self._jobs()):
+            self._wake()
+
+    def _has_orders(self, job: Job) -> bool:
+        try:
+            orders = self._ask(job)
+        except ControlPlaneError as error:  # the thread of the leases says so aloud
+            log.debug("no orders are known for %s: %s", job.job_id, error)
+            return False
+        return orders is None or bool(orders.cancel_reason)

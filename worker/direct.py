@@ -1,0 +1,245 @@
+"""Jobs of callers who talk to this worker themselves: told as they go.
+
+No control plane knows them: no lease, no claim, no capacity; the caller's connection holds them.
+
+(reference: control-plane 15.3, `run`)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final
+
+from kernel import clock
+from kernel.errors import PlatformError
+from worker.domain.control_plane import Chunk, Job, Orders, Outcome, Upload
+from worker.domain.runtime import Runtime
+from worker.domain.step_spec import StepSpec
+from worker.supervisor.attempt import Attempt, Tools
+from worker.supervisor.probing import Prober
+from worker.supervisor.spool import SpoolSpace
+from worker.supervisor.step_run import StepRun
+from worker.supervisor.supervisor import Options
+
+REMEMBERED_S: Final = 3600.0
+PING_S: Final = 15.0
+_WAITING: Final = 256  # records between a job and its caller; then the job's output waits
+Told = dict[str, Any]
+
+
+class JobRunning(PlatformError):
+    code = "job_running"
+
+    def __init__(self) -> None:
+        super().__init__("this attempt runs here already")
+
+
+class AttemptOver(PlatformError):
+    code = "stale_attempt"
+
+    def __init__(self) -> None:
+        super().__init__("this attempt, or a later one, was here already")
+
+
+class Caller:
+    """Takes what a step says of itself and keeps it for the connection."""
+
+    in_order: ClassVar[bool] = False
+
+    def __init__(self, files: bytes | None) -> None:
+        self._files = files
+        self._records: asyncio.Queue[Told | None] = asyncio.Queue(_WAITING)
+        self._gone = False
+
+    async def report(self, job: Job, state: str, message: str = "") -> Orders:
+        await self._tell(job, "state", {"state": state} | ({"message": message} if message else {}))
+        return Orders()
+
+    async def send(self, job: Job, chunk: Chunk) -> Orders:
+        for seq, line in enumerate(chunk.lines, start=chunk.seq):
+            wire: Told = {
+                "time": clock.rfc3339(line.time),
+                "level": line.level,
+                "kind": line.kind,
+                "text": line.text,
+            }
+            wire |= {"continued": True} if line.continued else {}
+            await self._tell(job, "log", {"seq": seq, "line": wire})
+        return Orders()
+
+    async def complete(self, job: Job, outcome: Outcome, *, final_seq: int) -> None:
+        del final_seq
+        facts = {
+            "status": outcome.status,
+            "error": outcome.error,
+            "reason": outcome.reason,
+            "exitCode": outcome.exit_code,
+        }
+        given = {key: value for key, value in facts.items() if value not in ("", None)}
+        await self._tell(job, "done", given)
+
+    async def content(self, job: Job) -> bytes:
+        del job
+        return self._files or b""  # a node with a file was refused without them
+
+    async def store(self, job: Job, upload: Upload) -> None:
+        facts = {
+            "path": upload.path,
+            "name": upload.name,
+            "format": upload.format,
+            "contentBase64": base64.b64encode(upload.body).decode(),
+        }
+        await self._tell(job, "artifact", {key: value for key, value in facts.items() if value})
+
+    async def _tell(self, job: Job, what: str, facts: Told) -> None:
+        if not self._gone:
+            record = {"type": what, "jobId": job.job_id, "attempt": job.attempt} | facts
+            await self._records.put(record)
+
+    async def end(self) -> None:
+        if not self._gone:
+            await self._records.put(None)
+
+    def leave(self) -> None:
+        """Nobody listens any more: the job waits for nobody either."""
+        self._gone = True
+        while not self._records.empty():
+            self._records.get_nowait()
+
+    async def records(self, job: Job) -> AsyncGenerator[Told]:
+        while True:
+            try:
+                async with asyncio.timeout(PING_S):
+                    record = await self._records.get()
+            except TimeoutError:
+                yield {"type": "ping", "jobId": job.job_id, "attempt": job.attempt}
+                continue
+            if record is None:
+                return
+            yield record
+
+
+@dataclass(slots=True)
+class _DirectJob:
+    attempt: Attempt
+    caller: Caller
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    ended_at: float = 0.0
+
+
+class DirectRuns:
+    """The jobs of direct callers, running and lately ended."""
+
+    def __init__(self, runtime: Runtime, options: Options) -> None:
+        marks = options.state_dir / "healthy"
+        marks.mkdir(parents=True, exist_ok=True)
+        self._prober = Prober(runtime)
+        self._tools = Tools(
+            control_plane=Caller(None),  # each job gets its own
+            runtime=runtime,
+            owner=options.owner,
+            rules=options.rules,
+            space=SpoolSpace(options.state_dir / "direct-spool"),
+            prober=self._prober,
+            marks=marks,
+        )
+        self._jobs: dict[str, _DirectJob] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, spec: StepSpec, files: bytes | None) -> AsyncGenerator[Told]:
+        """What the job says, to its end. Raises JobRunning, AttemptOver.
+
+        To close the answer early cancels the job.
+        """
+        await self._make_way(spec)
+        caller = Caller(files)
+        unmeasured = replace(spec, measured=False)  # callers are not told of usage
+        tools = replace(self._tools, control_plane=caller)
+        job = _DirectJob(Attempt(unmeasured, tools), caller)
+        self._jobs[spec.job_id] = job
+        task = asyncio.create_task(self._run(job), name=spec.job_id)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return self._listen(job)
+
+    async def _make_way(self, spec: StepSpec) -> None:
+        """For a later attempt, the earlier one ends first: never two of a step at once."""
+        self._forget_old()
+        known = self._jobs.get(spec.job_id)
+        if known is None:
+            return
+        if spec.attempt == known.attempt.spec.attempt and not known.ended.is_set():
+            raise JobRunning
+        if spec.attempt <= known.attempt.spec.attempt:
+            raise AttemptOver
+        _cancel(known)
+        await known.ended.wait()
+
+    async def _run(self, job: _DirectJob) -> None:
+        try:
+            await StepRun(job.attempt).run()
+        finally:
+            job.ended_at = time.monotonic()
+            job.ended.set()
+            await job.caller.end()
+
+    async def _listen(self, job: _DirectJob) -> AsyncGenerator[Told]:
+        try:
+            async for record in job.caller.records(job.attempt.job):
+                yield record
+        finally:
+            job.caller.leave()
+            _cancel(job)
+
+    async def close(self) -> None:
+        """Units that run are left to the next process, which removes them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._prober.close()
+
+    def cancel(self, job_id: str = "") -> bool:
+        told = [job for job in self._running() if job_id in ("", job.attempt.spec.job_id)]
+        for job in told:
+            _cancel(job)
+        return bool(told)
+
+    async def until_idle(self, job_id: str = "") -> None:
+        for job in self._running():
+            if job_id in ("", job.attempt.spec.job_id):
+                await job.ended.wait()
+
+    @property
+    def running(self) -> int:
+        return len(self._running())
+
+    def runs(self) -> frozenset[str]:
+        """Runs of jobs that run or are remembered: not to be removed behind their caller's back."""
+        self._forget_old()
+        return frozenset(job.attempt.spec.execution_id for job in self._jobs.values())
+
+    def run_of(self, job_id: str) -> str:
+        """Empty for a job that is unknown, or forgotten."""
+        self._forget_old()
+        job = self._jobs.get(job_id)
+        return job.attempt.spec.execution_id if job else ""
+
+    def active_runs(self) -> frozenset[str]:
+        return frozenset(job.attempt.spec.execution_id for job in self._running())
+
+    def _running(self) -> list[_DirectJob]:
+        return [job for job in self._jobs.values() if not job.ended.is_set()]
+
+    def _forget_old(self) -> None:
+        limit = time.monotonic() - REMEMBERED_S
+        for job_id, job in list(self._jobs.items()):
+            if job.ended.is_set() and job.ended_at < limit:
+                del self._jobs[job_id]
+
+
+def _cancel(job: _DirectJob) -> None:
+    job.attempt.obey(Orders(cancel_reason="canceled"))

@@ -1,0 +1,100 @@
+"""Names and labels of what a run owns on a runtime (reference: control-plane 14.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kernel.ids import shortened, slug
+from worker.domain.step_spec import StepSpec
+
+MANAGED: Final = "partita.managed"
+INSTALLATION: Final = "partita.installation"
+RUN_ID: Final = "partita.run_id"
+STEP: Final = "partita.step"
+STEP_KIND: Final = "partita.step_kind"
+ATTEMPT: Final = "partita.attempt"
+STARTED_AT: Final = "partita.started_at"
+ORCHESTRATOR: Final = "partita.orchestrator_id"
+JOB_ID: Final = "partita.job_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Whose units these are: one supervisor of one installation, on one host."""
+
+    installation_id: str
+    orchestrator_id: str
+    host_id: str
+
+
+def unit_name(run_id: str, step_id: str, attempt: int) -> str:
+    return shortened(f"partita-{run_id}-{slug(step_id)}-a{attempt}")
+
+
+def helper_name(run_id: str) -> str:
+    """Of no step: those end in their attempt."""
+    return shortened(f"partita-{run_id}-probes")
+
+
+def network_name(run_id: str, import_path: str = "") -> str:
+    return _scoped("partita-net", run_id, import_path)
+
+
+def volume_name(run_id: str, import_path: str = "") -> str:
+    return _scoped("partita-ws", run_id, import_path)
+
+
+def _scoped(prefix: str, run_id: str, import_path: str) -> str:
+    return shortened("-".join(filter(None, (prefix, run_id, slug(import_path)))))
+
+
+def networks(spec: StepSpec) -> dict[str, tuple[str, ...]]:
+    """Network → the names that the step has there; the run's own network first."""
+    node, run_id = spec.node, spec.execution_id
+    if not node.import_path:
+        return {network_name(run_id): tuple(dict.fromkeys((slug(node.id), node.id)))}
+    return {
+        network_name(run_id): (slug(node.id),),
+        network_name(run_id, node.import_path): tuple(
+            dict.fromkeys((node.bare_id, slug(node.bare_id)))
+        ),
+    }
+
+
+def run_labels(spec: StepSpec, owner: Owner) -> dict[str, str]:
+    """What every container, network and volume of the run carries."""
+    return {
+        MANAGED: "true",
+        INSTALLATION: owner.installation_id,
+        RUN_ID: spec.execution_id,
+        "partita.workspace_id": spec.workspace_id,
+        "partita.suite": spec.suite_id,
+        "partita.owner": spec.owner,
+        "partita.profile": spec.profile,
+        "partita.backend_id": spec.backend_id,
+        ORCHESTRATOR: owner.orchestrator_id,
+        "partita.host_id": owner.host_id,
+    }
+
+
+def step_labels(spec: StepSpec, owner: Owner, *, started_at: str) -> dict[str, str]:
+    return run_labels(spec, owner) | {
+        STEP: spec.node.id,
+        STEP_KIND: spec.node.kind,
+        ATTEMPT: str(spec.attempt),
+        STARTED_AT: started_at,
+        JOB_ID: spec.job_id,
+    }
+
+
+def without_step(labels: Mapping[str, str]) -> dict[str, str]:
+    """The run's labels out of a step's."""
+    of_step = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID)
+    return {name: value for name, value in labels.items() if name not in of_step}
+
+
+def is_owned(labels: Mapping[str, str], installation_id: str) -> bool:
+    """Nothing is stopped, removed or relabeled without this."""
+    return labels.get(MANAGED) == "true" and labels.get(INSTALLATION) == installation_id

@@ -1,0 +1,118 @@
+"""How a launch becomes a container: the arguments of its creation.
+
+(reference: control-plane 14.3)
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Sequence
+from typing import Any, Final
+
+import docker
+from docker.types import EndpointConfig, LogConfig, Mount
+
+from worker.domain.environment import GATEWAY_HOST
+from worker.domain.runtime import Launch
+from worker.domain.step_spec import Port
+
+WORKSPACE: Final = "/partita/workspace"
+ARTIFACTS: Final = "/partita/artifacts"
+# json-file keeps the order at every read; named here because a daemon may be set to rotate.
+LOG_CONFIG: Final = LogConfig(type="json-file", config={"max-size": "4g", "max-file": "1"})
+
+
+def container(launch: Launch, client: docker.APIClient, *, publishes: bool) -> dict[str, Any]:
+    """Keyword arguments for `create_container`; `publishes`: its ports, on loopback."""
+    program = launch.program
+    network, aliases = next(iter(launch.networks.items()))
+    endpoint = EndpointConfig(client.api_version, aliases=list(aliases))
+    return {
+        "image": launch.image,
+        "name": launch.name,
+        "entrypoint": list(program.entrypoint) if program.entrypoint else None,
+        "command": list(program.arguments) or None,
+        "working_dir": WORKSPACE if program.in_work_directory else None,
+        "environment": dict(launch.environment),
+        "ports": [(port.number, port.protocol) for port in launch.ports],
+        "labels": dict(launch.labels),
+        "host_config": client.create_host_config(
+            **_host(launch, network, launch.ports if publishes else ())
+        ),
+        "networking_config": {"EndpointsConfig": {network: endpoint}},
+    }
+
+
+def _host(launch: Launch, network: str, published: Sequence[Port]) -> dict[str, Any]:
+    limits = launch.limits
+    return {
+        "network_mode": network,
+        "init": True,  # a PID 1 that is a shell would ignore SIGTERM
+        "log_config": LOG_CONFIG,
+        "mounts": _mounts(launch),
+        "port_bindings": {str(port): ("127.0.0.1", None) for port in published},
+        "extra_hosts": {GATEWAY_HOST: "host-gateway"},
+        "mem_limit": limits.memory_bytes,
+        "memswap_limit": limits.memory_bytes,  # memory and swap together: no swap
+        "nano_cpus": int(limits.cpus * 10**9),
+        "pids_limit": limits.pids,
+        "security_opt": ["no-new-privileges"],
+        "cap_drop": [] if launch.kind == "service" else ["ALL"],
+    }
+
+
+def _mounts(launch: Launch) -> list[Mount]:
+    return [
+        Mount(WORKSPACE, launch.workspace.name, type="volume", no_copy=True),
+        Mount(ARTIFACTS, None, type="volume", labels=dict(launch.labels), no_copy=True),
+    ]
+
+
+def folder_archive(path: str) -> bytes:
+    """A tar with the one folder, open to every user of the image."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        archive.addfile(_folder(path))
+    return out.getvalue()
+
+
+def workspace_archive(content: bytes) -> bytes:
+    """The source suite's files (tar+gzip) as a tar for `/`, open to every user of any image.
+
+    Takes files and folders only, by normalized relative names; raises ValueError for other names.
+    """
+    out = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as source,
+        tarfile.open(fileobj=out, mode="w") as target,
+    ):
+        target.addfile(_folder(WORKSPACE))
+        folders: set[str] = set()
+        for member in source:
+            if member.isfile():
+                for folder in _parents(member.name):
+                    if folder not in folders:
+                        folders.add(folder)
+                        target.addfile(_folder(f"{WORKSPACE}/{folder}"))
+                target.addfile(_file(member), source.extractfile(member))
+    return out.getvalue()
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")
+    if name.startswith("/") or ".." in parts:
+        raise ValueError(f"{name!r} is no path inside a suite")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _folder(path: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(path.removeprefix("/"))
+    info.type, info.mode = tarfile.DIRTYPE, 0o777
+    return info
+
+
+def _file(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(f"{WORKSPACE}/{member.name}".removeprefix("/"))
+    info.size, info.mode, info.mtime = member.size, member.mode | 0o666, member.mtime
+    return info

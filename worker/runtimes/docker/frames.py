@@ -1,0 +1,177 @@
+"""Requests over the engine's socket without its SDK, foremost the Logs API frame by frame.
+
+The SDK's iterator drops which stream a record came from, and needs a thread a container.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Container, Mapping
+from typing import Final
+
+from worker.domain.output import Record
+from worker.runtimes.docker.address import READ_SIZE, EngineAddress, connect
+from worker.runtimes.framing import FrameReader
+
+_CONNECT_S: Final = 10.0
+_ANSWER_S: Final = 5.0
+_ANSWER_LIMIT: Final = 2**20
+_LENGTH: Final = re.compile(r"\r\ncontent-length: *(\d{1,9})\r\n")
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class Broken(Exception):
+    """The connection ended before the answer did."""
+
+
+class Refused(Exception):
+    """The engine answered with an error status; `message`: its words, where it had any."""
+
+    def __init__(self, status: int, message: str = "") -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        self.message = message
+
+
+async def read(
+    address: EngineAddress, unit_id: str, frames: FrameReader, *, follow: bool
+) -> AsyncGenerator[list[Record]]:
+    """Until the log's end; with `follow` until the unit's. Raises OSError, Refused.
+
+    Whether it was read to its end, `last_frame` tells: a connection may break, and a follower that
+    the engine let wait just when the unit ended may miss the log's last part (seen with Docker
+    20.10 under load).
+    """
+    async for data in _unchunked(address, f"{_logs(unit_id)}&follow={int(follow)}"):
+        if records := frames.feed(data):
+            yield records
+
+
+async def last_frame(address: EngineAddress, unit_id: str) -> bytes:
+    """The log's last frame now; empty for an empty log. Raises OSError, Broken, Refused."""
+    frames = FrameReader(0)
+    frames.feed(await whole_answer(address, f"{_logs(unit_id)}&tail=1"))
+    return frames.last
+
+
+def _logs(unit_id: str) -> str:
+    return f"/containers/{unit_id}/logs?stdout=1&stderr=1&timestamps=1"
+
+
+async def wait_for_end(address: EngineAddress, unit_id: str) -> None:
+    """Returns when the unit does not run (any more). Raises OSError, Broken, Refused."""
+    async for _ in body(address, "POST", f"/containers/{unit_id}/wait?condition=not-running"):
+        pass
+
+
+async def whole_answer(address: EngineAddress, path: str) -> bytes:
+    """The body of a small answer. Raises OSError, TimeoutError, Broken, Refused."""
+    body = b""
+    async with asyncio.timeout(_ANSWER_S):
+        async for data in _unchunked(address, path):
+            body += data
+            if len(body) > _ANSWER_LIMIT:
+                raise Broken
+    return body
+
+
+async def _unchunked(address: EngineAddress, path: str) -> AsyncGenerator[bytes]:
+    """HTTP/1.0: an answer that is never chunked, and ends with its connection.
+
+    The engine sends each line of a log as a chunk of its own: to take those apart cost more than
+    what they hold.
+    """
+    async with asyncio.timeout(_CONNECT_S):
+        reader, writer = await connect(address)
+    try:
+        writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+        await head(reader)
+        while data := await reader.read(READ_SIZE):
+            yield data
+    finally:
+        writer.close()
+
+
+async def body(
+    address: EngineAddress, method: str, path: str, *, headers: Mapping[str, str] = _NO_HEADERS
+) -> AsyncGenerator[bytes]:
+    """An answer as it comes, to its end. Raises OSError, TimeoutError, Broken, Refused."""
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    async with asyncio.timeout(_CONNECT_S):
+        reader, writer = await connect(address)
+    try:
+        writer.write(
+            f"{method} {path} HTTP/1.1\r\nHost: docker\r\nContent-Length: 0\r\n{more}\r\n".encode()
+        )
+        chunks = await _begin(reader)
+        while not chunks.ended:
+            data = await reader.read(READ_SIZE)
+            if not data:
+                raise Broken
+            if content := chunks.feed(data):
+                yield content
+    finally:
+        writer.close()
+
+
+async def _begin(reader: asyncio.StreamReader) -> _Chunks:
+    if "transfer-encoding: chunked" not in await head(reader):
+        raise Broken
+    return _Chunks()
+
+
+async def head(reader: asyncio.StreamReader, *, accepted: Container[int] = (200,)) -> str:
+    """An answer's head, in lower case. Raises Broken, Refused."""
+    try:
+        text = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    except asyncio.IncompleteReadError:
+        raise Broken from None
+    status = int(text.split(" ", 2)[1])
+    if status not in accepted:
+        raise Refused(status, await _message(reader, text))
+    return text
+
+
+async def _message(reader: asyncio.StreamReader, head_text: str) -> str:
+    """What an error's body says; empty where it cannot be read."""
+    length = _LENGTH.search(head_text)
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            raw = await reader.readexactly(min(int(length[1]), _ANSWER_LIMIT) if length else 0)
+        return str(json.loads(raw)["message"])
+    except (TimeoutError, asyncio.IncompleteReadError, ValueError, KeyError, TypeError):
+        return ""
+
+
+class _Chunks:
+    """HTTP/1.1 chunked coding taken off; `ended` after the last, empty chunk: it is whole."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._buffer = b""
+        self._open = 0  # bytes of the current chunk, with its CR LF, still to come
+
+    def feed(self, data: bytes) -> bytes:
+        data, start, parts = self._buffer + data, 0, []
+        while True:
+            if self._open > 2:  # noqa: PLR2004 - the CR LF
+                part = data[start : start + self._open - 2]
+                parts.append(part)
+                start += len(part)
+                self._open -= len(part)
+            if self._open:
+                if len(data) - start < self._open:
+                    break
+                start += self._open
+                self._open = 0
+            line_end = data.find(b"\r\n", start)
+            if line_end < 0 or self.ended:
+                break
+            size = int(data[start:line_end].split(b";")[0], 16)
+            start = line_end + 2
+            self.ended = size == 0
+            self._open = size + 2
+        self._buffer = data[start:]
+        return b"".join(parts)

@@ -1,0 +1,114 @@
+"""Asking a service whether it is ready (reference: control-plane 7.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from itertools import chain, repeat
+from typing import Final
+
+import httpx
+
+from worker.domain.readiness import (
+    Answer,
+    CommandProbe,
+    HttpProbe,
+    LogProbe,
+    Probe,
+    StillRunning,
+    TcpProbe,
+)
+from worker.domain.runtime import Runtime, Unit
+from worker.supervisor.step_log import StepLog
+
+_TRY_S: Final = 5.0  # how long one probe may take
+_QUICK_S: Final = (0.02, 0.05, 0.1, 0.2)  # most services are ready soon: the first pauses
+
+
+class Prober:
+    """One HTTP client for all probes of a supervisor; redirects are not followed."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._client = httpx.AsyncClient(timeout=_TRY_S, trust_env=False)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def until_ready(
+        self,
+        probe: Probe,
+        unit: Unit,
+        log: StepLog,
+        *,
+        headers: Mapping[str, str],
+        interval_s: float,
+        on_miss: Callable[[str], None],
+    ) -> None:
+        """Returns when the probe passes; the caller sets the limit. `on_miss` hears why not yet."""
+        if isinstance(probe, LogProbe):
+            await until_seen(log, probe.text)
+        elif isinstance(probe, StillRunning):
+            await asyncio.sleep(probe.for_ms / 1000)  # what is declared ready is the time itself
+        else:
+            pauses = chain((min(pause, interval_s) for pause in _QUICK_S), repeat(interval_s))
+            while problem := await self._missing(probe, unit, headers):
+                on_miss(problem)
+                await asyncio.sleep(next(pauses))
+
+    async def _missing(self, probe: Probe, unit: Unit, headers: Mapping[str, str]) -> str:
+        """Why the probe does not pass now; empty when it does."""
+        match probe:
+            case HttpProbe() | TcpProbe():
+                return (await self._asked(probe, unit, headers)).missing(probe)
+            case CommandProbe():
+                code = await self._runtime.run_inside(unit, probe.argv, timeout_s=_TRY_S)
+                return f"its command ended with exit code {code}" if code else ""
+            case _:
+                healthy = await self._runtime.is_healthy(unit)
+                return "" if healthy else "the image's own health check does not pass"
+
+    async def _asked(
+        self, probe: HttpProbe | TcpProbe, unit: Unit, headers: Mapping[str, str]
+    ) -> Answer:
+        endpoint = await self._runtime.endpoint(unit, probe.port)
+        if endpoint is None:
+            return await self._runtime.ask_inside(unit, probe, headers)
+        if isinstance(probe, TcpProbe):
+            return await _connected(endpoint)
+        return await self._http(probe, endpoint, headers)
+
+    async def _http(
+        self, probe: HttpProbe, endpoint: tuple[str, int], headers: Mapping[str, str]
+    ) -> Answer:
+        url = httpx.URL(f"http://{endpoint[0]}:{endpoint[1]}{probe.target}")
+        try:
+            async with self._client.stream("GET", url, headers=dict(headers)) as answer:
+                return Answer(status=answer.status_code)
+        except httpx.HTTPError as error:
+            return Answer(problem=f"port {probe.port}: {str(error) or type(error).__name__}")
+
+
+async def _connected(endpoint: tuple[str, int]) -> Answer:
+    try:
+        async with asyncio.timeout(_TRY_S):
+            _, writer = await asyncio.open_connection(*endpoint)
+    except TimeoutError:
+        return Answer(problem=f"port {endpoint[1]} gave no answer within {_TRY_S:g} s")
+    except OSError as error:
+        return Answer(problem=f"port {endpoint[1]}: {error.strerror or error}")
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return Answer()
+
+
+async def until_seen(log: StepLog, *texts: str) -> None:
+    async with log.seen:
+        await log.seen.wait_for(lambda: all(log.watch.has_seen(text) for text in texts))
+
+
+async def until_any_seen(log: StepLog, *texts: str) -> None:
+    async with log.seen:
+        await log.seen.wait_for(lambda: any(log.watch.has_seen(text) for text in texts))
