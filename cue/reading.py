@@ -14,7 +14,7 @@ from cue.parsing import parse
 from cue.program import Program, is_of_package
 from cue.syntax import Struct
 from cue.vertex import Conjunct, Vertex
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from readers.tree import Tree
 
 MAX_COMPLAINTS: Final = 50
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class CueError(ValueError):
     """A file that gives no concrete value; `complaints` say all that is wrong, by position."""
 
-    def __init__(self, complaints: list[Complaint]) -> None:
+    def __init__(self, complaints: list[Diagnostic]) -> None:
         super().__init__("\n".join(map(str, complaints)))
         self.complaints = complaints
 
@@ -100,10 +100,10 @@ def checked(root: Struct) -> Struct:
     return root
 
 
-def complaints(found: Iterable[Fault], file: str) -> list[Complaint]:
+def complaints(found: Iterable[Fault], file: str) -> list[Diagnostic]:
     """Sorted by position, each thing said once, at most fifty."""
     made = {
-        (fault.line, fault.column, fault.code, fault.message): Complaint(
+        (fault.line, fault.column, fault.code, fault.message): Diagnostic(
             file=file,
             line=fault.line,
             column=fault.column,
@@ -113,4 +113,4 @@ def complaints(found: Iterable[Fault], file: str) -> list[Complaint]:
         )
         for fault in reversed(list(found))
     }
-    return sorted(made.values(), key=Complaint.order)[:MAX_COMPLAINTS]
+    return sorted(made.values(), key=Diagnostic.order)[:MAX_COMPLAINTS]

@@ -16,7 +16,7 @@ from cue.program import Program
 from cue.reading import CueError, bounded, checked, complaints
 from cue.syntax import Label, Node
 from cue.vertex import Conjunct, Env, Vertex
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from readers.tree import Attribute, Kind, Tree
 
 _ATTRIBUTE = re.compile(r"@[A-Za-z]\w*\(")
@@ -28,11 +28,11 @@ Path = tuple[str, ...]
 class Vetted:
     """`attributes`: of each value that has some, by its path as `Tree.walk` gives it."""
 
-    complaints: list[Complaint]
+    complaints: list[Diagnostic]
     attributes: Mapping[Path, tuple[Attribute, ...]]
 
 
-def vet(schema_text: str, value: Tree, *, file: str) -> list[Complaint]:
+def vet(schema_text: str, value: Tree, *, file: str) -> list[Diagnostic]:
     """What keeps a value from fitting a schema, at the value's places in `file`.
 
     Messages name places, types and bounds, never the value. Raises CueError for a schema that

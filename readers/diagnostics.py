@@ -9,7 +9,7 @@ Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
+class Diagnostic:
     """One error or warning. `line` and `column` are 1-based, 0 where no place is known.
 
     `path` names the member as `bundle.rules[0].datasource`; it is empty for the file as a whole.

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Final
 
 from kernel.background import PeriodicThread
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.metrics import reloads
 from sync_stack.configuration.reading import BundleText, bundle_of, read_text
@@ -49,7 +49,7 @@ class Needs:
     right before it is in use.
     """
 
-    check: Callable[[Bundle], Sequence[Complaint]] = lambda _bundle: ()
+    check: Callable[[Bundle], Sequence[Diagnostic]] = lambda _bundle: ()
     prepare: Callable[[Bundle], None] = lambda _bundle: None
 
 
@@ -60,14 +60,14 @@ class BundleFile:
         self,
         settings: BundleSettings,
         bundle: Bundle,
-        warnings: Sequence[Complaint] = (),
+        warnings: Sequence[Diagnostic] = (),
         needs: Needs = Needs(),
     ) -> None:
         self.settings = settings
         self.bundle = bundle
         self.warnings = tuple(warnings)
         self._needs = needs
-        self._rejected: tuple[Complaint, ...] = ()
+        self._rejected: tuple[Diagnostic, ...] = ()
         self._reloading = threading.Lock()
         self._listeners: list[Callable[[Bundle], None]] = []
         self._wakes: SimpleQueue[_Wake] = SimpleQueue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from sync_stack.configuration.conf import BundleSettings, process_environment
 from sync_stack.configuration.reading import bundle_of, read_text
 from sync_stack.configuration.secrets import SecretResolver, unreadable
@@ -14,7 +14,7 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import all_secrets
 
 
-def check_file(settings: BundleSettings, *, resolve: bool) -> tuple[Complaint, ...]:
+def check_file(settings: BundleSettings, *, resolve: bool) -> tuple[Diagnostic, ...]:
     """Errors and warnings, by position; `resolve`: also secrets that cannot be had, anywhere."""
     reading = bundle_of(
         read_text(settings.path, name=settings.name),
@@ -26,7 +26,7 @@ def check_file(settings: BundleSettings, *, resolve: bool) -> tuple[Complaint, .
     return listed([*reading.complaints, *_unresolved(reading.bundle, settings.file)])
 
 
-def _unresolved(bundle: Bundle, file: str) -> list[Complaint]:
+def _unresolved(bundle: Bundle, file: str) -> list[Diagnostic]:
     resolver = SecretResolver(VaultClient, variables=process_environment())
     with contextlib.closing(resolver):
         resolver.use(bundle)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cue import CueError, evaluate
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from readers.tree import Tree
 from sync_stack.core.bundle.diagnostics import listed
 from sync_stack.core.bundle.validation import BundleReading, read_bundle
@@ -56,7 +56,7 @@ def bundle_of(
     """Everything that is wrong with the text, or the bundle in it."""
     file = text.file
     if text.problem:
-        return _refused([Complaint(file=file, code="syntax_error", message=text.problem)])
+        return _refused([Diagnostic(file=file, code="syntax_error", message=text.problem)])
     try:
         tree = _tree(text, cue_binary)
     except CueError as error:
@@ -81,11 +81,11 @@ def _decoded(text: BundleText) -> str:
         raise ShapingError("parse_error", "not UTF-8", file=text.file, line=line) from None
 
 
-def _refused(complaints: list[Complaint]) -> BundleReading:
+def _refused(complaints: list[Diagnostic]) -> BundleReading:
     return BundleReading(bundle=None, complaints=listed(complaints))
 
 
-def _as_complaint(error: ShapingError, file: str) -> Complaint:
-    return Complaint(
+def _as_complaint(error: ShapingError, file: str) -> Diagnostic:
+    return Diagnostic(
         file=file, line=error.line, column=error.column, code="syntax_error", message=error.detail
     )

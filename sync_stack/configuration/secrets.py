@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from kernel.redaction import SecretRegister, known_secrets
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from sync_stack.configuration.bundle_file import Needs
 from sync_stack.core.bundle.diagnostics import complaint_at
 from sync_stack.core.bundle.model import Bundle, SecretManager, SecretRef
@@ -261,7 +261,7 @@ def _whole_path(manager: SecretManager, ref: SecretRef, names: Mapping[str, str]
 
 def unreadable(
     refs: Iterable[SecretRef], resolver: SecretResolver, *, file: str, managed: bool = False
-) -> list[Complaint]:
+) -> list[Diagnostic]:
     """What cannot be resolved, as errors of the bundle; `managed`: also asks secret managers."""
     complaints = []
     for ref in refs:
@@ -277,7 +277,7 @@ def unreadable(
 def needs_of(process: Process, resolver: SecretResolver, *, file: str) -> Needs:
     """The process's own secrets can be read; managers are asked at first use, not here."""
 
-    def check(bundle: Bundle) -> list[Complaint]:
+    def check(bundle: Bundle) -> list[Diagnostic]:
         resolver.mask_texts(bundle)
         return unreadable(secrets_used(bundle, process), resolver, file=file)
 

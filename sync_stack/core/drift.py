@@ -87,7 +87,7 @@ class Comparison:
 def compare(
     ledger: Ledger, live: Live, sink: Capabilities, owner: Owner, digest_key: bytes
 ) -> Comparison:
-    """The live state against `applied`; a unit that was never applied differs in nothing."""
+    """The live state against `applied`; a target that was never applied differs in nothing."""
     applied = ledger.applied
     if applied is None:
         return Comparison()
@@ -140,7 +140,7 @@ def _added(ledger: Ledger, applied: State, live: Live, digest_key: bytes) -> Ite
 
 
 def _of_next_sync(ledger: Ledger, live: Live, owner: Owner) -> set[str]:
-    """Records with the unit's marker that its ledger does not know: the next sync owns them."""
+    """Records with the target's marker that its ledger does not know: the next sync owns them."""
     known = ledger.records()
     return {
         name
@@ -151,7 +151,7 @@ def _of_next_sync(ledger: Ledger, live: Live, owner: Owner) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealState:
-    """What is remembered of a unit between polls.
+    """What is remembered of a target between polls.
 
     `heals` are the attempts since the last reset of the backoff, `failures` those in a row that
     failed, `episodes` when drift began of late.
@@ -243,7 +243,7 @@ def _calm_s(poll_interval_s: float) -> float:
 
 
 def drift_status(memory: HealState, *, healing: bool, inconsistent: bool) -> TargetStatus:
-    """What a unit with drift shows; the worst word wins."""
+    """What a target with drift shows; the worst word wins."""
     if inconsistent:
         return TargetStatus.INCONSISTENT
     if memory.flapping:

@@ -1,4 +1,4 @@
-"""Values of the ledger: what a unit wrote, means to write and still owns.
+"""Values of the ledger: what a target wrote, means to write and still owns.
 
 No setting's value is stored here: `digest` stands for it. How these become rows is the
 orchestrator's business.
@@ -35,7 +35,7 @@ def digester(key: bytes) -> Callable[[str], str]:
 
 
 class LedgerKey(NamedTuple):
-    """One key as it was, or is about to be, written. A tuple: a unit may have tens of thousands."""
+    """One key as it was, or is about to be, written. A tuple: a target may have tens of thousands."""
 
     record: str
     digest: str
@@ -54,7 +54,7 @@ class RetainedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A desired state of the unit: `applied`, or the `intent` of an attempt under way."""
+    """A desired state of the target: `applied`, or the `intent` of an attempt under way."""
 
     commit: str
     ref: str
@@ -81,7 +81,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """One unit. `version` rises with every conditional write."""
+    """One target. `version` rises with every conditional write."""
 
     unit_id: str
     rule_id: str
@@ -104,7 +104,7 @@ class Ledger:
     def owned(self) -> dict[str, LedgerKey]:
         """Key → what is known of it, from retained, applied and intent; the newest wins.
 
-        The live records with the unit's marker, which are owned as well, are the planner's to add.
+        The live records with the target's marker, which are owned as well, are the planner's to add.
         """
         keys: dict[str, LedgerKey] = {
             key: LedgerKey(record=kept.record, digest=kept.digest)

@@ -1,4 +1,4 @@
-"""Whose a key or record is (reference: sync-stack 4.7)."""
+"""The owner of a key or record (reference: sync-stack 4.7)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sync_stack.core.ledger import Ledger, LedgerKey
-from sync_stack.core.sink import Destination, Live, LiveRecord, Owner, TargetMarker
+from sync_stack.core.sink import Destination, Live, Owner, TargetMarker
 
 
 class PlanRefused(Exception):
-    """Nothing may be written.
+    """Nothing may be written: prune_guard, ownership_conflict, unowned_destination, key_conflict.
 
-    `code`: `prune_guard`, `ownership_conflict`, `unowned_destination` or `key_conflict`.
-
-    `keys` are the candidates of the guard, or the records in conflict; sorted.
+    `keys`: the candidates of the guard, or the records in conflict; sorted.
     """
 
     def __init__(self, code: str, detail: str, keys: Iterable[str] = ()) -> None:
@@ -27,10 +25,10 @@ class PlanRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedKeys:
-    """What the unit owns: `keys` by name, and the records that it has written before.
+    """The keys that a target owns by name, and the records that it has written before.
 
-    A record of `settled` was written by an attempt that came to its end: one found there without
-    a marker was overwritten by somebody and is drift, not somebody else's.
+    `settled`: records of finished attempts. If one is found without a marker, somebody overwrote
+    it: that is drift, and the record is still ours.
     """
 
     keys: Mapping[str, LedgerKey] = field(default_factory=dict)
@@ -45,8 +43,8 @@ class OwnedKeys:
         )
 
 
-def holdings(ledger: Ledger | None, live: Live, owner: Owner) -> OwnedKeys:
-    """The ledger's keys, and those of live records with the unit's marker that it knows nothing of.
+def owned_keys(ledger: Ledger | None, live: Live, owner: Owner) -> OwnedKeys:
+    """Return the ledger's keys and those of other live records with the target's marker.
 
     Extra keys inside a record that the ledger knows are part of the record and not owned.
     """
@@ -66,31 +64,28 @@ def holdings(ledger: Ledger | None, live: Live, owner: Owner) -> OwnedKeys:
 def refuse_taken(
     records: Iterable[str], taken: Mapping[str, str], live: Live, owner: Owner
 ) -> None:
-    """Raise when one of the records belongs to another unit, by its ledger or by its marker.
+    """Raise PlanRefused when a record belongs to another target, by ledger or by marker.
 
-    `taken`: record → unit, of all other units of the destination.
+    `taken`: record → target, of all other targets of the destination.
     """
     for name in sorted(records):
-        holder = taken.get(name) or _other(live.records.get(name), owner)
+        record = live.records.get(name)
+        holder = taken.get(name, "")
+        if not holder and record and record.mark and not owner.owns(record.mark):
+            holder = target_name(record.mark)
         if holder:
             raise PlanRefused("ownership_conflict", f"{name!r} belongs to {holder}", [name])
 
 
-def _other(record: LiveRecord | None, owner: Owner) -> str:
-    if record is None or record.mark is None or owner.owns(record.mark):
-        return ""
-    return unit_name(record.mark)
-
-
-def unit_name(mark: TargetMarker) -> str:
+def target_name(mark: TargetMarker) -> str:
     return f"rule {mark.rule!r}, {mark.repo}, environment {mark.env!r}"
 
 
 def refuse_overlap(destination: Destination, older: Mapping[str, Destination]) -> None:
-    """Raise when the destination lies inside, or around, that of an older unit (name → where)."""
-    for unit, other in sorted(older.items()):
+    """Raise PlanRefused when the destination overlaps that of an older target (by name)."""
+    for target, other in sorted(older.items()):
         if destination.overlaps(other):
             raise PlanRefused(
                 "ownership_conflict",
-                f"destination {destination.name!r} overlaps {other.name!r} of {unit}",
+                f"destination {destination.name!r} overlaps {other.name!r} of {target}",
             )

@@ -1,4 +1,4 @@
-"""From desired, owned and live to what is written and deleted.
+"""The plan of one sync: which records to write and to delete, from desired, owned and live keys.
 
 (reference: sync-stack 4.7, 4.8, step 5)
 """
@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from sync_stack.core.bundle.model import SyncMode
-from sync_stack.core.diff import Diff, diff
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, digest, digester
-from sync_stack.core.ownership import OwnedKeys, PlanRefused, holdings, refuse_taken
-from sync_stack.core.prune import DesiredKey, PlanRequest, PruneDecision, fates, written_records
+from sync_stack.core.ownership import OwnedKeys, PlanRefused, owned_keys, refuse_taken
+from sync_stack.core.prune import (
+    DesiredKey,
+    PlanRequest,
+    PruneDecision,
+    decide_prune,
+    written_records,
+)
 from sync_stack.core.sink import MISTYPED, Delete, Live, LiveRecord, Put
 
 __all__ = ["DesiredKey", "Plan", "PlanRequest", "applied_keys", "plan_apply", "retained_keys"]
@@ -53,41 +58,49 @@ class Plan:
 
     def unverified(self, live: Live) -> tuple[str, ...]:
         """Touched records that do not read back as planned; sorted."""
-        wrong = {put.record for put in self.puts if not _holds(live, put)}
-        wrong |= {gone.record for gone in self.deletes if gone.record in live.records}
+        wrong = {gone.record for gone in self.deletes if gone.record in live.records}
+        for put in self.puts:
+            record = live.records.get(put.record)
+            if record is None or record.values != put.values:
+                wrong.add(put.record)
         return tuple(sorted(wrong))
 
 
 def plan_apply(request: PlanRequest) -> Plan:
-    """Decide, write nothing. Raises PlanRefused."""
+    """Return the plan; nothing is written. Raise PlanRefused."""
     _refuse(request)
-    owned = holdings(request.ledger, request.live, request.owner)
-    fate = fates(request, owned)
-    values = {key: wanted.value for key, wanted in request.desired.items()}
-    found = diff(values, request.live_values)
-    contents = dict(_contents(request, owned, fate))
+    owned = owned_keys(request.ledger, request.live, request.owner)
+    decision = decide_prune(request, owned)
+    live = request.live_values  # values are compared as text: `1.10` is not `1.1`
+    unchanged = frozenset(
+        key for key, wanted in request.desired.items() if live.get(key) == wanted.value
+    )
+    contents = dict(_contents(request, owned, decision))
     puts = tuple(_puts(request, owned, contents))
-    deletes = tuple(_deletes(request, owned, fate, contents))
-    carried = {key: name for name, text in contents.items() for key in text if key not in values}
-    kept = {key: owned.keys[key].record for key in fate.retained}
+    deletes = tuple(_deletes(request, owned, decision, contents))
+    carried = {
+        key: name for name, text in contents.items() for key in text if key not in request.desired
+    }
+    kept = {key: owned.keys[key].record for key in decision.retained}
     return Plan(
         mode=effective_mode(request),
         puts=puts,
         deletes=deletes,
         journal=tuple(_journal(request, puts, deletes)),
-        written=found.differing & {key for put in puts for key in put.values},
-        unchanged=found.unchanged,
-        pruned=owned.present(request.live, fate.going),
-        adopted=_adopted(request, owned, found),
-        released=fate.released,
-        would_prune=fate.would_prune,
-        retained={key: name for key, name in (carried | kept).items() if key not in fate.held},
-        held=fate.held,
+        written=frozenset(key for put in puts for key in put.values if key in request.desired)
+        - unchanged,
+        unchanged=unchanged,
+        pruned=owned.present(request.live, decision.going),
+        adopted=_adopted(request, owned, live),
+        released=decision.released,
+        would_prune=decision.would_prune,
+        retained={key: name for key, name in (carried | kept).items() if key not in decision.held},
+        held=decision.held,
     )
 
 
 def effective_mode(request: PlanRequest) -> SyncMode:
-    """AUTO decided by the number of desired keys; a heal repairs, whatever the rule says."""
+    """Return the rule's mode; AUTO depends on the number of desired keys, and a heal repairs."""
     if request.heal:
         return SyncMode.GIT_SMART_REPAIR
     if request.mode is not SyncMode.AUTO:
@@ -97,7 +110,7 @@ def effective_mode(request: PlanRequest) -> SyncMode:
 
 
 def _refuse(request: PlanRequest) -> None:
-    """Whatever is not ours is neither replaced nor joined where the sink's rules forbid it."""
+    """Raise PlanRefused where the plan would replace or join what belongs to somebody else."""
     live, records = request.live, written_records(request)
     if not records:
         return
@@ -114,9 +127,9 @@ def _refuse(request: PlanRequest) -> None:
 
 
 def _refuse_mistyped(request: PlanRequest, records: AbstractSet[str]) -> None:
-    """Another type of thing is replaced only in the place of a record that we had written.
+    """Raise PlanRefused where another type of value stands in a record that we never wrote.
 
-    `adopt` does not allow more: what is lost with such a thing cannot be given back.
+    `adopt` does not change this: such a value could not be restored.
     """
     live = request.live
     settled = request.ledger.settled_records() if request.ledger else frozenset()
@@ -149,57 +162,49 @@ def _is_unowned(request: PlanRequest, record: LiveRecord | None, name: str) -> b
 
 
 def _contents(
-    request: PlanRequest, owned: OwnedKeys, fate: PruneDecision
+    request: PlanRequest, owned: OwnedKeys, decision: PruneDecision
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Record → what it shall hold, of every record that has a desired key or must be rewritten."""
+    """Yield (record, its new content) for each record with a desired key or a key to remove."""
     wanted: dict[str, dict[str, str]] = {}
     for key, entry in request.desired.items():
         wanted.setdefault(entry.record, {})[key] = entry.value
     if not request.capabilities.whole_records:
         yield from wanted.items()
         return
-    staying = fate.protected | fate.held.keys() | fate.retained
-    shrinking = {owned.keys[key].record for key in fate.going}
+    staying = decision.protected | decision.held.keys() | decision.retained
+    shrinking = {owned.keys[key].record for key in decision.going}
     for name in wanted.keys() | shrinking:
-        carried = _carried(request.live.records.get(name), staying)
+        record = request.live.records.get(name)
+        live = record.values if record else {}
+        carried = {key: text for key, text in live.items() if key in staying}
         if content := carried | wanted.get(name, {}):
             yield name, content
-
-
-def _carried(record: LiveRecord | None, staying: AbstractSet[str]) -> dict[str, str]:
-    live = record.values if record else {}
-    return {key: text for key, text in live.items() if key in staying}
 
 
 def _puts(
     request: PlanRequest, owned: OwnedKeys, contents: Mapping[str, dict[str, str]]
 ) -> Iterator[Put]:
     everything = effective_mode(request) is SyncMode.GIT_UPSERT_ALL
-    files = _files(request, owned)
+    live = request.live
+    # the source file that a record's metadata names: the first of several
+    files = {entry.record: entry.file for entry in owned.keys.values() if entry.file}
+    files |= dict(
+        sorted({(entry.record, entry.file) for entry in request.desired.values()}, reverse=True)
+    )
     for name in sorted(contents):
-        record = request.live.records.get(name)
+        record = live.records.get(name)
+        absent = MISTYPED if name in live.mistyped else ""
         if everything or record is None or _needs_write(request, record, contents[name]):
             yield Put(
                 record=name,
                 values=contents[name],
                 file=files.get(name, ""),
-                version=record.version if record else _version_of_none(request.live, name),
+                version=record.version if record else absent,
             )
 
 
-def _version_of_none(live: Live, name: str) -> str:
-    return MISTYPED if name in live.mistyped else ""
-
-
-def _files(request: PlanRequest, owned: OwnedKeys) -> dict[str, str]:
-    """Record → the source file its metadata names; the first of several."""
-    known = {entry.record: entry.file for entry in owned.keys.values() if entry.file}
-    pairs = sorted({(entry.record, entry.file) for entry in request.desired.values()}, reverse=True)
-    return known | dict(pairs)
-
-
 def _needs_write(request: PlanRequest, record: LiveRecord, content: Mapping[str, str]) -> bool:
-    """It differs, or must be marked as ours: adopted, or taken over from a former rule."""
+    """Whether the record differs, or needs our marker: adopted, or taken over from a rule."""
     if record.values != content:
         return True
     mark = record.mark
@@ -210,12 +215,12 @@ def _needs_write(request: PlanRequest, record: LiveRecord, content: Mapping[str,
 def _deletes(
     request: PlanRequest,
     owned: OwnedKeys,
-    fate: PruneDecision,
+    decision: PruneDecision,
     contents: Mapping[str, dict[str, str]],
 ) -> Iterator[Delete]:
     whole = request.capabilities.whole_records
-    going = dict.fromkeys(fate.vacated, "")
-    going |= {owned.keys[key].record: "" if whole else key for key in fate.going}
+    going = dict.fromkeys(decision.vacated, "")
+    going |= {owned.keys[key].record: "" if whole else key for key in decision.going}
     for name in sorted(going.keys() - contents.keys()):
         if record := request.live.records.get(name):
             yield Delete(record=name, key=going[name], version=record.version)
@@ -224,7 +229,7 @@ def _deletes(
 def _journal(
     request: PlanRequest, puts: tuple[Put, ...], deletes: tuple[Delete, ...]
 ) -> Iterator[JournalRecord]:
-    """In the order of the operations; a put that changes nothing has nothing to give back."""
+    """Yield records in the order of the operations; a put without a change is not restored."""
     for put in puts:
         before = request.live.records.get(put.record)
         previous = before.values if before else None
@@ -243,26 +248,17 @@ def _journal(
         yield JournalRecord(record=gone.record, previous=values, intended=None)
 
 
-def _adopted(request: PlanRequest, owned: OwnedKeys, found: Diff) -> frozenset[str]:
-    """Live keys that nobody owned and that Git now declares."""
-    present = request.desired.keys() - found.missing.keys() - owned.keys.keys()
-    return frozenset(
-        key for key in present if not _is_ours(request, owned, request.desired[key].record)
-    )
-
-
-def _is_ours(request: PlanRequest, owned: OwnedKeys, name: str) -> bool:
-    record = request.live.records.get(name)
-    return name in owned.settled or (record is not None and request.owner.owns(record.mark))
-
-
-def _holds(live: Live, put: Put) -> bool:
-    record = live.records.get(put.record)
-    return record is not None and record.values == put.values
+def _adopted(request: PlanRequest, owned: OwnedKeys, live: Mapping[str, str]) -> frozenset[str]:
+    """Return the live keys without an owner that Git now declares."""
+    ours = owned.settled | {
+        name for name, record in request.live.records.items() if request.owner.owns(record.mark)
+    }
+    present = (request.desired.keys() & live.keys()) - owned.keys.keys()
+    return frozenset(key for key in present if request.desired[key].record not in ours)
 
 
 def applied_keys(request: PlanRequest, plan: Plan, digest_key: bytes) -> dict[str, LedgerKey]:
-    """What `intent`, and then `applied`, say once the plan is carried out."""
+    """Return the keys of `intent`, and later of `applied`, that the plan leads to."""
     digest_of = digester(digest_key)
     keys = {
         key: LedgerKey(
@@ -279,7 +275,7 @@ def applied_keys(request: PlanRequest, plan: Plan, digest_key: bytes) -> dict[st
 def retained_keys(
     plan: Plan, ledger: Ledger | None, live: Live, *, digest_key: bytes, now: str
 ) -> dict[str, RetainedKey]:
-    """What `retained` says once the plan is carried out; `since` of a key kept before stays."""
+    """Return the retained keys that the plan leads to; a key retained before keeps `since`."""
     before = ledger.retained if ledger else {}
     return {
         key: before.get(key)

@@ -1,16 +1,19 @@
-"""What becomes of keys that are owned but no longer desired (reference: sync-stack 4.7)."""
+"""The decision on keys that are owned but no longer desired, and the guard that limits it.
+
+(reference: sync-stack 4.7)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from sync_stack.core.bundle.model import Prune, SyncMode
-from sync_stack.core.guards import PruneImpact, guard_hit
 from sync_stack.core.ledger import Ledger, LedgerKey
 from sync_stack.core.ownership import OwnedKeys, PlanRefused
-from sync_stack.core.protection import protected
 from sync_stack.core.sink import Capabilities, Live, Owner
 
 
@@ -29,7 +32,7 @@ class PlanRequest:
 
     `live` is the complete answer of `Sink.read` for the records of `desired` and of the ledger.
     `missing_files`: tracked files that are absent at the commit; their keys count as desired.
-    `taken`: record → name of the unit, of all other units of the destination.
+    `taken`: record → name of the target, of all other units of the destination.
     `heal`: write what differs, whatever the mode, and never prune.
     `limits_waived`: a cleanup that was asked for; ratio and emptiness are not held against it.
     """
@@ -87,30 +90,30 @@ class PruneDecision:
     vacated: frozenset[str]
 
 
-def fates(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
-    """Raises PlanRefused (`prune_guard`) before anything is written."""
+def decide_prune(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
+    """Decide on each owned key that is not desired. Raise PlanRefused (`prune_guard`)."""
     held = _held(request)
     guarded = protected(owned.keys.keys() | request.live.values.keys(), request.prune.protection)
     surplus = frozenset(owned.keys.keys() - request.desired.keys() - held.keys())
     released = _released(request, owned, surplus - guarded)
     candidates = surplus - guarded - released
     going = _going(request, owned, candidates)
-    _check_guard(request, owned, going)
+    if not request.limits_waived:
+        impact = PruneImpact(
+            candidates=going, owned=len(owned.keys), nothing_desired=not request.desired
+        )
+        if reason := guard_hit(impact, request.prune, approved=request.approved):
+            raise PlanRefused("prune_guard", reason, going)
+    would_go = request.prune.dry_run and request.prunes
     return PruneDecision(
         going=going,
         released=released,
         retained=owned.present(request.live, surplus - released - going),
-        would_prune=_would_go(request, owned, candidates),
+        would_prune=owned.present(request.live, candidates if would_go else ()),
         held=held,
         protected=guarded,
         vacated=_vacated(request, owned),
     )
-
-
-def _would_go(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -> frozenset[str]:
-    """What is there and would be pruned; what somebody has deleted already would not."""
-    wanted = request.prune.dry_run and request.prunes
-    return owned.present(request.live, candidates) if wanted else frozenset()
 
 
 def _held(request: PlanRequest) -> dict[str, LedgerKey]:
@@ -127,7 +130,7 @@ def written_records(request: PlanRequest) -> frozenset[str]:
 
 
 def _released(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -> frozenset[str]:
-    """Those in records that bear another's marker, or none where each record should bear one."""
+    """Return keys in records with another owner's marker, or without one where all have one."""
     ours = written_records(request)
     lost = {
         name
@@ -140,7 +143,7 @@ def _released(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]
 
 
 def _going(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -> frozenset[str]:
-    """A whole record is written whole: what Git no longer has leaves it even with prune off."""
+    """Return the keys to delete; a rewritten whole record loses its keys even with prune off."""
     if request.heal or request.prune.dry_run:
         return frozenset()
     if request.prunes:
@@ -152,7 +155,7 @@ def _going(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -
 
 
 def _vacated(request: PlanRequest, owned: OwnedKeys) -> frozenset[str]:
-    """A renamed file leaves a record behind, and every key of it is desired elsewhere."""
+    """Return our records whose keys are all desired elsewhere, as after a file was renamed."""
     if not request.prunes or request.prune.dry_run:
         return frozenset()
     marks = request.capabilities.marks_records
@@ -168,11 +171,43 @@ def _vacated(request: PlanRequest, owned: OwnedKeys) -> frozenset[str]:
     )
 
 
-def _check_guard(request: PlanRequest, owned: OwnedKeys, going: frozenset[str]) -> None:
-    if request.limits_waived:
-        return
-    doomed = PruneImpact(
-        candidates=going, owned=len(owned.keys), nothing_desired=not request.desired
-    )
-    if reason := guard_hit(doomed, request.prune, approved=request.approved):
-        raise PlanRefused("prune_guard", reason, going)
+def protected(keys: Iterable[str], globs: Sequence[str]) -> frozenset[str]:
+    """Those of `keys` that a glob names: `*` is any text, `?` one character, case counts.
+
+    Globs are written for dot-form keys. Where the sink's keys are flat the dots of a glob stand
+    for underscores as well: rather one key too many is kept.
+    """
+    patterns = {form for glob in globs for form in (_plain(glob), _plain(glob).replace(".", "_"))}
+    return frozenset(key for key in keys if any(fnmatchcase(key, pattern) for pattern in patterns))
+
+
+def _plain(glob: str) -> str:
+    """Brackets are no classes here: keys of lists may hold them."""
+    return glob.replace("[", "[[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneImpact:
+    """The keys to delete, the number of owned keys, and whether nothing is desired."""
+
+    candidates: AbstractSet[str]
+    owned: int
+    nothing_desired: bool
+
+
+def guard_hit(
+    impact: PruneImpact, limits: Prune, *, approved: AbstractSet[str] = frozenset()
+) -> str:
+    """Return why the guard refuses, or "".
+
+    An operator's approval waives the guard only for the keys that the operator has seen.
+    """
+    going = len(impact.candidates)
+    if not going or impact.candidates <= approved:
+        return ""
+    if impact.nothing_desired and not limits.allow_empty:
+        return f"nothing is desired: all {going} key(s) would go"
+    ratio = going / max(impact.owned, going)
+    if going > limits.max_delete_floor and ratio > limits.max_delete_ratio:
+        return f"{going} of {impact.owned} owned keys would go, more than {limits.max_delete_ratio}"
+    return ""

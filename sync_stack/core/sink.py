@@ -92,7 +92,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetPlace:
-    """What a sink needs to name the destination and the records of a unit.
+    """What a sink needs to name the destination and the records of a target.
 
     `rendered` is the rule's destination template with its braces filled; empty without template.
     `overrides` are the rule's own `env_as_…` fields, which win over the datasource's.
@@ -125,7 +125,7 @@ class TargetMarker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The unit as markers name it; `former_rules` are the rules that it was taken over from."""
+    """The target as markers name it; `former_rules` are the rules that it was taken over from."""
 
     rule: str
     repo: str
@@ -155,7 +155,7 @@ class LiveRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """What a destination holds of the records asked for and of those with the unit's marker.
+    """What a destination holds of the records asked for and of those with the target's marker.
 
     Records that do not exist are absent from `records`. `foreign` names what else is there, where
     the sink can list it; `foreign_count` counts it where it is counted only. `unowned`: the
@@ -263,7 +263,7 @@ class Sink(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def destination(self, place: TargetPlace) -> Destination:
-        """Where the unit lives; no request is made. Raises `destination_invalid`."""
+        """Where the target lives; no request is made. Raises `destination_invalid`."""
         ...
 
     def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:

@@ -4,9 +4,9 @@ To add one: a module that calls `register(Format(...))`, named in the import bel
 docs/sync-formats.md.
 """
 
-from sync_stack.formats import env, hcl, ini, json, jsonc, properties, toml, xml, yaml
+from sync_stack.formats import env, hcl, ini, json, properties, toml, xml, yaml
 from sync_stack.formats.registry import Format, by_name, detect, formats
-from sync_stack.formats.writing import render, shaped_tree
+from sync_stack.formats.writer import render, shaped_tree
 
 __all__ = [
     "Format",
@@ -17,7 +17,6 @@ __all__ = [
     "hcl",
     "ini",
     "json",
-    "jsonc",
     "properties",
     "render",
     "shaped_tree",

@@ -7,7 +7,7 @@ from typing import Final
 
 from readers.tree import Tree
 from sync_stack.core.shaping.errors import ShapingError
-from sync_stack.core.shaping.flattening import flat_values
+from sync_stack.core.shaping.leaves import flat_values
 from sync_stack.formats.registry import Format, register
 from sync_stack.formats.source import Source
 

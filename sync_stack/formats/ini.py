@@ -10,7 +10,7 @@ from typing import Final
 
 from readers.tree import Kind, Tree
 from sync_stack.core.shaping.errors import ShapingError
-from sync_stack.core.shaping.flattening import flat_values
+from sync_stack.core.shaping.leaves import flat_values
 from sync_stack.formats.registry import Format, register
 from sync_stack.formats.source import Source
 

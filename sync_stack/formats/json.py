@@ -1,4 +1,4 @@
-"""JSON (RFC 8259) with places, the spelling of every number and no duplicate keys."""
+"""JSON (RFC 8259), JSONC and JSON5: positions, the spelling of each number, no duplicate keys."""
 
 from __future__ import annotations
 
@@ -196,4 +196,21 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+_COMMENTS: Final = re.compile(r"(?:[ \t\n\r]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+JSONC: Final = Dialect(space=_COMMENTS, trailing_commas=True)
+JSON5: Final = Dialect(
+    space=_COMMENTS,
+    trailing_commas=True,
+    single_quoted=re.compile(r"'((?:[^'\\\n]++|\\.)*+)'"),
+    bare_key=re.compile(r"[^\W0-9][\w$]*+|\$[\w$]*+"),
+)
+
+
+def read_jsonc(source: Source) -> Tree:
+    """Return the tree of a file with comments and trailing commas, or of a JSON5 file."""
+    dialect = JSON5 if source.file.lower().endswith(".json5") else JSONC
+    return Reader(source, dialect).document()
+
+
 register(Format(name="json", extensions=("json",), read=read, render=render))
+register(Format(name="jsonc", extensions=("jsonc", "json5"), read=read_jsonc))

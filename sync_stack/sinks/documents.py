@@ -11,7 +11,7 @@ from typing import Final
 
 from sync_stack.core.bundle.datasources import Datasource, OutputShape, OutputTypes
 from sync_stack.core.shaping.errors import ShapingError
-from sync_stack.core.shaping.flattening import flat_values
+from sync_stack.core.shaping.leaves import flat_values
 from sync_stack.core.sink import SinkError
 from sync_stack.formats import by_name, formats, render
 

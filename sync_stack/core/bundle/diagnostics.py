@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from readers.diagnostics import Complaint, Severity, dotted
+from readers.diagnostics import Diagnostic, Severity, dotted
 from readers.tree import Kind, Tree
 from sync_stack.core.bundle.secret_refs import Location
 
@@ -56,7 +56,7 @@ class Diagnostics:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._all: list[Complaint] = []
+        self._all: list[Diagnostic] = []
 
     def error(self, spot: LocatedValue, code: str, message: str) -> None:
         self._add(spot, code, message, "error")
@@ -67,15 +67,15 @@ class Diagnostics:
     def _add(self, spot: LocatedValue, code: str, message: str, severity: Severity) -> None:
         self._all.append(complaint_at(self.file, spot.place, code, message, severity))
 
-    def all(self, *, strict: bool = False) -> tuple[Complaint, ...]:
+    def all(self, *, strict: bool = False) -> tuple[Diagnostic, ...]:
         """Sorted by position, at most 50 errors and 50 warnings; `strict`: warnings are errors."""
         return listed(self._all, strict=strict)
 
 
 def complaint_at(
     file: str, place: Location, code: str, message: str, severity: Severity = "error"
-) -> Complaint:
-    return Complaint(
+) -> Diagnostic:
+    return Diagnostic(
         file=file,
         line=place.line,
         column=place.column,
@@ -86,13 +86,13 @@ def complaint_at(
     )
 
 
-def listed(complaints: Iterable[Complaint], *, strict: bool = False) -> tuple[Complaint, ...]:
+def listed(complaints: Iterable[Diagnostic], *, strict: bool = False) -> tuple[Diagnostic, ...]:
     """As `Diagnostics.all`, for complaints from several sources. One said twice is said once."""
     found = [replace(entry, severity="error") if strict else entry for entry in complaints]
-    found = sorted(dict.fromkeys(found), key=Complaint.order)
+    found = sorted(dict.fromkeys(found), key=Diagnostic.order)
     errors = [entry for entry in found if entry.severity == "error"][:MAX_ERRORS]
     warnings = [entry for entry in found if entry.severity == "warning"][:MAX_ERRORS]
-    return tuple(sorted(errors + warnings, key=Complaint.order))
+    return tuple(sorted(errors + warnings, key=Diagnostic.order))
 
 
 def known_names(text: str, names: Iterable[str]) -> str:

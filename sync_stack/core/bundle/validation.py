@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from readers.tree import Kind, Tree
 from sync_stack.core.bundle import platforms as platform_part
 from sync_stack.core.bundle.datasource_checks import build_datasource, read_datasource
@@ -44,14 +44,14 @@ class BundleReading:
     """`bundle` is None exactly when `complaints` holds an error."""
 
     bundle: Bundle | None
-    complaints: tuple[Complaint, ...]
+    complaints: tuple[Diagnostic, ...]
 
     @property
-    def errors(self) -> tuple[Complaint, ...]:
+    def errors(self) -> tuple[Diagnostic, ...]:
         return tuple(entry for entry in self.complaints if entry.severity == "error")
 
     @property
-    def warnings(self) -> tuple[Complaint, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         return tuple(entry for entry in self.complaints if entry.severity == "warning")
 
 

@@ -4,7 +4,7 @@
 """
 
 from sync_stack.core.shaping.errors import ShapingError
-from sync_stack.core.shaping.flattening import Leaf, flat_values, flatten
+from sync_stack.core.shaping.leaves import Leaf, flat_values, flatten
 from sync_stack.core.shaping.model import (
     Shaped,
     ShapedFile,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 
 
 class ShapingError(Exception):
@@ -22,7 +22,7 @@ class ShapingError(Exception):
         file: str = "",
         line: int = 0,
         column: int = 0,
-        complaints: Sequence[Complaint] = (),
+        complaints: Sequence[Diagnostic] = (),
         retryable: bool | None = None,
     ) -> None:
         super().__init__(detail)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sync_stack.core.bundle.model import KeyFormat, Variable, VariableForm
-from sync_stack.core.shaping.flattening import (
+from sync_stack.core.shaping.leaves import (
     MAX_KEYS,
     Leaf,
     conflict,

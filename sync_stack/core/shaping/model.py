@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from readers.tree import Tree
 from sync_stack.core.bundle.model import EnvSlice, KeyFormat, Rule, Variable
 from sync_stack.core.bundle.secret_refs import SecretRef
@@ -18,7 +18,7 @@ from sync_stack.core.shaping.secrets import HIDDEN, SecretRules, unavailable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One file of a unit, read by its format. `schema` is None where there is none."""
+    """One file of a target, read by its format. `schema` is None where there is none."""
 
     file: str
     tree: Tree
@@ -86,7 +86,7 @@ class ShapedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaped:
-    """The settings of a unit, sorted by key. `values` lacks the keys that are secret.
+    """The settings of a target, sorted by key. `values` lacks the keys that are secret.
 
     `env_not_in_file`: no file has anything for this environment; nothing is written or pruned.
     """
@@ -94,7 +94,7 @@ class Shaped:
     values: dict[str, str]
     keys: dict[str, ShapedKey]
     files: tuple[ShapedFile, ...] = ()
-    warnings: tuple[Complaint, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
     @property
     def env_not_in_file(self) -> bool:

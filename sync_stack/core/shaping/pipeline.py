@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from sync_stack.core.bundle.model import EnvSlice
-from sync_stack.core.shaping.flattening import Leaf, flatten
+from sync_stack.core.shaping.environment_slice import Sliced, slice_environment, take_root
 from sync_stack.core.shaping.keys import apply_variables, checked, formatted, unique
+from sync_stack.core.shaping.leaves import Leaf, flatten
 from sync_stack.core.shaping.model import (
     Shaped,
     ShapedFile,
@@ -20,13 +21,12 @@ from sync_stack.core.shaping.model import (
 from sync_stack.core.shaping.schema import check_schema
 from sync_stack.core.shaping.schema_marks import Marks
 from sync_stack.core.shaping.secrets import marker_of, secret_of
-from sync_stack.core.shaping.slicing import Sliced, slice_environment, take_root
 
 _UNMARKED: Final = Marks()
 
 
 def shape(files: Sequence[SourceFile], rules: ShapingRules) -> Shaped:
-    """The settings of one unit from all of its files. Raises ShapingError; then nothing is used."""
+    """The settings of one target from all of its files. Raises ShapingError; then nothing is used."""
     prepared = [_prepared(file, rules) for file in files]
     present = [file for file in prepared if not file.shaped.env_absent]
     leaves = {} if prepared and not present else _final_leaves(present, rules)
@@ -48,7 +48,7 @@ class _Prepared:
     shaped: ShapedFile
     leaves: list[Leaf]
     marks: Marks
-    warnings: tuple[Complaint, ...]
+    warnings: tuple[Diagnostic, ...]
 
 
 def _prepared(source: SourceFile, rules: ShapingRules) -> _Prepared:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from readers.tree import Tree
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.core.shaping.schema_cue import check_cue
@@ -39,7 +39,7 @@ class Checked:
 
     validation: str = "none"
     marks: Marks = field(default_factory=Marks)
-    warnings: tuple[Complaint, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +89,13 @@ def check_schema(
         return _unusable(schema.file, str(error), strict=strict, secrets=marked)
     if not complaints:
         return Checked(validation="ok", marks=marks)
-    complaints = sorted(complaints, key=Complaint.order)
+    complaints = sorted(complaints, key=Diagnostic.order)
     if strict or (marked and schema.is_cue):  # which of its values are secret cannot be told
         raise _invalid(complaints)
     return Checked(validation="warn", marks=marks, warnings=tuple(complaints[:MAX_WARNINGS]))
 
 
-def _checked(schema: Schema, tree: Tree, file: str) -> tuple[list[Complaint], Marks]:
+def _checked(schema: Schema, tree: Tree, file: str) -> tuple[list[Diagnostic], Marks]:
     if not schema.is_cue:
         return check_json(schema.text, tree, schema_file=schema.file, file=file)
     return check_cue(
@@ -110,11 +110,11 @@ def _unusable(file: str, reason: str, *, strict: bool, secrets: bool) -> Checked
     if secrets:
         detail = f"which keys are secret cannot be told: {reason}"
         raise ShapingError("secret_unavailable", detail, file=file)
-    warning = Complaint(file=file, code="schema_unavailable", severity="warning", message=reason)
+    warning = Diagnostic(file=file, code="schema_unavailable", severity="warning", message=reason)
     return Checked(warnings=(warning,))
 
 
-def _invalid(complaints: list[Complaint]) -> ShapingError:
+def _invalid(complaints: list[Diagnostic]) -> ShapingError:
     first = complaints[0]
     more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
     where = f"{first.path}: " if first.path else ""

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from cue import CueError, vetted
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from readers.tree import Attribute, Tree
-from sync_stack.core.shaping.flattening import Path
+from sync_stack.core.shaping.leaves import Path
 from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
 
 _REFERENCE: Final = re.compile(r'\s*ref\s*=\s*"([^"#]+#[^"#]+)"\s*')
@@ -18,7 +18,7 @@ _REFERENCE: Final = re.compile(r'\s*ref\s*=\s*"([^"#]+#[^"#]+)"\s*')
 
 def check_cue(
     text: str, tree: Tree, *, schema_file: str, file: str, binary: str = ""
-) -> tuple[list[Complaint], Marks]:
+) -> tuple[list[Diagnostic], Marks]:
     """All complaints about the tree, without values, and the keys that the schema marks.
 
     `binary`: a `cue` program for schemas beyond the built-in evaluator. Raises SchemaUnusable.

@@ -16,10 +16,10 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from readers import Unreadable
-from readers.diagnostics import Complaint, dotted
+from readers.diagnostics import Diagnostic, dotted
 from readers.json import read_json
-from readers.tree import Tree
-from sync_stack.core.shaping.schema_json_marks import find_marks
+from readers.tree import Kind, Tree
+from sync_stack.core.shaping.leaves import Path
 from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
 
 MAX_COMPLAINTS: Final = 200
@@ -29,7 +29,7 @@ _Errors = Iterator[ValidationError]
 
 def check_json(
     text: str, tree: Tree, *, schema_file: str, file: str
-) -> tuple[list[Complaint], Marks]:
+) -> tuple[list[Diagnostic], Marks]:
     """All complaints about the tree (at most 200), and the keys that the schema marks.
 
     Raises SchemaUnusable.
@@ -69,10 +69,10 @@ def _schema(text: str) -> Any:
     return schema
 
 
-def _complaint(error: ValidationError, tree: Tree, file: str) -> Complaint:
+def _complaint(error: ValidationError, tree: Tree, file: str) -> Diagnostic:
     path = tuple(error.absolute_path)
     at = _at(tree, path)
-    return Complaint(
+    return Diagnostic(
         file=file,
         line=at.line,
         column=at.column,
@@ -155,3 +155,84 @@ _KEYWORDS: Final[dict[str, Callable[..., _Errors]]] = {
     "additionalProperties": _additional_properties,
 }
 _Validator: Final = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-untyped-call]
+
+
+SECRET: Final = "x-partita-secret"  # noqa: S105 - the keyword's name
+LOG: Final = "x-partita-log"
+_SAME_PLACE: Final = ("allOf", "anyOf", "oneOf")
+_ONE: Final = ("if", "then", "else")
+_MAX_SUBSCHEMAS: Final = 300_000
+
+
+def find_marks(schema: Any, tree: Tree, resolver: Any) -> Marks:
+    """Raises SchemaUnusable for a mark that is neither true, false nor text, Unresolvable."""
+    finder = _Finder()
+    finder.lay(schema, tree, (), resolver, frozenset())
+    return Marks(secrets=finder.secrets, logged=frozenset(finder.logged))
+
+
+class _Finder:
+    def __init__(self) -> None:
+        self.secrets: dict[Path, str] = {}
+        self.logged: set[Path] = set()
+        self.visits = 0
+
+    def lay(self, schema: Any, tree: Tree, path: Path, resolver: Any, seen: frozenset[int]) -> None:
+        """`seen`: the subschemas applied to this very value, so that references may be circular."""
+        if not isinstance(schema, Mapping) or id(schema) in seen:
+            return
+        self.visits += 1
+        if self.visits > _MAX_SUBSCHEMAS:
+            raise SchemaUnusable("the schema has too many branches")
+        self.take(schema, path)
+        seen |= {id(schema)}
+        for inner in _beside(schema):
+            self.lay(inner, tree, path, resolver, seen)
+        if isinstance(schema.get("$ref"), str):
+            found = resolver.lookup(schema["$ref"])
+            self.lay(found.contents, tree, path, found.resolver, seen)
+        for segment, inner, value in _below(schema, tree):
+            self.lay(inner, value, (*path, segment), resolver, frozenset())
+
+    def take(self, schema: Mapping[str, Any], path: Path) -> None:
+        mark = schema.get(SECRET, False)
+        if not isinstance(mark, (bool, str)):
+            raise SchemaUnusable(f"{SECRET} is true or a text path#key")
+        if mark is not False:
+            named = mark if isinstance(mark, str) else ""
+            self.secrets[path] = named or self.secrets.get(path, "")
+        if schema.get(LOG) is True:
+            self.logged.add(path)
+
+
+def _beside(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """Subschemas of the same value."""
+    for keyword in _SAME_PLACE:
+        yield from schema.get(keyword, ())
+    for keyword in _ONE:
+        yield schema.get(keyword)
+    yield from schema.get("dependentSchemas", {}).values()
+
+
+def _below(schema: Mapping[str, Any], tree: Tree) -> Iterator[tuple[str, Any, Tree]]:
+    """Subschemas of the value's members."""
+    if tree.kind is Kind.MAP:
+        for key, value in tree.pairs.items():
+            for inner in _of_member(schema, key):
+                yield key, inner, value
+    for index, item in enumerate(tree.items):
+        prefix = schema.get("prefixItems", ())
+        inner = prefix[index] if index < len(prefix) else schema.get("items")
+        yield str(index), inner, item
+
+
+def _of_member(schema: Mapping[str, Any], key: str) -> Iterator[Any]:
+    named = schema.get("properties", {})
+    patterns = schema.get("patternProperties", {})
+    matching = [inner for pattern, inner in patterns.items() if re2.search(pattern, key)]
+    if key in named:
+        yield named[key]
+    yield from matching
+    if key not in named and not matching:
+        yield schema.get("additionalProperties")
+    yield schema.get("unevaluatedProperties")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sync_stack.core.shaping.flattening import Path
+from sync_stack.core.shaping.leaves import Path
 
 
 class SchemaUnusable(Exception):

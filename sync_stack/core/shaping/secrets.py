@@ -11,7 +11,7 @@ from typing import Final
 
 from sync_stack.core.bundle.secret_refs import SecretRef
 from sync_stack.core.shaping.errors import ShapingError
-from sync_stack.core.shaping.flattening import Leaf, refusal
+from sync_stack.core.shaping.leaves import Leaf, refusal
 
 HIDDEN: Final = "***"
 _MARKER: Final = re.compile(r"\s*@secret\(([^()]*)\)\s*")

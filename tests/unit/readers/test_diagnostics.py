@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from readers.diagnostics import Complaint, dotted
+from readers.diagnostics import Diagnostic, dotted
 
 
 def test_a_complaint_reads_as_place_path_message_and_code():
-    complaint = Complaint(
+    complaint = Diagnostic(
         file="config.cue",
         line=14,
         column=16,
@@ -20,13 +20,13 @@ def test_a_complaint_reads_as_place_path_message_and_code():
 
 
 def test_what_is_not_known_of_the_place_is_left_out():
-    assert str(Complaint(file="a.json", code="missing_field", message="no bundle")) == (
+    assert str(Diagnostic(file="a.json", code="missing_field", message="no bundle")) == (
         "a.json: no bundle [missing_field]"
     )
 
 
 def test_the_json_form_has_every_member():
-    complaint = Complaint(file="a", line=1, column=2, code="c", severity="warning", message="m")
+    complaint = Diagnostic(file="a", line=1, column=2, code="c", severity="warning", message="m")
 
     assert complaint.as_dict() == {
         "file": "a",
@@ -40,9 +40,9 @@ def test_the_json_form_has_every_member():
 
 
 def test_complaints_sort_by_position():
-    first, second = (Complaint(file="a", line=line, code="c", message="m") for line in (2, 10))
+    first, second = (Diagnostic(file="a", line=line, code="c", message="m") for line in (2, 10))
 
-    assert sorted([second, first], key=Complaint.order) == [first, second]
+    assert sorted([second, first], key=Diagnostic.order) == [first, second]
 
 
 def test_a_path_writes_indexes_in_brackets_and_quotes_what_is_no_identifier():

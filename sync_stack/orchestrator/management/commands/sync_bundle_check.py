@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from kernel.redaction import known_secrets
-from readers.diagnostics import Complaint
+from readers.diagnostics import Diagnostic
 from sync_stack.configuration.checking import check_file
 from sync_stack.configuration.conf import (
     BundleSettings,
@@ -61,14 +61,14 @@ def _settings(path: Path | None) -> BundleSettings:
     return replace(settings, path=path, name="") if path else settings
 
 
-def exit_code(complaints: tuple[Complaint, ...], *, strict: bool) -> int:
+def exit_code(complaints: tuple[Diagnostic, ...], *, strict: bool) -> int:
     severities = {entry.severity for entry in complaints}
     if "error" in severities:
         return EXIT_CONFIGURATION
     return EXIT_WARNINGS if strict and severities else EXIT_VALID
 
 
-def as_text(complaints: tuple[Complaint, ...], file: str) -> str:
+def as_text(complaints: tuple[Diagnostic, ...], file: str) -> str:
     lines = [f"{entry.severity}: {entry}" for entry in complaints]
     errors = sum(entry.severity == "error" for entry in complaints)
     warnings = len(complaints) - errors
@@ -76,7 +76,7 @@ def as_text(complaints: tuple[Complaint, ...], file: str) -> str:
     return "\n".join([*lines, f"{file}: {verdict}, {errors} errors, {warnings} warnings"])
 
 
-def as_json(complaints: tuple[Complaint, ...], file: str) -> str:
+def as_json(complaints: tuple[Diagnostic, ...], file: str) -> str:
     answer = {
         "file": file,
         "valid": not any(entry.severity == "error" for entry in complaints),

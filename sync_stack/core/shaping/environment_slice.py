@@ -9,7 +9,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Final
 
-from readers.diagnostics import Complaint, dotted
+from readers.diagnostics import Diagnostic, dotted
 from readers.tree import Kind, Tree
 from sync_stack.core.shaping.errors import ShapingError
 
@@ -55,7 +55,7 @@ class Sliced:
 
     tree: Tree
     env_absent: bool = False
-    warnings: tuple[Complaint, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def slice_environment(tree: Tree, *, current: str, known: Set[str], file: str) -> Sliced:
@@ -100,7 +100,7 @@ class _Slicer:
         self.current = current
         self.names = names
         self.file = file
-        self.warnings: list[Complaint] = []
+        self.warnings: list[Diagnostic] = []
 
     def inside(self, tree: Tree, path: tuple[str | int, ...]) -> Tree:
         """The map or list with its members sliced, anything else as it is."""
@@ -128,7 +128,7 @@ class _Slicer:
 
     def warn(self, tree: Tree, path: tuple[str | int, ...]) -> None:
         self.warnings.append(
-            Complaint(
+            Diagnostic(
                 file=self.file,
                 line=tree.line,
                 column=tree.column,
