@@ -59,7 +59,7 @@ class Program:
             (folder / "value.json").write_text(_json(value))
             read = self._run(["eval", "schema.cue"], folder)
             if read.returncode:
-                raise _complaint(read.stderr.decode(errors="replace"), "schema.cue")
+                raise _diagnostic(read.stderr.decode(errors="replace"), "schema.cue")
             done = self._run(["vet", "-c", "-E", *definition, "schema.cue", "value.json"], folder)
         if not done.returncode:
             return []
@@ -69,7 +69,7 @@ class Program:
     def _exported(self, folder: Path, file: str, instance: str) -> Tree:
         done = self._run(["export", "--out", "json", instance], folder)
         if done.returncode:
-            raise _complaint(done.stderr.decode(errors="replace"), file)
+            raise _diagnostic(done.stderr.decode(errors="replace"), file)
         if len(done.stdout) > MAX_BYTES:
             raise broken(1, 1, f"cue export wrote more than {MAX_BYTES} bytes", "unsupported_cue")
         try:
@@ -138,7 +138,7 @@ def _instance(path: Path, text: str) -> str:
     return f".:{package[1]}"
 
 
-def _complaint(output: str, file: str) -> Broken:
+def _diagnostic(output: str, file: str) -> Broken:
     places = [place for place in _PLACE.finditer(output) if Path(place[1]).name == file]
     line, column = (int(places[0][2]), int(places[0][3])) if places else (1, 1)
     said = output.strip().splitlines()[0][:300] if output.strip() else "no reason given"

@@ -1,4 +1,4 @@
-"""The reader: text to tree, or all complaints at once."""
+"""The reader: text to tree, or all diagnostics at once."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from cue.vertex import Conjunct, Vertex
 from readers.diagnostics import Diagnostic
 from readers.tree import Tree
 
-MAX_COMPLAINTS: Final = 50
+MAX_DIAGNOSTICS: Final = 50
 T = TypeVar("T")
 
 
 class CueError(ValueError):
-    """A file that gives no concrete value; `complaints` say all that is wrong, by position."""
+    """A file that gives no concrete value; `diagnostics` say all that is wrong, by position."""
 
-    def __init__(self, complaints: list[Diagnostic]) -> None:
-        super().__init__("\n".join(map(str, complaints)))
-        self.complaints = complaints
+    def __init__(self, diagnostics: list[Diagnostic]) -> None:
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = diagnostics
 
 
 def evaluate(text: str, *, file: str, path: str = "", binary: str = "") -> Tree:
     """The concrete value of a CUE file, called `file` in messages. Raises CueError.
 
     Text beyond 4 MiB, nesting beyond 64, and evaluation beyond a number of steps that grows with
-    the text are complaints like any other. A file that uses more of CUE than the subset, or names
+    the text are diagnostics like any other. A file that uses more of CUE than the subset, or names
     of another file of its package, is given to the program `binary` where one is named; then
     values have no places. `path`: where the text was read, so that its module and package count.
     """
@@ -41,19 +41,19 @@ def evaluate(text: str, *, file: str, path: str = "", binary: str = "") -> Tree:
         return _evaluated_here(text, file)
     except CueError as error:
         told = _of_package(error, text, path)
-        if not binary or any(found.code != "unsupported_cue" for found in told.complaints):
+        if not binary or any(found.code != "unsupported_cue" for found in told.diagnostics):
             raise told from None
     return bounded(lambda: Program(binary).export(text, path), file)
 
 
 def _of_package(error: CueError, text: str, path: str) -> CueError:
     """Names that nothing declares may be those of another file of the package."""
-    codes = {found.code for found in error.complaints}
+    codes = {found.code for found in error.diagnostics}
     if not codes <= {"unknown_reference", "unsupported_cue"} or not is_of_package(text, path):
         return error
     message = outside("a package of several files")
     return CueError(
-        [replace(found, code="unsupported_cue", message=message) for found in error.complaints[:1]]
+        [replace(found, code="unsupported_cue", message=message) for found in error.diagnostics[:1]]
     )
 
 
@@ -68,7 +68,7 @@ def _evaluated_here(text: str, file: str) -> Tree:
 
     found, tree = bounded(run, file)
     if found:
-        raise CueError(complaints(found, file))
+        raise CueError(diagnostics(found, file))
     return tree
 
 
@@ -82,7 +82,7 @@ def bounded(run: Callable[[], T], file: str) -> T:
         found = [too_large("nests too deep").fault]
     except Faulty as error:
         found = error.faults
-    raise CueError(complaints(found, file))
+    raise CueError(diagnostics(found, file))
 
 
 class Faulty(Exception):
@@ -100,7 +100,7 @@ def checked(root: Struct) -> Struct:
     return root
 
 
-def complaints(found: Iterable[Fault], file: str) -> list[Diagnostic]:
+def diagnostics(found: Iterable[Fault], file: str) -> list[Diagnostic]:
     """Sorted by position, each thing said once, at most fifty."""
     made = {
         (fault.line, fault.column, fault.code, fault.message): Diagnostic(
@@ -113,4 +113,4 @@ def complaints(found: Iterable[Fault], file: str) -> list[Diagnostic]:
         )
         for fault in reversed(list(found))
     }
-    return sorted(made.values(), key=Diagnostic.order)[:MAX_COMPLAINTS]
+    return sorted(made.values(), key=Diagnostic.order)[:MAX_DIAGNOSTICS]

@@ -13,7 +13,7 @@ from cue.exporting import Exporter, faults
 from cue.faults import Budget, Fault
 from cue.parsing import parse
 from cue.program import Program
-from cue.reading import CueError, bounded, checked, complaints
+from cue.reading import CueError, bounded, checked, diagnostics
 from cue.syntax import Label, Node
 from cue.vertex import Conjunct, Env, Vertex
 from readers.diagnostics import Diagnostic
@@ -28,7 +28,7 @@ Path = tuple[str, ...]
 class Vetted:
     """`attributes`: of each value that has some, by its path as `Tree.walk` gives it."""
 
-    complaints: list[Diagnostic]
+    diagnostics: list[Diagnostic]
     attributes: Mapping[Path, tuple[Attribute, ...]]
 
 
@@ -36,9 +36,9 @@ def vet(schema_text: str, value: Tree, *, file: str) -> list[Diagnostic]:
     """What keeps a value from fitting a schema, at the value's places in `file`.
 
     Messages name places, types and bounds, never the value. Raises CueError for a schema that
-    cannot be read; its complaints are of the schema's text.
+    cannot be read; its diagnostics are of the schema's text.
     """
-    return vetted(schema_text, value, file=file).complaints
+    return vetted(schema_text, value, file=file).diagnostics
 
 
 def vetted(
@@ -52,11 +52,11 @@ def vetted(
     try:
         return _vetted_here(schema_text, value, file=file, schema_file=schema_file)
     except CueError as error:
-        codes = {found.code for found in error.complaints}
+        codes = {found.code for found in error.diagnostics}
         if not binary or codes != {"unsupported_cue"} or _ATTRIBUTE.search(schema_text):
             raise
     found = bounded(lambda: Program(binary).vet(schema_text, value), schema_file)
-    return Vetted(complaints=complaints(_placed(found, value), file), attributes={})
+    return Vetted(diagnostics=diagnostics(_placed(found, value), file), attributes={})
 
 
 def _placed(found: list[Fault], value: Tree) -> list[Fault]:
@@ -72,7 +72,7 @@ def _vetted_here(schema_text: str, value: Tree, *, file: str, schema_file: str) 
         exporter = Exporter()
         exporter.tree(vertex)
         found = _placed([*faults(vertex), *exporter.faults], value)
-        return Vetted(complaints=complaints(found, file), attributes=dict(_attributes(vertex)))
+        return Vetted(diagnostics=diagnostics(found, file), attributes=dict(_attributes(vertex)))
 
     return bounded(run, schema_file)
 

@@ -60,7 +60,7 @@ def bundle_of(
     try:
         tree = _tree(text, cue_binary)
     except CueError as error:
-        return _refused(error.complaints)
+        return _refused(error.diagnostics)
     except ShapingError as error:
         return _refused([_as_complaint(error, file)])
     return read_bundle(tree, file=file, production=production, strict=strict, digest=text.digest)

@@ -1,8 +1,6 @@
 """Drift: what differs from the baseline, and when it may be healed.
 
-The baseline is the ledger's `applied`, as digests: no value is known here but the live one.
-
-(reference: sync-stack 6.2, 6.5)
+The baseline is the ledger's `applied`, as digests. (reference: sync-stack 6.2, 6.5)
 """
 
 from __future__ import annotations
@@ -87,7 +85,7 @@ class Comparison:
 def compare(
     ledger: Ledger, live: Live, sink: Capabilities, owner: Owner, digest_key: bytes
 ) -> Comparison:
-    """The live state against `applied`; a target that was never applied differs in nothing."""
+    """Compare the live state with `applied`; a target that was never applied has no drift."""
     applied = ledger.applied
     if applied is None:
         return Comparison()
@@ -129,7 +127,7 @@ def _of_baseline(
 
 
 def _added(ledger: Ledger, applied: State, live: Live, digest_key: bytes) -> Iterator[Change]:
-    """Keys inside our whole records that nobody declared; carried-over ones are known."""
+    """Yield the keys in our whole records that are neither applied nor retained."""
     for name in {entry.record for entry in applied.keys.values()}:
         record = live.records.get(name)
         for key, value in record.values.items() if record else ():
@@ -140,7 +138,7 @@ def _added(ledger: Ledger, applied: State, live: Live, digest_key: bytes) -> Ite
 
 
 def _of_next_sync(ledger: Ledger, live: Live, owner: Owner) -> set[str]:
-    """Records with the target's marker that its ledger does not know: the next sync owns them."""
+    """Return records with the target's marker that its ledger lacks: the next sync owns them."""
     known = ledger.records()
     return {
         name
@@ -151,10 +149,10 @@ def _of_next_sync(ledger: Ledger, live: Live, owner: Owner) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealState:
-    """What is remembered of a target between polls.
+    """The back-off and flapping state of a target between polls.
 
-    `heals` are the attempts since the last reset of the backoff, `failures` those in a row that
-    failed, `episodes` when drift began of late.
+    `heals`: attempts since the back-off was reset. `failures`: failed attempts in a row.
+    `episodes`: recent times at which drift began.
     """
 
     heals: int = 0
@@ -168,29 +166,29 @@ class HealState:
 
 
 def after_drift(
-    memory: HealState, now: datetime, poll_interval_s: float, *, opened: bool
+    state: HealState, now: datetime, poll_interval_s: float, *, opened: bool
 ) -> HealState:
-    """A poll found drift; `opened`: with it an episode began."""
-    begun = memory.episodes + ((now,) if opened else ())
+    """Count a poll with drift; `opened`: it began an episode."""
+    begun = state.episodes + ((now,) if opened else ())
     recent = tuple(at for at in begun if at > now - FLAPPING_WITHIN)[-FLAPPING_EPISODES:]
-    seen = replace(memory, clean_polls=0, last_poll_at=now, episodes=recent)
-    if memory.flapping or len(recent) < FLAPPING_EPISODES:
-        return seen
-    return _calmed(replace(seen, flapping=True), poll_interval_s)
+    counted = replace(state, clean_polls=0, last_poll_at=now, episodes=recent)
+    if state.flapping or len(recent) < FLAPPING_EPISODES:
+        return counted
+    return _calmed(replace(counted, flapping=True), poll_interval_s)
 
 
-def _calmed(memory: HealState, poll_interval_s: float) -> HealState:
-    """The long pause counts from the last heal, also from one before flapping was noticed."""
-    if memory.last_heal_at is None:
-        return memory
-    calm = memory.last_heal_at + timedelta(seconds=_calm_s(poll_interval_s))
-    return replace(memory, next_heal_at=max(calm, memory.next_heal_at or calm))
+def _calmed(state: HealState, poll_interval_s: float) -> HealState:
+    """Apply the long pause, from the last heal on, also if that was before the flapping."""
+    if state.last_heal_at is None:
+        return state
+    calm = state.last_heal_at + timedelta(seconds=_calm_s(poll_interval_s))
+    return replace(state, next_heal_at=max(calm, state.next_heal_at or calm))
 
 
-def after_clean(memory: HealState, now: datetime) -> HealState:
-    """A poll found none: after 3 in a row the backoff starts anew, after 10 flapping is over."""
-    clean = memory.clean_polls + 1
-    rested = replace(memory, clean_polls=clean, last_poll_at=now, failures=0)
+def after_clean(state: HealState, now: datetime) -> HealState:
+    """Count a poll without drift: 3 in a row reset the back-off, 10 end flapping."""
+    clean = state.clean_polls + 1
+    rested = replace(state, clean_polls=clean, last_poll_at=now, failures=0)
     if clean >= CLEAN_TO_RESET:
         rested = replace(rested, heals=0, next_heal_at=None)
     if clean >= CLEAN_TO_CALM and rested.flapping:
@@ -198,42 +196,42 @@ def after_clean(memory: HealState, now: datetime) -> HealState:
     return rested
 
 
-def heal_begun(memory: HealState, now: datetime, poll_interval_s: float) -> HealState:
-    """Stored before the call, so that a watcher that dies meanwhile does not forget it."""
-    counted = replace(memory, heals=memory.heals + 1, last_heal_at=now)
+def heal_begun(state: HealState, now: datetime, poll_interval_s: float) -> HealState:
+    """Count a heal; it is stored before the call, so a watcher that dies does not forget it."""
+    counted = replace(state, heals=state.heals + 1, last_heal_at=now)
     return replace(counted, next_heal_at=now + _pause(counted, poll_interval_s))
 
 
 def heal_ended(
-    memory: HealState, now: datetime, poll_interval_s: float, *, healed: bool
+    state: HealState, now: datetime, poll_interval_s: float, *, healed: bool
 ) -> HealState:
-    """The pause begins when the attempt ends, however it went."""
-    ended = replace(memory, failures=0 if healed else memory.failures + 1)
+    """Start the pause after an attempt, whether it succeeded or not."""
+    ended = replace(state, failures=0 if healed else state.failures + 1)
     return replace(ended, next_heal_at=now + _pause(ended, poll_interval_s))
 
 
-def is_unhealed(memory: HealState) -> bool:
-    return memory.failures >= FAILURES_TO_GIVE_NOTICE
+def is_unhealed(state: HealState) -> bool:
+    return state.failures >= FAILURES_TO_GIVE_NOTICE
 
 
-def may_heal(memory: HealState, now: datetime) -> bool:
-    return memory.next_heal_at is None or memory.next_heal_at <= now
+def may_heal(state: HealState, now: datetime) -> bool:
+    return state.next_heal_at is None or state.next_heal_at <= now
 
 
-def as_sane(memory: HealState, now: datetime, poll_interval_s: float) -> HealState:
-    """Of another machine, whose clock may be wrong: no pause is longer than the longest."""
+def as_sane(state: HealState, now: datetime, poll_interval_s: float) -> HealState:
+    """Limit a pause that another machine stored, because its clock may be wrong."""
     latest = now + timedelta(seconds=max(LONGEST_PAUSE_S, _calm_s(poll_interval_s)))
-    if memory.next_heal_at is None or memory.next_heal_at <= latest:
-        return memory
-    return replace(memory, next_heal_at=latest)
+    if state.next_heal_at is None or state.next_heal_at <= latest:
+        return state
+    return replace(state, next_heal_at=latest)
 
 
-def _pause(memory: HealState, poll_interval_s: float) -> timedelta:
-    doublings = min(max(0, memory.heals - 1), 10)
+def _pause(state: HealState, poll_interval_s: float) -> timedelta:
+    doublings = min(max(0, state.heals - 1), 10)
     seconds = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**doublings)
-    if is_unhealed(memory):
+    if is_unhealed(state):
         seconds = LONGEST_PAUSE_S
-    if memory.flapping:
+    if state.flapping:
         seconds = max(seconds, _calm_s(poll_interval_s))
     return timedelta(seconds=seconds)
 
@@ -242,17 +240,17 @@ def _calm_s(poll_interval_s: float) -> float:
     return max(LONGEST_PAUSE_S, FLAPPING_INTERVALS * poll_interval_s)
 
 
-def drift_status(memory: HealState, *, healing: bool, inconsistent: bool) -> TargetStatus:
-    """What a target with drift shows; the worst word wins."""
+def drift_status(state: HealState, *, healing: bool, inconsistent: bool) -> TargetStatus:
+    """Return the status of a target with drift; the worst one wins."""
     if inconsistent:
         return TargetStatus.INCONSISTENT
-    if memory.flapping:
+    if state.flapping:
         return TargetStatus.FLAPPING
     return TargetStatus.HEALING if healing else TargetStatus.DRIFTED
 
 
 def changes_listed(comparison: Comparison, limit: int) -> list[Mapping[str, object]]:
-    """As a drift record holds them."""
+    """Return the changes in the form of a drift record."""
     return [
         {
             "key": change.key,

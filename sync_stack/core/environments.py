@@ -1,4 +1,4 @@
-"""Which environment a ref is for; pure, on the rule's fields and the event.
+"""The environment of a ref, from the rule's fields and the event.
 
 (reference: sync-stack 4.3)
 """
@@ -23,7 +23,7 @@ _DOTS: Final = re.compile(r"\.{2,}")
 
 
 class Source(StrEnum):
-    """What named the environment; FILES: each file by itself."""
+    """The field that named the environment; FILES: each file has its own."""
 
     BRANCH_MAP = "branch_map"
     FILES = "file_path_map"
@@ -69,7 +69,7 @@ class EnvironmentRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """`environment`, or, with source FILES, that of each file; else `word` says why none."""
+    """`environment`, unless each file has its own (FILES); `word` says why there is none."""
 
     source: Source
     environment: str = ""
@@ -82,7 +82,7 @@ class Resolution:
 
 
 def slug(text: str) -> str:
-    """Of a branch, tag, owner or repository: at most 63 of `a-z 0-9 . _ -`, never `..`."""
+    """Return a branch, tag, owner or repository as at most 63 of `a-z 0-9 . _ -`, never `..`."""
     safe = _DOTS.sub(".", _OUTSIDE.sub("-", text.lower()))
     return safe.strip("-.")[:_SLUG_LENGTH].rstrip("-.")
 
@@ -90,16 +90,12 @@ def slug(text: str) -> str:
 def resolve(rules: EnvironmentRules, event: Event, *, default_branch: str) -> Resolution:
     """Return what the first rule that matches the event says (reference: sync-stack 4.3)."""
     if event.kind is EventKind.PULL_REQUEST:
-        return _of_pull_request(rules, event)
+        if not rules.env_as_pr or event.pr is None or (event.fork and not rules.pr_from_forks):
+            return _none(PULL_REQUEST_IGNORED)
+        return _derived(Source.PULL_REQUEST, f"pr-{event.pr}")
     if event.kind is EventKind.TAG:
         return _derived(Source.TAG, slug(event.tag)) if rules.env_as_tags else _none()
     return _of_branch(rules, event.branch, default_branch)
-
-
-def _of_pull_request(rules: EnvironmentRules, event: Event) -> Resolution:
-    if not rules.env_as_pr or event.pr is None or (event.fork and not rules.pr_from_forks):
-        return _none(PULL_REQUEST_IGNORED)
-    return _derived(Source.PULL_REQUEST, f"pr-{event.pr}")
 
 
 def _of_branch(rules: EnvironmentRules, branch: str, default_branch: str) -> Resolution:
@@ -125,7 +121,7 @@ def _of_any_branch(rules: EnvironmentRules) -> Resolution:
 
 
 def mapped_branch(branch_map: Mapping[str, str], branch: str) -> str:
-    """The environment of exactly that branch, else of the longest pattern that matches it."""
+    """Return the environment of that very branch, else of the longest pattern that matches it."""
     if branch in branch_map:
         return branch_map[branch]
     fitting = [p for p in branch_map if not is_literal(p) and matches(p, branch)]

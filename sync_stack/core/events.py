@@ -1,4 +1,4 @@
-"""What a Git platform said happened, whatever the platform (reference: sync-stack 4.2)."""
+"""An event of any Git platform (reference: sync-stack 4.2)."""
 
 from __future__ import annotations
 
@@ -67,12 +67,16 @@ class Event:
     pr_time: datetime | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As in a task record: `kind` is called event, what does not apply is left out."""
+        """Return the form of a task record: `kind` is called event, empty members are left out."""
         made: dict[str, Any] = {}
         for each in fields(self):
             value = getattr(self, each.name)
+            if isinstance(value, datetime):
+                value = rfc3339(value)
+            elif isinstance(value, tuple):
+                value = list(value)
             if value or (value == 0 and not isinstance(value, bool)):
-                made["event" if each.name == "kind" else each.name] = _written(value)
+                made["event" if each.name == "kind" else each.name] = value
         return made
 
     @classmethod
@@ -88,12 +92,6 @@ class Event:
         if "pr_time" in given:
             given["pr_time"] = parse_rfc3339(given["pr_time"])
         return cls(**given)
-
-
-def _written(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return rfc3339(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 def checked_repository(name: str) -> str:

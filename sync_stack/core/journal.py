@@ -1,4 +1,4 @@
-"""What a plan replaces, and how to give it back (reference: sync-stack 4.8, restore)."""
+"""The journal of what a plan replaces, and its restore (reference: sync-stack 4.8)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Restore:
 def merge_journals(
     older: Iterable[JournalRecord], newer: Iterable[JournalRecord]
 ) -> tuple[JournalRecord, ...]:
-    """For a roll-forward: the older knows what there was, the newer what it is to become."""
+    """Merge journals for a roll-forward: the older's previous, the newer's intended."""
     merged = {entry.record: entry for entry in older}
     for entry in newer:
         first = merged.get(entry.record)
@@ -48,9 +48,9 @@ def merge_journals(
 
 
 def plan_restore(journal: Sequence[JournalRecord], live: Live) -> Restore:
-    """Give back what was, in reverse order, wherever the live value is still the intended one.
+    """Restore what was, in reverse order, wherever the live value is still the intended one.
 
-    `live` holds the journal's records as they are now. What somebody else changed since stays.
+    `live`: the journal's records as they are now. What somebody else has changed stays.
     """
     deletes: list[Delete] = []
     puts: list[Put] = []
@@ -63,7 +63,9 @@ def plan_restore(journal: Sequence[JournalRecord], live: Live) -> Restore:
         wanted, others = _given_back(entry, found)
         kept |= others
         if wanted is None:
-            deletes += [_delete(entry, found)] if found else []
+            if found:
+                key = next(iter(found.values)) if len(found.values) == 1 else ""
+                deletes.append(Delete(record=entry.record, key=key, version=found.version))
         elif found is None or wanted != found.values or (found.mark and not entry.marked):
             puts.append(_put(entry, wanted, found))
     return Restore(deletes=tuple(deletes), puts=tuple(puts), kept=frozenset(kept))
@@ -72,26 +74,17 @@ def plan_restore(journal: Sequence[JournalRecord], live: Live) -> Restore:
 def _given_back(
     entry: JournalRecord, found: LiveRecord | None
 ) -> tuple[Mapping[str, str] | None, set[str]]:
-    """The record as it should be, and the keys of others in it."""
+    """Return the record as it should be, and the keys that somebody else changed."""
     previous, live = entry.previous, found.values if found else None
     if live is None:  # gone as intended, never written, or deleted by somebody else
         return (previous if entry.intended is None else None), set()
     intended = entry.intended or {}
     keys = live.keys() | intended.keys() | (previous or {}).keys()
     ours = {key for key in keys if live.get(key) == intended.get(key)}
-    values = _chosen(ours, previous or {}, live)
+    values = {key: text for key, text in live.items() if key not in ours}
+    values |= {key: text for key, text in (previous or {}).items() if key in ours}
     others = {key for key in keys - ours if live.get(key) != (previous or {}).get(key)}
     return (None if previous is None and not values else values), others
-
-
-def _chosen(ours: set[str], previous: Mapping[str, str], live: Mapping[str, str]) -> dict[str, str]:
-    kept = {key: text for key, text in live.items() if key not in ours}
-    return kept | {key: text for key, text in previous.items() if key in ours}
-
-
-def _delete(entry: JournalRecord, found: LiveRecord) -> Delete:
-    key = next(iter(found.values)) if len(found.values) == 1 else ""
-    return Delete(record=entry.record, key=key, version=found.version)
 
 
 def _put(entry: JournalRecord, values: Mapping[str, str], found: LiveRecord | None) -> Put:

@@ -1,8 +1,6 @@
 """Values of the ledger: what a target wrote, means to write and still owns.
 
-No setting's value is stored here: `digest` stands for it. How these become rows is the
-orchestrator's business.
-
+The ledger stores digests, never the values of settings. The orchestrator maps these types to rows.
 (reference: sync-stack 4.7)
 """
 
@@ -18,12 +16,12 @@ DIGEST_LENGTH: Final = 32  # hex characters
 
 
 def digest(key: bytes, value: str) -> str:
-    """What stands for a value: the first 32 hex of HMAC-SHA256(digest key, value)."""
+    """Return the first 32 hex digits of HMAC-SHA256(digest key, value)."""
     return hmac.new(key, value.encode(), hashlib.sha256).hexdigest()[:DIGEST_LENGTH]
 
 
 def digester(key: bytes) -> Callable[[str], str]:
-    """`digest` with this key, for many values."""
+    """Return `digest` with this key, for many values."""
     keyed = hmac.new(key, digestmod=hashlib.sha256)
 
     def of(value: str) -> str:
@@ -35,7 +33,7 @@ def digester(key: bytes) -> Callable[[str], str]:
 
 
 class LedgerKey(NamedTuple):
-    """One key as it was, or is about to be, written. A tuple: a target may have tens of thousands."""
+    """One key as written, or about to be. A tuple, because a target may have many thousands."""
 
     record: str
     digest: str
@@ -102,9 +100,9 @@ class Ledger:
     version: int = 0
 
     def owned(self) -> dict[str, LedgerKey]:
-        """Key → what is known of it, from retained, applied and intent; the newest wins.
+        """Return the owned keys from retained, applied and intent; the newest entry wins.
 
-        The live records with the target's marker, which are owned as well, are the planner's to add.
+        The planner adds live records with the target's marker, which are owned as well.
         """
         keys: dict[str, LedgerKey] = {
             key: LedgerKey(record=kept.record, digest=kept.digest)
@@ -115,11 +113,11 @@ class Ledger:
         return keys
 
     def records(self) -> frozenset[str]:
-        """All records that hold an owned key: what a read must ask for."""
+        """Return all records with an owned key: a read must ask for them."""
         return frozenset(entry.record for entry in self.owned().values())
 
     def settled_records(self) -> frozenset[str]:
-        """Those written by an attempt that came to its end; an intent's may never have been."""
+        """Return the records of finished attempts; an intent's may not exist."""
         applied = self.applied.keys if self.applied else {}
         return frozenset(
             entry.record for keys in (applied, self.retained) for entry in keys.values()

@@ -1,6 +1,7 @@
-"""`partita.json`: what a repository may say about its rule (reference: sync-stack 4.9).
+"""`partita.json`: the fields of a rule that its repository may override.
 
-It reads the same whoever pushes: the file is taken at the head of the default branch by the caller.
+The caller reads the file at the head of the default branch, whoever pushes where.
+(reference: sync-stack 4.9)
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class Overridden:
 
 
 def apply_overrides(rule: Rule, content: bytes | None) -> Overridden:
-    """The rule with the repository's file, None when there is none.
+    """Return the rule with the overrides of the repository's file, None when there is no file.
 
-    Whatever is wrong with the file, the central rule holds, and the warning says why. Validation
-    and the guards of prune only ever become stricter.
+    A file with an error has no effect but the warning. Validation and the guards of prune can only
+    become stricter.
     """
     if content is None:
         return Overridden(rule=rule)
@@ -110,23 +111,13 @@ def prune_fields(name: str, value: Any) -> dict[str, Any]:
     given: dict[str, Any] = {"enabled": value} if isinstance(value, bool) else _map(name, value)
     if "enabled" in given:
         boolean(f"{name}.enabled", given["enabled"])
-    if "protection" in given:
-        given["protection"] = _texts(f"{name}.protection", given["protection"])
-    if "max_delete_ratio" in given:
-        given["max_delete_ratio"] = _ratio(f"{name}.max_delete_ratio", given["max_delete_ratio"])
-    return given
-
-
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise WrongType(f"{name} is a list of texts")
-    return tuple(value)
-
-
-def _ratio(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise WrongType(f"{name} is a number from 0 to 1")
-    return float(value)
+    globs = given.get("protection", [])
+    if not isinstance(globs, list) or not all(isinstance(glob, str) and glob for glob in globs):
+        raise WrongType(f"{name}.protection is a list of texts")
+    ratio = given.get("max_delete_ratio", 0)
+    if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 <= ratio <= 1:
+        raise WrongType(f"{name}.max_delete_ratio is a number from 0 to 1")
+    return given | ({"max_delete_ratio": float(ratio)} if "max_delete_ratio" in given else {})
 
 
 def _map(name: str, value: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which deliveries of a ref are about a commit that it has left since.
+"""Deliveries about a commit that the ref has left since.
 
 (reference: sync-stack 4.4)
 """
@@ -20,32 +20,31 @@ class RefUpdate(NamedTuple):
 def outdated_tasks(
     waiting: Iterable[RefUpdate], known: Iterable[RefUpdate], heads: Collection[str]
 ) -> frozenset[str]:
-    """The tasks of those waiting whose commit the ref has left; `heads` is what its host shows.
+    """Return the waiting tasks whose commit the ref has left; `heads`: the refs at the host.
 
-    Either a later delivery moved on from the commit, and waits for the host itself if need be; or
-    deliveries that came in any order lead from it to what the host shows. Where they lead back, as
-    a rewind does, nobody can tell.
+    Either a later delivery starts at the commit, or deliveries in any order lead from it to a head
+    of the host. Deliveries that lead back, as after a rewind, prove nothing.
     """
     onward: dict[str, set[str]] = {}
     newest: dict[str, str] = {}
-    for move in known:
-        onward.setdefault(move.before, set()).add(move.commit)
-        newest[move.before] = max(newest.get(move.before, ""), move.task_id)
+    for update in known:
+        onward.setdefault(update.before, set()).add(update.commit)
+        newest[update.before] = max(newest.get(update.before, ""), update.task_id)
     return frozenset(
-        move.task_id
-        for move in waiting
-        if newest.get(move.commit, "") > move.task_id or _leads_to(heads, move, onward)
+        update.task_id
+        for update in waiting
+        if newest.get(update.commit, "") > update.task_id or _leads_to(heads, update, onward)
     )
 
 
 def _leads_to(
-    heads: Collection[str], move: RefUpdate, onward: Mapping[str, Collection[str]]
+    heads: Collection[str], update: RefUpdate, onward: Mapping[str, Collection[str]]
 ) -> bool:
     after: set[str] = set()
-    to_look_at = [move.commit]
-    while to_look_at:
-        found = set(onward.get(to_look_at.pop(), ())) - after
+    pending = [update.commit]
+    while pending:
+        found = set(onward.get(pending.pop(), ())) - after
         after |= found
-        to_look_at += found
-    returns = move.commit in after or move.before in after
+        pending += found
+    returns = update.commit in after or update.before in after
     return not returns and not after.isdisjoint(heads)

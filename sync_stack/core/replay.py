@@ -1,4 +1,4 @@
-"""What tells two deliveries apart, and what makes two of them the same.
+"""The identity of a delivery: its replay records and its idempotency key.
 
 (reference: sync-stack 2.5)
 """
@@ -37,7 +37,9 @@ class Delivery(NamedTuple):
         if self.delivery_id:
             names.append(f"id:{hashlib.sha256(self.delivery_id.encode()).hexdigest()}")
         if not (self.delivery_id and id_is_signed):
-            names.append(f"body:{self._body_digest()}")
+            digest = hashlib.sha256(self.event.encode() + b"\n")
+            digest.update(self.body)
+            names.append(f"body:{digest.hexdigest()}")
         return ReplayKeys(scope=f"{self.platform}:{self.segment}", names=tuple(names))
 
     def idempotency_key(self, payload_sha256: str) -> str:
@@ -45,9 +47,3 @@ class Delivery(NamedTuple):
         delivery = self.delivery_id or str(uuid.uuid4())
         parts = ("v1", self.platform, self.segment, self.event, delivery, payload_sha256)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-    def _body_digest(self) -> str:
-        digest = hashlib.sha256(self.event.encode())
-        digest.update(b"\n")
-        digest.update(self.body)
-        return digest.hexdigest()

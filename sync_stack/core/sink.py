@@ -247,7 +247,7 @@ Operation = TypeVar("Operation", Put, Delete)
 
 
 def batches(operations: Sequence[Operation], sink: Capabilities) -> Iterator[Sequence[Operation]]:
-    """As many at a time as the sink takes at once."""
+    """Yield as many operations at a time as the sink takes at once."""
     size = sink.batch or max(1, len(operations))
     for start in range(0, len(operations), size):
         yield operations[start : start + size]
@@ -263,11 +263,11 @@ class Sink(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def destination(self, place: TargetPlace) -> Destination:
-        """Where the target lives; no request is made. Raises `destination_invalid`."""
+        """Return the target's destination without a request; raise `destination_invalid`."""
         ...
 
     def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
-        """The record that holds a key of a source file; no request. Raises `key_invalid`."""
+        """Return the record of a key of a source file without a request; raise `key_invalid`."""
         ...
 
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
@@ -275,30 +275,30 @@ class Sink(Protocol):
         ...
 
     def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
-        """Raises `stale_generation` when the sink has seen a higher generation than the mark's."""
+        """Write; raise `stale_generation` when the sink has seen a higher generation."""
         ...
 
     def delete(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
     ) -> None:
-        """Removes these records, but none that carries another owner's marker.
+        """Remove these records, but none with another owner's marker; absent ones are no error.
 
-        Raises `stale_generation` as `write` does. What is gone already is no error.
+        Raise `stale_generation` as `write` does.
         """
         ...
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
-        """From now on refuse what is older than `generation`; never lowers it."""
+        """Refuse writers older than `generation` from now on; never lower it."""
         ...
 
     def close(self) -> None: ...
 
 
 class Changes(Protocol):
-    """Word of changes as a sink sends it: hints, which may be lost and may come without cause."""
+    """A sink's change notifications: hints, which may be lost and may come without cause."""
 
     def next(self, destinations: Collection[Destination], timeout_s: float) -> frozenset[str]:
-        """Ids of those that something happened to, as soon as it does. Raises SinkError."""
+        """Wait for changes; return the ids of the changed destinations. Raise SinkError."""
         ...
 
     def close(self) -> None: ...
@@ -306,8 +306,8 @@ class Changes(Protocol):
 
 @runtime_checkable
 class Notifying(Protocol):
-    """A sink that may send word of changes."""
+    """A sink that may send change notifications."""
 
     def changes(self) -> Changes | None:
-        """None where this one does not. Raises SinkError, and what resolving secrets raises."""
+        """Return the notifications, or None. Raise SinkError and the errors of secrets."""
         ...

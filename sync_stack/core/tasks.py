@@ -113,13 +113,13 @@ MESSAGES: Final = (  # of a task that succeeded, the most significant first
 
 
 def most_significant(messages: Iterable[str]) -> str:
-    """The word for a task of several targets; `repository_not_matched` when it had none."""
+    """Return the message of a task with several targets, or `repository_not_matched`."""
     found = set(messages)
     return next((word for word in MESSAGES if word in found), "repository_not_matched")
 
 
 class TaskError(Exception):
-    """Why an attempt, or one rule of it, came to nothing. `detail` holds no value and no secret.
+    """Why an attempt, or one rule of it, failed. `detail` holds no value and no secret.
 
     `uncounted`: it costs none of the attempts. `keys`: the candidates of a prune guard.
     `retryable`: where this error differs from others of its code.
@@ -172,7 +172,7 @@ class Tries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What an error does to a task. `delay_s` and the new `max_attempts` only while it retries."""
+    """The change of a task after an error; `delay_s` and `max_attempts` count while it retries."""
 
     change: Change
     max_attempts: int
@@ -180,9 +180,10 @@ class Verdict:
 
 
 def judge(error: TaskError, tries: Tries, *, jitter: float) -> Verdict:
-    """`jitter` is uniform in 0.5 to 1."""
+    """Decide what an error does to a task; `jitter` is uniform in 0.5 to 1."""
     if error.uncounted:
-        delay = max(_waiting_time(error), error.retry_after_s or 0.0)
+        waits = {"destination_busy": BUSY_DELAY_S, "ref_lagging": LAG_DELAY_S}
+        delay = max(waits.get(error.code, 0.0), error.retry_after_s or 0.0)
         return Verdict(change=Change.WAITS, max_attempts=tries.max_attempts + 1, delay_s=delay)
     if not error.retryable:
         return Verdict(change=Change.FAILED_FOR_GOOD, max_attempts=tries.max_attempts)
@@ -192,12 +193,8 @@ def judge(error: TaskError, tries: Tries, *, jitter: float) -> Verdict:
     return Verdict(change=Change.FAILED_FOR_NOW, max_attempts=tries.max_attempts, delay_s=delay)
 
 
-def _waiting_time(error: TaskError) -> float:
-    return {"destination_busy": BUSY_DELAY_S, "ref_lagging": LAG_DELAY_S}.get(error.code, 0.0)
-
-
 def backoff_s(tries: Tries, *, jitter: float, retry_after_s: float | None = None) -> float:
-    """min(60 s, base × 2^(attempt - 1)) × jitter; what the other side asks for raises it."""
+    """Return min(60 s, base × 2^(attempt - 1)) × jitter, or a longer wait that was asked for."""
     doubled = tries.base_s * 2.0 ** min(max(tries.attempt, 1) - 1, 30)
     asked = min(retry_after_s or 0.0, MAX_RETRY_AFTER_S)
     return max(min(MAX_DELAY_S, doubled) * jitter, asked)

@@ -21,13 +21,10 @@ def names_in(template: str) -> frozenset[str]:
 
 def render(template: str, values: Mapping[str, str]) -> str:
     """Every name replaced once; braces in values stay. Raises BadTemplate, KeyError."""
-    return "".join(_written(match, values) for match in _parts(template))
-
-
-def _written(match: re.Match[str], values: Mapping[str, str]) -> str:
-    if match[1]:
-        return values[match[1]]
-    return match[0][0] if match[0] in ("{{", "}}") else match[0]
+    return "".join(
+        values[match[1]] if match[1] else {"{{": "{", "}}": "}"}.get(match[0], match[0])
+        for match in _parts(template)
+    )
 
 
 def _parts(template: str) -> list[re.Match[str]]:

@@ -1,4 +1,4 @@
-"""Which part of a file counts: the root key, and the blocks of one environment.
+"""The part of a file that counts: below the root key, for one environment.
 
 (reference: sync-stack 4.5)
 """
@@ -18,10 +18,10 @@ DEFAULT: Final = "default"
 
 
 def take_root(tree: Tree, root_key: str | None, *, file: str) -> Tree:
-    """The subtree below the root key: a member's name, else names joined by dots.
+    """Return the subtree below the root key: a member's name, else names joined by dots.
 
-    None takes `partita` or, where that is absent, the whole file; an empty key the whole file.
-    Raises ShapingError(root_key_missing).
+    None stands for `partita` or, where that is absent, the whole file; "" for the whole file.
+    Raise ShapingError(root_key_missing).
     """
     if root_key == "":
         return tree
@@ -59,7 +59,7 @@ class Sliced:
 
 
 def slice_environment(tree: Tree, *, current: str, known: Set[str], file: str) -> Sliced:
-    """What the file says for `current`; `known` names the environments besides it and `default`."""
+    """Return the file's content for `current`; `known`: the other environments but `default`."""
     names = known | {DEFAULT, current}
     blocks = {key: value for key, value in tree.pairs.items() if value.kind is Kind.MAP}
     if blocks and blocks.keys() <= names:
@@ -74,7 +74,7 @@ def slice_environment(tree: Tree, *, current: str, known: Set[str], file: str) -
 
 
 def _of_blocks(tree: Tree, blocks: dict[str, Tree], current: str) -> Sliced:
-    """The file is a block an environment: members that are none, default, current, deep merged."""
+    """Merge the scalars at the top, the block `default` and the current block."""
     scalars = {key: value for key, value in tree.pairs.items() if key not in blocks}
     merged = replace(tree, pairs=scalars)
     chosen = [blocks[name] for name in dict.fromkeys((DEFAULT, current)) if name in blocks]
@@ -103,7 +103,7 @@ class _Slicer:
         self.warnings: list[Diagnostic] = []
 
     def inside(self, tree: Tree, path: tuple[str | int, ...]) -> Tree:
-        """The map or list with its members sliced, anything else as it is."""
+        """Return a map or list with its members sliced, anything else unchanged."""
         if tree.kind is Kind.MAP:
             members = [(key, self.value(value, (*path, key))) for key, value in tree.pairs.items()]
             return replace(tree, pairs={key: kept for key, kept in members if kept is not None})
@@ -113,7 +113,7 @@ class _Slicer:
         return tree
 
     def value(self, tree: Tree, path: tuple[str | int, ...]) -> Tree | None:
-        """What a value is for this environment; None when it is for others only."""
+        """Return a value for this environment, or None when it is for others only."""
         members = tree.pairs
         if not members or not members.keys() <= self.names:
             return self.inside(tree, path)

@@ -10,7 +10,7 @@ from readers.diagnostics import Diagnostic
 class ShapingError(Exception):
     """One fact with a code of tasks (reference: sync-stack 4.10); `detail` holds no value.
 
-    `line` and `column` are 1-based, 0 where no place is known; `complaints` lists all of a failed
+    `line` and `column` are 1-based, 0 where no place is known; `diagnostics` lists all of a failed
     schema check. `retryable`: where this error differs from others of its code.
     """
 
@@ -22,7 +22,7 @@ class ShapingError(Exception):
         file: str = "",
         line: int = 0,
         column: int = 0,
-        complaints: Sequence[Diagnostic] = (),
+        diagnostics: Sequence[Diagnostic] = (),
         retryable: bool | None = None,
     ) -> None:
         super().__init__(detail)
@@ -31,7 +31,7 @@ class ShapingError(Exception):
         self.file = file
         self.line = line
         self.column = column
-        self.complaints = tuple(complaints)
+        self.diagnostics = tuple(diagnostics)
         self.retryable = retryable
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ Keyed = list[tuple[str, Leaf]]
 
 
 def unique(keyed: Iterable[tuple[str, Leaf]]) -> dict[str, Leaf]:
-    """Raises ShapingError: `key_conflict` with both places, `too_many_keys`."""
+    """Return the leaves by key; raise ShapingError (`key_conflict`, `too_many_keys`)."""
     made: dict[str, Leaf] = {}
     for key, leaf in keyed:
         if key in made:
@@ -40,14 +40,11 @@ def unique(keyed: Iterable[tuple[str, Leaf]]) -> dict[str, Leaf]:
 
 
 def apply_variables(found: Mapping[str, Leaf], variables: Mapping[str, Variable]) -> Keyed:
-    """All entries at once: every rename looks at the keys as they were before any of them.
-
-    Raises ShapingError(key_invalid) for `from` a key that does not exist.
-    """
+    """Apply all entries to the same keys; raise ShapingError(key_invalid) for an unknown `from`."""
     renamed: set[str] = set()
     made: Keyed = []
     for name, variable in variables.items():
-        if _renames(variable, found):
+        if variable.form is not VariableForm.LITERAL and variable.text in found:
             renamed.add(variable.text)
             made.append((name, found[variable.text]))
         elif variable.form is VariableForm.FROM:
@@ -56,10 +53,6 @@ def apply_variables(found: Mapping[str, Leaf], variables: Mapping[str, Variable]
         else:
             made.append((name, _literal(name, variable.text)))
     return [(key, leaf) for key, leaf in found.items() if key not in renamed] + made
-
-
-def _renames(variable: Variable, found: Mapping[str, Leaf]) -> bool:
-    return variable.form is not VariableForm.LITERAL and variable.text in found
 
 
 def _literal(name: str, text: str) -> Leaf:
@@ -73,7 +66,7 @@ def formatted(keyed: Keyed, key_format: KeyFormat) -> Keyed:
 
 
 def checked(found: Mapping[str, Leaf]) -> dict[str, Leaf]:
-    """Sorted bytewise. Raises ShapingError(key_invalid) for a key or value beyond the limits."""
+    """Return the keys sorted bytewise; raise ShapingError(key_invalid) beyond the limits."""
     for key, leaf in found.items():
         problem = _problem(key, leaf.text)
         if problem:

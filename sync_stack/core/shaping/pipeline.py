@@ -1,4 +1,4 @@
-"""root key, environment, schema, flatten, variables_map, secrets, key_format, checks, order."""
+"""The steps from files to settings: root key, environment, schema, keys, secrets, limits."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ _UNMARKED: Final = Marks()
 
 
 def shape(files: Sequence[SourceFile], rules: ShapingRules) -> Shaped:
-    """The settings of one target from all of its files. Raises ShapingError; then nothing is used."""
+    """Return the settings of one target from all of its files. Raise ShapingError."""
     prepared = [_prepared(file, rules) for file in files]
     present = [file for file in prepared if not file.shaped.env_absent]
-    leaves = {} if prepared and not present else _final_leaves(present, rules)
+    leaves: dict[str, Leaf] = {}
+    if present or not prepared:
+        found = unique((leaf.key, leaf) for file in present for leaf in file.leaves)
+        renamed = apply_variables(found, rules.variables_map)
+        leaves = checked(unique(formatted(renamed, rules.key_format)))
     marks = {file.shaped.file: file.marks for file in present}
     keys = {
         key: _shaped_key(leaf, marks.get(leaf.file, _UNMARKED), rules)
@@ -52,7 +56,11 @@ class _Prepared:
 
 
 def _prepared(source: SourceFile, rules: ShapingRules) -> _Prepared:
-    sliced = _sliced(source, rules)
+    sliced = Sliced(tree=take_root(source.tree, rules.root_key, file=source.file))
+    if rules.env_slice is not EnvSlice.OFF:
+        sliced = slice_environment(
+            sliced.tree, current=rules.environment, known=rules.environments, file=source.file
+        )
     if sliced.env_absent:
         shaped = ShapedFile(file=source.file, env_absent=True)
         return _Prepared(shaped=shaped, leaves=[], marks=Marks(), warnings=sliced.warnings)
@@ -70,22 +78,6 @@ def _prepared(source: SourceFile, rules: ShapingRules) -> _Prepared:
         marks=check.marks,
         warnings=sliced.warnings + check.warnings,
     )
-
-
-def _sliced(source: SourceFile, rules: ShapingRules) -> Sliced:
-    tree = take_root(source.tree, rules.root_key, file=source.file)
-    if rules.env_slice is EnvSlice.OFF:
-        return Sliced(tree=tree)
-    return slice_environment(
-        tree, current=rules.environment, known=rules.environments, file=source.file
-    )
-
-
-def _final_leaves(files: Sequence[_Prepared], rules: ShapingRules) -> dict[str, Leaf]:
-    """The keys as they are written, in order, each with the leaf it takes its value from."""
-    found = unique((leaf.key, leaf) for file in files for leaf in file.leaves)
-    renamed = apply_variables(found, rules.variables_map)
-    return checked(unique(formatted(renamed, rules.key_format)))
 
 
 def _shaped_key(leaf: Leaf, marks: Marks, rules: ShapingRules) -> ShapedKey:

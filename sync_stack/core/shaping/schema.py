@@ -50,7 +50,7 @@ class Unfetched:
 
 
 def schema_names(file: str) -> tuple[str, ...]:
-    """The names under which the registry may hold a file's schema, the first one wins.
+    """Return the names of a file's schema in the registry, by precedence.
 
     `config/app.yaml` is looked up under `app.yaml` as well as `app`.
     """
@@ -64,7 +64,7 @@ _SUFFIXES: Final = (".schema.json", ".cue")
 
 
 def find_schema(file: str, available: Collection[str], *, central_file: str = "") -> str | None:
-    """The schema's name among those at hand.
+    """Return the name of the schema among those available, or None.
 
     `central_file`: the bundle's file_name, which counts when the repository names another file.
     """
@@ -74,7 +74,7 @@ def find_schema(file: str, available: Collection[str], *, central_file: str = ""
 def check_schema(
     tree: Tree, schema: Schema | Unfetched | None, *, file: str, strict: bool, secrets: bool = False
 ) -> Checked:
-    """Raises ShapingError when strict: `schema_invalid`, or `schema_unavailable`.
+    """Check the tree; when strict, raise ShapingError: `schema_invalid` or `schema_unavailable`.
 
     `secrets`: the rule has a secret manager, so a schema that was not fetched might mark secrets.
     """
@@ -84,15 +84,15 @@ def check_schema(
         return _unusable(file, schema.reason, strict=strict, secrets=secrets)
     marked = any(word in schema.text for word in SECRET_WORDS)
     try:
-        complaints, marks = _checked(schema, tree, file)
+        diagnostics, marks = _checked(schema, tree, file)
     except SchemaUnusable as error:
         return _unusable(schema.file, str(error), strict=strict, secrets=marked)
-    if not complaints:
+    if not diagnostics:
         return Checked(validation="ok", marks=marks)
-    complaints = sorted(complaints, key=Diagnostic.order)
+    diagnostics = sorted(diagnostics, key=Diagnostic.order)
     if strict or (marked and schema.is_cue):  # which of its values are secret cannot be told
-        raise _invalid(complaints)
-    return Checked(validation="warn", marks=marks, warnings=tuple(complaints[:MAX_WARNINGS]))
+        raise _invalid(diagnostics)
+    return Checked(validation="warn", marks=marks, warnings=tuple(diagnostics[:MAX_WARNINGS]))
 
 
 def _checked(schema: Schema, tree: Tree, file: str) -> tuple[list[Diagnostic], Marks]:
@@ -104,7 +104,7 @@ def _checked(schema: Schema, tree: Tree, file: str) -> tuple[list[Diagnostic], M
 
 
 def _unusable(file: str, reason: str, *, strict: bool, secrets: bool) -> Checked:
-    """Better no sync than a placeholder in the place of a secret."""
+    """Return a warning; raise ShapingError when strict, or when keys may be secret."""
     if strict:
         raise ShapingError("schema_unavailable", reason, file=file)
     if secrets:
@@ -114,9 +114,9 @@ def _unusable(file: str, reason: str, *, strict: bool, secrets: bool) -> Checked
     return Checked(warnings=(warning,))
 
 
-def _invalid(complaints: list[Diagnostic]) -> ShapingError:
-    first = complaints[0]
-    more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
+def _invalid(diagnostics: list[Diagnostic]) -> ShapingError:
+    first = diagnostics[0]
+    more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
     where = f"{first.path}: " if first.path else ""
     return ShapingError(
         "schema_invalid",
@@ -124,5 +124,5 @@ def _invalid(complaints: list[Diagnostic]) -> ShapingError:
         file=first.file,
         line=first.line,
         column=first.column,
-        complaints=complaints[:MAX_WARNINGS],
+        diagnostics=diagnostics[:MAX_WARNINGS],
     )

@@ -19,18 +19,18 @@ _REFERENCE: Final = re.compile(r'\s*ref\s*=\s*"([^"#]+#[^"#]+)"\s*')
 def check_cue(
     text: str, tree: Tree, *, schema_file: str, file: str, binary: str = ""
 ) -> tuple[list[Diagnostic], Marks]:
-    """All complaints about the tree, without values, and the keys that the schema marks.
+    """Return the errors in the tree, without values, and the schema's marks. Raise SchemaUnusable.
 
-    `binary`: a `cue` program for schemas beyond the built-in evaluator. Raises SchemaUnusable.
+    `binary`: a `cue` program for schemas beyond the built-in evaluator.
     """
     try:
         found = vetted(text, tree, file=file, schema_file=schema_file, binary=binary)
     except CueError as error:
-        first = error.complaints[0]
+        first = error.diagnostics[0]
         raise SchemaUnusable(f"{schema_file}:{first.line}: not evaluated [{first.code}]") from None
     said = [
         replace(one, code="schema_invalid", severity="warning", message=f"breaks it [{one.code}]")
-        for one in found.complaints
+        for one in found.diagnostics
     ]
     return said, _marks(found.attributes)
 

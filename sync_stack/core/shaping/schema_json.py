@@ -1,4 +1,9 @@
-"""JSON Schema 2020-12: nothing is fetched, patterns run in linear time, no message has a value."""
+"""The check of a tree against a JSON Schema 2020-12, and the schema's marks.
+
+Nothing is fetched, patterns run in linear time, and no message holds a value. `x-partita-secret`
+and `x-partita-log` count in every subschema that may describe a value, also in branches that do
+not hold: one secret too many is better than one written in the open.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,7 @@ from readers.tree import Kind, Tree
 from sync_stack.core.shaping.leaves import Path
 from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
 
-MAX_COMPLAINTS: Final = 200
+MAX_ERRORS: Final = 200
 _LONGEST_SHOWN: Final = 120
 _Errors = Iterator[ValidationError]
 
@@ -30,17 +35,14 @@ _Errors = Iterator[ValidationError]
 def check_json(
     text: str, tree: Tree, *, schema_file: str, file: str
 ) -> tuple[list[Diagnostic], Marks]:
-    """All complaints about the tree (at most 200), and the keys that the schema marks.
-
-    Raises SchemaUnusable.
-    """
+    """Return the errors in the tree (at most 200) and the schema's marks. Raise SchemaUnusable."""
     schema = _schema(text)
     registry: Registry[Any] = Registry(retrieve=_refuse)  # type: ignore[call-arg] # attrs
     resource = Resource.from_contents(schema, default_specification=DRAFT202012)
     validator = _Validator(schema, registry=registry)
     try:
         errors = validator.iter_errors(tree.plain())
-        complaints = [_complaint(error, tree, file) for error in islice(errors, MAX_COMPLAINTS)]
+        diagnostics = [_diagnostic(error, tree, file) for error in islice(errors, MAX_ERRORS)]
         marks = find_marks(schema, tree, registry.resolver_with_root(resource))
     except Unresolvable as error:
         raise SchemaUnusable(f"the reference {error.ref!r} leads nowhere in the schema") from None
@@ -48,7 +50,7 @@ def check_json(
         raise SchemaUnusable("a pattern of the schema is not supported") from None
     except RecursionError:
         raise SchemaUnusable("the schema refers to itself without end") from None
-    return complaints, marks
+    return diagnostics, marks
 
 
 def _refuse(uri: str) -> Resource[Any]:
@@ -69,9 +71,11 @@ def _schema(text: str) -> Any:
     return schema
 
 
-def _complaint(error: ValidationError, tree: Tree, file: str) -> Diagnostic:
+def _diagnostic(error: ValidationError, tree: Tree, file: str) -> Diagnostic:
     path = tuple(error.absolute_path)
-    at = _at(tree, path)
+    at = tree
+    for part in path:
+        at = at.items[part] if isinstance(part, int) else at.pairs[part]
     return Diagnostic(
         file=file,
         line=at.line,
@@ -83,17 +87,14 @@ def _complaint(error: ValidationError, tree: Tree, file: str) -> Diagnostic:
     )
 
 
-def _at(tree: Tree, path: tuple[str | int, ...]) -> Tree:
-    for part in path:
-        tree = tree.items[part] if isinstance(part, int) else tree.pairs[part]
-    return tree
-
-
 def _said(error: ValidationError) -> str:
-    """What is demanded, in words of the schema: never the value itself."""
+    """Return what the schema demands, never the value itself."""
     demanded = json.dumps(error.validator_value, ensure_ascii=False)
     if error.validator == "required":
-        return f"lacks {', '.join(_missing(error.validator_value, error.instance))}"
+        required: Any = error.validator_value
+        instance: Any = error.instance
+        missing = (name for name in required if name not in instance)
+        return f"lacks {', '.join(map(json.dumps, missing))}"
     if error.validator == "additionalProperties":
         return "is not known to the schema"
     if error.validator == "unevaluatedProperties":
@@ -108,10 +109,6 @@ _SHOWN: Final = {
     "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
     "maxProperties", "dependentRequired", "uniqueItems",
 }  # fmt: skip
-
-
-def _missing(required: Any, instance: Any) -> list[str]:
-    return [json.dumps(name) for name in required if name not in instance]
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, _schema: Any) -> _Errors:
@@ -165,7 +162,7 @@ _MAX_SUBSCHEMAS: Final = 300_000
 
 
 def find_marks(schema: Any, tree: Tree, resolver: Any) -> Marks:
-    """Raises SchemaUnusable for a mark that is neither true, false nor text, Unresolvable."""
+    """Return the marks. Raise Unresolvable, or SchemaUnusable for a mark of another type."""
     finder = _Finder()
     finder.lay(schema, tree, (), resolver, frozenset())
     return Marks(secrets=finder.secrets, logged=frozenset(finder.logged))

@@ -119,7 +119,7 @@ def test_what_is_refused_names_the_program_that_reads_it():
     for name in refused:
         with pytest.raises(CueError, match="CUE_BINARY") as caught:
             evaluate(texts[name], file="f")
-        assert {found.code for found in caught.value.complaints} == {"unsupported_cue"}
+        assert {found.code for found in caught.value.diagnostics} == {"unsupported_cue"}
 
 
 def drawn(wanted: int, texts: Iterable[str]) -> dict[str, str]:

@@ -12,10 +12,10 @@ from readers.tree import Attribute, Kind, Tree
 from tests.support import cue_oracle
 
 
-def complaints(text: str) -> list[str]:
+def diagnostics(text: str) -> list[str]:
     with pytest.raises(CueError) as caught:
         evaluate(text, file="config.cue")
-    return [str(complaint) for complaint in caught.value.complaints]
+    return [str(diagnostic) for diagnostic in caught.value.diagnostics]
 
 
 def tree(value: object) -> Tree:
@@ -42,24 +42,24 @@ def test_values_keep_spelling_place_and_attributes():
 
 
 def test_every_error_is_named_and_sorted_by_position():
-    assert complaints("a: 1\nb: string\na: 2\n") == [
+    assert diagnostics("a: 1\nb: string\na: 2\n") == [
         "config.cue:2:4: b: no value, only a string [not_concrete]",
         "config.cue:3:4: a: conflicts with the value at 1:4 [conflict]",
     ]
 
 
 def test_at_most_fifty_complaints_are_made():
-    assert len(complaints("\n".join(f"a{n}: 1 & 2" for n in range(80)))) == 50
+    assert len(diagnostics("\n".join(f"a{n}: 1 & 2" for n in range(80)))) == 50
 
 
 def test_lists_of_unequal_length_name_both_places():
-    assert complaints("a: [1, 2]\na: [1]\n") == [
+    assert diagnostics("a: [1, 2]\na: [1]\n") == [
         "config.cue:2:4: a: a list of 1 items conflicts with one of 2 (at 1:4) [conflict]"
     ]
 
 
 def test_complaints_never_show_a_text_of_the_file():
-    assert "hunter2" not in str(complaints('a: "hunter2" & "other"\nb: "hunter2" & >"i"\n'))
+    assert "hunter2" not in str(diagnostics('a: "hunter2" & "other"\nb: "hunter2" & >"i"\n'))
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_complaints_never_show_a_text_of_the_file():
     ],
 )
 def test_what_is_outside_the_subset_is_named(text, construct):
-    (complaint,) = complaints(text)
+    (diagnostic,) = diagnostics(text)
 
-    assert complaint.endswith(
+    assert diagnostic.endswith(
         f"{construct} is not part of the supported subset of CUE; set CUE_BINARY to a cue program"
         " to have it read [unsupported_cue]"
     )
@@ -141,7 +141,7 @@ def test_what_is_outside_the_subset_is_named(text, construct):
 def test_a_hostile_file_ends_in_a_complaint_and_soon(text):
     started = time.process_time()
 
-    assert complaints(text)
+    assert diagnostics(text)
     assert time.process_time() - started < 20
 
 
@@ -217,7 +217,7 @@ def test_names_of_another_file_of_the_package_are_outside_of_the_subset(tmp_path
     with pytest.raises(CueError, match=r"a package of several files .* CUE_BINARY") as caught:
         evaluate(path.read_text(), file="config.cue", path=str(path))
 
-    assert [found.code for found in caught.value.complaints] == ["unsupported_cue"]
+    assert [found.code for found in caught.value.diagnostics] == ["unsupported_cue"]
 
 
 def test_a_schema_is_checked_by_the_real_program_where_ours_cannot():
@@ -227,7 +227,7 @@ def test_a_schema_is_checked_by_the_real_program_where_ours_cannot():
     value = tree({"port": "many", "name": '"x"'})
 
     for binary in cue_oracle.binaries().values():
-        found = vetted(schema, value, file="app.yaml", binary=str(binary)).complaints
+        found = vetted(schema, value, file="app.yaml", binary=str(binary)).diagnostics
         assert [(each.path, each.line) for each in found] == [("port", 3)]
 
 
@@ -252,12 +252,12 @@ def test_a_value_that_fits_its_schema_has_no_complaints():
 def test_what_does_not_fit_is_told_at_the_place_of_the_value():
     found = vet(SCHEMA, tree({"port": 0, "hots": "h"}), file="app.yaml")
 
-    assert {(complaint.path, complaint.code) for complaint in found} == {
+    assert {(diagnostic.path, diagnostic.code) for diagnostic in found} == {
         ("port", "out_of_range"),
         ("", "unknown_field"),
     }
-    assert all(complaint.file == "app.yaml" for complaint in found)
-    assert any((complaint.line, complaint.column) == (3, 7) for complaint in found)
+    assert all(diagnostic.file == "app.yaml" for diagnostic in found)
+    assert any((diagnostic.line, diagnostic.column) == (3, 7) for diagnostic in found)
 
 
 def test_the_attributes_of_a_schema_reach_the_members_of_the_value():

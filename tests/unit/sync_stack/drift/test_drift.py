@@ -130,19 +130,19 @@ def test_records_of_drift_hold_digests_and_no_value():
 
 def test_pauses_double_up_to_five_minutes_and_only_three_clean_polls_reset_them():
     """Sync invariant 42."""
-    memory, pauses = HealState(), []
+    state, pauses = HealState(), []
     for _ in range(9):
-        memory = heal_ended(heal_begun(memory, NOW, 60), NOW, 60, healed=True)
-        memory = after_clean(after_clean(memory, NOW), NOW)
-        memory = after_drift(memory, NOW, 60, opened=False)
-        assert memory.next_heal_at is not None
-        pauses.append((memory.next_heal_at - NOW).total_seconds())
+        state = heal_ended(heal_begun(state, NOW, 60), NOW, 60, healed=True)
+        state = after_clean(after_clean(state, NOW), NOW)
+        state = after_drift(state, NOW, 60, opened=False)
+        assert state.next_heal_at is not None
+        pauses.append((state.next_heal_at - NOW).total_seconds())
     assert pauses == [5, 10, 20, 40, 80, 160, 300, 300, 300]
 
     for _ in range(3):
-        memory = after_clean(memory, NOW)
-    assert (memory.heals, memory.next_heal_at) == (0, None)
-    assert may_heal(memory, NOW)
+        state = after_clean(state, NOW)
+    assert (state.heals, state.next_heal_at) == (0, None)
+    assert may_heal(state, NOW)
 
 
 def test_the_pause_begins_when_the_attempt_ends():
@@ -154,12 +154,12 @@ def test_the_pause_begins_when_the_attempt_ends():
 
 
 def test_from_the_fifth_failure_in_a_row_attempts_go_on_at_the_longest_pause():
-    memory = HealState()
+    state = HealState()
     for number in range(1, 6):
-        memory = heal_ended(heal_begun(memory, NOW, 60), NOW, 60, healed=False)
-        assert is_unhealed(memory) is (number == 5)
-    assert memory.next_heal_at == later(300)
-    assert not is_unhealed(heal_ended(memory, NOW, 60, healed=True))
+        state = heal_ended(heal_begun(state, NOW, 60), NOW, 60, healed=False)
+        assert is_unhealed(state) is (number == 5)
+    assert state.next_heal_at == later(300)
+    assert not is_unhealed(heal_ended(state, NOW, 60, healed=True))
 
 
 @pytest.mark.parametrize(
@@ -167,34 +167,34 @@ def test_from_the_fifth_failure_in_a_row_attempts_go_on_at_the_longest_pause():
     [([0, 1, 2, 3], False), ([0, 1, 2, 3, 29], True), ([0, 1, 2, 3, 31], False)],
 )
 def test_five_episodes_within_half_an_hour_flap(minutes, flapping):
-    memory = HealState()
+    state = HealState()
     for minute in minutes:
-        memory = after_drift(memory, later(60 * minute), 60, opened=True)
-    assert memory.flapping is flapping
+        state = after_drift(state, later(60 * minute), 60, opened=True)
+    assert state.flapping is flapping
 
 
 def test_polls_of_one_episode_do_not_flap():
-    memory = HealState()
+    state = HealState()
     for second in range(20):
-        memory = after_drift(memory, later(second), 60, opened=second == 0)
-    assert not memory.flapping
+        state = after_drift(state, later(second), 60, opened=second == 0)
+    assert not state.flapping
 
 
 @pytest.mark.parametrize(("interval", "pause"), [(10, 300), (60, 600)])
 def test_a_flapping_unit_is_healed_seldom_until_ten_clean_polls(interval, pause):
-    memory = HealState(flapping=True, episodes=(NOW,) * 5)
-    memory = heal_ended(heal_begun(memory, NOW, interval), NOW, interval, healed=True)
-    assert memory.next_heal_at == later(pause)
+    state = HealState(flapping=True, episodes=(NOW,) * 5)
+    state = heal_ended(heal_begun(state, NOW, interval), NOW, interval, healed=True)
+    assert state.next_heal_at == later(pause)
     for number in range(1, 11):
-        memory = after_clean(memory, NOW)
-        assert memory.flapping is (number < 10)
-    assert not after_drift(memory, NOW, 60, opened=True).flapping
+        state = after_clean(state, NOW)
+        assert state.flapping is (number < 10)
+    assert not after_drift(state, NOW, 60, opened=True).flapping
 
 
 def test_the_long_pause_counts_from_the_heal_before_flapping_was_noticed():
-    memory = HealState(episodes=(NOW,) * 4)
-    memory = heal_ended(heal_begun(memory, NOW, 60), NOW, 60, healed=True)
-    noticed = after_drift(memory, later(60), 60, opened=True)
+    state = HealState(episodes=(NOW,) * 4)
+    state = heal_ended(heal_begun(state, NOW, 60), NOW, 60, healed=True)
+    noticed = after_drift(state, later(60), 60, opened=True)
     assert noticed.flapping
     assert noticed.next_heal_at == later(600)
 
@@ -215,5 +215,5 @@ def test_a_pause_that_another_machines_clock_made_is_bounded():
     ],
 )
 def test_the_worst_word_is_shown(flapping, healing, inconsistent, status):
-    memory = HealState(flapping=flapping)
-    assert drift_status(memory, healing=healing, inconsistent=inconsistent) is status
+    state = HealState(flapping=flapping)
+    assert drift_status(state, healing=healing, inconsistent=inconsistent) is status
