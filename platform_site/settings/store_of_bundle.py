@@ -14,7 +14,8 @@ from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.reading import bundle_of, read_text
 from sync_stack.configuration.secrets import SecretError, SecretResolver
 from sync_stack.configuration.vault import VaultClient
-from sync_stack.core.bundle.model import Bundle, MongoOptions
+from sync_stack.core.bundle.datasources import MongoOptions
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.sinks.mongo_client import server_settings
 
 _NO_MONGO = "MONGO_URI=bundle: the bundle has no mongo datasource; set MONGO_URI to the store"

@@ -23,9 +23,10 @@ from kernel.redaction import SecretRegister, known_secrets
 from readers.diagnostics import Diagnostic
 from sync_stack.configuration.bundle_file import Needs
 from sync_stack.core.bundle.diagnostics import complaint_at
-from sync_stack.core.bundle.model import Bundle, SecretManager, SecretRef
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.secret_managers import SecretManager
 from sync_stack.core.bundle.secret_use import Process, secrets_used, texts_to_mask
-from sync_stack.core.bundle.secret_values import is_safe_path
+from sync_stack.core.bundle.secrets import SecretRef, is_safe_path
 from sync_stack.core.templates import render
 
 CACHE_S: Final = 300.0
@@ -270,7 +271,7 @@ def unreadable(
         try:
             resolver.resolve(ref)
         except SecretError as error:
-            complaints.append(complaint_at(file, ref.place, "unreadable_secret", str(error)))
+            complaints.append(complaint_at(file, ref.location, "unreadable_secret", str(error)))
     return complaints
 
 

@@ -26,7 +26,7 @@ from sync_stack.configuration.secrets import (
     SecretUnavailable,
     UnreadableSecret,
 )
-from sync_stack.core.bundle.model import (
+from sync_stack.core.bundle.secret_managers import (
     AppRoleAuth,
     KubernetesAuth,
     SecretManager,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from sync_stack.core.bundle.model import FileEnvironment, Rule
+from sync_stack.core.bundle.file_maps import FileEnvironment
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import Event, EventKind
 from sync_stack.core.globs import is_literal, matches
 

@@ -13,14 +13,8 @@ from typing import Any, Final
 
 from readers import Unreadable
 from readers.json import read_json
-from sync_stack.core.bundle.model import (
-    FileEnvironment,
-    Prune,
-    Rule,
-    SyncMode,
-    Variable,
-    VariableForm,
-)
+from sync_stack.core.bundle.file_maps import FileEnvironment
+from sync_stack.core.bundle.rules import Prune, Rule, SyncMode, Variable, VariableForm
 
 FILE_NAME: Final = "partita.json"
 MAX_BYTES: Final = 64 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from sync_stack.core.bundle.model import SyncMode
+from sync_stack.core.bundle.rules import SyncMode
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, digest, digester
 from sync_stack.core.ownership import OwnedKeys, PlanRefused, owned_keys, refuse_taken

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from sync_stack.core.bundle.model import Prune, SyncMode
+from sync_stack.core.bundle.rules import Prune, SyncMode
 from sync_stack.core.ledger import Ledger, LedgerKey
 from sync_stack.core.ownership import OwnedKeys, PlanRefused
 from sync_stack.core.sink import Capabilities, Live, Owner

@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
-from sync_stack.core.bundle.model import KeyCase, KeyFormat
+from sync_stack.core.bundle.datasources import KeyCase
+from sync_stack.core.bundle.rules import KeyFormat
 
 RETRYABLE: Final = frozenset(
     {"sink_unavailable", "sink_timeout", "sink_auth", "verify_failed", "stale_generation"}

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from sync_stack.core.bundle.model import Platform, SchemaRegistry
+from sync_stack.core.bundle.model import SchemaRegistry
+from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import BadPayload, EventKind
 from sync_stack.core.replay import Delivery, ReplayKeys
 from sync_stack.core.signatures import Verdict

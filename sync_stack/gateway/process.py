@@ -23,7 +23,8 @@ from sync_stack.configuration.secrets import SecretError, SecretResolver, needs_
 from sync_stack.configuration.startup import StartRefused, refusing, unavailable
 from sync_stack.configuration.telemetry import Telemetry
 from sync_stack.configuration.vault import VaultClient
-from sync_stack.core.bundle.model import Bundle, RedisOptions
+from sync_stack.core.bundle.datasources import RedisOptions
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process, gateway_redis, webhook_secrets
 from sync_stack.gateway.breaker import Breaker
 from sync_stack.gateway.conf import GatewaySettings, read_settings

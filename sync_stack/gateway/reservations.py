@@ -23,7 +23,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from sync_stack.core.bundle.model import RedisMode, RedisOptions
+from sync_stack.core.bundle.datasources import RedisMode, RedisOptions
 from sync_stack.core.replay import ReplayKeys
 from sync_stack.gateway.responses import Code, Refusal
 from sync_stack.gateway.webhook_secrets import Resolver

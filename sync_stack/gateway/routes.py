@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sync_stack.core.bundle.model import Bundle, Platform, SchemaRegistry
+from sync_stack.core.bundle.model import Bundle, SchemaRegistry
+from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
 from sync_stack.core.headers import Headers
 from sync_stack.gateway.client_address import ClientAddresses

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.model import Platform, SecretRef
+from sync_stack.core.bundle.platforms import Platform
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.signatures import BadSigningSecret, Keys, webhook_keys
 
 CACHE_S: Final = 5.0  # changed files and rotated secrets are used after this time

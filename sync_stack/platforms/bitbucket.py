@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from sync_stack.core.bundle.model import Flavor, Platform, Protocol
+from sync_stack.core.bundle.platforms import Flavor, Platform, Protocol
 from sync_stack.core.events import (
     BadPayload,
     Effect,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sync_stack.core.bundle.model import Platform
+from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import BadPayload, checked_commit, clone_url, is_zero
 
 Payload = Mapping[str, Any]

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from kernel.registry import Registry
-from sync_stack.core.bundle.model import Platform
+from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import Effect, Event
 from sync_stack.core.headers import Headers
 from sync_stack.core.signatures import Keys, Verdict

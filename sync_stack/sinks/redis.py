@@ -23,7 +23,7 @@ from sync_stack.core.bundle.datasources import (
     RedisStructure,
     UpdateStrategy,
 )
-from sync_stack.core.bundle.model import KeyFormat
+from sync_stack.core.bundle.rules import KeyFormat
 from sync_stack.core.sink import (
     MISTYPED,
     Capabilities,

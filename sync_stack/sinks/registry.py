@@ -9,7 +9,7 @@ from typing import Final
 
 from kernel.registry import Registry
 from sync_stack.core.bundle.datasources import Datasource
-from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Sink
 
 Resolve = Callable[[SecretRef], str]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sync_stack.core.bundle.model import Bundle, Rule
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Sink
 from sync_stack.orchestrator.execution.orphans import TargetLocation, is_yielded

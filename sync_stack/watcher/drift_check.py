@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from kernel import clock
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.model import Bundle, Datasource
+from sync_stack.core.bundle.datasources import Datasource
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.drift import (
     Comparison,
     Difference,

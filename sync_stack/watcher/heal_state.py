@@ -13,7 +13,8 @@ from django.db import Error as StoreError
 
 from kernel import clock
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.model import Bundle, MongoOptions, RedisOptions
+from sync_stack.core.bundle.datasources import MongoOptions, RedisOptions
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.drift import HealState, as_sane
 from sync_stack.core.sink import SinkError
 from sync_stack.sinks import mongo_client, redis_client

@@ -15,7 +15,8 @@ from typing import Any, Final
 from django.db import Error as StoreError
 
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.model import Bundle, Datasource
+from sync_stack.core.bundle.datasources import Datasource
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import Changes, Destination, Notifying, Sink, SinkError
 
 log: Final = logging.getLogger("partita.sync.watcher")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sync_stack.core.bundle.model import Rule, SyncMode
+from sync_stack.core.bundle.rules import Rule, SyncMode
 from sync_stack.core.prune import protected
 from sync_stack.core.tasks import MESSAGES, RETRYABLE, TERMINAL
 from sync_stack.orchestrator.execution.sources import rule_digest

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sync_stack.core.bundle.model import SyncMode
+from sync_stack.core.bundle.rules import SyncMode
 from sync_stack.orchestrator.models import Task
 from tests.faults.sync_checks import POISON, Watched, check_settled, settle
 from tests.faults.sync_world import (

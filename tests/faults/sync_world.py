@@ -12,10 +12,10 @@ from typing import Any, Final
 from django.db import OperationalError
 
 from kernel import clock
-from sync_stack.core.bundle.model import (
+from sync_stack.core.bundle.file_maps import FileEnvironment
+from sync_stack.core.bundle.rules import (
     Cleanup,
     CleanupAction,
-    FileEnvironment,
     OnMissingFile,
     Prune,
     Rule,

@@ -6,18 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING
+from dataclasses import astuple
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
-from sync_stack.core.bundle.datasource_fields import COMMON, COMMON_TABLE, TABLES
-from sync_stack.core.bundle.fields import Field, Table
-from sync_stack.core.bundle.managers import VAULT
+from sync_stack.core.bundle.datasources import COMMON_TABLE, TABLES
+from sync_stack.core.bundle.fields import BundleField, FieldTable
+from sync_stack.core.bundle.model import GATEWAY, SCHEMA_REGISTRY, TOP
 from sync_stack.core.bundle.platforms import BITBUCKET_DATACENTER, KINDS, PLATFORM, PlatformKind
-from sync_stack.core.bundle.rule_fields import CLEANUP, PRUNE, RULE
-from sync_stack.core.bundle.top_fields import GATEWAY, SCHEMA_REGISTRY, TOP
-from sync_stack.core.bundle.values import Duration
+from sync_stack.core.bundle.rules import CLEANUP, PRUNE, RULE
+from sync_stack.core.bundle.secret_managers import VAULT
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "sync-bundle.md"
 BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
@@ -49,33 +47,29 @@ def document(text: str) -> str:
     return f"{before}{BEGIN}{reference()}{END}{after}"
 
 
-def rows(table: Table) -> Iterator[str]:
+def rows(table: FieldTable) -> Iterator[str]:
     for entry in table.fields:
-        if table.title not in TABLES or entry not in COMMON:
-            cells = (names(entry), entry.value.words, default(table, entry), entry.words)
+        if table.title not in TABLES or entry not in COMMON_TABLE.fields:
+            cells = (names(entry), entry.type.description, default(entry), entry.description)
             yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def names(entry: Field) -> str:
-    aliases = f" ({', '.join(f'`{name}`' for name in entry.aliases)})" if entry.aliases else ""
-    return f"`{entry.name}`{'*' if entry.required else ''}{aliases}"
+def names(entry: BundleField) -> str:
+    name, *aliases = (f"`{name}`" for name in entry.names)
+    also = f" ({', '.join(aliases)})" if aliases else ""
+    return f"{name}{'*' if entry.is_required else ''}{also}"
 
 
-def default(table: Table, entry: Field) -> str:
-    if entry.default or entry.required:
-        return entry.default
-    found = table.default_of(entry)
-    return "–" if found is MISSING else shown(found, entry)
-
-
-def shown(value: Any, entry: Field) -> str:
-    if isinstance(entry.value, Duration):
-        return f"{value:g}s"
-    if value is None or value in ("", (), {}):
+def default(entry: BundleField) -> str:
+    if entry.shown or entry.is_required:
+        return entry.shown
+    if entry.type.description.startswith("duration"):
+        return f"{entry.default:g}s"
+    if entry.default is None or entry.default in ("", (), {}):
         return "–"
-    if isinstance(value, Enum | int | float):
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    return f'"{value}"'
+    if isinstance(entry.default, Enum | int | float):
+        return str(entry.default).lower() if isinstance(entry.default, bool) else str(entry.default)
+    return f'"{entry.default}"'
 
 
 def kinds() -> str:
@@ -88,8 +82,8 @@ def kinds() -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for name, kind in every.items():
-        named = (kind.event, kind.signature, kind.delivery, kind.push, kind.pull_request)
-        cells = [name, kind.endpoint or "required", *(", then ".join(words) for words in named)]
+        endpoint, *named = astuple(kind)
+        cells = [name, endpoint or "required", *(", then ".join(each) for each in named)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -11,7 +11,7 @@ import boto3
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
-from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.bundle.secrets import SecretRef
 
 ACCESS_KEY, SECRET_KEY = "testing", "testing-secret"
 

@@ -10,16 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sync_stack.core.bundle.model import (
-    Bundle,
-    Datasource,
-    FileOptions,
-    Platform,
-    Rule,
-    SchemaRegistry,
-    SecretManager,
-    SecretRef,
-)
+from sync_stack.core.bundle.datasources import Datasource, FileOptions
+from sync_stack.core.bundle.model import Bundle, SchemaRegistry
+from sync_stack.core.bundle.platforms import Platform
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secret_managers import SecretManager
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Sink
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.execution.task_runner import execute

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from sync_stack.core.bundle.model import Prune, SyncMode
+from sync_stack.core.bundle.rules import Prune, SyncMode
 from sync_stack.core.journal import JournalRecord, plan_restore
 from sync_stack.core.ledger import Intent, Ledger, State
 from sync_stack.core.plan import (

@@ -12,13 +12,14 @@ import os
 import shutil
 import subprocess
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sync_stack.core.bundle.model import Flavor, Platform, SecretRef
-from sync_stack.core.bundle.platforms import BITBUCKET_DATACENTER, KINDS
+from sync_stack.core.bundle.platforms import BITBUCKET_DATACENTER, KINDS, Flavor, Platform
+from sync_stack.core.bundle.secrets import SecretRef
 
 FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "webhooks"
 PACKAGE = "@octokit/webhooks-examples"
@@ -61,13 +62,9 @@ def platform(kind: str = "github", *, secret: str | None = "s3cret-key", **field
     if fields.get("flavor") is Flavor.DATACENTER:
         facts = BITBUCKET_DATACENTER
     named = {
+        **asdict(facts),
         "name": kind,
         "endpoint": facts.endpoint or f"https://{kind}.example",
-        "event_type_header": facts.event,
-        "git_scm_signature": facts.signature,
-        "delivery_header": facts.delivery,
-        "push_event_name": facts.push,
-        "pr_event_name": facts.pull_request,
         "secret": SecretRef(value=secret) if secret else None,
     }
     return Platform(kind=kind, **{**named, **fields})

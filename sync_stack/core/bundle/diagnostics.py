@@ -1,42 +1,46 @@
-"""What is wrong with a bundle, gathered while it is read: all of it, not only the first."""
+"""Values of a bundle with their locations, and the errors and warnings found in them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from readers.diagnostics import Diagnostic, Severity, dotted
 from readers.tree import Kind, Tree
-from sync_stack.core.bundle.secret_refs import Location
 
 MAX_ERRORS: Final = 50
-NEAR: Final = 2  # edit distance up to which a name counts as a slip of the pen
-Path = tuple[str | int, ...]
+NEAR: Final = 2  # edit distance up to which a name counts as a typing error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """A position in the bundle; `path` reads like `bundle.platforms[0].github.secret`."""
+
+    path: str = "bundle"
+    line: int = 0
+    column: int = 0
+
+
+class InvalidValue(Exception):
+    """A value failed validation; the diagnostics hold the error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostics:
+    """Everything that is wrong with one file, not only the first error."""
+
+    file: str
+    complaints: list[Diagnostic] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedValue:
-    """A value of the file and the way to it."""
+    """A value of the file with its path; it records its own errors and warnings."""
 
     tree: Tree
-    path: Path = ()
-
-    def member(self, name: str) -> LocatedValue | None:
-        found = self.tree.get(name)
-        return None if found is None else LocatedValue(found, (*self.path, name))
-
-    def members(self) -> Iterator[tuple[str, LocatedValue]]:
-        for name, tree in self.tree.pairs.items():
-            yield name, LocatedValue(tree, (*self.path, name))
-
-    def items(self) -> Iterator[LocatedValue]:
-        for index, tree in enumerate(self.tree.items):
-            yield LocatedValue(tree, (*self.path, index))
-
-    def at(self, name: str) -> LocatedValue:
-        """The place of a member that is absent: where its map stands, under its own name."""
-        return self.member(name) or LocatedValue(self.tree, (*self.path, name))
+    diagnostics: Diagnostics
+    path: tuple[str | int, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -47,47 +51,51 @@ class LocatedValue:
         return self.tree.text
 
     @property
-    def place(self) -> Location:
+    def location(self) -> Location:
         return Location(path=dotted(self.path), line=self.tree.line, column=self.tree.column)
 
+    def member(self, name: str) -> LocatedValue | None:
+        found = self.tree.get(name)
+        return None if found is None else self._below(found, name)
 
-class Diagnostics:
-    """Complaints about one file."""
+    def members(self) -> Iterator[tuple[str, LocatedValue]]:
+        return ((name, self._below(tree, name)) for name, tree in self.tree.pairs.items())
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self._all: list[Diagnostic] = []
+    def items(self) -> Iterator[LocatedValue]:
+        return (self._below(tree, index) for index, tree in enumerate(self.tree.items))
 
-    def error(self, spot: LocatedValue, code: str, message: str) -> None:
-        self._add(spot, code, message, "error")
+    def at(self, name: str) -> LocatedValue:
+        """Return a member; for an absent one its map, under the name of the member."""
+        return self.member(name) or self._below(self.tree, name)
 
-    def warn(self, spot: LocatedValue, code: str, message: str) -> None:
-        self._add(spot, code, message, "warning")
+    def _below(self, tree: Tree, step: str | int) -> LocatedValue:
+        return LocatedValue(tree, self.diagnostics, (*self.path, step))
 
-    def _add(self, spot: LocatedValue, code: str, message: str, severity: Severity) -> None:
-        self._all.append(complaint_at(self.file, spot.place, code, message, severity))
+    def error(self, code: str, message: str) -> InvalidValue:
+        """Record an error; return what to raise where the value cannot be used."""
+        self._record(code, message, "error")
+        return InvalidValue(message)
 
-    def all(self, *, strict: bool = False) -> tuple[Diagnostic, ...]:
-        """Sorted by position, at most 50 errors and 50 warnings; `strict`: warnings are errors."""
-        return listed(self._all, strict=strict)
+    def warn(self, code: str, message: str) -> None:
+        self._record(code, message, "warning")
+
+    def _record(self, code: str, message: str, severity: Severity) -> None:
+        found = complaint_at(self.diagnostics.file, self.location, code, message, severity)
+        self.diagnostics.complaints.append(found)
 
 
 def complaint_at(
-    file: str, place: Location, code: str, message: str, severity: Severity = "error"
+    file: str, at: Location, code: str, message: str, severity: Severity = "error"
 ) -> Diagnostic:
-    return Diagnostic(
-        file=file,
-        line=place.line,
-        column=place.column,
-        path=place.path,
-        code=code,
-        severity=severity,
-        message=message,
-    )
+    where = {"file": file, "line": at.line, "column": at.column, "path": at.path}
+    return Diagnostic(**where, code=code, message=message, severity=severity)  # type: ignore[arg-type]
 
 
 def listed(complaints: Iterable[Diagnostic], *, strict: bool = False) -> tuple[Diagnostic, ...]:
-    """As `Diagnostics.all`, for complaints from several sources. One said twice is said once."""
+    """Sort by position, without repetitions: at most 50 errors and 50 warnings.
+
+    `strict` turns warnings into errors.
+    """
     found = [replace(entry, severity="error") if strict else entry for entry in complaints]
     found = sorted(dict.fromkeys(found), key=Diagnostic.order)
     errors = [entry for entry in found if entry.severity == "error"][:MAX_ERRORS]
@@ -96,22 +104,21 @@ def listed(complaints: Iterable[Diagnostic], *, strict: bool = False) -> tuple[D
 
 
 def known_names(text: str, names: Iterable[str]) -> str:
-    """`(known: mongo, redis; did you mean "redis"?)`."""
+    """Return `(known: mongo, redis; did you mean "redis"?)`."""
     options = sorted(set(names))
     hint = nearest(text, options)
-    mean = f'; did you mean "{hint}"?' if hint else ""
-    return f"(known: {', '.join(options) or 'none'}{mean})"
+    question = f'; did you mean "{hint}"?' if hint else ""
+    return f"(known: {', '.join(options) or 'none'}{question})"
 
 
 def nearest(text: str, names: Sequence[str]) -> str:
-    """The name most like `text` within two edits; empty when none is."""
+    """Return the name most like `text` within two edits; empty when none is."""
     near = [(distance(text.lower(), name.lower()), name) for name in names]
-    near = [entry for entry in near if entry[0] <= NEAR]
-    return min(near)[1] if near else ""
+    return min((entry for entry in near if entry[0] <= NEAR), default=(0, ""))[1]
 
 
 def distance(left: str, right: str) -> int:
-    """Edits (insert, delete, replace) from one text to the other; 3 stands for any more."""
+    """Count the edits (insert, delete, replace) between two texts; 3 stands for any more."""
     if abs(len(left) - len(right)) > NEAR:
         return NEAR + 1
     row = list(range(len(right) + 1))

@@ -1,151 +1,207 @@
-"""Tables of fields: what a map of the bundle may hold, and the reader that goes by them.
+"""Fields of the bundle: declared beside the model's attributes, read from maps of the file.
 
-The same tables make the reference in docs/sync-bundle.md.
+The declarations also make the reference in docs/sync-bundle.md.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from dataclasses import MISSING, dataclass
+from typing import Any, Final
 
 from readers.tree import Kind
-from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, known_names, nearest
-from sync_stack.core.bundle.values import INVALID, Value, expect
+from sync_stack.core.bundle.diagnostics import InvalidValue, LocatedValue, known_names, nearest
+from sync_stack.core.bundle.secrets import SecretRef
+from sync_stack.core.bundle.values import FLAG, ValueType, expect
+
+REQUIRED: Final = MISSING
+_METADATA: Final = "bundle_field"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """One member of a map.
+class BundleField:
+    """One member of a map, and the attribute of the model that holds it.
 
-    `into`: the name in the model, where it differs; `default`: what the reference says, where the
-    model's own default does not say it.
+    `shown`: the default in the reference, where the model's own default does not say it.
+    `spread`: the members of its map are fields of the model themselves.
     """
 
-    name: str
-    value: Value
-    words: str = ""
-    aliases: tuple[str, ...] = ()
-    required: bool = False
-    into: str = ""
-    default: str = ""
+    name: str = ""
+    attribute: str = ""
+    type: ValueType
+    default: Any = None
+    description: str = ""
+    shown: str = ""
+    aliases: str = ""
     no_effect: bool = False
-
-    @property
-    def attribute(self) -> str:
-        return self.into or self.name
+    spread: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.name, *self.aliases)
+        return (self.name, *self.aliases.split())
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is REQUIRED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """The fields of one kind of map; `model` is the dataclass that has their defaults."""
+def option(
+    type_: ValueType,
+    default: Any = REQUIRED,
+    description: str = "",
+    *,
+    hidden: bool = False,
+    **more: Any,
+) -> Any:
+    """Declare an attribute that the file may set; `hidden`: repr leaves it out."""
+    made = {"default_factory": dict} if default is dict else {"default": default}
+    shown_default = {} if default is dict else default
+    declared = BundleField(type=type_, default=shown_default, description=description, **more)
+    return dataclasses.field(metadata={_METADATA: declared}, repr=not hidden, **made)
+
+
+def input_only(type_: ValueType, description: str = "", *, shown: str = "–", **more: Any) -> Any:
+    """Declare a field of the file that the model does not hold; annotate it as a ClassVar."""
+    declared = BundleField(type=type_, description=description, shown=shown, **more)
+    return dataclasses.field(metadata={_METADATA: declared})
+
+
+def no_effect(type_: ValueType = FLAG) -> Any:
+    return input_only(type_, "No effect", no_effect=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTable:
+    """The fields of one kind of map; the models declare them, the first one is built."""
 
     title: str
-    fields: tuple[Field, ...]
-    model: type | None = None
+    fields: tuple[BundleField, ...]
+    model: Any = None
 
-    def default_of(self, entry: Field) -> Any:
-        """The model's default; MISSING where there is none."""
-        for known in fields(self.model) if self.model else ():
-            if known.name == entry.attribute:
-                made = known.default_factory is not MISSING
-                return known.default_factory() if made else known.default  # type: ignore[misc]
-        return MISSING
+
+def table_of(title: str, *models: Any) -> FieldTable:
+    return FieldTable(
+        title, tuple(each for model in models for each in _declared(model)), models[0]
+    )
+
+
+def _declared(model: Any) -> Iterator[BundleField]:
+    for name, attribute in model.__dataclass_fields__.items():  # in order, ClassVars included
+        if declared := attribute.metadata.get(_METADATA):
+            yield dataclasses.replace(declared, name=declared.name or name, attribute=name)
 
 
 @dataclass(slots=True, kw_only=True)
 class ParsedFields:
-    """What a map holds: values by the model's names, and where each stands."""
+    """The fields of a map: values by attributes of the model, and where each was written."""
 
-    spot: LocatedValue
-    values: dict[str, Any] = field(default_factory=dict)
-    spots: dict[str, LocatedValue] = field(default_factory=dict)
+    located: LocatedValue
+    values: dict[str, Any]
+    written: dict[str, LocatedValue]
+    model: Any = None
     complete: bool = True  # no required field is absent or wrong
 
-    def at(self, name: str) -> LocatedValue:
-        return self.spots.get(name) or self.spot.at(name)
+    def at(self, attribute: str) -> LocatedValue:
+        return self.written.get(attribute) or self.located.at(attribute)
 
-    def get(self, name: str, default: Any = None) -> Any:
-        return self.values.get(name, default)
+    def get(self, attribute: str, default: Any = None) -> Any:
+        return self.values.get(attribute, default)
 
-    def take(self, name: str, default: Any = None) -> Any:
-        return self.values.pop(name, default)
+    def take(self, attribute: str, default: Any = None) -> Any:
+        return self.values.pop(attribute, default)
 
-    def has(self, name: str) -> bool:
-        """True when it was written, right or wrong."""
-        return name in self.spots
+    def has(self, attribute: str) -> bool:
+        """True when the field was written, right or wrong."""
+        return attribute in self.written
+
+    def needs(self, one: str, *others: str) -> None:
+        for other in others:
+            if self.has(one) and not self.has(other):
+                self.at(other).error("missing_field", f"{one} needs {other}")
+
+    def exclude(self, *names: str) -> None:
+        """Record an error when more than one of these is written."""
+        written = [name for name in names if self.has(name)]
+        if len(written) > 1:
+            message = f"{' and '.join(written)} exclude each other"
+            self.at(written[1]).error("mutually_exclusive", message)
+
+    def warn_unverified(self, name: str, *, risky: bool) -> None:
+        if self.get(name) is risky:
+            self.at(name).warn("risky_setting", "certificates are not verified")
+
+    def build(self, model: Any = None, manager: str = "", **more: Any) -> Any:
+        """Return an instance of the model; secret references without a manager get this one."""
+        model = model or self.model
+        attributes = {each.name for each in dataclasses.fields(model)}
+        values = {name: each for name, each in self.values.items() if name in attributes}
+        for name, each in values.items():
+            if isinstance(each, ParsedFields):
+                values[name] = each.build()
+            elif isinstance(each, SecretRef) and each.is_managed:
+                values[name] = dataclasses.replace(each, manager=manager)
+        return model(**values | more)
 
 
-def read_table(table: Table, spot: LocatedValue, findings: Diagnostics) -> ParsedFields:
-    """Every field of a map; wrong ones are complained about and left out."""
-    given = ParsedFields(spot=spot)
-    if not expect(spot, findings, "a map", Kind.MAP):
-        given.complete = False
-        return given
+def read_fields(table: FieldTable, located: LocatedValue) -> ParsedFields:
+    """Read every field of a map; wrong ones are recorded and left out."""
+    parsed = ParsedFields(located=located, values={}, written={}, model=table.model)
+    try:
+        expect(located, "a map", Kind.MAP)
+    except InvalidValue:
+        parsed.complete = False
+        return parsed
     for entry in table.fields:
-        _read_field(entry, given, findings)
-    _complain_of_unknown(table, spot, findings)
-    return given
+        try:
+            _read_field(entry, parsed)
+        except InvalidValue:
+            parsed.complete = parsed.complete and not entry.is_required
+    known = [name for entry in table.fields for name in entry.names]
+    for name, member in located.members():
+        if name not in known:
+            _record_unknown(name, member, known)
+    return parsed
 
 
-def _read_field(entry: Field, given: ParsedFields, findings: Diagnostics) -> None:
-    written = list(_written(entry, given.spot))
+def _read_field(entry: BundleField, parsed: ParsedFields) -> None:
+    written = [name for name in entry.names if parsed.located.member(name)]
     if not written:
-        if entry.required:
-            given.complete = False
-            findings.error(given.spot.at(entry.name), "missing_field", f"{entry.name} is required")
+        if entry.is_required:
+            raise parsed.located.at(entry.name).error("missing_field", f"{entry.name} is required")
         return
     if len(written) > 1:
-        names = " and ".join(name for name, _spot in written)
-        findings.error(written[1][1], "mutually_exclusive", f"{names} are one field")
-    _name, spot = written[0]
+        message = f"{' and '.join(written)} are one field"
+        parsed.located.at(written[1]).error("mutually_exclusive", message)
+    located = parsed.located.at(written[0])
     if entry.no_effect:
-        findings.warn(spot, "no_effect", f"{entry.name} has no effect")
+        located.warn("no_effect", f"{entry.name} has no effect")
         return
-    value = entry.value.read(spot, findings)
-    given.spots[entry.attribute] = spot
-    if value is not INVALID:
-        given.values[entry.attribute] = value
-    elif entry.required:
-        given.complete = False
+    parsed.written[entry.attribute] = located
+    value = entry.type.read(located)
+    if entry.spread:
+        parsed.values |= value.values
+        parsed.written |= value.written
+    elif value is not None:
+        parsed.values[entry.attribute] = value
 
 
-def _written(entry: Field, spot: LocatedValue) -> Iterator[tuple[str, LocatedValue]]:
-    for name in entry.names:
-        if found := spot.member(name):
-            yield name, found
-
-
-def _complain_of_unknown(table: Table, spot: LocatedValue, findings: Diagnostics) -> None:
-    known = [name for entry in table.fields for name in entry.names]
-    for name, member in spot.members():
-        if name not in known:
-            unknown_field(name, member, known, findings)
-
-
-def unknown_field(name: str, spot: LocatedValue, known: list[str], findings: Diagnostics) -> None:
-    """An error when it looks like a slip of the pen, else a warning."""
+def _record_unknown(name: str, located: LocatedValue, known: list[str]) -> None:
+    """Record an error when the name looks like a typing error, otherwise a warning."""
     message = f'unknown field "{name[:60]}"'
     if hint := nearest(name, known):
-        findings.error(spot, "unknown_field", f'{message}; did you mean "{hint}"?')
+        located.error("unknown_field", f'{message}; did you mean "{hint}"?')
     else:
-        findings.warn(spot, "unknown_field", f"{message} {known_names(name, known)}")
+        located.warn("unknown_field", f"{message} {known_names(name, known)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A map with a table of its own, read into `ParsedFields`."""
+def group(table: FieldTable) -> ValueType:
+    """A map with a table of its own."""
 
-    table: Table
+    def read(located: LocatedValue) -> ParsedFields:
+        parsed = read_fields(table, located)
+        if not parsed.complete:
+            raise InvalidValue(table.title)
+        return parsed
 
-    @property
-    def words(self) -> str:
-        return f"map, see {self.table.title}"
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        given = read_table(self.table, spot, findings)
-        return given if given.complete else INVALID
+    return ValueType(f"map, see {table.title}", read)

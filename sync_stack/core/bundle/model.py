@@ -1,263 +1,70 @@
-"""The bundle as values: what every process of the sync stack works from. Times are seconds."""
+"""The bundle as every process of the sync stack works from it. Times are seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TypeVar
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import ClassVar, Final, TypeVar
 
-from sync_stack.core.bundle.datasources import (
-    ConditionalWrites,
-    ConfigMapOptions,
-    Datasource,
-    DatasourceOptions,
-    FileOptions,
-    KeyCase,
-    MongoOptions,
-    OnConflict,
-    OutputShape,
-    OutputTypes,
-    RedisMode,
-    RedisOptions,
-    RedisStructure,
-    S3Options,
-    UpdateStrategy,
+from readers.tree import Kind
+from sync_stack.core.bundle.datasources import Datasource
+from sync_stack.core.bundle.diagnostics import LocatedValue
+from sync_stack.core.bundle.fields import (
+    BundleField,
+    FieldTable,
+    group,
+    input_only,
+    no_effect,
+    option,
+    table_of,
 )
-from sync_stack.core.bundle.secret_refs import (
-    AppRoleAuth,
-    KubernetesAuth,
-    Location,
-    SecretManager,
-    SecretRef,
-    TokenAuth,
-    UserpassAuth,
-    VaultAuth,
+from sync_stack.core.bundle.file_maps import relative_path
+from sync_stack.core.bundle.platforms import Platform
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secret_managers import SecretManager
+from sync_stack.core.bundle.values import (
+    NAME,
+    TEXT,
+    ValueType,
+    checked,
+    duration,
+    expect,
+    list_of,
+    map_of,
+    number,
+    text,
+    whole,
 )
 
-__all__ = [
-    "AppRoleAuth",
-    "Bundle",
-    "Cleanup",
-    "CleanupAction",
-    "ConditionalWrites",
-    "ConfigMapOptions",
-    "Datasource",
-    "DatasourceOptions",
-    "DisabledRule",
-    "EnvSlice",
-    "FileEnvironment",
-    "FileOptions",
-    "Flavor",
-    "GatewayLimits",
-    "KeyCase",
-    "KeyFormat",
-    "KubernetesAuth",
-    "Location",
-    "MongoOptions",
-    "OnConflict",
-    "OnMissingFile",
-    "OutputShape",
-    "OutputTypes",
-    "Platform",
-    "Protocol",
-    "Prune",
-    "Rate",
-    "RedisMode",
-    "RedisOptions",
-    "RedisStructure",
-    "Rule",
-    "S3Options",
-    "SchemaRegistry",
-    "SecretManager",
-    "SecretRef",
-    "SyncMode",
-    "TokenAuth",
-    "UpdateStrategy",
-    "UserpassAuth",
-    "Variable",
-    "VariableForm",
-    "VaultAuth",
-]
+DEFAULT_BODY_BYTES: Final = 10 * 2**20
+MAX_BODY_BYTES: Final = 104_857_600
+MAX_TAGS: Final = 10
 
 
-class Flavor(StrEnum):
-    """Which Bitbucket."""
-
-    CLOUD = "cloud"
-    DATACENTER = "datacenter"
-
-
-class Protocol(StrEnum):
-    """The form of clone URLs."""
-
-    HTTPS = "https"
-    HTTP = "http"
-    SSH = "ssh"
+def cidr(written: str) -> str:
+    """Return a network; raise ValueError."""
+    try:
+        return str(ip_network(written, strict=False))
+    except ValueError:
+        raise ValueError(f'"{written[:60]}" is no network such as 10.0.0.0/8') from None
 
 
-class SyncMode(StrEnum):
-    GIT_UPSERT_ALL = "GIT_UPSERT_ALL"
-    GIT_SMART_REPAIR = "GIT_SMART_REPAIR"
-    LIVE_STATE = "LIVE_STATE"
-    AUTO = "AUTO"
+def folder(written: str) -> str:
+    """Return a path inside a repository; empty is its root. Raise ValueError."""
+    return relative_path(written.rstrip("/")) if written.strip("/") else ""
 
 
-class EnvSlice(StrEnum):
-    AUTO = "auto"
-    OFF = "off"
+def _read_entries(located: LocatedValue) -> LocatedValue:
+    """Return a list that is not empty; its entries are read later."""
+    expect(located, "a list", Kind.LIST)
+    if not located.tree.items:
+        raise located.error("out_of_range", "expected at least one entry")
+    return located
 
 
-class CleanupAction(StrEnum):
-    KEEP = "keep"
-    PRUNE = "prune"
-
-
-class OnMissingFile(StrEnum):
-    KEEP = "keep"
-    FAIL = "fail"
-
-
-class KeyFormat(StrEnum):
-    DOT = "dot"
-    FLAT = "flat"
-
-
-class VariableForm(StrEnum):
-    """How an entry of variables_map is meant; AUTO: a rename when that flat key exists."""
-
-    AUTO = "auto"
-    FROM = "from"
-    LITERAL = "literal"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
-    """A Git platform. `endpoint` is the web base, without `/` at its end.
-
-    Names of headers and events are tried in order; a trailing `*` of an event matches a prefix. A
-    resolved `secret` that begins with `whsec_` counts as `signing_secret` (gitlab).
-    """
-
-    name: str
-    kind: str
-    endpoint: str
-    tag: str = ""
-    flavor: Flavor = Flavor.CLOUD
-    protocol: Protocol = Protocol.HTTPS
-    secret: SecretRef | None = None
-    secret_previous: SecretRef | None = None
-    signing_secret: SecretRef | None = None
-    token: SecretRef | None = None
-    username: str = ""
-    password: SecretRef | None = None
-    ssh_private_key: SecretRef | None = None
-    ssh_passphrase: SecretRef | None = None
-    known_hosts: str = ""
-    verify_ssl: bool = True
-    ca_cert: str = ""
-    timeout_s: float = 30.0
-    event_type_header: tuple[str, ...] = ()
-    git_scm_signature: tuple[str, ...] = ()
-    delivery_header: tuple[str, ...] = ()
-    push_event_name: tuple[str, ...] = ()
-    pr_event_name: tuple[str, ...] = ()
-    place: Location = field(default=Location(), compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileEnvironment:
-    """A path or glob of tracked files, and the environment that they are for.
-
-    `by_env`: the map is from environments to files, so a file is for its environment only. From
-    paths to environments, a branch that names an environment takes every file.
-    """
-
-    path: str
-    env: str
-    by_env: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
-    text: str
-    form: VariableForm = VariableForm.AUTO
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prune:
-    enabled: bool = False
-    dry_run: bool = False
-    protection: tuple[str, ...] = ()
-    max_delete_ratio: float = 0.2
-    max_delete_floor: int = 1
-    allow_empty: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleanup:
-    """What happens to a derived environment when its branch, tag or pull request is gone."""
-
-    on_branch_delete: CleanupAction = CleanupAction.KEEP
-    on_tag_delete: CleanupAction = CleanupAction.KEEP
-    on_pr_close: CleanupAction = CleanupAction.KEEP
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """Which files of which repositories go where.
-
-    `datasource` is a name of the bundle's list, `segment` the text written in its place: the last
-    part of the route. `repositories` and `exclude_repositories` (which wins) have overrides and
-    org_name applied. `env_as_*` of a sink, when not None, override the datasource's.
-    `key_format` None: the sink's default. `secret_manager`: a name of Bundle.secret_managers.
-    """
-
-    name: str
-    platform: str
-    datasource: str
-    segment: str
-    repositories: tuple[str, ...]
-    exclude_repositories: tuple[str, ...] = ()
-    repo_url: str = ""
-    tenant: str = "default"
-    file_name: str = ""
-    file_path_map: tuple[FileEnvironment, ...] = ()
-    file_format: str = "auto"
-    root_key: str | None = None
-    branches: tuple[str, ...] = ()
-    branch_map: Mapping[str, str] = field(default_factory=dict)
-    env_as_branch: bool = False
-    env_as_pr: bool = False
-    env_as_tags: bool = False
-    default_env: str = ""
-    env_slice: EnvSlice = EnvSlice.AUTO
-    environments: tuple[str, ...] = ()
-    pr_from_forks: bool = False
-    cleanup: Cleanup = Cleanup()
-    on_missing_file: OnMissingFile = OnMissingFile.KEEP
-    adopt: bool = False
-    destination_template: str = ""
-    key_format: KeyFormat | None = None
-    variables_map: Mapping[str, Variable] = field(default_factory=dict)
-    env_as_collection: bool | None = None
-    env_as_namespace: bool | None = None
-    env_as_name_suffix: bool | None = None
-    env_as_key_prefix: bool | None = None
-    env_as_prefix: bool | None = None
-    env_as_dir: bool | None = None
-    env_as_filename: bool | None = None
-    sync_mode: SyncMode = SyncMode.AUTO
-    prune: Prune = Prune()
-    dry_run: bool = False
-    self_heal: bool = False
-    strict_validation: bool = False
-    allow_overrides: bool | tuple[str, ...] = False
-    secret_manager: str = ""
-    max_file_bytes: int = 2**20
-    max_changed_files: int = 500
-    retry_backoff_s: float = 2.0
-    place: Location = field(default=Location(), compare=False, repr=False)
+_ENTRIES: Final = ValueType("list", _read_entries)
+_ANY: Final = ValueType("any", lambda located: located)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,35 +80,73 @@ class DisabledRule:
 class Rate:
     """A token bucket: `rate` a second, `burst` at most at once."""
 
-    rate: float
-    burst: int
+    rate: float = option(number(0.001, 1e6), description="Requests a second")
+    burst: int = option(whole(1, 10**7), description="At once")
+
+
+_RATE: Final = group(table_of("gateway rate", Rate))
+_RATE_LIMIT: Final = FieldTable(
+    "gateway rate_limit",
+    tuple(
+        BundleField(name=name, attribute=f"rate_{name}", type=_RATE)
+        for name in ("global", "per_ip", "per_key")
+    ),
+)
+_BREAKER: Final = FieldTable(
+    "gateway breaker",
+    (
+        BundleField(name="failures", attribute="breaker_failures", type=whole(1, 1000)),
+        BundleField(name="open_for", attribute="breaker_open_s", type=duration(0.1, 3600)),
+        BundleField(name="probes", attribute="breaker_probes", type=whole(1, 100)),
+        BundleField(name="successes", attribute="breaker_successes", type=whole(1, 1000)),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLimits:
-    """What the bundle says of the gateway's limits; the gateway's environment wins over it."""
+    """Limits of the gateway; the gateway's environment wins over the bundle."""
 
+    rate_limit: ClassVar = input_only(
+        group(_RATE_LIMIT),
+        "`global`, `per_ip`, `per_key`: {`rate`*, `burst`*}; 100/200, 20/40, 10/20",
+        spread=True,
+    )
     rate_global: Rate = Rate(rate=100, burst=200)
     rate_per_ip: Rate = Rate(rate=20, burst=40)
     rate_per_key: Rate = Rate(rate=10, burst=20)
+    breaker: ClassVar = input_only(
+        group(_BREAKER), "`failures` 5, `open_for` 30s, `probes` 1, `successes` 3", spread=True
+    )
     breaker_failures: int = 5
     breaker_open_s: float = 30.0
     breaker_probes: int = 1
     breaker_successes: int = 3
-    replay_window_s: float = 300.0
-    forward_timeout_s: float = 8.0
-    trusted_proxies: tuple[str, ...] = ()
+    replay_window_s: float = option(
+        duration(1, 86_400), 300.0, "How long a delivery counts as seen", name="replay_window"
+    )
+    forward_timeout_s: float = option(
+        duration(0.1, 20), 8.0, "Deadline of the call to the orchestrator", name="forward_timeout"
+    )
+    trusted_proxies: tuple[str, ...] = option(
+        list_of(checked("network", cidr)), (), "Whose X-Forwarded-For counts"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRegistry:
     """The repository that holds schemas of configuration files."""
 
-    platform: str
-    repo: str
-    branch: str = "main"
-    path: str = ""
-    secret_manager: str = ""
+    platform: str = option(NAME, description="Name of a platform")
+    repo: str = option(text("owner/name", r"[^\s/*?]+(/[^\s/*?]+)+"))
+    branch: str = option(TEXT, "main")
+    path: str = option(checked("path", folder), "")
+    secret_manager: str = option(NAME, "")
+
+
+GATEWAY: Final = table_of("gateway", GatewayLimits)
+SCHEMA_REGISTRY: Final = table_of("schema_registry", SchemaRegistry)
+Entry = TypeVar("Entry", Platform, Datasource, SecretManager, Rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,43 +156,72 @@ class Bundle:
     Datasource references are names of `datasources`; empty where the bundle leaves them open.
     """
 
-    platforms: tuple[Platform, ...]
-    datasources: tuple[Datasource, ...]
-    rules: tuple[Rule, ...]
+    platforms: tuple[Platform, ...] = option(_ENTRIES, description="One-key maps, kind → fields")
+    datasources: tuple[Datasource, ...] = option(
+        _ENTRIES, description="One-key maps, kind → fields"
+    )
+    rules: tuple[Rule, ...] = option(_ENTRIES, description="At least one")
     disabled_rules: tuple[DisabledRule, ...] = ()
-    task_broker_datasource: str = ""
-    task_backend_datasource: str = ""
-    watcher_state_datasource: str = ""
-    gateway_nonce_datasource: str = ""
-    max_webhook_body_bytes: int = 10 * 2**20
-    gateway: GatewayLimits = GatewayLimits()
-    secret_managers: tuple[SecretManager, ...] = ()
-    schema_registry: SchemaRegistry | None = None
-    global_tags: Mapping[str, str] = field(default_factory=dict)
+    task_broker_datasource: str = option(
+        NAME,
+        "",
+        "redis. Wakes task workers. `CELERY_BROKER_URL`, when set, wins. Unset: the orchestrator "
+        "executes tasks itself",
+        aliases="celery_broker_datasource",
+    )
+    task_backend_datasource: str = option(
+        NAME,
+        "",
+        "redis or mongo. Receives a published copy of every task record",
+        aliases="celery_backend_datasource",
+    )
+    watcher_state_datasource: str = option(
+        NAME, "", "redis or mongo. The watcher's own state. Unset: the primary store"
+    )
+    gateway_nonce_datasource: str = option(
+        NAME, "", "redis. Replay records. Unset: the broker datasource, else the process's memory"
+    )
+    max_webhook_body_bytes: int = option(
+        whole(0, MAX_BODY_BYTES), DEFAULT_BODY_BYTES, "0 means the default"
+    )
+    gateway: GatewayLimits = option(
+        group(GATEWAY), GatewayLimits(), "Limits of the gateway", shown="–"
+    )
+    secret_managers: tuple[SecretManager, ...] = option(
+        _ENTRIES, (), "One-key maps, `vault` → fields"
+    )
+    schema_registry: SchemaRegistry | None = option(
+        group(SCHEMA_REGISTRY), None, "Repository with schemas"
+    )
+    global_tags: Mapping[str, str] = option(
+        map_of(TEXT, at_most=MAX_TAGS), dict, "Copied to the metadata of every record; at most 10"
+    )
+    monitoring: ClassVar = no_effect(_ANY)
+    auth: ClassVar = no_effect(_ANY)
+    loaded_at: ClassVar = no_effect(_ANY)
+    watcher_leader_election_datasource: ClassVar = no_effect(_ANY)
     digest: str = ""
 
     def platform(self, name: str) -> Platform:
-        """Raises KeyError."""
+        """Raise KeyError for an unknown name, as all of these."""
         return _named(self.platforms, name)
 
     def datasource(self, name: str) -> Datasource:
-        """Raises KeyError."""
         return _named(self.datasources, name)
 
     def secret_manager(self, name: str) -> SecretManager:
-        """Raises KeyError."""
         return _named(self.secret_managers, name)
 
     def rule(self, name: str) -> Rule:
-        """Raises KeyError, also for a disabled one."""
+        """Raise KeyError for a disabled rule, too."""
         return _named(self.rules, name)
 
     def rules_of_segment(self, segment: str) -> tuple[Rule, ...]:
-        """The rules behind one route, in the bundle's order; empty for an unknown segment."""
+        """Return the rules behind one route, in the bundle's order; empty for an unknown one."""
         return tuple(rule for rule in self.rules if rule.segment == segment)
 
 
-Entry = TypeVar("Entry", Platform, Datasource, SecretManager, Rule)
+TOP: Final = table_of("bundle", Bundle)
 
 
 def _named(entries: tuple[Entry, ...], name: str) -> Entry:

@@ -1,29 +1,55 @@
-"""Platforms of the bundle: their fields, their kinds, and the checks of one entry."""
+"""Platforms of the bundle: Git hosts, their kinds, and the checks of one entry."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from sync_stack.core.bundle.diagnostics import Diagnostics
-from sync_stack.core.bundle.fields import Field, Group, ParsedFields, Table
-from sync_stack.core.bundle.model import Flavor, Platform, Protocol
-from sync_stack.core.bundle.secret_values import SECRET, bound
+from sync_stack.core.bundle.diagnostics import Location
+from sync_stack.core.bundle.fields import (
+    REQUIRED,
+    BundleField,
+    FieldTable,
+    ParsedFields,
+    group,
+    input_only,
+    no_effect,
+    option,
+    table_of,
+)
+from sync_stack.core.bundle.secrets import SECRET, SecretRef
 from sync_stack.core.bundle.urls import is_inner, web_base
 from sync_stack.core.bundle.values import (
+    COUNT,
+    FLAG,
     HEADER,
     OPTIONAL_TEXT,
     TAG,
     TEXT,
-    Checked,
-    Choice,
-    Duration,
-    Flag,
-    Text,
-    Whole,
+    checked,
+    choice,
+    duration,
+    only,
+    text,
 )
+
+
+class Flavor(StrEnum):
+    """Which Bitbucket."""
+
+    CLOUD = "cloud"
+    DATACENTER = "datacenter"
+
+
+class Protocol(StrEnum):
+    """The form of clone URLs."""
+
+    HTTPS = "https"
+    HTTP = "http"
+    SSH = "ssh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,222 +57,183 @@ class PlatformKind:
     """What a platform sends unless the bundle says otherwise; names are tried in order."""
 
     endpoint: str
-    event: tuple[str, ...]
-    signature: tuple[str, ...]
-    delivery: tuple[str, ...]
-    push: tuple[str, ...] = ("push",)
-    pull_request: tuple[str, ...] = ("pull_request",)
+    event_type_header: tuple[str, ...]
+    git_scm_signature: tuple[str, ...]
+    delivery_header: tuple[str, ...]
+    push_event_name: tuple[str, ...] = ("push",)
+    pr_event_name: tuple[str, ...] = ("pull_request",)
 
 
-_BITBUCKET: Final = PlatformKind(
-    endpoint="https://bitbucket.org",
-    event=("X-Event-Key",),
-    signature=("X-Hub-Signature",),
-    delivery=("X-Request-UUID",),
-    push=("repo:push",),
-    pull_request=("pullrequest:*",),
-)
 BITBUCKET_DATACENTER: Final = PlatformKind(
     endpoint="",
-    event=("X-Event-Key",),
-    signature=("X-Hub-Signature",),
-    delivery=("X-Request-Id",),
-    push=("repo:refs_changed",),
-    pull_request=("pr:*",),
+    event_type_header=("X-Event-Key",),
+    git_scm_signature=("X-Hub-Signature",),
+    delivery_header=("X-Request-Id",),
+    push_event_name=("repo:refs_changed",),
+    pr_event_name=("pr:*",),
 )
 KINDS: Final[Mapping[str, PlatformKind]] = {
     "github": PlatformKind(
         endpoint="https://github.com",
-        event=("X-GitHub-Event",),
-        signature=("X-Hub-Signature-256",),
-        delivery=("X-GitHub-Delivery",),
+        event_type_header=("X-GitHub-Event",),
+        git_scm_signature=("X-Hub-Signature-256",),
+        delivery_header=("X-GitHub-Delivery",),
     ),
     "gitlab": PlatformKind(
         endpoint="https://gitlab.com",
-        event=("X-Gitlab-Event",),
-        signature=("webhook-signature", "X-Gitlab-Token"),
-        delivery=("webhook-id", "Idempotency-Key", "X-Gitlab-Event-UUID"),
-        push=("Push Hook", "Tag Push Hook"),
-        pull_request=("Merge Request Hook",),
+        event_type_header=("X-Gitlab-Event",),
+        git_scm_signature=("webhook-signature", "X-Gitlab-Token"),
+        delivery_header=("webhook-id", "Idempotency-Key", "X-Gitlab-Event-UUID"),
+        push_event_name=("Push Hook", "Tag Push Hook"),
+        pr_event_name=("Merge Request Hook",),
     ),
     "gitea": PlatformKind(
         endpoint="",
-        event=("X-Gitea-Event", "X-Forgejo-Event"),
-        signature=("X-Forgejo-Signature", "X-Gitea-Signature"),
-        delivery=("X-Gitea-Delivery", "X-Forgejo-Delivery"),
+        event_type_header=("X-Gitea-Event", "X-Forgejo-Event"),
+        git_scm_signature=("X-Forgejo-Signature", "X-Gitea-Signature"),
+        delivery_header=("X-Gitea-Delivery", "X-Forgejo-Delivery"),
     ),
-    "bitbucket": _BITBUCKET,
+    "bitbucket": PlatformKind(
+        endpoint="https://bitbucket.org",
+        event_type_header=("X-Event-Key",),
+        git_scm_signature=("X-Hub-Signature",),
+        delivery_header=("X-Request-UUID",),
+        push_event_name=("repo:push",),
+        pr_event_name=("pullrequest:*",),
+    ),
 }
+_HEADER: Final = only(HEADER)
+_EVENT: Final = only(text("an event name", r"[!-~][ -~]{0,99}"))
+_OF_KIND: Final = "see the kinds below"
 
-_SSH_KEY: Final = Table(
-    title="platform ssh_key",
-    fields=(
-        Field(name="private_key", value=SECRET, required=True, words="The key itself, PEM"),
-        Field(name="passphrase", value=SECRET, words="Of the key"),
-    ),
-)
-_EVENT: Final = Text(words="an event name", pattern=r"[!-~][ -~]{0,99}")
-_OWN_HEADER: Final = "see the kinds below"
-PLATFORM: Final = Table(
-    title="platform",
-    model=Platform,
-    fields=(
-        Field(
-            name="endpoint",
-            value=Checked("URL", web_base),
-            default="of the kind; required for gitea and Bitbucket data center",
-            words="Base for clone URLs, and the only host that ever receives `token`. `api.` hosts "
-            "and `/api/v3`, `/api/v4`, `/api/v1` are reduced to the web base",
-        ),
-        Field(name="tag", value=TAG, words="Suffix of the name: `github-tag`"),
-        Field(name="flavor", value=Choice(Flavor, prefixes=("FLAVOR_",)), words="Bitbucket only"),
-        Field(
-            name="protocol",
-            value=Choice(Protocol, prefixes=("PROTOCOL_",)),
-            words="Form of clone URLs",
-        ),
-        Field(name="secret", value=SECRET, words="Webhook key; required in production"),
-        Field(
-            name="secret_previous",
-            value=SECRET,
-            words="Accepted beside `secret` during a rotation",
-        ),
-        Field(
-            name="signing_secret",
-            value=SECRET,
-            words="GitLab's signing token, `whsec_…`; a `secret` that begins so is taken as one",
-        ),
-        Field(name="token", value=SECRET, words="Access token for cloning"),
-        Field(name="username", value=TEXT, words="Of the clone credentials"),
-        Field(name="password", value=SECRET, words="Of the clone credentials"),
-        Field(name="ssh_key", value=Group(_SSH_KEY), words="`private_key`* and `passphrase`"),
-        Field(name="known_hosts", value=TEXT, words="Host keys; an unknown host fails"),
-        Field(name="verify_ssl", value=Flag(), words="false warns `risky_setting`"),
-        Field(name="ca_cert", value=TEXT, words="Path or PEM"),
-        Field(
-            name="timeout",
-            value=Duration(low=1, high=600),
-            into="timeout_s",
-            words="Limit of one Git network operation",
-        ),
-        Field(
-            name="event_type_header",
-            value=HEADER,
-            default=_OWN_HEADER,
-            words="Header that names the event",
-        ),
-        Field(
-            name="git_scm_signature",
-            value=HEADER,
-            default=_OWN_HEADER,
-            words="Header of the signature",
-        ),
-        Field(
-            name="delivery_header",
-            value=HEADER,
-            default=_OWN_HEADER,
-            words="Header of the delivery id",
-        ),
-        Field(
-            name="push_event_name",
-            value=_EVENT,
-            default=_OWN_HEADER,
-            words="A trailing `*` matches a prefix",
-        ),
-        Field(
-            name="pr_event_name",
-            value=_EVENT,
-            default=_OWN_HEADER,
-            words="A trailing `*` matches a prefix",
-        ),
-        Field(
-            name="org_name",
-            value=Text(words="an owner", pattern=r"[A-Za-z0-9._~-][A-Za-z0-9._/~-]*"),
-            words="Put before repository patterns without `/`",
-        ),
-        Field(name="max_retries", value=Whole(), no_effect=True, words="No effect"),
-        Field(name="page_size", value=Whole(), no_effect=True, words="No effect"),
-        Field(name="secret_manager", value=OPTIONAL_TEXT, words="Holds `ref` secrets of the entry"),
-    ),
-)
-_NAMED: Final = {  # field of the table -> field of PlatformKind
-    "event_type_header": "event",
-    "git_scm_signature": "signature",
-    "delivery_header": "delivery",
-    "push_event_name": "push",
-    "pr_event_name": "pull_request",
-}
+
+def _private_key_fields() -> FieldTable:
+    key = BundleField(
+        name="private_key", attribute="ssh_private_key", type=SECRET, default=REQUIRED
+    )
+    passphrase = BundleField(name="passphrase", attribute="ssh_passphrase", type=SECRET)
+    return FieldTable("platform ssh_key", (key, passphrase))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """A Git platform. `endpoint` is the web base, without `/` at its end.
+
+    Names of headers and events are tried in order; a trailing `*` of an event matches a prefix. A
+    resolved `secret` that begins with `whsec_` counts as `signing_secret` (gitlab).
+    """
+
+    name: str
+    kind: str
+    endpoint: str = option(
+        checked("URL", web_base),
+        "",
+        "Base for clone URLs, and the only host that ever receives `token`. `api.` hosts "
+        "and `/api/v3`, `/api/v4`, `/api/v1` are reduced to the web base",
+        shown="of the kind; required for gitea and Bitbucket data center",
+    )
+    tag: str = option(TAG, "", "Suffix of the name: `github-tag`")
+    flavor: Flavor = option(choice(Flavor, "FLAVOR_"), Flavor.CLOUD, "Bitbucket only")
+    protocol: Protocol = option(choice(Protocol, "PROTOCOL_"), Protocol.HTTPS, "Form of clone URLs")
+    secret: SecretRef | None = option(SECRET, None, "Webhook key; required in production")
+    secret_previous: SecretRef | None = option(
+        SECRET, None, "Accepted beside `secret` during a rotation"
+    )
+    signing_secret: SecretRef | None = option(
+        SECRET, None, "GitLab's signing token, `whsec_…`; a `secret` that begins so is taken as one"
+    )
+    token: SecretRef | None = option(SECRET, None, "Access token for cloning")
+    username: str = option(TEXT, "", "Of the clone credentials")
+    password: SecretRef | None = option(SECRET, None, "Of the clone credentials")
+    ssh_key: ClassVar = input_only(
+        group(_private_key_fields()), "`private_key`* and `passphrase`", spread=True
+    )
+    ssh_private_key: SecretRef | None = None
+    ssh_passphrase: SecretRef | None = None
+    known_hosts: str = option(TEXT, "", "Host keys; an unknown host fails")
+    verify_ssl: bool = option(FLAG, True, "false warns `risky_setting`")
+    ca_cert: str = option(TEXT, "", "Path or PEM")
+    timeout_s: float = option(
+        duration(1, 600), 30.0, "Limit of one Git network operation", name="timeout"
+    )
+    event_type_header: tuple[str, ...] = option(
+        _HEADER, (), "Header that names the event", shown=_OF_KIND
+    )
+    git_scm_signature: tuple[str, ...] = option(
+        _HEADER, (), "Header of the signature", shown=_OF_KIND
+    )
+    delivery_header: tuple[str, ...] = option(
+        _HEADER, (), "Header of the delivery id", shown=_OF_KIND
+    )
+    push_event_name: tuple[str, ...] = option(
+        _EVENT, (), "A trailing `*` matches a prefix", shown=_OF_KIND
+    )
+    pr_event_name: tuple[str, ...] = option(
+        _EVENT, (), "A trailing `*` matches a prefix", shown=_OF_KIND
+    )
+    org_name: ClassVar = input_only(
+        text("an owner", r"[A-Za-z0-9._~-][A-Za-z0-9._/~-]*"),
+        "Put before repository patterns without `/`",
+    )
+    max_retries: ClassVar = no_effect(COUNT)
+    page_size: ClassVar = no_effect(COUNT)
+    secret_manager: ClassVar = input_only(OPTIONAL_TEXT, "Holds `ref` secrets of the entry")
+    location: Location = field(default=Location(), compare=False, repr=False)
+
+
+PLATFORM: Final = table_of("platform", Platform)
 
 
 def build_platform(
-    kind: str,
-    name: str,
-    given: ParsedFields,
-    findings: Diagnostics,
-    *,
-    manager: str,
-    production: bool,
+    kind: str, name: str, parsed: ParsedFields, *, manager: str, production: bool
 ) -> Platform | None:
-    """None when something required is wrong; `manager` holds its `ref` secrets."""
-    values = dict(given.values)
-    for word in ("org_name", "secret_manager"):
-        values.pop(word, None)
-    facts = _kind_facts(kind, given, findings)
-    values.setdefault("endpoint", facts.endpoint)
-    if key := values.pop("ssh_key", None):
-        values |= {f"ssh_{name}": secret for name, secret in key.values.items()}
-    for word, fact in _NAMED.items():
-        values[word] = (values[word],) if word in values else getattr(facts, fact)
-    _check_credentials(given, findings)
-    _check_endpoint(values, given, findings, production=production)
-    if production and not given.has("secret") and not given.has("signing_secret"):
+    """Return None when something required is wrong; `manager` holds its `ref` secrets."""
+    facts = asdict(_kind_facts(kind, parsed))
+    endpoint = parsed.get("endpoint", facts["endpoint"])
+    _check_credentials(parsed)
+    _check_endpoint(endpoint, parsed, production=production)
+    if production and not parsed.has("secret") and not parsed.has("signing_secret"):
         message = "a webhook secret is required in production"
-        findings.error(given.at("secret"), "production_requirement", message)
-    if not given.complete or not values["endpoint"]:
+        parsed.at("secret").error("production_requirement", message)
+    if not parsed.complete or not endpoint:
         return None
-    values = {word: bound(value, manager) for word, value in values.items()}
-    return Platform(name=name, kind=kind, place=given.spot.place, **values)
+    facts = {each: value for each, value in facts.items() if each not in parsed.values}
+    facts |= {"name": name, "kind": kind, "location": parsed.located.location}
+    platform: Platform = parsed.build(manager=manager, **facts)
+    return platform
 
 
-def _kind_facts(kind: str, given: ParsedFields, findings: Diagnostics) -> PlatformKind:
-    if kind != "bitbucket" and given.has("flavor"):
-        findings.warn(given.at("flavor"), "no_effect", f"{kind} has no flavors")
-    if kind != "gitlab" and given.has("signing_secret"):
-        findings.warn(given.at("signing_secret"), "no_effect", f"{kind} has no signing secret")
-    if kind == "bitbucket" and given.get("flavor") is Flavor.DATACENTER:
+def _kind_facts(kind: str, parsed: ParsedFields) -> PlatformKind:
+    if kind != "bitbucket" and parsed.has("flavor"):
+        parsed.at("flavor").warn("no_effect", f"{kind} has no flavors")
+    if kind != "gitlab" and parsed.has("signing_secret"):
+        parsed.at("signing_secret").warn("no_effect", f"{kind} has no signing secret")
+    if kind == "bitbucket" and parsed.get("flavor") is Flavor.DATACENTER:
         return BITBUCKET_DATACENTER
     return KINDS[kind]
 
 
-def _check_credentials(given: ParsedFields, findings: Diagnostics) -> None:
-    if given.has("token") and given.has("password"):
-        findings.error(
-            given.at("password"), "mutually_exclusive", "token and password are two ways to clone"
-        )
-    if given.has("password") and not given.has("username"):
-        findings.error(given.at("username"), "missing_field", "password needs username")
-    if given.get("protocol") is Protocol.SSH:
-        for word in ("ssh_key", "known_hosts"):
-            if not given.has(word):
-                findings.error(given.at(word), "missing_field", f"ssh needs {word}")
-    if given.get("verify_ssl") is False:
-        findings.warn(given.at("verify_ssl"), "risky_setting", "certificates are not verified")
+def _check_credentials(parsed: ParsedFields) -> None:
+    if parsed.has("token") and parsed.has("password"):
+        message = "token and password are two ways to clone"
+        parsed.at("password").error("mutually_exclusive", message)
+    parsed.needs("password", "username")
+    if parsed.get("protocol") is Protocol.SSH:
+        for name in ("ssh_key", "known_hosts"):
+            if not parsed.has(name):
+                parsed.at(name).error("missing_field", f"ssh needs {name}")
+    parsed.warn_unverified("verify_ssl", risky=False)
 
 
-def _check_endpoint(
-    values: dict[str, Any], given: ParsedFields, findings: Diagnostics, *, production: bool
-) -> None:
-    spot = given.at("endpoint")
-    if not values["endpoint"]:
-        if not given.has("endpoint"):
-            findings.error(spot, "missing_field", "endpoint is required")
+def _check_endpoint(endpoint: str, parsed: ParsedFields, *, production: bool) -> None:
+    located, parts = parsed.at("endpoint"), urlsplit(endpoint)
+    if not endpoint and not parsed.has("endpoint"):
+        located.error("missing_field", "endpoint is required")
+    if not endpoint or not production:
         return
-    if not production:
-        return
-    parts = urlsplit(values["endpoint"])
-    plain = parts.scheme == "http" or given.get("protocol") is Protocol.HTTP
+    plain = parts.scheme == "http" or parsed.get("protocol") is Protocol.HTTP
     if parts.scheme == "file":
-        findings.error(spot, "production_requirement", "file:// is not allowed in production")
+        located.error("production_requirement", "file:// is not allowed in production")
     elif plain and not is_inner(parts.hostname or ""):
         message = "http is allowed in production only to private addresses"
-        findings.error(spot, "production_requirement", message)
+        located.error("production_requirement", message)

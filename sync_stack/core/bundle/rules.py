@@ -1,200 +1,331 @@
-"""Rules of the bundle: what they refer to, what their fields mean together, their identity."""
+"""Rules of the bundle: which files of which repositories go where."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, Final
 
 from readers.tree import Kind
-from sync_stack.core.bundle.datasource_fields import UNSUPPORTED
-from sync_stack.core.bundle.datasources import Datasource
-from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
-from sync_stack.core.bundle.entries import Names
-from sync_stack.core.bundle.fields import ParsedFields, read_table
-from sync_stack.core.bundle.managers import read_manager
-from sync_stack.core.bundle.model import Cleanup, DisabledRule, Platform, Prune, Rule
-from sync_stack.core.bundle.rule_checks import (
-    check_against_sink,
-    check_alone,
-    check_repo_url,
-    check_repo_url_in_production,
+from sync_stack.core.bundle.diagnostics import LocatedValue, Location
+from sync_stack.core.bundle.fields import (
+    ParsedFields,
+    group,
+    input_only,
+    no_effect,
+    option,
+    read_fields,
+    table_of,
 )
-from sync_stack.core.bundle.rule_fields import RULE
-from sync_stack.core.bundle.secret_refs import SecretManager
-from sync_stack.core.bundle.values import expect
+from sync_stack.core.bundle.file_maps import FileEnvironment, one_file, read_file_map
+from sync_stack.core.bundle.urls import BadUrl, clone_host
+from sync_stack.core.bundle.values import (
+    ENVIRONMENT,
+    FLAG,
+    GLOB,
+    NAME,
+    OPTIONAL_TEXT,
+    ValueType,
+    checked,
+    choice,
+    duration,
+    expect,
+    list_of,
+    map_of,
+    number,
+    one_or_more,
+    text,
+    whole,
+)
+from sync_stack.core.templates import names_in
 
-_MODEL_FIELDS: Final = frozenset(known.name for known in fields(Rule))
+_FILE_FORMATS: Final = (
+    *("auto", "yaml", "json", "jsonc", "toml", "ini", "env", "properties", "xml", "hcl"),
+)
+OVERRIDABLE: Final = (  # what `partita.json` may say (reference: sync-stack 4.9)
+    *("branch_map", "env_as_branch", "env_as_pr", "env_as_tags", "file_name", "file_path_map"),
+    *("root_key", "sync_mode", "variables_map", "strict_validation", "dry_run", "prune"),
+)
+
+
+class SyncMode(StrEnum):
+    GIT_UPSERT_ALL = "GIT_UPSERT_ALL"
+    GIT_SMART_REPAIR = "GIT_SMART_REPAIR"
+    LIVE_STATE = "LIVE_STATE"
+    AUTO = "AUTO"
+
+
+class EnvSlice(StrEnum):
+    AUTO = "auto"
+    OFF = "off"
+
+
+class CleanupAction(StrEnum):
+    KEEP = "keep"
+    PRUNE = "prune"
+
+
+class OnMissingFile(StrEnum):
+    KEEP = "keep"
+    FAIL = "fail"
+
+
+class KeyFormat(StrEnum):
+    DOT = "dot"
+    FLAT = "flat"
+
+
+class VariableForm(StrEnum):
+    """The meaning of an entry of variables_map; AUTO: a rename when that flat key exists."""
+
+    AUTO = "auto"
+    FROM = "from"
+    LITERAL = "literal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What rules may name, by the names of the lists; entries with errors are missing below."""
-
-    platform_names: Names
-    datasource_names: Names
-    manager_names: Names
-    platforms: Mapping[str, Platform]
-    datasources: Mapping[str, Datasource]
-    org_names: Mapping[str, str]
-    production: bool = False
+class Variable:
+    text: str
+    form: VariableForm = VariableForm.AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRule:
-    """One rule of the file: in use or disabled, neither after an error."""
-
-    name: str
-    spot: LocatedValue
-    rule: Rule | None = None
-    disabled: DisabledRule | None = None
-    managers: tuple[SecretManager, ...] = ()
-
-
-def read_rule(spot: LocatedValue, around: Surroundings, findings: Diagnostics) -> ReadRule | None:
-    """None when not even its name is known."""
-    given = read_table(RULE, spot, findings)
-    platform = _reference(given, "platform", around.platform_names, findings)
-    datasource = _reference(given, "datasource", around.datasource_names, findings)
-    repositories = _Repositories(given, around.org_names.get(platform, ""), findings)
-    check_alone(given, findings)
-    sink = around.datasources.get(datasource)
-    if sink:
-        check_against_sink(given, sink, findings)
-    check_repo_url(given, repositories.wanted, around.platforms.get(platform), findings)
-    if around.production:
-        check_repo_url_in_production(given, findings)
-    if not given.complete or not platform or not datasource:
-        return None
-    name = given.get("name") or default_name(platform, datasource, given)
-    managers, manager = _managers(name, given, around.manager_names, findings)
-    values = _model_values(given)
-    values |= {"name": name, "platform": platform, "datasource": datasource}
-    values |= {"segment": given.at("datasource").text, "secret_manager": manager}
-    values |= {"repositories": repositories.wanted}
-    values |= {"exclude_repositories": repositories.unwanted}
-    kind = around.datasource_names.kinds[datasource]
-    if kind in UNSUPPORTED:
-        reason = f"this build cannot write to {kind}"
-        disabled = DisabledRule(name=name, segment=values["segment"], reason=reason)
-        return ReadRule(name=name, spot=spot, disabled=disabled)
-    return ReadRule(name=name, spot=spot, rule=Rule(place=spot.place, **values), managers=managers)
+class Prune:
+    enabled: bool = option(FLAG, False, shown="true in a map")
+    dry_run: bool = option(FLAG, False, "Only reports candidates")
+    protection: tuple[str, ...] = option(list_of(GLOB), (), "Keys (dot form) that stay")
+    max_delete_ratio: float = option(number(0, 1), 0.2, "Of the owned keys")
+    max_delete_floor: int = option(whole(0, 50_000), 1, "So many are always allowed")
+    allow_empty: bool = option(FLAG, False, "A file without keys may empty a unit")
+    last: ClassVar = no_effect()
 
 
-def default_name(platform: str, datasource: str, given: ParsedFields) -> str:
-    """`<platform>.<datasource>.<8 hex>` of what the rule syncs and where to."""
-    files = [[entry.path, entry.env] for entry in given.get("file_path_map", ())]
-    identity = {
-        "destination_template": given.get("destination_template"),
-        "file_name": given.get("file_name"),
-        "file_path_map": files or None,
-        "repositories": list(given.get("repositories", ())),
-    }
-    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"{platform}.{datasource}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+_ACTION: Final = choice(CleanupAction)
 
 
-def complain_of_duplicates(rules: list[ReadRule], findings: Diagnostics) -> None:
-    """Two rules of one identity would share ledgers."""
-    first: dict[str, LocatedValue] = {}
-    for entry in rules:
-        if entry.name in first:
-            line = first[entry.name].tree.line
-            where = f" (the other one: line {line})" if line else ""
-            message = f'a second rule "{entry.name}": give it a name of its own{where}'
-            findings.error(entry.spot.at("name"), "duplicate_rule", message)
-        first.setdefault(entry.name, entry.spot)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleanup:
+    """What happens to a derived environment when its branch, tag or pull request is gone."""
+
+    on_branch_delete: CleanupAction = option(_ACTION, CleanupAction.KEEP)
+    on_tag_delete: CleanupAction = option(_ACTION, CleanupAction.KEEP)
+    on_pr_close: CleanupAction = option(_ACTION, CleanupAction.KEEP)
 
 
-def _reference(given: ParsedFields, name: str, names: Names, findings: Diagnostics) -> str:
-    return names.resolve(given.at(name), findings) if given.get(name) else ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternOverride:
+    """More patterns of repositories, when it is enabled."""
+
+    match_repositories: tuple[str, ...] = option(list_of(GLOB), ())
+    exclude_repositories: tuple[str, ...] = option(list_of(GLOB), ())
+    enable: bool = option(FLAG, True)
 
 
-def _model_values(given: ParsedFields) -> dict[str, Any]:
-    values = {key: value for key, value in given.values.items() if key in _MODEL_FIELDS}
-    if cleanup := given.get("cleanup"):
-        values["cleanup"] = Cleanup(**cleanup.values)
-    prune = dict(given.get("prune") or {})
-    for own, other in (("protection", "prune_protection"), ("dry_run", "dry_run_prune")):
-        if given.get(other) is not None:
-            prune[own] = given.get(other)
-    values["prune"] = Prune(**prune)
-    return values
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryOverride:
+    enabled: bool = option(FLAG, True)
 
 
-class _Repositories:
-    """Patterns with overrides and org_name applied."""
-
-    def __init__(self, given: ParsedFields, org_name: str, findings: Diagnostics) -> None:
-        self._org_name = org_name
-        self._findings = findings
-        wanted = self._patterns(given, "repositories")
-        unwanted = self._patterns(given, "exclude_repositories")
-        for override in given.get("overrides", ()):
-            if override.get("enable", True):
-                wanted += self._patterns(override, "match_repositories")
-                unwanted += self._patterns(override, "exclude_repositories")
-        for name, override in given.get("repository_overrides", {}).items():
-            if not override.get("enabled", True):
-                unwanted.append(self._whole(name, override.spot))
-        self.wanted = tuple(dict.fromkeys(wanted))
-        self.unwanted = tuple(dict.fromkeys(unwanted))
-
-    def _patterns(self, given: ParsedFields, name: str) -> list[str]:
-        patterns = given.get(name, ())
-        return [
-            self._whole(pattern, spot)
-            for pattern, spot in zip(patterns, given.at(name).items(), strict=False)
-        ]
-
-    def _whole(self, pattern: str, spot: LocatedValue) -> str:
-        if ".*" in pattern:
-            message = f'"{pattern}" looks like a regular expression; "." is itself here'
-            self._findings.warn(spot, "looks_like_regex", message)
-        if "/" in pattern or "**" in pattern:
-            return pattern
-        if self._org_name:
-            return f"{self._org_name}/{pattern}"
-        message = f'"{pattern}" matches no owner/name: write "{pattern}/*", or set org_name'
-        self._findings.error(spot, "bad_glob", message)
-        return pattern
+PRUNE: Final = table_of("rule prune", Prune)
+CLEANUP: Final = table_of("rule cleanup", Cleanup)
+_OVERRIDES: Final = list_of(group(table_of("rule overrides", PatternOverride)))
+_REPOSITORY_OVERRIDES: Final = map_of(
+    group(table_of("rule repository_overrides", RepositoryOverride))
+)
 
 
-def _managers(
-    rule: str, given: ParsedFields, names: Names, findings: Diagnostics
-) -> tuple[tuple[SecretManager, ...], str]:
-    """The rule's own secret managers, and the name of the one that holds its secrets."""
-    own = _own_managers(rule, given, findings)
-    if given.has("secret_manager"):
-        wanted = given.get("secret_manager", "")
-        if wanted in own:
-            return _made(own), _full_name(rule, wanted)
-        both = Names(
-            what="secret manager", kinds=names.kinds | dict.fromkeys(own, "vault"), tags=names.tags
-        )
-        spot = given.at("secret_manager")
-        return _made(own), both.resolve(spot, findings) if spot.kind is Kind.STRING else ""
-    only = [_full_name(rule, name) for name in own] or list(names.kinds)
-    return _made(own), only[0] if len(only) == 1 else ""
+def template(written: str) -> str:
+    """Return a template; raise BadTemplate."""
+    names_in(written)
+    return written
 
 
-def _made(own: Mapping[str, SecretManager | None]) -> tuple[SecretManager, ...]:
-    return tuple(manager for manager in own.values() if manager)
+def clone_url(written: str) -> str:
+    """Return a URL with a host, or of a file; raise BadUrl."""
+    if not clone_host(written) and not written.startswith("file:"):
+        raise BadUrl("expected a clone URL with a host")
+    return written
 
 
-def _full_name(rule: str, name: str) -> str:
-    return f"{rule}/{name}"
+def read_variable(located: LocatedValue) -> Variable:
+    """Read a text, `{from: key}` or `{literal: text}`."""
+    expect(located, "text, {from} or {literal}", Kind.MAP, Kind.STRING)
+    if located.kind is Kind.STRING:
+        return Variable(text=located.text)
+    form = next(iter(located.tree.pairs), "")
+    if len(located.tree.pairs) != 1 or form not in ("from", "literal"):
+        raise located.error("wrong_type", "expected exactly one of {from} and {literal}")
+    return Variable(text=expect(located.at(form), "text", Kind.STRING), form=VariableForm(form))
 
 
-def _own_managers(
-    rule: str, given: ParsedFields, findings: Diagnostics
-) -> dict[str, SecretManager | None]:
-    spot: LocatedValue | None = given.get("secrets")
-    if spot is None or not expect(spot, findings, "a map", Kind.MAP):
-        return {}
-    return {
-        name: read_manager(member, _full_name(rule, name), findings)
-        for name, member in spot.members()
-    }
+def read_prune(located: LocatedValue) -> ParsedFields:
+    """Read a bool, or a map: then it is on unless `enabled` says no."""
+    expect(located, "a bool or a map", Kind.BOOL, Kind.MAP)
+    if located.kind is Kind.BOOL:
+        enabled = {"enabled": located.text == "true"}
+        return ParsedFields(located=located, values=enabled, written={}, model=Prune)
+    parsed = read_fields(PRUNE, located)
+    parsed.values.setdefault("enabled", True)
+    return parsed
+
+
+def read_allowed(located: LocatedValue) -> bool | tuple[str, ...]:
+    one_type = FLAG if located.kind is Kind.BOOL else list_of(choice(OVERRIDABLE))
+    allowed: bool | tuple[str, ...] = one_type.read(located)
+    return allowed
+
+
+_RULE_NAME: Final = text("a rule's name ([a-z0-9][a-z0-9._-]{0,62})", r"[a-z0-9][a-z0-9._-]{0,62}")
+_SLUG: Final = text(
+    "a slug ([a-z0-9._-], at most 63)", r"(?!.*\.\.)[a-z0-9_](?:[a-z0-9._-]{0,61}[a-z0-9_])?"
+)
+_SINK_FLAG: Final = "Overrides the datasource's field"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Which files of which repositories go where.
+
+    `datasource` is a name of the bundle's list, `segment` the text written in its place: the last
+    part of the route. `repositories` and `exclude_repositories` (which wins) have overrides and
+    org_name applied. `env_as_*` of a sink, when not None, override the datasource's.
+    `key_format` None: the sink's default. `secret_manager`: a name of Bundle.secret_managers.
+    """
+
+    segment: str
+    name: str = option(
+        _RULE_NAME,
+        "",
+        "Identity of the rule in ledger, API and logs",
+        shown="`<platform>.<datasource>.<8 hex>`",
+    )
+    platform: str = option(NAME, description="Name of a platform")
+    datasource: str = option(
+        NAME,
+        description="Name of a datasource; the text written here is the last part of the route",
+    )
+    repositories: tuple[str, ...] = option(
+        list_of(GLOB, at_least=1),
+        description="Patterns of `owner/name`, in any case; `*` and `?` stop at `/`, "
+        "`**` crosses it",
+    )
+    exclude_repositories: tuple[str, ...] = option(list_of(GLOB), (), "Exclusion wins")
+    overrides: ClassVar = input_only(
+        ValueType("list of {match_repositories, exclude_repositories, enable}", _OVERRIDES.read),
+        "One with `enable: true` adds to both lists",
+        shown="[]",
+    )
+    repository_overrides: ClassVar = input_only(
+        ValueType("map to {enabled}", _REPOSITORY_OVERRIDES.read),
+        "`{enabled: false}` excludes that repository",
+        shown="{}",
+    )
+    repo_url: str = option(
+        checked("URL", clone_url),
+        "",
+        "Replaces `<endpoint>/<repo>.git`: same host, one repository without wildcard",
+    )
+    tenant: str = option(_SLUG, "default", aliases="tenant_id")
+    file_name: str = option(checked("path", one_file, "bad_glob"), "", "The one tracked file")
+    file_path_map: tuple[FileEnvironment, ...] = option(
+        ValueType("map, or list of {path, env}", read_file_map),
+        (),
+        "Paths or globs and their environments; env → path is understood too",
+    )
+    file_format: str = option(
+        choice(_FILE_FORMATS, "FILE_FORMAT_"), "auto", "Of all files of the rule"
+    )
+    root_key: str | None = option(
+        OPTIONAL_TEXT,
+        None,
+        'Subtree to take; `""` is the whole file',
+        shown='"partita" where the file has it, else the whole file',
+    )
+    branches: tuple[str, ...] = option(
+        one_or_more(GLOB),
+        (),
+        "Branches that are listened to",
+        aliases="branch",
+        shown="the default branch",
+    )
+    branch_map: Mapping[str, str] = option(
+        map_of(ENVIRONMENT), dict, "Branch or glob → environment"
+    )
+    env_as_branch: bool = option(FLAG, False, "The environment is the branch's slug")
+    env_as_pr: bool = option(FLAG, False, "The environment is `pr-<number>`")
+    env_as_tags: bool = option(FLAG, False, "The environment is the tag's slug")
+    default_env: str = option(ENVIRONMENT, "", "For refs that nothing else maps")
+    env_slice: EnvSlice = option(
+        choice(EnvSlice, "ENV_SLICE_"),
+        EnvSlice.AUTO,
+        "Whether blocks of environments are looked for in files",
+    )
+    environments: tuple[str, ...] = option(list_of(ENVIRONMENT), (), "More names for `env_slice`")
+    pr_from_forks: bool = option(
+        FLAG, False, "true lets content of forks reach a sink: `risky_setting`"
+    )
+    cleanup: Cleanup = option(group(CLEANUP), Cleanup(), shown="keep")
+    on_missing_file: OnMissingFile = option(
+        choice(OnMissingFile, "ON_MISSING_FILE_"), OnMissingFile.KEEP
+    )
+    adopt: bool = option(FLAG, False, "Unmarked documents, objects and files may be taken over")
+    destination_template: str = option(
+        checked("template", template, "bad_template"),
+        "",
+        "`{env} {tenant} {owner} {repo} {branch} {platform} {datasource}`; `{{` and `}}` "
+        "are braces",
+    )
+    key_format: KeyFormat | None = option(
+        choice(KeyFormat, "KEY_FORMAT_"), None, shown="of the sink"
+    )
+    variables_map: Mapping[str, Variable] = option(
+        map_of(ValueType("text, {from} or {literal}", read_variable)),
+        dict,
+        "New flat key → old key or literal",
+    )
+    env_as_collection: bool | None = option(FLAG, None, _SINK_FLAG)
+    env_as_namespace: bool | None = option(FLAG, None, _SINK_FLAG)
+    env_as_name_suffix: bool | None = option(FLAG, None, _SINK_FLAG)
+    env_as_key_prefix: bool | None = option(FLAG, None, _SINK_FLAG)
+    env_as_prefix: bool | None = option(FLAG, None, _SINK_FLAG)
+    env_as_dir: bool | None = option(FLAG, None, _SINK_FLAG)
+    env_as_filename: bool | None = option(FLAG, None, _SINK_FLAG)
+    sync_mode: SyncMode = option(
+        choice(SyncMode, "SYNC_MODE_", numbers=range(5), renamed={"FULL": SyncMode.GIT_UPSERT_ALL}),
+        SyncMode.AUTO,
+    )
+    prune: Prune = option(
+        ValueType("bool or map", read_prune),
+        Prune(),
+        "Whether keys that left Git are deleted",
+        shown="off",
+    )
+    prune_protection: ClassVar = input_only(
+        list_of(GLOB), "Another way to write `prune.protection`"
+    )
+    dry_run_prune: ClassVar = input_only(FLAG, "Another way to write `prune.dry_run`")
+    prune_last: ClassVar = no_effect()
+    dry_run: bool = option(FLAG, False, "Plan only, never write")
+    self_heal: bool = option(FLAG, False, "The watcher repairs")
+    strict_validation: bool = option(FLAG, False, "A failing schema stops the sync")
+    allow_overrides: bool | tuple[str, ...] = option(
+        ValueType("bool, or list of fields", read_allowed),
+        False,
+        "Which fields `partita.json` may set",
+    )
+    secret_manager: str = option(NAME, "", "Holds the secret values of its files")
+    secrets: ClassVar = input_only(
+        ValueType("map name → vault settings", lambda located: located),
+        "Secret managers of this rule only",
+        shown="{}",
+    )
+    max_file_bytes: int = option(whole(1, 16 * 2**20), 2**20)
+    max_changed_files: int = option(whole(1, 10_000), 500)
+    retry_backoff_s: float = option(
+        duration(0.1, 60), 2.0, "Base delay between attempts", name="retry_backoff"
+    )
+    location: Location = field(default=Location(), compare=False, repr=False)
+
+
+RULE: Final = table_of("rule", Rule)

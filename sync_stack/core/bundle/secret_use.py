@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
-from sync_stack.core.bundle.model import Bundle, MongoOptions, Platform, SecretRef
+from sync_stack.core.bundle.datasources import MongoOptions
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.platforms import Platform
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.bundle.urls import password_in
 
 
 class Process(StrEnum):
-    """Who reads the bundle. ORCHESTRATOR: its server, its workers and its commands."""
+    """The process that reads the bundle. ORCHESTRATOR: its server, workers and commands."""
 
     GATEWAY = "gateway"
     ORCHESTRATOR = "orchestrator"
@@ -20,9 +23,9 @@ class Process(StrEnum):
 
 
 def secrets_used(bundle: Bundle, process: Process) -> tuple[SecretRef, ...]:
-    """The gateway: webhook keys and its redis; the watcher: datasources; else all but webhook keys.
+    """Return the secrets of a process, and the credentials of the managers that hold them.
 
-    Credentials of the secret managers that hold any of them are among them.
+    The gateway: webhook keys and its redis; the watcher: datasources; else all but webhook keys.
     """
     used = tuple(_of_process(bundle, process))
     names = {ref.manager for ref in used if ref.manager}
@@ -37,7 +40,7 @@ def all_secrets(bundle: Bundle) -> tuple[SecretRef, ...]:
 
 
 def texts_to_mask(bundle: Bundle) -> Iterator[str]:
-    """Secrets that the bundle itself holds: plain values, passwords in connection strings."""
+    """Yield plain values, and passwords in connection strings."""
     for ref in refs_in(bundle):
         if ref.value and ref.masked:
             yield ref.value
@@ -48,7 +51,7 @@ def texts_to_mask(bundle: Bundle) -> Iterator[str]:
 
 
 def gateway_redis(bundle: Bundle) -> str:
-    """The datasource of replay records; empty: memory."""
+    """Return the datasource of replay records; empty: memory."""
     return bundle.gateway_nonce_datasource or bundle.task_broker_datasource
 
 
@@ -74,16 +77,12 @@ def _of_process(bundle: Bundle, process: Process) -> Iterator[SecretRef]:
 
 
 def refs_in(value: Any) -> Iterator[SecretRef]:
-    """Every SecretRef inside a value of the model."""
+    """Yield every SecretRef inside a value of the model."""
     if isinstance(value, SecretRef):
         yield value
-    elif is_dataclass(value) and not isinstance(value, type):
+    elif is_dataclass(value):
         for known in fields(value):
             yield from refs_in(getattr(value, known.name))
     elif isinstance(value, tuple | list):
-        yield from _in_all(value)
-
-
-def _in_all(values: Iterable[Any]) -> Iterator[SecretRef]:
-    for value in values:
-        yield from refs_in(value)
+        for each in value:
+            yield from refs_in(each)

@@ -51,6 +51,11 @@ def parsed(text: str, schemes: tuple[str, ...]) -> SplitResult:
     return parts
 
 
+def http_url(text: str) -> str:
+    """Return an address without `/` at its end; raise BadUrl."""
+    return parsed(text, ("https", "http")).geturl().rstrip("/")
+
+
 def is_inner(host: str) -> bool:
     """Private or loopback by its number, or a name that only inner networks resolve."""
     try:

@@ -1,42 +1,29 @@
-"""A bundle from a tree: everything that is wrong with it, or the Bundle."""
+"""Validation of a bundle: a tree becomes the Bundle, or everything that is wrong with it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from readers.diagnostics import Diagnostic
 from readers.tree import Kind, Tree
-from sync_stack.core.bundle import platforms as platform_part
 from sync_stack.core.bundle.datasource_checks import build_datasource, read_datasource
-from sync_stack.core.bundle.datasource_fields import TABLES, UNSUPPORTED
-from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue
-from sync_stack.core.bundle.entries import Entry, Names, entries_of, manager_of, names_of
-from sync_stack.core.bundle.fields import ParsedFields, read_table
-from sync_stack.core.bundle.managers import read_manager
-from sync_stack.core.bundle.model import (
-    Bundle,
-    Datasource,
-    Platform,
-    SchemaRegistry,
-    SecretManager,
-)
-from sync_stack.core.bundle.rules import (
-    ReadRule,
-    Surroundings,
-    complain_of_duplicates,
-    read_rule,
-)
-from sync_stack.core.bundle.top_fields import (
-    DEFAULT_BODY_BYTES,
-    REFERENCES,
-    TOP,
-    Reference,
-    build_limits,
-)
+from sync_stack.core.bundle.datasources import TABLES, UNSUPPORTED, Datasource
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, listed
+from sync_stack.core.bundle.entries import BundleEntries, manager_of, read_entries
+from sync_stack.core.bundle.fields import ParsedFields, read_fields
+from sync_stack.core.bundle.model import TOP, Bundle, DisabledRule, SchemaRegistry
+from sync_stack.core.bundle.platforms import KINDS, PLATFORM, Platform, build_platform
+from sync_stack.core.bundle.rule_reader import ParsedRule, RuleContext, check_duplicates, read_rule
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secret_managers import SecretManager, read_manager
 
-_MANAGER_KINDS: Final = ("vault",)
+_REFERENCES: Final = {  # field -> kinds of datasources, and the old tag of global_tags
+    "task_broker_datasource": (("redis",), "celery_broker"),
+    "task_backend_datasource": (("redis", "mongo"), "celery_backend"),
+    "watcher_state_datasource": (("redis", "mongo"), "watcher_state_redis"),
+    "gateway_nonce_datasource": (("redis",), "gateway_nonce_redis"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,148 +45,121 @@ class BundleReading:
 def read_bundle(
     root: Tree, *, file: str, production: bool = False, strict: bool = False, digest: str = ""
 ) -> BundleReading:
-    """The bundle of a file's top-level field `bundle`; `strict` turns warnings into errors."""
-    findings = Diagnostics(file)
-    bundle = _read(LocatedValue(root), findings, production=production, digest=digest)
-    complaints = findings.all(strict=strict)
+    """Read the top-level field `bundle` of a file; `strict` turns warnings into errors."""
+    diagnostics = Diagnostics(file=file)
+    located = LocatedValue(root, diagnostics).member("bundle")
+    bundle = None
+    if located is None:
+        missing = LocatedValue(root, diagnostics, ("bundle",))
+        missing.error("missing_field", "the file has no top-level field bundle")
+    else:
+        parsed = read_fields(TOP, located)
+        if located.kind is Kind.MAP:
+            bundle = _build(parsed, production=production, digest=digest)
+    complaints = listed(diagnostics.complaints, strict=strict)
     failed = any(entry.severity == "error" for entry in complaints)
     return BundleReading(bundle=None if failed else bundle, complaints=complaints)
 
 
-def _read(
-    root: LocatedValue, findings: Diagnostics, *, production: bool, digest: str
-) -> Bundle | None:
-    spot = root.member("bundle")
-    if spot is None:
-        message = "the file has no top-level field bundle"
-        findings.error(LocatedValue(root.tree, ("bundle",)), "missing_field", message)
+def _build(parsed: ParsedFields, *, production: bool, digest: str) -> Bundle | None:
+    """Read the lists in the order in which they refer to one another."""
+    managers = _managers(parsed.get("secret_managers"))
+    platforms, org_names = _platforms(parsed.get("platforms"), managers, production=production)
+    datasources = _datasources(parsed.get("datasources"), managers)
+    context = RuleContext(
+        platforms=platforms,
+        datasources=datasources,
+        managers=managers,
+        org_names=org_names,
+        production=production,
+    )
+    rules = _rules(parsed.get("rules"), context)
+    references = {name: _reference(name, parsed, datasources) for name in _REFERENCES}
+    registry = _schema_registry(parsed.get("schema_registry"), platforms, managers)
+    if not parsed.complete:
         return None
-    given = read_table(TOP, spot, findings)
-    if spot.kind is not Kind.MAP:
-        return None
-    return _Lists(given, findings, production=production).bundle(digest)
+    if not parsed.get("max_webhook_body_bytes"):
+        parsed.take("max_webhook_body_bytes")
+    own_managers = [manager for entry in rules for manager in entry.managers]
+    bundle: Bundle = parsed.build(
+        platforms=tuple(platforms.built.values()),
+        datasources=tuple(datasources.built.values()),
+        rules=tuple(entry.rule for entry in rules if isinstance(entry.rule, Rule)),
+        disabled_rules=tuple(e.rule for e in rules if isinstance(e.rule, DisabledRule)),
+        secret_managers=(*managers.built.values(), *own_managers),
+        schema_registry=registry,
+        digest=digest,
+        **references,
+    )
+    return bundle
 
 
-class _Lists:
-    """The lists of a bundle, read in the order in which they refer to one another."""
+def _managers(located: LocatedValue | None) -> BundleEntries[SecretManager]:
+    def build(_kind: str, name: str, member: LocatedValue) -> SecretManager | None:
+        return read_manager(member, name)
 
-    def __init__(self, given: ParsedFields, findings: Diagnostics, *, production: bool) -> None:
-        self.given = given
-        self.findings = findings
-        self.production = production
-        self.managers: list[SecretManager] = []
-        self.platforms: dict[str, Platform] = {}
-        self.datasources: dict[str, Datasource] = {}
-        self.org_names: dict[str, str] = {}
-        self.manager_names = self._read_managers()
-        self.platform_names = self._read_platforms()
-        self.datasource_names = self._read_datasources()
-        self.rules = self._read_rules()
+    return read_entries("secret manager", located, ("vault",), build)
 
-    def bundle(self, digest: str) -> Bundle | None:
-        """None when one of its required lists is missing."""
-        named = {reference.name: self._reference(reference) for reference in REFERENCES}
-        registry = self._schema_registry()
-        if not self.given.complete:
-            return None
-        return Bundle(
-            platforms=tuple(self.platforms.values()),
-            datasources=tuple(self.datasources.values()),
-            rules=tuple(entry.rule for entry in self.rules if entry.rule),
-            disabled_rules=tuple(entry.disabled for entry in self.rules if entry.disabled),
-            max_webhook_body_bytes=self.given.get("max_webhook_body_bytes") or DEFAULT_BODY_BYTES,
-            gateway=build_limits(self.given.get("gateway")),
-            secret_managers=tuple(self.managers),
-            schema_registry=registry,
-            global_tags=self.given.get("global_tags", {}),
-            digest=digest,
-            **named,
-        )
 
-    def _entries(self, name: str, known: Collection[str]) -> list[Entry]:
-        unsupported = UNSUPPORTED if name == "datasources" else ()
-        return entries_of(self.given.get(name), known, unsupported, self.findings)
+def _platforms(
+    located: LocatedValue | None, managers: BundleEntries[SecretManager], *, production: bool
+) -> tuple[BundleEntries[Platform], dict[str, str]]:
+    """Return the platforms, and their org_name by name."""
+    org_names: dict[str, str] = {}
 
-    def _read_managers(self) -> Names:
-        entries = self._entries("secret_managers", _MANAGER_KINDS)
-        for entry in entries:
-            if manager := read_manager(entry.spot, entry.name, self.findings):
-                self.managers.append(manager)
-        return names_of("secret manager", entries, self.findings)
+    def build(kind: str, name: str, member: LocatedValue) -> Platform | None:
+        parsed = read_fields(PLATFORM, member)
+        org_names[name] = parsed.get("org_name", "")
+        manager = manager_of(parsed, managers)
+        return build_platform(kind, name, parsed, manager=manager, production=production)
 
-    def _read_platforms(self) -> Names:
-        entries = self._entries("platforms", platform_part.KINDS)
-        for entry in entries:
-            self._read_platform(entry)
-        return names_of("platform", entries, self.findings)
+    return read_entries("platform", located, KINDS, build), org_names
 
-    def _read_platform(self, entry: Entry) -> None:
-        given = read_table(platform_part.PLATFORM, entry.spot, self.findings)
-        made = platform_part.build_platform(
-            entry.kind,
-            entry.name,
-            given,
-            self.findings,
-            manager=manager_of(given, self.manager_names, self.findings),
-            production=self.production,
-        )
-        self.org_names[entry.name] = given.get("org_name", "")
-        if made:
-            self.platforms[entry.name] = made
 
-    def _read_datasources(self) -> Names:
-        entries = self._entries("datasources", TABLES)
-        for entry in entries:
-            if entry.kind not in UNSUPPORTED:
-                self._read_datasource(entry)
-        return names_of("datasource", entries, self.findings)
+def _datasources(
+    located: LocatedValue | None, managers: BundleEntries[SecretManager]
+) -> BundleEntries[Datasource]:
+    def build(kind: str, name: str, member: LocatedValue) -> Datasource | None:
+        parsed = read_datasource(kind, member)
+        return build_datasource(kind, name, parsed, manager_of(parsed, managers))
 
-    def _read_datasource(self, entry: Entry) -> None:
-        given = read_datasource(entry.kind, entry.spot, self.findings)
-        manager = manager_of(given, self.manager_names, self.findings)
-        if made := build_datasource(entry.kind, entry.name, given, manager):
-            self.datasources[entry.name] = made
+    return read_entries("datasource", located, TABLES, build, UNSUPPORTED)
 
-    def _read_rules(self) -> list[ReadRule]:
-        around = Surroundings(
-            platform_names=self.platform_names,
-            datasource_names=self.datasource_names,
-            manager_names=self.manager_names,
-            platforms=self.platforms,
-            datasources=self.datasources,
-            org_names=self.org_names,
-            production=self.production,
-        )
-        spot = self.given.get("rules")
-        read = [read_rule(item, around, self.findings) for item in spot.items()] if spot else []
-        rules = [rule for rule in read if rule]
-        complain_of_duplicates(rules, self.findings)
-        self.managers += [manager for rule in rules for manager in rule.managers]
-        return rules
 
-    def _reference(self, reference: Reference) -> str:
-        """The datasource of a field; a tag in global_tags stands in when it is absent."""
-        spot, quiet = self.given.at(reference.name), False
-        if not self.given.has(reference.name):
-            if reference.tag_name not in self.given.get("global_tags", {}):
-                return ""
-            spot, quiet = self.given.at("global_tags").at(reference.tag_name), True
-            message = f'"{reference.tag_name}" in global_tags is now called {reference.name}'
-            self.findings.warn(spot, "deprecated_name", message)
-        if spot.kind is not Kind.STRING:
+def _rules(located: LocatedValue | None, context: RuleContext) -> list[ParsedRule]:
+    read = [read_rule(item, context) for item in located.items()] if located else []
+    rules = [rule for rule in read if rule]
+    check_duplicates(rules)
+    return rules
+
+
+def _reference(name: str, parsed: ParsedFields, datasources: BundleEntries[Datasource]) -> str:
+    """Return the datasource of a field; a tag in global_tags stands in when it is absent."""
+    kinds, tag = _REFERENCES[name]
+    located, written = parsed.at(name), parsed.has(name)
+    if not written:
+        if tag not in parsed.get("global_tags", {}):
             return ""
-        name = self.datasource_names.resolve(spot, self.findings, quiet=quiet)
-        if name and self.datasource_names.kinds[name] not in reference.kinds:
-            kinds = " or ".join(reference.kinds)
-            message = f'"{name}" is not a {kinds} datasource'
-            self.findings.error(spot, "wrong_kind", message)
-        return name
+        located = parsed.at("global_tags").at(tag)
+        message = f'"{tag}" in global_tags is now called {name}'
+        located.warn("deprecated_name", message)
+    if located.kind is not Kind.STRING:
+        return ""
+    datasource = datasources.resolve(located, quiet=not written)
+    if datasource and datasources.kinds[datasource] not in kinds:
+        message = f'"{datasource}" is not a {" or ".join(kinds)} datasource'
+        located.error("wrong_kind", message)
+    return datasource
 
-    def _schema_registry(self) -> SchemaRegistry | None:
-        given: ParsedFields | None = self.given.get("schema_registry")
-        if given is None:
-            return None
-        values: dict[str, Any] = dict(given.values)
-        values["platform"] = self.platform_names.resolve(given.at("platform"), self.findings)
-        values["secret_manager"] = manager_of(given, self.manager_names, self.findings)
-        return SchemaRegistry(**values)
+
+def _schema_registry(
+    parsed: ParsedFields | None,
+    platforms: BundleEntries[Platform],
+    managers: BundleEntries[SecretManager],
+) -> SchemaRegistry | None:
+    if parsed is None:
+        return None
+    platform = platforms.resolve(parsed.at("platform"))
+    manager = manager_of(parsed, managers)
+    registry: SchemaRegistry = parsed.build(platform=platform, secret_manager=manager)
+    return registry

@@ -1,177 +1,113 @@
-"""Kinds of values that fields take: each reads a spot, or says what is wrong with it.
+"""Types of values: text, numbers, durations, choices, lists, maps.
 
-`words` is how the reference of the bundle and the messages name what is expected.
+The description of a type stands in the reference of the bundle and in messages.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum, StrEnum
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 from kernel.durations import parse_period_s
 from readers.tree import Kind
-from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, known_names
-from sync_stack.core.globs import BadGlob, check_glob
+from sync_stack.core.bundle.diagnostics import InvalidValue, LocatedValue, known_names
+from sync_stack.core.globs import check_glob
 
 SHOWN: Final = 60  # characters of a wrong value in a message
-_TRUE: Final = "true"
-_UNSPECIFIED: Final = "UNSPECIFIED"
-
-
-class Invalid(Enum):
-    """What a reader returns after it complained."""
-
-    INVALID = "bad"
-
-
-INVALID: Final = Invalid.INVALID
-
-
-class Value(Protocol):
-    """One kind of value. `read` returns it, or INVALID after an error in `findings`."""
-
-    @property
-    def words(self) -> str: ...
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any: ...
-
-
-def expect(spot: LocatedValue, findings: Diagnostics, words: str, *kinds: Kind) -> bool:
-    """True when the value is of one of these kinds; otherwise an error `wrong_type`."""
-    if spot.kind in kinds:
-        return True
-    findings.error(spot, "wrong_type", f"expected {words}, found {_seen(spot)}")
-    return False
-
-
-def _seen(spot: LocatedValue) -> str:
-    match spot.kind:
-        case Kind.NUMBER | Kind.BOOL:
-            return f"{spot.kind} {spot.text[:SHOWN]}"
-        case Kind.MAP | Kind.LIST:
-            return f"a {spot.kind}"
-        case Kind.NULL:
-            return "null"
-        case Kind.STRING:
-            return "text"
+ENVIRONMENT_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+TAG_PATTERN: Final = r"(?:[a-z0-9][a-z0-9-]{0,30})?"
+_NO_NAMES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """Text that fits a pattern; `shown` False where it may hold a secret."""
+class ValueType:
+    """`read` returns the value, or raises InvalidValue after it recorded an error."""
 
-    words: str = "text"
-    pattern: str = r"[\s\S]+"
-    code: str = "out_of_range"
-    shown: bool = True
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        if not expect(spot, findings, self.words, Kind.STRING):
-            return INVALID
-        if re.fullmatch(self.pattern, spot.text) and "\0" not in spot.text:
-            return spot.text
-        seen = f'"{spot.text[:SHOWN]}" is not ' if self.shown else "expected "
-        findings.error(spot, self.code, f"{seen}{self.words}")
-        return INVALID
+    description: str
+    read: Callable[[LocatedValue], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+def expect(located: LocatedValue, description: str, *kinds: Kind) -> str:
+    """Return the text of a value of these kinds; otherwise raise InvalidValue: `wrong_type`."""
+    if located.kind in kinds:
+        return located.text
+    found = {Kind.STRING: "text", Kind.NULL: "null", Kind.MAP: "a map", Kind.LIST: "a list"}
+    seen = found.get(located.kind, f"{located.kind} {located.text[:SHOWN]}")
+    raise located.error("wrong_type", f"expected {description}, found {seen}")
+
+
+def text(
+    description: str = "text", pattern: str = r"[\s\S]+", *, secret: bool = False
+) -> ValueType:
+    """Text that fits a pattern; messages do not repeat a `secret` one."""
+
+    def read(located: LocatedValue) -> str:
+        written = expect(located, description, Kind.STRING)
+        if re.fullmatch(pattern, written) and "\0" not in written:
+            return written
+        seen = "expected " if secret else f'"{written[:SHOWN]}" is not '
+        raise located.error("out_of_range", f"{seen}{description}")
+
+    return ValueType(description, read)
+
+
+def checked(description: str, parse: Callable[[str], Any], code: str = "out_of_range") -> ValueType:
     """Text that a function turns into a value; its ValueError is the message."""
 
-    words: str
-    parse: Callable[[str], Any]
-    code: str = "out_of_range"
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        if not expect(spot, findings, self.words, Kind.STRING):
-            return INVALID
+    def read(located: LocatedValue) -> Any:
+        written = expect(located, description, Kind.STRING)
         try:
-            return self.parse(spot.text)
+            return parse(written)
         except ValueError as error:
-            findings.error(spot, self.code, str(error))
-            return INVALID
+            raise located.error(code, str(error)) from None
+
+    return ValueType(description, read)
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
-    words: str = "bool"
+def whole(low: int = 0, high: int = 2**31 - 1) -> ValueType:
+    def read(located: LocatedValue) -> int:
+        written = expect(located, "a whole number", Kind.NUMBER)
+        if not re.fullmatch(r"[-+]?[0-9]{1,18}", written):
+            message = f"expected a whole number, found {written[:SHOWN]}"
+            raise located.error("wrong_type", message)
+        return int(_in_range(int(written), low, high, f"{low}..{high}", located))
 
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        return spot.text == _TRUE if expect(spot, findings, "a bool", Kind.BOOL) else INVALID
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A whole number in a range."""
-
-    low: int = 0
-    high: int = 2**31 - 1
-
-    @property
-    def words(self) -> str:
-        return f"int {self.low}..{self.high}"
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        if not expect(spot, findings, "a whole number", Kind.NUMBER):
-            return INVALID
-        if not re.fullmatch(r"[-+]?[0-9]{1,18}", spot.text):
-            findings.error(
-                spot, "wrong_type", f"expected a whole number, found {spot.text[:SHOWN]}"
-            )
-            return INVALID
-        return _in_range(int(spot.text), self, spot, findings)
+    return ValueType(f"int {low}..{high}", read)
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    low: float = 0.0
-    high: float = 1e9
+def number(low: float, high: float) -> ValueType:
+    shown = f"{low:g}..{high:g}"
 
-    @property
-    def words(self) -> str:
-        return f"number {self.low:g}..{self.high:g}"
+    def read(located: LocatedValue) -> float:
+        written = expect(located, "a number", Kind.NUMBER)
+        return _in_range(float(written), low, high, shown, located)
 
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        if not expect(spot, findings, "a number", Kind.NUMBER):
-            return INVALID
-        return _in_range(float(spot.text), self, spot, findings)
+    return ValueType(f"number {shown}", read)
 
 
-def _in_range(
-    value: float, bounds: Whole | Number | Duration, spot: LocatedValue, findings: Diagnostics
-) -> Any:
-    if bounds.low <= value <= bounds.high:
-        return value
-    findings.error(
-        spot, "out_of_range", f"{spot.text[:SHOWN]} is not within {bounds.words.split(' ')[-1]}"
-    )
-    return INVALID
-
-
-@dataclass(frozen=True, slots=True)
-class Duration:
+def duration(low: float = 0.001, high: float = 86_400 * 365) -> ValueType:
     """Seconds, from `500ms`, `1h30m`, `7d` or a whole number of seconds."""
+    shown = f"{_period(low)}..{_period(high)}"
 
-    low: float = 0.001
-    high: float = 86_400 * 365
-
-    @property
-    def words(self) -> str:
-        return f"duration {_period(self.low)}..{_period(self.high)}"
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        if not expect(spot, findings, "a duration such as 30s", Kind.STRING, Kind.NUMBER):
-            return INVALID
+    def read(located: LocatedValue) -> float:
+        written = expect(located, "a duration such as 30s", Kind.STRING, Kind.NUMBER)
         try:
-            seconds = parse_period_s(spot.text)
+            seconds = parse_period_s(written)
         except ValueError as error:
-            findings.error(spot, "bad_duration", str(error))
-            return INVALID
-        return _in_range(seconds, self, spot, findings)
+            raise located.error("bad_duration", str(error)) from None
+        return _in_range(seconds, low, high, shown, located)
+
+    return ValueType(f"duration {shown}", read)
+
+
+def _in_range(value: float, low: float, high: float, shown: str, located: LocatedValue) -> float:
+    if low <= value <= high:
+        return value
+    message = f"{located.text[:SHOWN]} is not within {shown}"
+    raise located.error("out_of_range", message)
 
 
 def _period(seconds: float) -> str:
@@ -181,184 +117,117 @@ def _period(seconds: float) -> str:
     return f"{seconds * 1000:g}ms"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of an enum's words in any case, with or without one of the prefixes, or its number.
+def choice(
+    members: Iterable[str],
+    prefixes: str = "",
+    *,
+    numbers: range | None = None,
+    renamed: Mapping[str, str] = _NO_NAMES,
+) -> ValueType:
+    """One of the members in any case, perhaps behind one of the prefixes, or its number.
 
-    Where 0 is the number of "as if not given", so is the word UNSPECIFIED, its name in protobuf.
-    `renamed`: words that still count as another one, with a warning `deprecated_name`.
+    `numbers`: protobuf numbers the members from 1; 0 and UNSPECIFIED, its name there, are None.
+    `renamed`: old names that still count, with a warning `deprecated_name`.
     """
+    options = tuple(members)
+    by_name = {str(member).upper(): member for member in options}
+    by_number = {str(each): options[each - 1] if each else None for each in numbers or ()}
+    numbered = zip(options, numbers[-len(options) :], strict=True) if numbers else ()
+    description = " | ".join([f"{name} {each}" for name, each in numbered] or map(str, options))
+    kinds = (Kind.STRING, Kind.NUMBER) if numbers else (Kind.STRING,)
 
-    options: type[StrEnum]
-    prefixes: tuple[str, ...] = ()
-    numbers: Mapping[int, StrEnum | None] = field(default_factory=dict)  # None: as if not given
-    renamed: Mapping[str, StrEnum] = field(default_factory=dict)
+    def read(located: LocatedValue) -> str | None:
+        word = expect(located, f"one of {description}", *kinds).upper()
+        seen = located.text[:SHOWN]
+        if located.kind is Kind.NUMBER:
+            if located.text in by_number:
+                return by_number[located.text]
+            known = f"(known: {', '.join(by_number)} = {description})"
+            raise located.error("bad_enum", f"unknown number {seen} {known}")
+        prefix = next((prefix for prefix in prefixes.split() if word.startswith(prefix)), "")
+        word = word.removeprefix(prefix)
+        if word in by_name:
+            return by_name[word]
+        if word == "UNSPECIFIED" and "0" in by_number:
+            return None
+        if word in renamed:
+            message = f'"{located.text}" is now called "{renamed[word]}"'
+            located.warn("deprecated_name", message)
+            return renamed[word]
+        known = known_names(located.text, map(str, options))
+        raise located.error("bad_enum", f'unknown value "{seen}" {known}')
 
-    @property
-    def words(self) -> str:
-        numbered = {member: number for number, member in self.numbers.items() if number}
-        return " | ".join(
-            f"{member} {numbered[member]}" if member in numbered else str(member)
-            for member in self.options
-        )
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        kinds = (Kind.STRING, Kind.NUMBER) if self.numbers else (Kind.STRING,)
-        if not expect(spot, findings, f"one of {self.words}", *kinds):
-            return INVALID
-        if spot.kind is Kind.NUMBER:
-            return self._by_number(spot, findings)
-        word = self._bare(spot.text.upper())
-        for member in self.options:
-            if member.value.upper() == word:
-                return member
-        if word == _UNSPECIFIED and 0 in self.numbers:
-            return self.numbers[0]
-        return self._renamed(word, spot, findings)
-
-    def _bare(self, word: str) -> str:
-        """Without its prefix."""
-        for prefix in self.prefixes:
-            if word.startswith(prefix):
-                return word.removeprefix(prefix)
-        return word
-
-    def _by_number(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        for number, member in self.numbers.items():
-            if spot.text == str(number):
-                return member
-        numbers = ", ".join(str(number) for number in sorted(self.numbers))
-        findings.error(
-            spot,
-            "bad_enum",
-            f"unknown number {spot.text[:SHOWN]} (known: {numbers} = {self.words})",
-        )
-        return INVALID
-
-    def _renamed(self, word: str, spot: LocatedValue, findings: Diagnostics) -> Any:
-        if word in self.renamed:
-            member = self.renamed[word]
-            findings.warn(spot, "deprecated_name", f'"{spot.text}" is now called "{member}"')
-            return member
-        known = known_names(spot.text, [str(member) for member in self.options])
-        findings.error(spot, "bad_enum", f'unknown value "{spot.text[:SHOWN]}" {known}')
-        return INVALID
+    return ValueType(description, read)
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A list of one kind of values, as a tuple."""
+def list_of(member: ValueType, at_least: int = 0, at_most: int = 1000) -> ValueType:
+    """A list of one type, as a tuple."""
 
-    of: Value
-    at_least: int = 0
-    at_most: int = 1000
+    def read(located: LocatedValue) -> tuple[Any, ...]:
+        expect(located, "a list", Kind.LIST)
+        count = len(located.tree.items)
+        if not at_least <= count <= at_most:
+            message = f"expected {at_least} to {at_most} entries, found {count}"
+            raise located.error("out_of_range", message)
+        return tuple(read_all(member.read, located.items()))
 
-    @property
-    def words(self) -> str:
-        return f"list of {self.of.words}"
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        if not expect(spot, findings, "a list", Kind.LIST):
-            return INVALID
-        if not self.at_least <= len(spot.tree.items) <= self.at_most:
-            wanted = f"{self.at_least} to {self.at_most} entries"
-            findings.error(spot, "out_of_range", f"expected {wanted}, found {len(spot.tree.items)}")
-            return INVALID
-        made = [self.of.read(item, findings) for item in spot.items()]
-        return INVALID if INVALID in made else tuple(made)
+    return ValueType(f"list of {member.description}", read)
 
 
-@dataclass(frozen=True, slots=True)
-class OneOrMore:
-    """A list, or one value for a list of one."""
+def one_or_more(member: ValueType) -> ValueType:
+    """A list that is not empty, or one value for a list of one."""
+    many = list_of(member, at_least=1)
 
-    of: Listed
+    def read(located: LocatedValue) -> Any:
+        return (many if located.kind is Kind.LIST else only(member)).read(located)
 
-    @property
-    def words(self) -> str:
-        return f"{self.of.words}, or one"
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        if spot.kind is Kind.LIST:
-            return self.of.read(spot, findings)
-        one = self.of.of.read(spot, findings)
-        return INVALID if one is INVALID else (one,)
+    return ValueType(f"{many.description}, or one", read)
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
+def only(member: ValueType) -> ValueType:
+    """One value, for a tuple of one."""
+    return ValueType(member.description, lambda located: (member.read(located),))
+
+
+def map_of(member: ValueType, at_most: int = 1000) -> ValueType:
     """A map with free names."""
 
-    of: Value
-    at_most: int = 1000
+    def read(located: LocatedValue) -> dict[str, Any]:
+        expect(located, "a map", Kind.MAP)
+        if len(located.tree.pairs) > at_most:
+            raise located.error("out_of_range", f"expected at most {at_most} entries")
+        values = read_all(member.read, (each for _name, each in located.members()))
+        return dict(zip(located.tree.pairs, values, strict=True))
 
-    @property
-    def words(self) -> str:
-        return f"map to {self.of.words}"
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        if not expect(spot, findings, "a map", Kind.MAP):
-            return INVALID
-        if len(spot.tree.pairs) > self.at_most:
-            findings.error(spot, "out_of_range", f"expected at most {self.at_most} entries")
-            return INVALID
-        made = {name: self.of.read(member, findings) for name, member in spot.members()}
-        return INVALID if INVALID in made.values() else made
+    return ValueType(f"map to {member.description}", read)
 
 
-@dataclass(frozen=True, slots=True)
-class Anything:
-    """Read by a function of its own."""
-
-    words: str
-    parse: Callable[[LocatedValue, Diagnostics], Any]
-
-    def read(self, spot: LocatedValue, findings: Diagnostics) -> Any:
-        return self.parse(spot, findings)
-
-
-def glob(text: str) -> str:
-    """Raises BadGlob."""
-    check_glob(text)
-    return text
+def read_all(read: Callable[[LocatedValue], Any], values: Iterable[LocatedValue]) -> list[Any]:
+    """Read every value; raise InvalidValue at the end when one failed."""
+    made: list[Any] = []
+    failed: InvalidValue | None = None
+    for located in values:
+        try:
+            made.append(read(located))
+        except InvalidValue as error:
+            failed = error
+    if failed:
+        raise failed
+    return made
 
 
-GLOB: Final = Checked("glob", glob, code="bad_glob")
-TEXT: Final = Text()
-OPTIONAL_TEXT: Final = Text(pattern=r"[\s\S]*")
-NAME: Final = Text(words="a name")
-ENVIRONMENT: Final = Text(
-    words="an environment ([A-Za-z0-9][A-Za-z0-9._-]{0,62})",
-    pattern=r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
-)
-TAG: Final = Text(
-    words="a tag ([a-z0-9][a-z0-9-]{0,30}, or empty for none)",
-    pattern=r"(?:[a-z0-9][a-z0-9-]{0,30})?",
-)
-HEADER: Final = Text(words="a header name", pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+def glob(written: str) -> str:
+    """Return a pattern; raise BadGlob."""
+    check_glob(written)
+    return written
 
-__all__ = [
-    "ENVIRONMENT",
-    "GLOB",
-    "HEADER",
-    "INVALID",
-    "NAME",
-    "OPTIONAL_TEXT",
-    "TAG",
-    "TEXT",
-    "Anything",
-    "BadGlob",
-    "Checked",
-    "Choice",
-    "Duration",
-    "Flag",
-    "Listed",
-    "Mapped",
-    "Number",
-    "OneOrMore",
-    "Text",
-    "Value",
-    "Whole",
-    "expect",
-    "glob",
-]
+
+FLAG: Final = ValueType("bool", lambda located: expect(located, "a bool", Kind.BOOL) == "true")
+COUNT: Final = whole()
+GLOB: Final = checked("glob", glob, code="bad_glob")
+TEXT: Final = text()
+OPTIONAL_TEXT: Final = text(pattern=r"[\s\S]*")
+NAME: Final = text("a name")
+ENVIRONMENT: Final = text(f"an environment ({ENVIRONMENT_PATTERN})", ENVIRONMENT_PATTERN)
+TAG: Final = text("a tag ([a-z0-9][a-z0-9-]{0,30}, or empty for none)", TAG_PATTERN)
+HEADER: Final = text("a header name", r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sync_stack.core.bundle.model import KeyFormat, Variable, VariableForm
+from sync_stack.core.bundle.rules import KeyFormat, Variable, VariableForm
 from sync_stack.core.shaping.leaves import (
     MAX_KEYS,
     Leaf,

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from readers.diagnostics import Diagnostic
 from readers.tree import Tree
-from sync_stack.core.bundle.model import EnvSlice, KeyFormat, Rule, Variable
-from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.bundle.rules import EnvSlice, KeyFormat, Rule, Variable
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.core.shaping.keys import value_problem
 from sync_stack.core.shaping.schema import Schema, Unfetched

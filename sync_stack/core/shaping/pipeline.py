@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from readers.diagnostics import Diagnostic
-from sync_stack.core.bundle.model import EnvSlice
+from sync_stack.core.bundle.rules import EnvSlice
 from sync_stack.core.shaping.environment_slice import Sliced, slice_environment, take_root
 from sync_stack.core.shaping.keys import apply_variables, checked, formatted, unique
 from sync_stack.core.shaping.leaves import Leaf, flatten

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.core.shaping.leaves import Leaf, refusal
 

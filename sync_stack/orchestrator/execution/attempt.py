@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel import clock
-from sync_stack.core.bundle.model import Bundle, Datasource, Rule, SecretRef
+from sync_stack.core.bundle.datasources import Datasource
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.events import Event
 from sync_stack.core.sink import Sink
 from sync_stack.orchestrator.execution.heartbeat import Heartbeat

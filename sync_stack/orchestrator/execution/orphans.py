@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from sync_stack.core.bundle.model import Bundle, Datasource, Rule
+from sync_stack.core.bundle.datasources import Datasource
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.environments import EnvironmentRules, Source, resolve
 from sync_stack.core.events import BadPayload, Event
 from sync_stack.core.sink import Sink, SinkError

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sync_stack.core.bundle.datasources import KeyCase
-from sync_stack.core.bundle.model import Prune
+from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.ownership import PlanRefused, refuse_overlap

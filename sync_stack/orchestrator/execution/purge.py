@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sync_stack.core.bundle.model import Rule
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import Event, EventKind
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Sink, TargetPlace

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sync_stack.core.bundle.model import Bundle, Rule
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import Event, EventKind, ref_fields
 from sync_stack.orchestrator.execution.sources import url_of
 from sync_stack.orchestrator.rows import refs

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sync_stack.core.bundle.model import Rule
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import Effect, Event, EventKind
 from sync_stack.core.tasks import MAX_LAGS, TaskError
 from sync_stack.orchestrator.execution.attempt import Attempt, RuleSync

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from sync_stack.core.bundle.model import Rule
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.overrides import FILE_NAME, MAX_BYTES, apply_overrides
 from sync_stack.orchestrator.execution.attempt import Attempt
 from sync_stack.repositories import GitError, Source

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sync_stack.core.bundle.model import Bundle, CleanupAction, Rule
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import CleanupAction, Rule
 from sync_stack.core.environments import Resolution, Source
 from sync_stack.core.events import Effect, Event, EventKind
 from sync_stack.core.globs import matches

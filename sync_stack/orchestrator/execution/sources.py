@@ -9,7 +9,10 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
 
-from sync_stack.core.bundle.model import Bundle, Flavor, Platform, Rule, SecretRef
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.platforms import Flavor, Platform
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.events import clone_url
 from sync_stack.orchestrator.derived_keys import digest_key_id
 from sync_stack.orchestrator.execution.attempt import Resolve

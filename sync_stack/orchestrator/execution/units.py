@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sync_stack.core.bundle.model import OnMissingFile, Rule
+from sync_stack.core.bundle.rules import OnMissingFile, Rule
 from sync_stack.core.environments import (
     EnvironmentRules,
     Resolution,

@@ -13,7 +13,8 @@ from django.db import ProgrammingError
 
 from sync_stack.configuration.opened import Configuration
 from sync_stack.configuration.startup import refusing
-from sync_stack.core.bundle.model import Bundle, Rule
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.management.examples import ending
 from sync_stack.orchestrator.rows import overview

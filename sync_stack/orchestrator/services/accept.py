@@ -9,7 +9,8 @@ from typing import Any
 
 from django.db import DataError
 
-from sync_stack.core.bundle.model import Bundle, Platform
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import BadPayload, Event
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator import conf

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.model import Rule
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.ledger import Ledger, LedgerKey, State, digest
 from sync_stack.core.shaping import SecretRules, ShapingError, ShapingRules, SourceFile, shape
 from sync_stack.core.sink import Owner, Sink, SinkError

@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from sync_stack.core.bundle.model import Bundle, Rule
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import Event
 from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind, State

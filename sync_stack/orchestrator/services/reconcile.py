@@ -11,7 +11,8 @@ from typing import Final
 
 from kernel import clock
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.model import Bundle, Rule
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import BadPayload
 from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind

@@ -17,7 +17,8 @@ from kombu.exceptions import KombuError
 
 from kernel import clock
 from kernel.background import BackgroundThread, PeriodicThread
-from sync_stack.core.bundle.model import Bundle, RedisOptions
+from sync_stack.core.bundle.datasources import RedisOptions
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.execution.attempt import Resolve
 from sync_stack.orchestrator.rows import tasks

@@ -21,7 +21,8 @@ from django.db import close_old_connections, connection
 from kernel import clock
 from kernel.background import BackgroundThread
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.model import Bundle, Datasource, MongoOptions, RedisOptions
+from sync_stack.core.bundle.datasources import Datasource, MongoOptions, RedisOptions
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import SinkError
 from sync_stack.orchestrator.rows import tasks
 from sync_stack.orchestrator.serving.documents import task_document

@@ -24,7 +24,7 @@ from sync_stack.core.bundle.datasources import (
     S3Options,
     UpdateStrategy,
 )
-from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.ownership import PlanRefused
 from sync_stack.core.sink import Sink, SinkConflict, SinkError
 from sync_stack.sinks.redis_client import host_and_port

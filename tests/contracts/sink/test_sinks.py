@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sync_stack.core.bundle.model import SyncMode
+from sync_stack.core.bundle.rules import SyncMode
 from sync_stack.core.drift import compare
 from sync_stack.core.ownership import PlanRefused
 from sync_stack.core.sink import Delete, Put, Sink, SinkConflict, SinkError

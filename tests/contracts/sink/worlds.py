@@ -27,7 +27,7 @@ from sync_stack.core.bundle.datasources import (
     S3Options,
     UpdateStrategy,
 )
-from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Sink
 from sync_stack.sinks.documents import Style, document, writable_format
 from sync_stack.sinks.registry import open_sink

@@ -11,8 +11,8 @@ import pytest
 from kernel.redaction import SecretRegister
 from sync_stack.configuration.reading import bundle_of, read_text
 from sync_stack.configuration.secrets import SecretResolver, UnreadableSecret, needs_of
-from sync_stack.core.bundle.model import SecretRef
 from sync_stack.core.bundle.secret_use import Process, refs_in, secrets_used
+from sync_stack.core.bundle.secrets import SecretRef
 from tests.support.bundles import read_changed, valid, with_datasource
 from tests.support.processes import ROOT
 

@@ -11,14 +11,14 @@ import pytest
 from kernel.redaction import SecretRegister
 from sync_stack.configuration.secrets import SecretAbsent, SecretResolver, SecretUnavailable
 from sync_stack.configuration.vault import VaultClient
-from sync_stack.core.bundle.model import (
+from sync_stack.core.bundle.secret_managers import (
     AppRoleAuth,
     KubernetesAuth,
     SecretManager,
-    SecretRef,
     TokenAuth,
     UserpassAuth,
 )
+from sync_stack.core.bundle.secrets import SecretRef
 from tests.support.bundles import read_changed, valid
 from tests.support.fake_vault import FakeVault
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sync_stack.core.bundle.model import Flavor, Platform
+from sync_stack.core.bundle.platforms import Flavor, Platform
 from sync_stack.platforms import git_platform, normalize
 from tests.support.webhooks import hex_hmac, platform, signed
 from tests.sync.gateway.world import World, answer, bundle, world

@@ -11,7 +11,8 @@ import grpc
 import pytest
 import redis.asyncio
 
-from sync_stack.core.bundle.model import Datasource, RedisOptions, Rule
+from sync_stack.core.bundle.datasources import Datasource, RedisOptions
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.replay import Delivery
 from sync_stack.gateway.breaker import BREAKER_LABELS
 from tests.support.parts import need

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from sync_stack.core.bundle.model import Flavor, SecretRef
+from sync_stack.core.bundle.platforms import Flavor
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.gateway import deliveries
 from tests.support.webhooks import (
     cloud_push,

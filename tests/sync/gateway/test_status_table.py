@@ -11,7 +11,8 @@ import grpc
 import httpx
 import pytest
 
-from sync_stack.core.bundle.model import Bundle, Rate, SecretRef
+from sync_stack.core.bundle.model import Bundle, Rate
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.replay import Delivery
 from sync_stack.gateway.responses import STATUS, Code
 from tests.support.webhooks import github_push, platform, signed

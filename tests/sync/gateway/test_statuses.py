@@ -8,7 +8,8 @@ import json
 import grpc
 import pytest
 
-from sync_stack.core.bundle.model import Rate, SchemaRegistry, SecretRef
+from sync_stack.core.bundle.model import Rate, SchemaRegistry
+from sync_stack.core.bundle.secrets import SecretRef
 from tests.support.webhooks import github_examples, github_push, platform, signed
 from tests.sync.gateway.world import Orchestrator, answer, bundle, limits, raw, world
 

@@ -16,16 +16,11 @@ import httpx
 
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.secrets import SecretUnavailable
-from sync_stack.core.bundle.model import (
-    Bundle,
-    Datasource,
-    FileOptions,
-    GatewayLimits,
-    Platform,
-    Rate,
-    Rule,
-    SecretRef,
-)
+from sync_stack.core.bundle.datasources import Datasource, FileOptions
+from sync_stack.core.bundle.model import Bundle, GatewayLimits, Rate
+from sync_stack.core.bundle.platforms import Platform
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.gateway.conf import Address, GatewaySettings
 from sync_stack.gateway.process import Gateway
 from sync_stack.rpc.channel import SERVER_OPTIONS

@@ -10,7 +10,8 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 from django.db import OperationalError, ProgrammingError
 
-from sync_stack.core.bundle.model import FileEnvironment, Prune
+from sync_stack.core.bundle.file_maps import FileEnvironment
+from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.execution.orphans import is_orphan
 from sync_stack.orchestrator.management.base import SyncCommand

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernel import clock
-from sync_stack.core.bundle.model import Prune
+from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.sink import SinkError
 from sync_stack.orchestrator.execution import applying
 from sync_stack.orchestrator.execution.attempt import Attempt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sync_stack.core.bundle.model import FileEnvironment
+from sync_stack.core.bundle.file_maps import FileEnvironment
 from tests.support.sync_world import World, rule
 
 pytestmark = pytest.mark.store

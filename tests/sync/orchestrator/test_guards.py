@@ -7,7 +7,9 @@ import json
 import pytest
 
 from sync_stack.configuration.secrets import SecretAbsent, SecretUnavailable
-from sync_stack.core.bundle.model import Prune, Rule, SecretManager, SecretRef, TokenAuth
+from sync_stack.core.bundle.rules import Prune, Rule
+from sync_stack.core.bundle.secret_managers import SecretManager, TokenAuth
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import LedgerUnit

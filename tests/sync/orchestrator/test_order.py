@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 
 from kernel import clock
-from sync_stack.core.bundle.model import Cleanup, CleanupAction
+from sync_stack.core.bundle.rules import Cleanup, CleanupAction
 from sync_stack.core.tasks import LAG_DELAY_S
 from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import LedgerUnit, RefRecord, Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sync_stack.core.bundle.model import Cleanup, CleanupAction
+from sync_stack.core.bundle.rules import Cleanup, CleanupAction
 from sync_stack.orchestrator.models import RefRecord, Task
 from sync_stack.orchestrator.services.reconcile import reconcile
 from tests.support.sync_world import World, rule

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sync_stack.core.bundle.model import OnMissingFile
+from sync_stack.core.bundle.rules import OnMissingFile
 from sync_stack.orchestrator.models import JournalChunk, LedgerUnit, Task
 from sync_stack.orchestrator.services.reconcile import reconcile
 from tests.support.sync_world import World

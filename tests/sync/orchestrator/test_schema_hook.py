@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sync_stack.core.bundle.model import SchemaRegistry, SecretManager, SecretRef, TokenAuth
+from sync_stack.core.bundle.model import SchemaRegistry
+from sync_stack.core.bundle.secret_managers import SecretManager, TokenAuth
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.repositories.schemas import Schemas
 from tests.support.git_server import HttpGit, Repository, served
 from tests.support.sync_world import World, rule

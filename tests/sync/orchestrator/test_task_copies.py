@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 import redis
 
-from sync_stack.core.bundle.datasources import RedisOptions
-from sync_stack.core.bundle.model import Bundle, Datasource
+from sync_stack.core.bundle.datasources import Datasource, RedisOptions
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator.serving.documents import task_document
 from sync_stack.orchestrator.serving.task_copies import TaskCopies
 from tests.support.parts import need

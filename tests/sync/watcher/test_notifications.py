@@ -15,8 +15,7 @@ import pytest
 import redis
 from django.db import OperationalError
 
-from sync_stack.core.bundle.model import (
-    Bundle,
+from sync_stack.core.bundle.datasources import (
     ConfigMapOptions,
     Datasource,
     FileOptions,
@@ -24,6 +23,7 @@ from sync_stack.core.bundle.model import (
     RedisStructure,
     UpdateStrategy,
 )
+from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import Changes, Destination, Notifying, SinkError
 from sync_stack.sinks import configmap_client
 from sync_stack.sinks.registry import open_sink

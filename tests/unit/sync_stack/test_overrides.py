@@ -10,14 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sync_stack.core.bundle.model import (
-    FileEnvironment,
-    Prune,
-    Rule,
-    SyncMode,
-    Variable,
-    VariableForm,
-)
+from sync_stack.core.bundle.file_maps import FileEnvironment
+from sync_stack.core.bundle.rules import Prune, Rule, SyncMode, Variable, VariableForm
 from sync_stack.core.overrides import Overridden, apply_overrides
 
 RULE = Rule(

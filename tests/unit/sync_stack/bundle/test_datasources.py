@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sync_stack.configuration.reading import bundle_of, read_text
-from sync_stack.core.bundle.model import (
+from sync_stack.core.bundle.datasources import (
     ConfigMapOptions,
     FileOptions,
     MongoOptions,

@@ -6,10 +6,10 @@ from dataclasses import fields
 
 import pytest
 
-from sync_stack.core.bundle.datasource_fields import COMMON_TABLE, TABLES
-from sync_stack.core.bundle.managers import VAULT
-from sync_stack.core.bundle.rule_fields import PRUNE, RULE
-from sync_stack.core.bundle.top_fields import TOP
+from sync_stack.core.bundle.datasources import COMMON_TABLE, TABLES
+from sync_stack.core.bundle.model import TOP
+from sync_stack.core.bundle.rules import PRUNE, RULE
+from sync_stack.core.bundle.secret_managers import VAULT
 from tests.support import bundle_reference
 
 
@@ -29,6 +29,6 @@ def test_no_name_of_a_table_stands_for_two_fields(table):
 @pytest.mark.parametrize("table", [RULE, PRUNE, *TABLES.values()])
 def test_every_field_of_the_model_can_be_written(table):
     written = {entry.attribute for entry in table.fields}
-    decided = {"segment", "place", "hosts"}
+    decided = {"segment", "location", "hosts"}
 
     assert {known.name for known in fields(table.model)} - decided <= written

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sync_stack.core.bundle.model import (
+from sync_stack.core.bundle.file_maps import FileEnvironment
+from sync_stack.core.bundle.rules import (
     Cleanup,
     CleanupAction,
-    FileEnvironment,
     KeyFormat,
     Prune,
     SyncMode,

@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 from readers.tree import Kind, Tree
-from sync_stack.core.bundle.model import (
-    AppRoleAuth,
-    Flavor,
-    GatewayLimits,
-    Rate,
-    SchemaRegistry,
-    SecretRef,
-)
+from sync_stack.core.bundle.model import GatewayLimits, Rate, SchemaRegistry
+from sync_stack.core.bundle.platforms import Flavor
+from sync_stack.core.bundle.secret_managers import AppRoleAuth
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.bundle.validation import read_bundle
 from tests.support.bundles import codes, read, read_changed, tree_of, valid, with_platform
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sync_stack.core.bundle.model import Prune, SyncMode
+from sync_stack.core.bundle.rules import Prune, SyncMode
 from sync_stack.core.ledger import digest, digester
 from sync_stack.core.ownership import PlanRefused, refuse_overlap
 from sync_stack.core.plan import DesiredKey, effective_mode, plan_apply

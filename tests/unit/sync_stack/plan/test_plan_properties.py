@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sync_stack.core.bundle.model import SyncMode
+from sync_stack.core.bundle.rules import SyncMode
 from sync_stack.core.sink import SinkError
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.syncing import Unit, prune

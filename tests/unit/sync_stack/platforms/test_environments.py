@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sync_stack.core.bundle.model import FileEnvironment
+from sync_stack.core.bundle.file_maps import FileEnvironment
 from sync_stack.core.environments import EnvironmentRules, Source, resolve, slug
 from sync_stack.core.events import Event, EventKind
 

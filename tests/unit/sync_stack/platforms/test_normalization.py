@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sync_stack.core.bundle.model import Flavor, Protocol
+from sync_stack.core.bundle.platforms import Flavor, Protocol
 from sync_stack.core.events import BadPayload, Effect, Event, EventKind
 from sync_stack.platforms import git_platforms, normalize
 from tests.support.webhooks import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sync_stack.core.bundle.model import EnvSlice, KeyFormat, Variable, VariableForm
+from sync_stack.core.bundle.rules import EnvSlice, KeyFormat, Variable, VariableForm
 from sync_stack.core.shaping import ShapingError
 from tests.unit.sync_stack.shaping.shaping import rules, shaped, source
 

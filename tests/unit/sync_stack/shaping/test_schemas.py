@@ -152,7 +152,7 @@ def test_marks_of_a_json_schema() -> None:
 
 
 def test_a_mark_survives_renaming() -> None:
-    from sync_stack.core.bundle.model import KeyFormat, Variable
+    from sync_stack.core.bundle.rules import KeyFormat, Variable
 
     schema = {"properties": {"db": {"x-partita-secret": True}}}
     variables = {"DB_PASSWORD": Variable(text="db.password")}

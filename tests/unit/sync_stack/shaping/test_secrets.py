@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sync_stack.core.bundle.model import SecretRef, Variable
+from sync_stack.core.bundle.rules import Variable
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.shaping import SecretRules, ShapingError
 from tests.unit.sync_stack.shaping.shaping import shaped
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sync_stack.core.bundle.datasources import Datasource, MongoOptions
-from sync_stack.core.bundle.secret_refs import SecretRef
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Put, Sink, SinkError, TargetPlace
 from sync_stack.sinks.mongo import open_mongo_sink
 from sync_stack.sinks.mongo_client import address

@@ -11,7 +11,7 @@ from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio import RedisCluster as AsyncCluster
 
 from sync_stack.core.bundle.datasources import RedisMode, RedisOptions
-from sync_stack.core.bundle.model import SecretRef
+from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.gateway.reservations import open_redis
 from sync_stack.sinks.limits import Timeouts
 from sync_stack.sinks.redis_client import connect
