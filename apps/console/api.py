@@ -1,4 +1,4 @@
-"""Console: the pages; above all apps. `platform_site` shows its errors with `error_page`."""
+"""Console: the pages, above all apps. `platform_site` renders errors with `error_page`."""
 
 from __future__ import annotations
 

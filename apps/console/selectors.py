@@ -1,4 +1,4 @@
-"""What the pages show: wire values of other apps, with the words and marks that people read."""
+"""The contexts of the pages: values of other apps with the texts and marks to display."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.api import Principal
-from apps.console.domain import durations, layout, looks, source_lines, ticks
+from apps.console.domain import durations, layout, source_lines, status_display
 from apps.executions import api as executions
 from apps.suites import api as suites
 
@@ -18,25 +18,32 @@ MAX_DRAWN_NODES = 500
 
 
 def home(principal: Principal) -> dict[str, Any]:
-    """`summary` and `runs` (newest first, at most `RECENT_RUNS`) of the engine overview."""
+    """Return `summary` and `runs` of the engine overview, newest first, at most `RECENT_RUNS`."""
     overview = executions.overview(principal)
     now = timezone.now()
     return {
+        "statuses": status_display.FOR_SCRIPTS,
         "summary": overview["summary"],
         "runs": [run_row(item, now) for item in overview["executions"][:RECENT_RUNS]],
     }
 
 
 def launch_suites() -> list[dict[str, Any]]:
-    """The launchable suites with their profiles and backends (reference: control-plane 11.1)."""
+    """Return the launchable suites with profiles and backends (reference: control-plane 11.1)."""
     return [
-        suite | {"backends": [_backend(backend) for backend in suite["backends"]]}
+        suite
+        | {
+            "backends": [
+                {**backend, "isolated": status_display.is_isolated(backend["label"])}
+                for backend in suite["backends"]
+            ]
+        }
         for suite in executions.launch_suites()
     ]
 
 
 def suite_list() -> list[dict[str, Any]]:
-    """Every suite, broken ones too, with the number of its steps and its error."""
+    """Return every suite, also broken ones, with the number of its steps and its error."""
     return [
         suite | {"steps": len(suite.get("topology", ())), "problem": suite.get("topologyError")}
         for suite in suites.list_suites()
@@ -44,14 +51,15 @@ def suite_list() -> list[dict[str, Any]]:
 
 
 def suite_page(suite_id: str, file: str) -> dict[str, Any]:
-    """One suite: definition, drawing, source of `file` (else the file at fault, else suite.star).
+    """Return a suite with its drawing and the lines of `file`; raise SuiteNotFound.
 
-    Raises SuiteNotFound.
+    Without `file`, show the file with the error, else suite.star.
     """
     suite = suites.get_definition(suite_id)
     problem = suite.get("topologyError")
     contents = {source["path"]: source for source in suite["sourceFiles"]}
-    chosen = _chosen_file(file, contents, problem)
+    candidates = (file, (problem or {}).get("file", ""), "suite.star", next(iter(contents), ""))
+    chosen = next(path for path in candidates if path in contents or (not path and not contents))
     return {
         "suite": suite,
         "problem": problem,
@@ -65,58 +73,55 @@ def suite_page(suite_id: str, file: str) -> dict[str, Any]:
     }
 
 
-def _chosen_file(
-    wanted: str, contents: Mapping[str, Any], problem: Mapping[str, Any] | None
-) -> str:
-    candidates = (wanted, (problem or {}).get("file", ""), "suite.star", next(iter(contents), ""))
-    return next(path for path in candidates if path in contents or (not path and not contents))
-
-
 def run_page(principal: Principal, run_id: str) -> dict[str, Any]:
-    """Everything of one run but its streams. Raises ExecutionNotFound."""
+    """Return everything of a run except its streams; raise ExecutionNotFound."""
     run = executions.detail(principal, run_id, omit=frozenset({"events"}))
     nodes = {node["id"]: node for node in run["suite"].get("topology", ())}
     steps = [step_row(step, nodes.get(step["id"], {})) for step in run["steps"]]
     return {
+        "statuses": status_display.FOR_SCRIPTS,
         "run": run,
-        "look": looks.run_look(run["status"], failing=run["failing"]),
-        "over": run["status"] in looks.RUN_OVER,
-        "reason": looks.reason_text(run["reason"]) if "reason" in run else "",
-        "isolated": looks.is_isolated(run["backend"]),
+        "display": status_display.run_display(run["status"], failing=run["failing"]),
+        "over": run["status"] in status_display.RUN_OVER,
+        "reason": status_display.reason_text(run["reason"]) if "reason" in run else "",
+        "isolated": status_display.is_isolated(run["backend"]),
         "steps": steps,
         "graph": graph(run["steps"]),
-        "counts": looks.counts(run["steps"]),
-        "strip": ticks.strip(looks.counts(run["steps"])),
+        "counts": status_display.counts(run["steps"]),
+        "strip": status_display.strip(status_display.counts(run["steps"])),
         "first_failure": first_failure(steps),
-        "artifacts": [_artifact(artifact) for artifact in run["artifacts"]],
+        "artifacts": [
+            {**artifact, "sizeText": durations.size(artifact["size"])}
+            for artifact in run["artifacts"]
+        ],
         "tests": [one for one in run["artifacts"] if "testSummary" in one],
         "announcement": announcement(run),
     }
 
 
 def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """A line of the list of runs, from an item of the engine overview."""
-    counts = looks.overview_counts(item)
+    """Return a row of the list of runs, from an item of the engine overview."""
+    counts = status_display.overview_counts(item)
     return {
         "run": item,
-        "look": looks.run_look(item["status"], failing=item["failing"]),
-        "ticks": ticks.ticks(counts),
+        "display": status_display.run_display(item["status"], failing=item["failing"]),
+        "ticks": status_display.ticks(counts),
         "counts": counts,
-        "isolated": looks.is_isolated(item["backend"]),
-        "reason": looks.reason_text(item["reason"]) if "reason" in item else "",
+        "isolated": status_display.is_isolated(item["backend"]),
+        "reason": status_display.reason_text(item["reason"]) if "reason" in item else "",
         "ago": durations.ago(item["startedAt"], now),
-        "active": item["status"] not in looks.RUN_OVER,
+        "active": item["status"] not in status_display.RUN_OVER,
     }
 
 
 def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
-    """A step with the words for its reason, causes and durations; `node` is its topology node."""
+    """Return a step with texts for its reason, causes and durations; `node` is its declaration."""
     return {
         "step": step,
         "node": node,
-        "look": looks.step_look(step["status"]),
-        "reason": looks.reason_text(step["reason"]) if "reason" in step else "",
-        "causes": looks.cause_text(step.get("cause", [])),
+        "display": status_display.step_display(step["status"]),
+        "reason": status_display.reason_text(step["reason"]) if "reason" in step else "",
+        "causes": status_display.cause_text(step.get("cause", [])),
         "took": durations.short(step.get("durationMs")),
         "command": " ".join(node.get("command", ())),
         "usage": durations.usage(step.get("usage", {})),
@@ -124,31 +129,23 @@ def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]
 
 
 def graph(nodes: Sequence[Mapping[str, Any]]) -> layout.Drawing | None:
-    """The drawing, or None when there is nothing to draw or too much to be of use."""
+    """Return the drawing, or None for no nodes or too many."""
     return layout.draw(nodes) if 0 < len(nodes) <= MAX_DRAWN_NODES else None
 
 
 def first_failure(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The failed step that ended first, else None; those that may fail come last."""
+    """Return the failed step that ended first; prefer steps whose failure fails the run."""
     failed = [row for row in steps if row["step"]["status"] == "failed"]
-    return min(failed, key=_failure_order, default=None)
-
-
-def _failure_order(row: Mapping[str, Any]) -> tuple[bool, str]:
-    return row["step"]["continueOnFailure"], row["step"].get("finishedAt", "")
+    return min(
+        failed,
+        key=lambda row: (row["step"]["continueOnFailure"], row["step"].get("finishedAt", "")),
+        default=None,
+    )
 
 
 def announcement(run: Mapping[str, Any]) -> str:
-    """One sentence for readers who listen."""
+    """Return the status of a run as one sentence for screen readers."""
     if run["status"] == "Queued" and "queuePosition" in run:
         return f"Queued, position {run['queuePosition']}"
-    look = looks.run_look(run["status"], failing=run["failing"])
-    return f"{look.label} after {run['duration']}"
-
-
-def _artifact(artifact: Mapping[str, Any]) -> dict[str, Any]:
-    return {**artifact, "sizeText": durations.size(artifact["size"])}
-
-
-def _backend(backend: Mapping[str, Any]) -> dict[str, Any]:
-    return {**backend, "isolated": looks.is_isolated(backend["label"])}
+    display = status_display.run_display(run["status"], failing=run["failing"])
+    return f"{display.label} after {run['duration']}"

@@ -158,7 +158,7 @@ def test_it_drains_and_its_successor_goes_on(slow_up: Up, stop: signal.Signals):
     for body in (stream.body for stream in streams):
         assert body.endswith(b"\n\n"), body[-200:]
         assert b"event: end" not in body, "the run is not over"
-    assert f"{run_id} (Slow) is not over" in up.said()
+    assert f"{run_id} (Slow) has not ended" in up.said()
     assert list(up.scratch.iterdir()) == []
     assert_only_steps_are_left(up)
 
@@ -338,7 +338,7 @@ def test_where_the_suite_hello_is_missing_it_says_so(slow_up: Up, tmp_path: Path
 
     said = slow_up.start(UP_DEMO="1", SUITES_DIR=str(tmp_path / "own")).hears("run launch mine")
 
-    assert "there is no suite hello here" in said
+    assert "the suite hello is not installed" in said
     assert "was not launched" not in said
 
 

@@ -1,1 +1,1 @@
-"""How facts look on a page: pure functions from wire dicts to what the templates print."""
+"""Pure functions from wire values to the values in templates."""

@@ -1,4 +1,4 @@
-"""Times and amounts as text."""
+"""Durations, times, sizes and usage as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
 def short(duration_ms: int | None) -> str:
-    """`850 ms`, `12.4 s`, `3 m 05 s`, `2 h 10 m`; empty for nothing."""
+    """Return `850 ms`, `12.4 s`, `3 m 05 s` or `2 h 10 m`; empty for None."""
     if duration_ms is None:
         return ""
     if duration_ms < _SECOND:
@@ -22,7 +22,7 @@ def short(duration_ms: int | None) -> str:
 
 
 def ago(then: str, now: datetime) -> str:
-    """How long ago an RFC 3339 time was: `just now`, `4 min ago`, `3 h ago`, `2 d ago`."""
+    """Return the age of an RFC 3339 time: `just now`, `4 min ago`, `3 h ago`, `2 d ago`."""
     past_ms = (now - parsed(then)).total_seconds() * _SECOND
     for unit_ms, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
         if past_ms >= unit_ms:
@@ -35,7 +35,7 @@ def parsed(text: str) -> datetime:
 
 
 def size(count: int) -> str:
-    """Bytes as `512 B`, `3.4 KiB`, `1.2 MiB`."""
+    """Return bytes as `512 B`, `3.4 KiB` or `1.2 MiB`."""
     amount = float(count)
     for unit in ("B", "KiB", "MiB"):
         if amount < 1024:  # noqa: PLR2004
@@ -45,7 +45,7 @@ def size(count: int) -> str:
 
 
 def usage(figures: Mapping[str, float]) -> str:
-    """`12 % CPU · 34.0 MiB (peak 40.0 MiB)`, as far as it is known; empty for nothing."""
+    """Return the known parts of `12 % CPU · 34.0 MiB (peak 40.0 MiB)`."""
     parts = []
     if "cpuPercent" in figures:
         parts.append(f"{figures['cpuPercent']:.0f} % CPU")

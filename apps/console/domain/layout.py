@@ -1,8 +1,8 @@
-"""Draws a topology: levels become columns, left to right; edges run between the columns.
+"""The drawing of a topology: levels become columns from left to right, with edges between them.
 
-A layered drawing after Sugiyama: long edges get a waypoint in every column they pass, columns are
-ordered by the mean position of their neighbours, so that few edges cross and none runs through a
-node.
+This is a layered drawing after Sugiyama. Long edges get a waypoint in every column that they pass,
+and columns are ordered by the mean position of their neighbors, so that few edges cross and none
+runs through a node.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SWEEPS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A drawn node: `x`, `y` are its upper left corner, in SVG units."""
+    """A drawn node; `x` and `y` are its upper left corner in SVG units."""
 
     id: str
     x: float
@@ -30,7 +30,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A drawn dependency; `path` is the `d` of an SVG path; `on_failure`: it is a trigger."""
+    """A drawn dependency; `path` is the `d` of an SVG path, `on_failure` marks a trigger."""
 
     source: str
     target: str
@@ -61,9 +61,9 @@ class _Item:
 
 
 def draw(nodes: Sequence[Mapping[str, Any]]) -> Drawing:
-    """Places nodes, of the topology or steps: `id`, `level`, `dependsOn`, `onFailure?`.
+    """Draw nodes of a topology or steps: `id`, `level`, `dependsOn`, `onFailure?`.
 
-    Dependencies on unknown ids are left out. Same input, same drawing.
+    Dependencies on unknown ids are left out. The same input gives the same drawing.
     """
     columns = [_column(nodes, level) for level in sorted({node["level"] for node in nodes})]
     items = {item.key: (item, index) for index, column in enumerate(columns) for item in column}
@@ -96,7 +96,7 @@ def _routes(
     items: Mapping[str, tuple[_Item, int]],
     columns: list[list[_Item]],
 ) -> Iterable[tuple[list[_Item], bool]]:
-    """Each dependency as the items it passes, source first; waypoints are added to the columns.
+    """Yield each dependency as its items, source first, and add waypoints to the columns.
 
     Long edges of one source share their waypoints, so that they leave as one line and fork late.
     """
@@ -113,7 +113,9 @@ def _routes(
                 for index in range(first + 1, last)
             ]
             route = [source, *passed, target]
-            _join(route)
+            for here, there in pairwise(route):
+                here.right.append(there)
+                there.left.append(here)
             yield route, need in triggers
 
 
@@ -128,20 +130,14 @@ def _waypoint(
     return waypoints[key]
 
 
-def _join(route: list[_Item]) -> None:
-    for here, there in pairwise(route):
-        here.right.append(there)
-        there.left.append(here)
-
-
 def _order(columns: list[list[_Item]]) -> None:
-    """Barycentre sweeps, right then left; ties keep the order that is there."""
+    """Sort each column by the mean position of its neighbors, left to right and back."""
     for column in columns:
         _number(column)
     for sweep in range(SWEEPS):
         rightward = sweep % 2 == 0
         for column in columns if rightward else reversed(columns):
-            column.sort(key=_mean_left if rightward else _mean_right)
+            column.sort(key=lambda item: _mean(item.left if rightward else item.right, item))
             _number(column)
 
 
@@ -150,22 +146,14 @@ def _number(column: list[_Item]) -> None:
         item.position = index - (len(column) - 1) / 2
 
 
-def _mean_left(item: _Item) -> float:
-    return _mean(item.left, item)
-
-
-def _mean_right(item: _Item) -> float:
-    return _mean(item.right, item)
-
-
-def _mean(neighbours: Sequence[_Item], item: _Item) -> float:
-    if not neighbours:
+def _mean(neighbors: Sequence[_Item], item: _Item) -> float:
+    if not neighbors:
         return item.position
-    return sum(neighbour.position for neighbour in neighbours) / len(neighbours)
+    return sum(neighbor.position for neighbor in neighbors) / len(neighbors)
 
 
 def _place(columns: list[list[_Item]]) -> float:
-    """Columns are centred on one another; returns the height of the drawing."""
+    """Set the coordinates, with centered columns; return the height of the drawing."""
     heights = [
         sum(item.height for item in column) + ROW_GAP * (len(column) - 1) for column in columns
     ]
@@ -179,7 +167,7 @@ def _place(columns: list[list[_Item]]) -> float:
 
 
 def _edge(route: list[_Item], *, on_failure: bool) -> Edge:
-    """Curves from the right side of an item to the left of the next; flat through waypoints."""
+    """Return curves from the right of each item to the left of the next, flat at waypoints."""
     x, y = route[0].x + NODE_WIDTH, _middle(route[0])
     path = [f"M{x:g} {y:g}"]
     for item in route[1:]:

@@ -1,4 +1,4 @@
-"""A file with line numbers, and the place of an error in it."""
+"""The lines of a file, one of which may have an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
-    """One line; on the line of the error `at` is the character at fault, else empty."""
+    """One line. On the line of the error, `at` is the character with the error."""
 
     number: int
     before: str
@@ -19,7 +19,7 @@ class SourceLine:
 
 
 def numbered(text: str, error: Mapping[str, Any] | None = None) -> list[SourceLine]:
-    """The lines of a file, 1-based; `error` is a `topologyError` of this very file, or None."""
+    """Return the lines of a file; `error` is a `topologyError` of this file, or None."""
     line = int((error or {}).get("line", 0))
     column = int((error or {}).get("column", 0))
     return [
@@ -37,12 +37,12 @@ def _with_error(number: int, content: str, column: int) -> SourceLine:
     return SourceLine(
         number=number,
         before=content[:index],
-        at=content[index : index + 1] or " ",  # an error at the end of the line
+        at=content[index : index + 1] or " ",  # the error is at the end of the line
         after=content[index + 1 :],
         is_error=True,
     )
 
 
 def error_of(file: str, error: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The topology error when it lies in that file."""
+    """Return the topology error if it is in that file."""
     return error if error and error.get("file", "suite.star") == file else None

@@ -1,9 +1,12 @@
-"""The first example suite, launched and shown live in the terminal of `up`."""
+"""The example suites: their images, and the first one, shown live in the terminal of `up`."""
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
@@ -16,18 +19,19 @@ from apps.platform_settings.api import BackendUnavailable
 from apps.suites import api as suites
 from kernel.errors import PlatformError
 
-RUNNER_S: Final = 30  # the runner registers within this time, or its log says why not
+PULL_S: Final = 60
+RUNNER_S: Final = 30  # the time for the runner to register
 SUITE: Final = "hello"
 _NEXT: Final = "shop"
 
 
-def is_there() -> bool:
-    """Whether the suite that `up` launches is among the suites of this installation."""
+def is_installed() -> bool:
+    """Return whether this installation has the suite that `up` launches."""
     return _is_known(SUITE)
 
 
 def images() -> list[str]:
-    """The images that the example suites name, the demo's first."""
+    """Return the images that the example suites name, the demo's first."""
     wanted: list[str] = []
     for suite_id in dict.fromkeys([SUITE, *conf.example_suites()]):
         try:
@@ -39,15 +43,21 @@ def images() -> list[str]:
 
 
 def show(console: Console, *, stop: threading.Event) -> None:
-    """Launch and follow until the run is over or `stop` is set; errors are shown, not raised."""
+    """Launch and follow until the run ends or `stop` is set; show errors, do not raise them."""
     try:
         request = executions.LaunchRequest(suite_id=SUITE)
-        run_id = _launched(request, stop)["id"]
+        run_id = _launch(request, stop)["id"]
         console.print(f"[bold]{_page(run_id)}[/]", soft_wrap=True)
         terminal_view.watch(run_id, console, stop=stop)
         if not stop.is_set():
             terminal_view.print_verdict(executions.run_detail(run_id), console)
-            _say_what_next(run_id, console)
+            console.print(
+                f"\n  see the run    {_page(run_id)}\n"
+                f"  launch another {launch_command()}\n"
+                "  serving until Ctrl-C",
+                markup=False,
+                soft_wrap=True,
+            )
     except PlatformError as error:
         console.print(f"[red]✗[/] {SUITE} was not launched:", end=" ")
         console.print(error.detail, markup=False, soft_wrap=True)
@@ -57,18 +67,8 @@ def _page(run_id: str) -> str:
     return f"{conf.base_url()}/executions/{run_id}"
 
 
-def _say_what_next(run_id: str, console: Console) -> None:
-    console.print(
-        f"\n  see the run    {_page(run_id)}\n"
-        f"  launch another {launch_command()}\n"
-        "  serving until Ctrl-C",
-        markup=False,
-        soft_wrap=True,
-    )
-
-
 def launch_command() -> str:
-    """A command that works here: `shop` needs images, and the workspace may hold other suites."""
+    """Return a command that works here: `shop` needs images, and may not be installed."""
     wanted = (SUITE,) if conf.runs_processes() else (_NEXT, SUITE)
     others = (suite["id"] for suite in suites.list_suites())
     suite_id = next((one for one in wanted if _is_known(one)), None) or next(others, "SUITE")
@@ -82,8 +82,8 @@ def _is_known(suite_id: str) -> bool:
         return False
 
 
-def _launched(request: executions.LaunchRequest, stop: threading.Event) -> dict[str, Any]:
-    """Launch; while the runner has not come online yet, ask again. Raises PlatformError."""
+def _launch(request: executions.LaunchRequest, stop: threading.Event) -> dict[str, Any]:
+    """Launch, with retries until the runner is online; raise PlatformError."""
     deadline = time.monotonic() + RUNNER_S
     while True:
         try:
@@ -94,8 +94,49 @@ def _launched(request: executions.LaunchRequest, stop: threading.Event) -> dict[
 
 
 def left_running() -> list[str]:
-    """A sentence for each run that goes on when `up` starts again."""
+    """Return a sentence for each run that the next `up` continues."""
     return [
-        f"{run['id']} ({run['suiteTitle']}) is not over: the next `up` goes on with it"
+        f"{run['id']} ({run['suiteTitle']}) has not ended: the next `up` continues it"
         for run in executions.recent_runs(status="Booting,Canceling,Queued", suite_id="", limit=50)
     ]
+
+
+class ExampleImageMissing(RuntimeError):
+    """An image cannot be pulled or built; the message ends with the output of the build."""
+
+
+def ensure_images(wanted: Iterable[str], builder: Path, say: Callable[[str], None]) -> None:
+    """Pull or build the missing images for which `builder` has a recipe; raise ExampleImageMissing.
+
+    Images without a recipe are left to the run. `say` gets a line about each pull and build.
+    """
+    try:
+        known = _run(str(builder), "--list").stdout.split()
+        for image in wanted:
+            if image in known and _run("docker", "image", "inspect", image).returncode != 0:
+                _pull_or_build(image, builder, say)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ExampleImageMissing(str(error)) from error
+
+
+def _pull_or_build(image: str, builder: Path, say: Callable[[str], None]) -> None:
+    say(f"pulling {image}")
+    if _is_pulled(image):
+        return
+    say(f"{image} cannot be pulled: building a stand-in from Debian's packages")
+    result = _run(str(builder), image, timeout=600)
+    if result.returncode != 0:
+        raise ExampleImageMissing(f"{builder} {image} failed: {result.stderr.strip()[-500:]}")
+
+
+def _is_pulled(image: str) -> bool:
+    try:
+        return _run("docker", "pull", "-q", image, timeout=PULL_S).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _run(*command: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - docker and our own builder, no shell
+        command, capture_output=True, text=True, check=False, timeout=timeout
+    )

@@ -1,28 +1,33 @@
-"""uvicorn inside `up`: given sockets, a call when it serves, and no signal handlers of its own."""
+"""The server of `up`: uvicorn on given sockets, and the signals that stop it."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import os
+import signal
 import socket
 from collections.abc import Callable, Generator
+from types import FrameType
 
 import uvicorn
 
 from kernel.listeners import bound_socket
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 MAX_PORT = 65535
 _USUAL_PORT = 8090
 _TRIED = 20
-GRACE_S = 10  # what running streams get to end on a whole record
+GRACE_S = 10  # for running streams to end after a whole record
 
 
 class PortTaken(RuntimeError):
-    """The address is not to be had; the message says what to do."""
+    """The address cannot be used; the message says what to do."""
 
 
 class EmbeddedServer(uvicorn.Server):
-    """`on_started` runs in the loop's thread once requests are answered."""
+    """Calls `on_started` in the loop's thread once it serves requests."""
 
     def __init__(self, *, on_started: Callable[[], None]) -> None:
         super().__init__(
@@ -40,7 +45,7 @@ class EmbeddedServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """The ASGI lifespan drains on SIGTERM and SIGINT, then calls `ask_to_exit`."""
+        """Leave the signals to the ASGI lifespan, which drains and then calls `ask_to_exit`."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -54,8 +59,32 @@ class EmbeddedServer(uvicorn.Server):
         self.should_exit = True
 
 
+def announce_signals(say: Callable[[str], None], *, at_once: Callable[[], None]) -> None:
+    """Install handlers that `say` what a signal does; call it once the server has started.
+
+    The first signal drains. A second one calls `at_once` and ends the process as kill -9 would;
+    the next start adopts the running steps.
+    """
+    loop = asyncio.get_running_loop()
+    drains = {number: signal.getsignal(number) for number in SIGNALS}
+    received: list[int] = []
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            at_once()
+            os._exit(128 + number)
+        loop.call_soon_threadsafe(say, "stopping: streams end, then the runner (again: at once)")
+        drain = drains[signal.Signals(number)]
+        assert callable(drain)
+        drain(number, frame)
+
+    for number in SIGNALS:
+        signal.signal(number, on_signal)
+
+
 def listener(host: str, port: int) -> socket.socket:
-    """A bound socket. Raises PortTaken."""
+    """Return a bound socket; raise PortTaken."""
     try:
         return bound_socket(host, port)
     except OSError as error:
@@ -63,9 +92,9 @@ def listener(host: str, port: int) -> socket.socket:
 
 
 def listen(bound: socket.socket) -> None:
-    """Let the kernel take connections. Raises PortTaken.
+    """Listen on a bound socket; raise PortTaken.
 
-    An address that nobody listens on can be bound twice: who listens first has it.
+    Two processes can bind the same address; the first one that listens has it.
     """
     try:
         bound.listen()
@@ -76,21 +105,21 @@ def listen(bound: socket.socket) -> None:
 
 def _refused(error: OSError, host: str, port: int) -> PortTaken:
     return PortTaken(
-        f"cannot listen on {host}:{port} ({error.strerror}): {_way_out(error, host, port)}"
+        f"cannot listen on {host}:{port} ({error.strerror}): {_advice(error, host, port)}"
     )
 
 
-def _way_out(error: OSError, host: str, port: int) -> str:
+def _advice(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"PORT={_free_port(host, above=port)} make up"
     if error.errno == errno.EACCES:
         free = _free_port(host, above=_USUAL_PORT - 1)
-        return f"a port from 1024 on needs no rights: PORT={free} make up"
+        return f"ports from 1024 need no privileges: PORT={free} make up"
     return "HOST must be an address of this machine: HOST=127.0.0.1 make up"
 
 
 def _free_port(host: str, *, above: int) -> int:
-    """Return the next port that can be had, else any."""
+    """Return the next free port, else any."""
     for port in (*range(above + 1, min(above + _TRIED, MAX_PORT) + 1), 0):
         with contextlib.suppress(OSError), bound_socket(host, port) as free:
             return int(free.getsockname()[1])

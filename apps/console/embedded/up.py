@@ -1,11 +1,17 @@
-"""What `up` does, in order: listen, prepare the store, choose a runtime, serve, show the demo."""
+"""`up`: listen, prepare the store, choose a runtime, serve, show the demo."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 from django.core.management import call_command
@@ -14,15 +20,45 @@ from rich.console import Console
 
 from apps.accounts import api as accounts
 from apps.console import conf
-from apps.console.embedded import demo, images, interrupts
-from apps.console.embedded.background import CeleryThread
-from apps.console.embedded.datafolder import remember
-from apps.console.embedded.server import EmbeddedServer, PortTaken, listener
+from apps.console.embedded import demo
+from apps.console.embedded.celery_thread import CeleryThread
+from apps.console.embedded.server import (
+    SIGNALS,
+    EmbeddedServer,
+    PortTaken,
+    announce_signals,
+    listener,
+)
 from apps.system.api import escape, exported_telemetry, store_unusable
 from apps.workers import api as workers
 from kernel.background import BackgroundThread
 
 ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - looked for, not listened on
+
+
+class FolderInUse(RuntimeError):
+    """Another `up` uses the data folder; the message names its process."""
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold `<folder>/up.lock`, which ends with the process; raise FolderInUse."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / "up.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read().strip() or "unknown"
+            raise FolderInUse(
+                f"another `up` (process {owner}) uses {folder}: stop it, or name another folder "
+                "and port: DATA_DIR=/path PORT=8190 make up"
+            ) from None
+        file.seek(0)
+        file.truncate()
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
 
 
 class Up:
@@ -34,47 +70,56 @@ class Up:
         self.server = EmbeddedServer(on_started=self._serving)
         self.runner: workers.RunnerThread | None = None
         self.administrator: accounts.FirstAdministrator | None = None
-        self.places: list[str] = []
+        self.addresses: list[str] = []
         self._over = threading.Event()
-        self._demo = BackgroundThread("demo", self._show_demo, ended=self._over)
+        show = partial(demo.show, self.console, stop=self._over)
+        self._demo = BackgroundThread("demo", show, ended=self._over)
 
     def run(self) -> int:
-        """Raises PortTaken, PlatformError when the store is not usable."""
+        """Serve until a signal; raise PortTaken, and PlatformError when the store is unusable."""
         sockets = [listener(conf.host(), conf.port())]
         self.console.print("[bold]Partita[/] starts", soft_wrap=True)
         prepare_store()
         self.administrator = accounts.first_administrator()
-        runtime = self._chosen_runtime()
+        runtime = self._choose_runtime()
         if runtime == "docker":
             sockets += self._listeners_for_containers()
-        self.places = [place_of(each) for each in sockets]
-        remember(conf.listener_file(), port=conf.port(), url=conf.base_url(), runtime=runtime)
+        self.addresses = [address_of(each) for each in sockets]
+        self._write_listener_file(runtime)
         self.runner = workers.RunnerThread(runtime=runtime)
-        for number in interrupts.SIGNALS:
+        for number in SIGNALS:
             signal.signal(number, lambda *_: self.server.ask_to_exit())
-        with exported_telemetry():  # beyond the server's own end: the runner stops after it
+        with exported_telemetry():  # until the runner has stopped, after the server
             try:
                 asyncio.run(self.server.serve(sockets=sockets))
             finally:
                 self._stop()
         if not (self.server.started or self.server.should_exit):
-            self._warn(f"it did not start: {conf.data_dir() / 'up.log'} says why")
+            self._warn(f"the server did not start: see {conf.data_dir() / 'up.log'}")
         return 0 if self.server.started else 1
 
-    def _chosen_runtime(self) -> str:
+    def _write_listener_file(self, runtime: str) -> None:
+        """Write the addresses and the runtime for other commands on this data folder."""
+        file = conf.listener_file()
+        new = file.with_suffix(".new")
+        lines = f"PORT={conf.port()}\nPUBLIC_API_URL={conf.base_url()}\nLOCAL_RUNTIME={runtime}\n"
+        new.write_text(lines, encoding="utf-8")
+        new.replace(file)
+
+    def _choose_runtime(self) -> str:
         chosen, why = workers.choose_local_runtime()
         if why:
             self._warn(why)
         conf.use_runtime(chosen)
         if chosen == "docker":
             try:
-                images.ensure(demo.images(), conf.image_builder(), self._say)
-            except images.ImageMissing as missing:
-                self._warn(f"not every example can run: {missing}")
+                demo.ensure_images(demo.images(), conf.image_builder(), self._say)
+            except demo.ExampleImageMissing as missing:
+                self._warn(f"some examples cannot run: {missing}")
         return chosen
 
     def _listeners_for_containers(self) -> list[socket.socket]:
-        """On the engine's bridge, unless HOST opens every address anyway."""
+        """Listen on the engine's bridge, unless HOST includes it."""
         bridge = workers.container_bridge()
         if not bridge or conf.host() in (bridge, *ANY_ADDRESS):
             return []
@@ -85,45 +130,46 @@ class Up:
             return []
 
     def _serving(self) -> None:
-        """In the server's loop, once requests are answered."""
-        interrupts.announce(self._say, at_once=self._let_go)
+        """Start the rest, in the server's loop, once it serves requests."""
+        announce_signals(self._say, at_once=self._on_second_signal)
         self.celery.start()
         if self.runner is not None:
             self.runner.start()
         self._greet()
         if not conf.launches_demo():
             self._say(f"launch a suite: {demo.launch_command()}")
-        elif demo.is_there():
+        elif demo.is_installed():
             self._demo.start()
         else:
-            self._say(f"there is no suite {demo.SUITE} here: launch one: {demo.launch_command()}")
+            self._say(
+                f"no suite {demo.SUITE} is installed; launch another: {demo.launch_command()}"
+            )
 
     def _greet(self) -> None:
         self.console.print(f"[green]✓[/] serving on [bold]{conf.base_url()}[/]", soft_wrap=True)
-        self._say(f"listening on {' and '.join(self.places)}")
+        self._say(f"listening on {' and '.join(self.addresses)}")
         if conf.host() in ANY_ADDRESS:
             self._warn(f"HOST={conf.host()}: every network of this machine reaches this server")
-        self._say_who_signs_in()
+        self._show_administrator()
         self._say(
-            f"data and log (up.log) in {conf.data_dir()}; Ctrl-C stops it, the next start goes on"
+            f"data and log (up.log) in {conf.data_dir()}; Ctrl-C stops it, the next start continues"
         )
 
-    def _say_who_signs_in(self) -> None:
+    def _show_administrator(self) -> None:
         who = self.administrator
         if who is None:
-            self._warn("there is no administrator: set ADMIN_EMAIL and ADMIN_PASSWORD, start again")
+            self._warn(
+                "there is no administrator: set ADMIN_EMAIL and ADMIN_PASSWORD and start again"
+            )
         elif not conf.offers_password():
             self._say("sign-in by password is off (AUTH_PASSWORD_LOGIN_ENABLED)")
         elif who.created and who.password_matches and conf.password_origin() == "new":
             self.console.print(f"  sign in as [bold]{escape(who.email)}[/] with", end=" ")
             self.console.print(who.password, style="bold", markup=False)
-            self._say(f"shown this once; it stays in {conf.secrets_file()}")
+            self._say(f"shown only once; it is kept in {conf.secrets_file()}")
         else:
             self.console.print(f"  sign in as [bold]{escape(who.email)}[/]", end=" ")
             self.console.print(password_hint(who), style="dim", markup=False, soft_wrap=True)
-
-    def _show_demo(self) -> None:
-        demo.show(self.console, stop=self._over)
 
     def _stop(self) -> None:
         self._over.set()
@@ -136,9 +182,9 @@ class Up:
             self._say(sentence)
         self.console.print("stopped", soft_wrap=True)
 
-    def _let_go(self) -> None:
+    def _on_second_signal(self) -> None:
         self.console.show_cursor()
-        self._say("stopped at once; steps that run are found again by the next `up`")
+        self._say("stopped at once; the next `up` continues the running steps")
 
     def _say(self, sentence: str) -> None:
         self.console.print(f"  {sentence}", style="dim", markup=False, soft_wrap=True)
@@ -148,14 +194,14 @@ class Up:
         self.console.print(sentence, markup=False, soft_wrap=True)
 
 
-def place_of(listening: socket.socket) -> str:
-    """As in `127.0.0.1:8090` and `[::1]:8090`."""
+def address_of(listening: socket.socket) -> str:
+    """Return the address as `127.0.0.1:8090` or `[::1]:8090`."""
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def password_hint(who: accounts.FirstAdministrator) -> str:
-    """Where the password is to be found; it is not printed: somebody gave it, or saw it before."""
+    """Return where to find the password, which is printed only once."""
     if not who.password_matches:
         return "with the account's own password"
     if conf.password_origin() == "given":
@@ -164,9 +210,9 @@ def password_hint(who: accounts.FirstAdministrator) -> str:
 
 
 def prepare_store() -> None:
-    """Reach the store and bring its tables up to date. Raises PlatformError."""
+    """Connect to the store and migrate it; raise PlatformError."""
     try:
-        probe = connection.copy()  # without a pool: that says later and less clearly what is wrong
+        probe = connection.copy()  # without a pool, whose errors come later and say less
         probe.settings_dict["OPTIONS"].pop("pool", None)
         probe.ensure_connection()
         probe.close()
@@ -177,7 +223,7 @@ def prepare_store() -> None:
 
 def _store_errors() -> tuple[type[Exception], ...]:
     if connection.vendor == "mongodb":
-        from pymongo.errors import PyMongoError  # those of its connecting nobody translates
+        from pymongo.errors import PyMongoError  # Django does not translate its connection errors
 
         return (DatabaseError, PyMongoError)
     return (DatabaseError,)

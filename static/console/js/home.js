@@ -1,7 +1,7 @@
 // The runs, live from the overview stream.
 
 import { onKey } from "./keys.js";
-import { ago, clock, isIsolated, RUN_OVER, runLook, showStatus, showTicks } from "./looks.js";
+import { ago, clock, isIsolated, RUN_OVER, runDisplay, showStatus, showTicks } from "./status_display.js";
 import { showLink, Stream } from "./stream.js";
 import { checkSession } from "./wire.js";
 
@@ -18,7 +18,7 @@ function slot(row, name) {
 function fill(row, item) {
   row.dataset.run = item.id;
   slot(row, "link").href = `/executions/${encodeURIComponent(item.id)}`;
-  showStatus(row.querySelector(".status"), runLook(item.status, item.failing));
+  showStatus(row.querySelector(".status"), runDisplay(item.status, item.failing));
   showTicks(row.querySelector(".ticks"), item);
   const texts = {
     title: item.suiteTitle, profile: item.profile, backend: item.backend, id: item.id,

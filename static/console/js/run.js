@@ -5,7 +5,7 @@ import { onKey } from "./keys.js";
 import { AllLines, LinesOfSource } from "./loglines.js";
 import { LogSearch } from "./logsearch.js";
 import { LogView } from "./logview.js";
-import { clock, RUN_OVER, runLook, setIcon, showStatus, stepLook } from "./looks.js";
+import { clock, RUN_OVER, runDisplay, setIcon, showStatus, stepDisplay } from "./status_display.js";
 import { showLink, Stream } from "./stream.js";
 import { call, checkSession, Problem } from "./wire.js";
 
@@ -30,7 +30,7 @@ function showStep(id, status) {
   const step = stepOf(id);
   if (step) {
     step.dataset.status = status;
-    showStatus(step.querySelector(".status"), stepLook(status));
+    showStatus(step.querySelector(".status"), stepDisplay(status));
   }
   showNode(id, status);
 }
@@ -203,7 +203,7 @@ function tick() {
 }
 
 function showEvent(data) {
-  const look = runLook(data.executionStatus, data.failing);
+  const look = runDisplay(data.executionStatus, data.failing);
   const head = byId("run-head");
   head.dataset.status = look.key;
   showStatus(head.querySelector(".run-title .status"), look);

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from apps.console.domain import durations, layout, looks, paths, source_lines, ticks
+from apps.console.domain import durations, layout, source_lines, status_display
+from apps.console.views import same_site
 from tests.apps.console import wire_samples
 
 
@@ -69,7 +70,7 @@ def test_the_same_topology_gives_the_same_drawing():
 
 @pytest.mark.parametrize("path", ["/", "/executions/run-1?x=1#L5", "/suites/a.b"])
 def test_a_path_of_this_site_is_followed(path: str):
-    assert paths.same_site(path) == path
+    assert same_site(path) == path
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_a_path_of_this_site_is_followed(path: str):
     ["", "x", "//evil", "/\\evil", "https://evil/", "javascript:alert(1)", "/\t/evil", "/a\nb"],
 )
 def test_a_path_of_another_site_is_not_followed(path: str):
-    assert paths.same_site(path) == "/"
+    assert same_site(path) == "/"
 
 
 def test_the_line_of_an_error_is_split_at_its_column():
@@ -105,15 +106,17 @@ def test_an_error_belongs_to_its_file_only():
 
 
 def test_a_run_that_fails_but_goes_on_says_both():
-    assert looks.run_look("Booting", failing=True).label == "Booting, failing"
-    assert looks.run_look("Failed", failing=True) == looks.Look(key="failed", label="Failed")
-    assert looks.run_look("Healthy").key == "healthy"
-    assert looks.step_look("queued").label == "Queued"
+    assert status_display.run_display("Booting", failing=True).label == "Booting, failing"
+    assert status_display.run_display("Failed", failing=True) == status_display.StatusDisplay(
+        key="failed", label="Failed"
+    )
+    assert status_display.run_display("Healthy").key == "healthy"
+    assert status_display.step_display("queued").label == "Queued"
 
 
 def test_reasons_are_words_and_unknown_ones_stay_readable():
-    assert looks.reason_text("oom_killed") == "went over its memory limit"
-    assert looks.reason_text("brand_new") == "brand new"
+    assert status_display.reason_text("oom_killed") == "exceeded its memory limit"
+    assert status_display.reason_text("brand_new") == "brand new"
 
 
 def test_a_cause_chain_reads_from_the_nearest_to_the_root():
@@ -122,31 +125,33 @@ def test_a_cause_chain_reads_from_the_nearest_to_the_root():
         {"stepId": "db", "reason": "exit_nonzero", "exitCode": 3},
     ]
 
-    assert looks.cause_text(chain) == "api dependency_failed ← db exit_nonzero (exit 3)"
+    assert status_display.cause_text(chain) == "api dependency_failed ← db exit_nonzero (exit 3)"
 
 
 def test_the_process_runtime_is_recognised_by_its_label():
-    assert not looks.is_isolated("Local processes (not isolated)")
-    assert looks.is_isolated("Local Docker")
+    assert not status_display.is_isolated("Local processes (not isolated)")
+    assert status_display.is_isolated("Local Docker")
 
 
 def test_counts_come_in_reading_order_without_zeros():
     steps = wire_samples.detail()["steps"]
 
-    assert looks.counts(steps) == looks.overview_counts(wire_samples.overview_item())
-    assert list(looks.counts(steps)) == [
+    assert status_display.counts(steps) == status_display.overview_counts(
+        wire_samples.overview_item()
+    )
+    assert list(status_display.counts(steps)) == [
         "failed", "running", "healthy", "queued", "pending", "skipped",
     ]  # fmt: skip
 
 
 def test_a_run_has_a_tick_a_step_and_bars_when_there_are_many():
-    few = ticks.ticks({"failed": 1, "healthy": 3})
-    many = ticks.ticks({"failed": 1, "healthy": 999})
+    few = status_display.ticks({"failed": 1, "healthy": 3})
+    many = status_display.ticks({"failed": 1, "healthy": 999})
 
     assert [tick.status for tick in few] == ["failed", "healthy", "healthy", "healthy"]
     assert [tick.status for tick in many] == ["failed", "healthy"]
-    assert many[-1].x + many[-1].width <= ticks.WIDTH
-    assert ticks.ticks({}) == []
+    assert many[-1].x + many[-1].width <= status_display.TICKS_WIDTH
+    assert status_display.ticks({}) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from apps.console.embedded import images
+from apps.console.embedded import demo as demos
 from apps.console.embedded.up import Up
 from apps.workers import api as workers
 from worker.host import container_bridge
@@ -40,8 +40,8 @@ def test_the_images_of_the_examples_are_there_with_and_without_a_demo(monkeypatc
     wanted: list[str] = []
     settings.UP_DEMO = demo
     monkeypatch.setattr(workers, "choose_local_runtime", lambda: ("docker", ""))
-    monkeypatch.setattr(images, "ensure", lambda names, _builder, _say: wanted.extend(names))
+    monkeypatch.setattr(demos, "ensure_images", lambda names, _builder, _say: wanted.extend(names))
 
-    assert Up()._chosen_runtime() == "docker"
+    assert Up()._choose_runtime() == "docker"
 
     assert {"python:3.12-alpine", "redis:7-alpine"} <= set(wanted)

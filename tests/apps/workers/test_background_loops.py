@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from apps.accounts import lifespan as accounts
-from apps.console.embedded import background as embedded
+from apps.console.embedded import celery_thread as embedded
+from apps.console.embedded import demo as demos
 from apps.console.embedded import up
 from apps.executions.services import enqueue, sweeper
 from apps.streams.services.hub import Hub
@@ -213,7 +214,7 @@ async def celery(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterat
 async def demo(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     for name in ("CeleryThread", "EmbeddedServer"):
         monkeypatch.setattr(up, name, SimpleNamespace)
-    once = broken(up.Up, "_show_demo", nothing)
+    once = broken(demos, "show", nothing)
     up.Up()._demo.start()
     yield once, lambda: None
 

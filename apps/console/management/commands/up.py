@@ -1,4 +1,4 @@
-"""`manage.py up`: the whole of Partita in one process, and the first example suite on it."""
+"""`manage.py up`: all of Partita in one process, with the first example suite."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from django.core.management.base import BaseCommand
 from rich.console import Console
 
 from apps.console import conf
-from apps.console.embedded.datafolder import FolderInUse, locked
 from apps.console.embedded.server import PortTaken
-from apps.console.embedded.up import Up
+from apps.console.embedded.up import FolderInUse, Up, lock_folder
 from apps.system.api import ExitCode, escape, report_error
 from kernel.errors import PlatformError
 
@@ -34,8 +33,8 @@ class Command(BaseCommand):
                 "LOCAL_RUNTIME (docker|process), ADMIN_EMAIL, ADMIN_PASSWORD, UP_DEMO=0\n\n"
                 "examples:\n  manage.py up\n  PORT=8190 DATA_DIR=/tmp/partita manage.py up\n"
                 "  UP_DEMO=0 LOCAL_RUNTIME=process manage.py up\n\n"
-                "exit codes: 0 stopped, 2 a variable cannot be read, 5 the port or the folder is "
-                "in use, 6 the store is not usable, 130 stopped before it served"
+                "exit codes: 0 stopped, 2 a variable is invalid, 5 the port or the folder is in "
+                "use, 6 the store is unusable, 130 stopped before it served"
             ),
             **kwargs,
         )
@@ -46,7 +45,7 @@ class Command(BaseCommand):
 
 def _run() -> int:
     try:
-        with locked(conf.data_dir()):
+        with lock_folder(conf.data_dir()):
             return Up().run()
     except (FolderInUse, PortTaken) as error:
         Console(stderr=True, highlight=False).print(
@@ -55,5 +54,5 @@ def _run() -> int:
         return ExitCode.CONFLICT
     except PlatformError as error:
         return report_error(error)
-    except KeyboardInterrupt:  # before it served: there is nothing to drain
+    except KeyboardInterrupt:  # before it served requests: nothing to drain
         return 130

@@ -1,40 +1,39 @@
-// How a status looks; the same words and signs as apps/console/domain/looks.py.
+// The display of statuses. The constants come from apps/console/domain/status_display.py.
 
 const SPRITE = document.body.dataset.sprite;
 const SVG = "http://www.w3.org/2000/svg";
-export const RUN_OVER = new Set(["Healthy", "Failed", "Canceled"]);
-const STEP_ORDER = ["failed", "running", "healthy", "queued", "pending", "skipped", "canceled"];
-const TICKS = { max: 48, width: 192 };
+const STATUSES = JSON.parse(document.getElementById("statuses").textContent);
+export const RUN_OVER = new Set(STATUSES.runOver);
 
-export function runLook(status, failing) {
+export function runDisplay(status, failing) {
   if (failing && !RUN_OVER.has(status)) return { key: "failing", label: `${status}, failing` };
   return { key: status.toLowerCase(), label: status };
 }
 
-export function stepLook(status) {
+export function stepDisplay(status) {
   return { key: status, label: status.charAt(0).toUpperCase() + status.slice(1) };
 }
 
-/** The label of the process runtime says that its steps are not isolated. */
+/** Returns whether the steps of the backend run in containers, according to its label. */
 export function isIsolated(backend) {
   return !backend.includes("(not isolated)");
 }
 
 /** Fills a `.status` element. */
-export function showStatus(element, look) {
-  if (!element || element.dataset.status === look.key) return;
-  element.dataset.status = look.key;
-  element.querySelector("use").setAttribute("href", `${SPRITE}#${look.key}`);
-  element.querySelector(".status-text").textContent = look.label;
+export function showStatus(element, display) {
+  if (!element || element.dataset.status === display.key) return;
+  element.dataset.status = display.key;
+  element.querySelector("use").setAttribute("href", `${SPRITE}#${display.key}`);
+  element.querySelector(".status-text").textContent = display.label;
 }
 
 export function setIcon(element, name) {
   element?.querySelector("use")?.setAttribute("href", `${SPRITE}#${name}`);
 }
 
-/** Redraws a `.ticks` strip from an item of the engine overview; see domain/ticks.py. */
+/** Redraws a `.ticks` strip from an item of the engine overview; as `ticks` in domain/status_display.py does. */
 export function showTicks(strip, item) {
-  const counts = STEP_ORDER.map((status) => [status, item[`${status}Steps`] || 0]);
+  const counts = STATUSES.stepOrder.map((status) => [status, item[`${status}Steps`] || 0]);
   const present = counts.filter(([, count]) => count);
   const words = present.map(([status, count]) => `${count} ${status}`).join(", ");
   if (strip.getAttribute("aria-label") === words && strip.childElementCount) return;
@@ -47,13 +46,13 @@ function marks(counts) {
   const found = [];
   let x = 0;
   for (const [status, count] of counts) {
-    if (total > TICKS.max) {
-      const width = (TICKS.width * count) / total;
+    if (total > STATUSES.maxTicks) {
+      const width = (STATUSES.ticksWidth * count) / total;
       found.push([status, x, Math.max(width - 1, 0.5)]);
       x += width;
       continue;
     }
-    const pitch = Math.min(TICKS.width / total, 8);
+    const pitch = Math.min(STATUSES.ticksWidth / total, 8);
     for (let index = 0; index < count; index += 1, x += pitch) found.push([status, x, pitch - 2]);
   }
   return found;

@@ -1,6 +1,6 @@
-"""Celery inside this process: a worker on a thread, its broker in memory.
+"""A Celery worker on a thread, with its broker in memory.
 
-Its messages die with the process; the sweep finds what is due, as with any broker.
+Its messages are lost with the process; the sweep finds the work, as with any broker.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kernel.background import BackgroundThread
 
 
 class CeleryThread:
-    """`start()` begins to take tasks; `stop()` lets the running ones end.
+    """Executes tasks from `start()` to `stop()`, which waits for the running ones.
 
-    A worker that ends by itself, as Celery's does after an error of its own, is replaced.
+    A worker that exits after an internal error is replaced.
     """
 
     def __init__(self) -> None:
-        # it warns root, for tasks in pickle could run code: ours are JSON, from this process
+        # it warns root about tasks in pickle; ours are JSON, from this process
         warnings.filterwarnings("ignore", category=SecurityWarning)
         self._ended = threading.Event()
         self._worker: Any = _worker()
@@ -43,7 +43,9 @@ class CeleryThread:
         self._used = True
         self._worker.start()
         if not self._ended.is_set():
-            raise RuntimeError(f"the Celery worker ended by itself: exit {self._worker.exitcode}")
+            raise RuntimeError(
+                f"the Celery worker exited unexpectedly with code {self._worker.exitcode}"
+            )
 
 
 def _worker() -> Any:

@@ -1,0 +1,184 @@
+"""Pages: parse the request, read, render."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.csrf import csrf_protect
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.api import (
+    Principal,
+    authenticate_request,
+    sign_in_session,
+    sign_out_session,
+    sign_up_session,
+)
+from apps.console import conf, selectors
+from apps.console.services import error_page, with_page_headers
+from apps.system.api import DatastoreUnavailable
+from kernel.errors import NotAvailable, PlatformError
+from kernel.problems import PROBLEMS, problem_headers
+
+_FORM_METHODS: Final = ["GET", "HEAD", "POST"]
+_NOT_IMPLEMENTED: Final = "This release does not have this page yet; a later one will."
+
+_View = Callable[..., HttpResponse]
+
+
+def page(view: _View) -> _View:
+    """Turn `view(request, principal, ...)` into a page for signed-in users.
+
+    Other users are redirected to `/sign-in?next=<this path>`. A PlatformError becomes an error
+    page.
+    """
+
+    @csrf_protect
+    @wraps(view)
+    def guarded(request: HttpRequest, **parts: str) -> HttpResponse:
+        try:
+            principal = authenticate_request(request)
+        except DatastoreUnavailable:  # this does not mean that the credential is invalid
+            raise
+        except PlatformError:  # an invalid credential counts as none
+            principal = None
+        if principal is None:
+            return _to_sign_in(request)
+        try:
+            return with_page_headers(view(request, principal, **parts))
+        except PlatformError as error:
+            return error_page(request, error)
+
+    return guarded
+
+
+def _to_sign_in(request: HttpRequest) -> HttpResponse:
+    """Redirect to the sign-in page; a fragment tells htmx to do so."""
+    if "HX-Request" in request.headers:
+        return HttpResponse("Please sign in.", status=401, headers={"HX-Redirect": "/sign-in"})
+    return HttpResponseRedirect("/sign-in?" + urlencode({"next": request.get_full_path()}))
+
+
+@require_safe
+@page
+def home(request: HttpRequest, principal: Principal) -> HttpResponse:
+    context = selectors.home(principal) | {"suites": selectors.launch_suites()}
+    return render(request, "console/home.html", context | {"principal": principal, "nav": "runs"})
+
+
+@require_safe
+@page
+def run(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
+    context = selectors.run_page(principal, run_id)
+    return render(request, "console/run.html", context | {"principal": principal, "nav": "runs"})
+
+
+@require_safe
+@page
+def run_panels(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
+    """Render the changing parts of a run's page as out-of-band fragments for htmx."""
+    return render(request, "console/_run_panels.html", selectors.run_page(principal, run_id))
+
+
+@require_safe
+@page
+def suite_list(request: HttpRequest, principal: Principal) -> HttpResponse:
+    context = {"suites": selectors.suite_list(), "principal": principal, "nav": "suites"}
+    return render(request, "console/suites.html", context)
+
+
+@require_safe
+@page
+def suite(request: HttpRequest, principal: Principal, suite_id: str) -> HttpResponse:
+    context = selectors.suite_page(suite_id, request.GET.get("file", ""))
+    context["launch"] = [one for one in selectors.launch_suites() if one["id"] == suite_id]
+    context |= {"principal": principal, "nav": "suites"}
+    return render(request, "console/suite.html", context)
+
+
+@require_safe
+@page
+def not_implemented(_request: HttpRequest, _principal: Principal) -> HttpResponse:
+    raise NotAvailable(_NOT_IMPLEMENTED)
+
+
+@require_safe
+def not_implemented_public(request: HttpRequest) -> HttpResponse:
+    return error_page(request, NotAvailable(_NOT_IMPLEMENTED))
+
+
+@require_http_methods(_FORM_METHODS)
+@csrf_protect
+def sign_in(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":
+        return _form(request, "console/sign_in.html")
+    try:
+        sign_in_session(
+            request,
+            email=request.POST.get("email", ""),
+            password=request.POST.get("password", ""),
+        )
+    except PlatformError as error:
+        return _form(request, "console/sign_in.html", error)
+    return HttpResponseRedirect(same_site(request.POST.get("next", "")))
+
+
+@require_http_methods(_FORM_METHODS)
+@csrf_protect
+def sign_up(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":
+        return _form(request, "console/sign_up.html")
+    try:
+        sign_up_session(
+            request,
+            full_name=request.POST.get("fullName", ""),
+            email=request.POST.get("email", ""),
+            password=request.POST.get("password", ""),
+        )
+    except PlatformError as error:
+        return _form(request, "console/sign_up.html", error)
+    return HttpResponseRedirect(same_site(request.POST.get("next", "")))
+
+
+@require_POST
+@csrf_protect
+def sign_out(request: HttpRequest) -> HttpResponse:
+    sign_out_session(request)
+    return HttpResponseRedirect("/sign-in")
+
+
+def _form(request: HttpRequest, template: str, error: PlatformError | None = None) -> HttpResponse:
+    """Render the form; after an error, with the input except the password and the API's status."""
+    context = {
+        "next": same_site(request.POST.get("next", "") or request.GET.get("next", "")),
+        "offers_password": conf.offers_password(),
+        "offers_sign_up": conf.offers_sign_up(),
+        "error": error,
+        "full_name": request.POST.get("fullName", ""),
+        "email": request.POST.get("email", ""),
+    }
+    response = with_page_headers(render(request, template, context))
+    if error is not None:
+        response.status_code = PROBLEMS[error.problem_code]
+        for name, value in problem_headers(error).items():
+            response[name] = value
+    return response
+
+
+def same_site(path: str, *, otherwise: str = "/") -> str:
+    r"""Return `path` when it belongs to this site, else `otherwise`.
+
+    Refuse other origins, `//host`, `/\host` and control characters (browsers drop tabs and
+    newlines, so `/\t/host` would become `//host`).
+    """
+    if not path.startswith("/") or path[1:2] in ("/", "\\"):
+        return otherwise
+    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in path):  # noqa: PLR2004
+        return otherwise
+    parts = urlsplit(path)
+    return otherwise if parts.scheme or parts.netloc else path

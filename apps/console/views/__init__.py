@@ -1,1 +1,0 @@
-"""Pages: parse, read, render."""
