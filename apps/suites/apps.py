@@ -10,5 +10,5 @@ class SuitesConfig(AppConfig):
     def ready(self) -> None:
         from apps.system.api import lifespan_parts, probes
 
-        probes.register_path("launchable-suites", "apps.suites.probes.LAUNCHABLE_SUITES")
-        lifespan_parts.register_path("suites", "apps.suites.lifespan.SuiteEvaluation")
+        probes.register_path("launchable-suites", "apps.suites.lifespan.LAUNCHABLE_SUITES")
+        lifespan_parts.register_path("suites", "apps.suites.lifespan.SuitesPart")

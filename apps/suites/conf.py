@@ -1,4 +1,4 @@
-"""What the installation decides about suites."""
+"""The settings of suites."""
 
 from __future__ import annotations
 

@@ -1,25 +1,38 @@
-"""Suites are read and evaluated once when the server starts, beside everything else."""
+"""Suites in a server: their evaluation at the start, and the readiness probe."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from apps.suites.library import library
-from apps.system.api import LifespanPart
+from apps.suites.selectors import list_suites
+from apps.system.api import LifespanPart, Probe, ProbeResult
 from kernel.background import BackgroundThread
 
 SERVER_PATIENCE_S: Final = 0.03
 
 
-class SuiteEvaluation(LifespanPart):
-    """Warms the library on its own threads, so that the first list already shows every topology.
+class SuitesPart(LifespanPart):
+    """Evaluates every suite on threads of the library, so that the first list has every topology.
 
-    From then on no list of this process waits for a slow suite.
+    From then on, no list of this process waits for a slow suite.
     """
 
     async def start(self) -> None:
         library.patience_s = SERVER_PATIENCE_S
-        BackgroundThread("suites-at-start", library.shown).start()
+        BackgroundThread("suites-at-start", library.evaluated_suites).start()
 
     async def stop(self) -> None:
         library.close()
+
+
+def launchable_suites() -> ProbeResult:
+    """Report ready when at least one suite can be launched (reference: control-plane 19)."""
+    suites = list_suites()
+    launchable = sum(1 for suite in suites if suite["launchable"])
+    return ProbeResult(
+        ready=launchable > 0, detail=f"{launchable} of {len(suites)} suites can be launched"
+    )
+
+
+LAUNCHABLE_SUITES = Probe(name="launchable-suites", required=True, check=launchable_suites)

@@ -1,4 +1,4 @@
-"""Reads: definitions, and a suite resolved for a run."""
+"""Reads: definitions of suites, and suites resolved for a run."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from apps.suites import conf
-from apps.suites.domain.definition import Evaluation, Suite, definition_of
+from apps.suites import conf, workspace
+from apps.suites.domain.definition import Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.profiles import Profile, ProfileInvalid, find_profile, merge_chain
 from apps.suites.library import library
-from apps.suites.sources import workspace
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 
-_NAMED: Final = 10
+_MAX_NAMES: Final = 10
 
 
 def known_names(names: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the first ones that are known."""
+    """Return the end of a sentence about an unknown name, with the first known names."""
     found = sorted(names)
-    more = ", …" if len(found) > _NAMED else ""
-    return f"; known: {', '.join(found[:_NAMED])}{more}" if found else "; there is none"
+    more = ", …" if len(found) > _MAX_NAMES else ""
+    return f"; known: {', '.join(found[:_MAX_NAMES])}{more}" if found else "; there is none"
 
 
 class SuiteNotFound(NotFound):
@@ -30,7 +29,7 @@ class SuiteNotFound(NotFound):
 
 
 class ProfileNotInSuite(PlatformError):
-    """The suite has profiles of other names, which `detail` lists."""
+    """The suite has no profile of this name; `detail` lists its profiles."""
 
     code = "profile_not_in_suite"
 
@@ -40,10 +39,9 @@ class ProfileNotInSuite(PlatformError):
 
 
 class TopologyInvalid(PlatformError):
-    """The suite does not resolve.
+    """The suite has no valid topology.
 
-    `errors[0]` says why and where, `members["topologyError"]` is the wire form with the source
-    line.
+    `errors[0]` is the problem, `members["topologyError"]` its wire form with the source line.
     """
 
     code = "topology_invalid"
@@ -69,10 +67,10 @@ class PackageInvalid(TopologyInvalid):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedSuite:
-    """A suite as a run takes it: what it is, its topology under one profile env, its files.
+    """A suite for a run: its metadata, its topology under one profile env, and its files.
 
-    `definition` and `topology` are in wire form (reference: control-plane 9), the topology in wave
-    and call order; they are shared, not to be changed. `print_lines`: at most 100, of 8 KiB each.
+    `definition` and `topology` are in wire form (reference: control-plane 9), the topology by level
+    and call order; do not change them. `print_lines` has at most 100 lines of 8 KiB.
     """
 
     id: str
@@ -88,57 +86,61 @@ class ResolvedSuite:
 
 
 def list_suites() -> list[dict[str, Any]]:
-    """Every suite's Definition, by title then id, the broken ones too; not to be changed.
+    """Return the Definition of every suite, also broken ones, by title and id; do not change them.
 
-    In a server it waits 30 ms at most: a suite whose evaluation takes longer appears as it was
-    before its files changed or, when new, with the warning `evaluating`. Elsewhere it waits.
+    In a server, wait at most 30 ms: a suite whose evaluation takes longer is listed as before its
+    files changed or, when new, with the warning `evaluating`. Elsewhere, wait for all of them.
     """
-    definitions = [shown.definition for shown in library.shown()]
+    definitions = [evaluated.definition for evaluated in library.evaluated_suites()]
     return sorted(definitions, key=lambda each: (each["title"].casefold(), each["id"]))
 
 
 def get_definition(suite_id: str, *, profile: str = "") -> dict[str, Any]:
-    """One suite's Definition under its default profile, or under the named one (file name or id).
+    """Return a suite's Definition under its default or a named profile; do not change it.
 
-    Raises SuiteNotFound, ProfileNotInSuite, ProfileInvalid. Not to be changed.
+    `profile` is a file name or an id. Raise SuiteNotFound, ProfileNotInSuite, ProfileInvalid.
     """
     suite = find_suite(suite_id)
     if not profile:
-        return library.show(suite).definition
-    env = merge_chain(suite.profiles, _profile(suite, profile)).env
+        return library.evaluate(suite).definition
+    named = find_profile(suite.profiles, profile)
+    if named is None:
+        raise ProfileNotInSuite(suite.suite_id, profile, suite.profiles)
+    env = merge_chain(suite.profiles, named).env
     return definition_of(suite, library.evaluation(suite, env))
 
 
 def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> ResolvedSuite:
-    """A suite for a run under the env of a profile chain; None takes the default profile's.
+    """Resolve a suite for a run under the env of a profile chain, by default the default profile's.
 
-    `suite_id` may be a repository reference. Waits for the evaluation, 5 s at most. Raises
+    `suite_id` may be a repository reference. Wait for the evaluation, at most 5 s. Raise
     SuiteNotFound, PackageInvalid, TopologyInvalid.
     """
     suite = find_suite(suite_id)
     if profile_env is None:
-        shown = library.show(suite)
-        return _resolved(shown.suite, shown.evaluation or Evaluation(), shown.definition)
+        evaluated = library.evaluate(suite)
+        evaluation = evaluated.evaluation or SuiteEvaluation()
+        return _resolved(evaluated.suite, evaluation, evaluated.definition)
     evaluation = library.evaluation(suite, profile_env)
     return _resolved(suite, evaluation, definition_of(suite, evaluation))
 
 
 def profiles_of_suite(suite_id: str) -> tuple[Profile, ...]:
-    """A suite's profile files, the default first. Raises SuiteNotFound."""
+    """Return a suite's profile files, the default first; raise SuiteNotFound."""
     return find_suite(suite_id).profiles
 
 
 def workspace_profiles() -> tuple[Profile, ...]:
-    """Every profile file of the workspace, broken ones too. Raises OSError without its folder."""
+    """Return every profile file of the workspace, also broken ones; raise OSError."""
     list(conf.suites_dir().iterdir())
     return tuple(profile for suite in library.suites() for profile in suite.profiles)
 
 
 def find_suite(reference: str) -> Suite:
-    """By id, else by repository with an optional tag or digest. Raises SuiteNotFound."""
+    """Find a suite by id, else by repository with a tag or digest; raise SuiteNotFound."""
     suites = library.suites()
     by_id = [suite for suite in suites if suite.suite_id == reference]
-    by_repository = [suite for suite in suites if _is_meant(suite, reference)]
+    by_repository = [suite for suite in suites if _is_referenced(suite, reference)]
     for suite in [*by_id, *by_repository]:
         return suite
     known = known_names(suite.suite_id for suite in suites)
@@ -146,9 +148,9 @@ def find_suite(reference: str) -> Suite:
 
 
 def copy_files(suite: Suite, folder: Path) -> None:
-    """Write a suite's files into a folder that is new or empty.
+    """Write a suite's files into a new or empty folder.
 
-    Raises FolderTaken, PackageInvalid, InvalidInput.
+    Raise FolderTaken, PackageInvalid, InvalidInput.
     """
     if problem := suite.package_problem:
         raise PackageInvalid(problem)
@@ -158,7 +160,7 @@ def copy_files(suite: Suite, folder: Path) -> None:
         raise InvalidInput(f"{folder}: {error.strerror}") from None
 
 
-def _is_meant(suite: Suite, reference: str) -> bool:
+def _is_referenced(suite: Suite, reference: str) -> bool:
     repository = suite.metadata.repository
     if reference == repository:
         return True
@@ -168,14 +170,9 @@ def _is_meant(suite: Suite, reference: str) -> bool:
     return named in (repository, f"{repository}:{suite.metadata.version}")
 
 
-def _profile(suite: Suite, named: str) -> Profile:
-    found = find_profile(suite.profiles, named)
-    if found is None:
-        raise ProfileNotInSuite(suite.suite_id, named, suite.profiles)
-    return found
-
-
-def _resolved(suite: Suite, evaluation: Evaluation, definition: dict[str, Any]) -> ResolvedSuite:
+def _resolved(
+    suite: Suite, evaluation: SuiteEvaluation, definition: dict[str, Any]
+) -> ResolvedSuite:
     if problem := evaluation.problem:
         raise (PackageInvalid if suite.package_problem else TopologyInvalid)(problem)
     metadata = suite.metadata

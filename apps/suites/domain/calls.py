@@ -1,8 +1,6 @@
-"""The calls of suite.star: which exist, what each takes, and the node it makes.
+"""The calls of suite.star, their keywords and their nodes (reference: control-plane 7.2, 7.3).
 
-Runs inside the evaluator's child process: nothing but light modules may be imported here.
-
-(reference: control-plane 7.2, 7.3)
+This module runs in the evaluator's child process and may import only light modules.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ KIND_OF: Final = {
     "test.run": "test",
     **{f"log.{level}": "log" for level in LOG_LEVELS},
 }
-NOT_YET: Final = (
+NOT_AVAILABLE: Final = (
     "service.mock",
     "service.wiremock",
     "service.prism",
@@ -69,7 +67,7 @@ APPLIES_TO: Final = {
 
 
 class Rules:
-    """What the installation and the package decide about a call; made from the child's input."""
+    """The limits and defaults of the installation, and the package's files."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.max_nodes: int = given["maxNodes"]
@@ -86,18 +84,21 @@ def known_keywords(kind: str) -> list[str]:
 
 
 def read_call(call: str, args: list[Any], kwargs: Mapping[str, Any], rules: Rules) -> Node:
-    """The node a call makes: wire keys, `name` only when given, references unresolved.
+    """Return the node of a call: wire keys, `name` only when given, references unresolved.
 
-    Raises TopologyProblem without a position.
+    Raise TopologyProblem without a position.
     """
-    if call in NOT_YET:
+    if call in NOT_AVAILABLE:
         raise TopologyProblem("unsupported_node", f"{call} is not available yet")
     kind, variant = KIND_OF[call], call.rpartition(".")[2]
     given = _keywords(call, kind, args, kwargs)
     readers = _readers(kind, rules)
     read = {key: readers[key](value, f"{call}: {key}") for key, value in given.items()}
-    _refuse_two_programs(call, read)
-    _refuse_two_timeouts(call, read)
+    programs = [key for key in ("command", "commands", "file") if read.get(key)]
+    if len(programs) > 1:
+        values.invalid(call, f"only one of {', '.join(programs)} may be given")
+    if "timeout" in read and "timeoutMs" in read.get("ready", {}):
+        values.invalid(call, "timeout is the short form of ready.timeout; give only one")
     return _node(kind, variant, read, rules)
 
 
@@ -109,7 +110,7 @@ def _keywords(
         raise TopologyProblem(
             "wrong_type", f"{call} takes one positional argument ({first}), not {len(args)}"
         )
-    given: dict[str, object] = dict.fromkeys((), None)
+    given: dict[str, object] = {}
     for keyword, value in [*((first, arg) for arg in args), *kwargs.items()]:
         key = _known(call, kind, keyword)
         if key in given:
@@ -158,12 +159,15 @@ def _readers(kind: str, rules: Rules) -> dict[str, Reader]:
 
 
 def _script(value: object, where: str, kind: str, files: frozenset[str]) -> str:
-    """The path in the package of a script named with or without its folder."""
+    """Return the package path of a script that is named with or without its folder."""
     name = values.text(value, where, empty=False)
     if name.startswith("/") or ".." in name.split("/"):
         values.invalid(where, f'"{name}" must be a path inside the suite')
     path = str(PurePosixPath(name))
-    _refuse_unknown_extension(path, where)
+    extension = PurePosixPath(path).suffix[1:]
+    if extension and extension not in INTERPRETED:
+        known = ", ".join(f".{each}" for each in INTERPRETED)
+        values.invalid(where, f'no interpreter for ".{extension}" files; known: {known} and none')
     named_folder = path.split("/", maxsplit=1)[0] in SCRIPT_FOLDERS.values()
     candidates = [path] if named_folder else []
     candidates.append(f"{SCRIPT_FOLDERS[kind]}/{path}")
@@ -171,24 +175,6 @@ def _script(value: object, where: str, kind: str, files: frozenset[str]) -> str:
         if candidate in files:
             return candidate
     raise TopologyProblem("file_not_found", f"{where}: the suite has no file {candidates[0]}")
-
-
-def _refuse_unknown_extension(path: str, where: str) -> None:
-    extension = PurePosixPath(path).suffix[1:]
-    if extension and extension not in INTERPRETED:
-        known = ", ".join(f".{each}" for each in INTERPRETED)
-        values.invalid(where, f'no interpreter for ".{extension}" files; known: {known} and none')
-
-
-def _refuse_two_programs(call: str, read: Mapping[str, Any]) -> None:
-    named = [key for key in ("command", "commands", "file") if read.get(key)]
-    if len(named) > 1:
-        values.invalid(call, f"only one of {', '.join(named)} may be given")
-
-
-def _refuse_two_timeouts(call: str, read: Mapping[str, Any]) -> None:
-    if "timeout" in read and "timeoutMs" in read.get("ready", {}):
-        values.invalid(call, "timeout is the short form of ready.timeout; give only one")
 
 
 def _node(kind: str, variant: str, read: dict[str, Any], rules: Rules) -> Node:
@@ -205,7 +191,11 @@ def _node(kind: str, variant: str, read: dict[str, Any], rules: Rules) -> Node:
     if kind == "log":
         node["message"] = read.get("message", "")
     if kind == "service":
-        node |= _readiness(read)
+        ready = readiness.completed(read.get("ready"), read.get("ports", []), read.get("timeout"))
+        if ready is None:
+            node["timeoutMs"] = read.get("timeout", readiness.DEFAULT_TIMEOUT_MS)
+        else:
+            node |= {"ready": ready, "timeoutMs": ready["timeoutMs"]}
     optional = {
         "name": read.get("name"),
         "image": read.get("image") or _default_image(read, rules.default_images),
@@ -216,13 +206,6 @@ def _node(kind: str, variant: str, read: dict[str, Any], rules: Rules) -> Node:
         **{key: read.get(key) for key in ("resources", "env")},
     }
     return node | {key: value for key, value in optional.items() if value}
-
-
-def _readiness(read: Mapping[str, Any]) -> Node:
-    ready = readiness.completed(read.get("ready"), read.get("ports", []), read.get("timeout"))
-    if ready is None:
-        return {"timeoutMs": read.get("timeout", readiness.DEFAULT_TIMEOUT_MS)}
-    return {"ready": ready, "timeoutMs": ready["timeoutMs"]}
 
 
 def _default_image(read: Mapping[str, Any], images: Mapping[str, str]) -> str | None:

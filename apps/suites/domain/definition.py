@@ -1,26 +1,57 @@
-"""A suite as the API shows it: its Definition (reference: control-plane 9)."""
+"""The Definition of a suite in the API (reference: control-plane 9)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Final
 
-from apps.suites.domain import contents
 from apps.suites.domain.metadata import PROVIDER, Metadata, metadata_of
-from apps.suites.domain.package import TOPOLOGY_FILE, Package, Warned, content_digest
+from apps.suites.domain.package import TOPOLOGY_FILE, Package, PackageWarning, content_digest
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.profiles import Profile, default_profile, profiles_of
+from kernel.ids import humanized
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
-_POINTS: Final = 20
+_POINTS: Final = 20  # per merit
+ROLES: Final = {
+    "profiles": "Configuration",
+    "api": "Contracts",
+    "mock": "Mocking",
+    "services": "Infrastructure",
+    "tasks": "Operations",
+    "tests": "Verification",
+    "traffic": "Performance",
+    "load": "Performance",
+}
+_LANGUAGES: Final = {
+    "yaml": "yaml yml",
+    "json": "json",
+    "cue": "cue",
+    "xml": "xml wsdl xsd",
+    "protobuf": "proto",
+    "rego": "rego",
+    "python": "py",
+    "bash": "sh bash",
+    "typescript": "ts tsx mts",
+    "javascript": "js mjs cjs jsx",
+    "csv": "csv",
+    "markdown": "md markdown",
+    "starlark": "star bzl",
+}
+LANGUAGE_OF: Final = {
+    extension: language
+    for language, extensions in _LANGUAGES.items()
+    for extension in extensions.split()
+}
 _MODULE: Final = re.compile(r"^@[^/]+/([^/]+)\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A package with everything read of it that needs no evaluation."""
+    """A package with its metadata and profiles, not evaluated."""
 
     package: Package
     digest: str
@@ -33,7 +64,7 @@ class Suite:
 
     @property
     def package_problem(self) -> TopologyProblem | None:
-        """The package rule that is broken; then nothing is evaluated."""
+        """The package rule that is broken; such a suite is not evaluated."""
         if self.package.problem:
             file = self.package.problem_file or None
             return TopologyProblem("package_invalid", self.package.problem, file=file)
@@ -48,8 +79,8 @@ class Suite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """What became of suite.star under one profile's env: a topology or the problem."""
+class SuiteEvaluation:
+    """The result of suite.star under one profile's env: a topology or a problem."""
 
     topology: tuple[Mapping[str, Any], ...] = ()
     problem: TopologyProblem | None = None
@@ -67,13 +98,13 @@ def suite_of(package: Package) -> Suite:
     )
 
 
-def definition_of(suite: Suite, evaluation: Evaluation | None) -> dict[str, Any]:
-    """The whole Definition.
+def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> dict[str, Any]:
+    """Return the Definition.
 
-    Without an evaluation (it is still running) neither `topology` nor `topologyError` is there,
-    and a warning `evaluating` says so.
+    While the evaluation runs (None), it has the warning `evaluating` instead of `topology` and
+    `topologyError`.
     """
-    known = evaluation or Evaluation()
+    known = evaluation or SuiteEvaluation()
     resolves = evaluation is not None and evaluation.problem is None
     launchable_profiles = [profile for profile in suite.profiles if profile.launchable]
     return {
@@ -83,8 +114,8 @@ def definition_of(suite: Suite, evaluation: Evaluation | None) -> dict[str, Any]
         **_commands(suite.metadata),
         "suiteStar": suite.package.text(TOPOLOGY_FILE),
         "profiles": _profiles(suite),
-        "folders": contents.folders(suite.package.files),
-        "sourceFiles": contents.source_files(suite.package.files),
+        "folders": folders(suite.package.files),
+        "sourceFiles": source_files(suite.package.files),
         **_outcome(evaluation),
         "contracts": list(dict.fromkeys(known.loads)),
         "apiSurfaces": [],
@@ -99,7 +130,7 @@ def summary_of(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_contents(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """As lists show it: `sourceFiles` without their text."""
+    """Return the definition for lists: `sourceFiles` without their text."""
     files = [
         {key: value for key, value in file.items() if key != "content"}
         for file in definition["sourceFiles"]
@@ -107,8 +138,9 @@ def without_contents(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "sourceFiles": files}
 
 
-def _identity(suite: Suite, known: Evaluation) -> dict[str, Any]:
+def _identity(suite: Suite, known: SuiteEvaluation) -> dict[str, Any]:
     metadata = suite.metadata
+    loaded = {match[1] for label in known.loads if (match := _MODULE.match(label))}
     return {
         "id": suite.suite_id,
         "title": metadata.title,
@@ -119,17 +151,12 @@ def _identity(suite: Suite, known: Evaluation) -> dict[str, Any]:
         **({"labels": dict(metadata.labels)} if metadata.labels else {}),
         "tags": list(metadata.tags),
         "description": metadata.description,
-        "modules": _modules(suite.profiles, known.loads),
+        "modules": sorted(loaded | {name for each in suite.profiles for name in each.modules}),
     }
 
 
-def _modules(profiles: Sequence[Profile], loads: Sequence[str]) -> list[str]:
-    loaded = {match[1] for label in loads if (match := _MODULE.match(label))}
-    return sorted(loaded | {module for profile in profiles for module in profile.modules})
-
-
 def _score(suite: Suite, *, resolves: bool) -> int:
-    """20 points for each of five things a good suite has (reference: control-plane 5.1)."""
+    """Return 20 points for each of five merits (reference: control-plane 5.1)."""
     merits = (
         suite.metadata.has_readme,
         bool(suite.metadata.description),
@@ -164,7 +191,7 @@ def _profiles(suite: Suite) -> list[dict[str, Any]]:
     return sorted(shown, key=lambda profile: not profile["default"])
 
 
-def _outcome(evaluation: Evaluation | None) -> dict[str, Any]:
+def _outcome(evaluation: SuiteEvaluation | None) -> dict[str, Any]:
     if evaluation is None:
         return {}
     if evaluation.problem:
@@ -172,13 +199,13 @@ def _outcome(evaluation: Evaluation | None) -> dict[str, Any]:
     return {"topology": list(evaluation.topology)}
 
 
-def _warnings(suite: Suite, evaluation: Evaluation | None) -> list[Warned]:
+def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageWarning]:
     found = [*suite.metadata.warnings]
     for profile in suite.profiles:
         found += profile.warnings
         if profile.problem:
             found.append(
-                Warned(
+                PackageWarning(
                     code="profile_invalid",
                     detail=profile.problem.detail,
                     file=profile.problem.file,
@@ -187,19 +214,49 @@ def _warnings(suite: Suite, evaluation: Evaluation | None) -> list[Warned]:
             )
     if evaluation is None:
         detail = "suite.star is being evaluated; read this suite again for its topology"
-        found.append(Warned(code="evaluating", detail=detail))
-    return [*found, *_not_yet(suite.package)]
+        found.append(PackageWarning(code="evaluating", detail=detail))
+    return [*found, *_unavailable_content(suite.package)]
 
 
-def _not_yet(package: Package) -> list[Warned]:
-    """What the package holds that this release carries along without using it."""
+def _unavailable_content(package: Package) -> list[PackageWarning]:
+    """Return a warning for each part of the package that this release does not use."""
     surfaces = [path for path in sorted(package.files) if path.startswith(("api/", "mock/"))]
     imports = package.first_of("dependencies.yaml", "dependencies.yml")
     found = []
     if surfaces:
         detail = "API surfaces and mocks are not available yet; api/ and mock/ are carried along"
-        found.append(Warned(code="not_available", detail=detail, file=surfaces[0]))
+        found.append(PackageWarning(code="not_available", detail=detail, file=surfaces[0]))
     if imports:
         detail = "dependencies are not available yet; the file is carried along"
-        found.append(Warned(code="not_available", detail=detail, file=imports))
+        found.append(PackageWarning(code="not_available", detail=detail, file=imports))
     return found
+
+
+def language(path: str) -> str:
+    return LANGUAGE_OF.get(PurePosixPath(path).suffix[1:].lower(), "text")
+
+
+def source_files(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """Return `{path, language, size, content}` by path; `size` is in bytes."""
+    return [
+        {
+            "path": path,
+            "language": language(path),
+            "size": len(files[path]),
+            "content": files[path].decode(errors="replace"),
+        }
+        for path in sorted(files)
+    ]
+
+
+def folders(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """Return `{name, role, files[]}` of each top folder, by name; `files` are package paths."""
+    inside: dict[str, list[str]] = {}
+    for path in sorted(files):
+        folder, slash, _ = path.partition("/")
+        if slash:
+            inside.setdefault(folder, []).append(path)
+    return [
+        {"name": name, "role": ROLES.get(name) or humanized(name), "files": inside[name]}
+        for name in sorted(inside)
+    ]

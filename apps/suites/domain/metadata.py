@@ -1,4 +1,4 @@
-"""metadata.yaml and README.md: what a suite says about itself (reference: control-plane 6)."""
+"""The metadata of a suite, from metadata.yaml and README.md (reference: control-plane 6)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apps.suites.domain.package import Package, Warned
+from apps.suites.domain.package import Package, PackageWarning
 from apps.suites.domain.profiles import Profile
 from kernel.ids import humanized
 from readers import Unreadable
@@ -31,19 +31,19 @@ class Metadata:
     problem: str = ""
     problem_file: str = ""
     problem_line: int | None = None
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[PackageWarning, ...] = ()
 
 
 def metadata_of(package: Package, profiles: Sequence[Profile]) -> Metadata:
-    """Metadata with defaults (reference: control-plane 6); an unreadable file is a `problem`."""
+    """Return the metadata with defaults; an unreadable file becomes the `problem`."""
     path = package.first_of(*FILES)
     given: dict[str, Any] = {}
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[PackageWarning, ...] = ()
     problem: dict[str, Any] = {}
     if path is not None:
         try:
             given, warnings = _read(package.text(path), path)
-            _refuse_other_id(given, package.suite_id)
+            _check_id(given, package.suite_id)
         except Unreadable as error:
             problem = {
                 "problem": error.reason,
@@ -53,7 +53,7 @@ def metadata_of(package: Package, profiles: Sequence[Profile]) -> Metadata:
     return _with_defaults(given, package, profiles, warnings=warnings, **problem)
 
 
-def _refuse_other_id(given: Mapping[str, Any], suite_id: str) -> None:
+def _check_id(given: Mapping[str, Any], suite_id: str) -> None:
     if given.get("id", suite_id) != suite_id:
         raise Unreadable(f'id "{given["id"]}" is not the folder\'s name "{suite_id}"')
 
@@ -79,21 +79,21 @@ def _with_defaults(
 
 
 def _owner_of(repository: str) -> str:
-    """The humanized second-last segment; a suite of the workspace belongs to `Workspace`."""
+    """Return the second-last segment in words, or `Workspace` for a suite of the workspace."""
     segments = repository.split("/")
     return humanized(segments[-2]) if len(segments) > 1 else PROVIDER
 
 
 def _readme(package: Package) -> tuple[str, str]:
-    """The first two non-empty lines of the README, without leading `#`."""
+    """Return the first two non-empty lines of the README, without leading `#`."""
     path = package.first_of("README.md")
     lines = [line.strip() for line in package.text(path or "").splitlines() if line.strip()]
     first, second, *_ = [*lines[:2], "", ""]
     return first.lstrip("#").strip(), second
 
 
-def _read(text: str, path: str) -> tuple[dict[str, Any], tuple[Warned, ...]]:
-    """The known keys, flat ones before those of `spec` and `metadata`. Raises Unreadable."""
+def _read(text: str, path: str) -> tuple[dict[str, Any], tuple[PackageWarning, ...]]:
+    """Return the known keys, flat ones before those of `spec` and `metadata`; raise Unreadable."""
     root = read_yaml(text)
     if root.is_null:
         return {}, ()
@@ -118,18 +118,14 @@ def _section(root: Node, name: str) -> Node:
 
 def _value(key: str, value: Node) -> Any:
     if key == "labels":
-        return _labels(value)
+        if value.pairs is None:
+            raise value.unreadable("labels must be a mapping")
+        return {name.text or "": _text(f"label {name.text}", item) for name, item in value.pairs}
     if key == "tags":
         if value.items is None:
             raise value.unreadable("tags must be a list")
         return [_text("a tag", item) for item in value.items]
     return _text(key, value)
-
-
-def _labels(value: Node) -> dict[str, str]:
-    if value.pairs is None:
-        raise value.unreadable("labels must be a mapping")
-    return {name.text or "": _text(f"label {name.text}", item) for name, item in value.pairs}
 
 
 def _text(name: str, value: Node) -> str:
@@ -138,10 +134,10 @@ def _text(name: str, value: Node) -> str:
     return value.text
 
 
-def _warnings(root: Node, *, wrapped: bool, path: str) -> list[Warned]:
+def _warnings(root: Node, *, wrapped: bool, path: str) -> list[PackageWarning]:
     known = (*_FLAT, *_WRAPPED) if wrapped else _FLAT
     return [
-        Warned(
+        PackageWarning(
             code="unknown_key",
             detail=f'"{key.text}" is no key of suite metadata and is ignored',
             file=path,

@@ -1,4 +1,4 @@
-"""The files of one suite and what is asked of them (reference: control-plane 6)."""
+"""The files of a suite, and the rules for them (reference: control-plane 6)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Final
 
 MAX_FILES: Final = 512
 MAX_FILE_BYTES: Final = 2 * 2**20
-MAX_PACKAGE_BYTES: Final = 64 * 2**20  # as of a registry (reference: control-plane 5.2)
+MAX_PACKAGE_BYTES: Final = 64 * 2**20  # as for registries (reference: control-plane 5.2)
 TOPOLOGY_FILE: Final = "suite.star"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """One suite's files by their path in the package.
+    """The files of a suite by their path in the package.
 
-    `problem` says which package rule is broken ("" when none), `problem_file` in which file;
-    the files are then those that could be read.
+    `problem` is the broken package rule or "", `problem_file` its file; `files` then has only the
+    files that could be read.
     """
 
     suite_id: str
@@ -28,7 +28,7 @@ class Package:
     problem_file: str = ""
 
     def text(self, path: str) -> str:
-        """A file's text; "" when there is no such file."""
+        """Return a file's text, or "" for an unknown file."""
         return self.files.get(path, b"").decode(errors="replace")
 
     def first_of(self, *paths: str) -> str | None:
@@ -36,7 +36,7 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warned:
+class PackageWarning:
     """An entry of a suite's `warnings[]`."""
 
     code: str
@@ -50,7 +50,7 @@ class Warned:
 
 
 def content_digest(files: Mapping[str, bytes]) -> str:
-    """`sha256:` over the sorted `path NUL size NUL sha256(file) LF`.
+    """Return `sha256:` of the sorted `path NUL size NUL sha256(file) LF`.
 
     (reference: control-plane 8)
     """
@@ -63,7 +63,7 @@ def content_digest(files: Mapping[str, bytes]) -> str:
 
 
 def broken_text_rule(content: bytes) -> str:
-    """Why a file's bytes are no text of a package; "" when they are."""
+    """Return why the bytes are not allowed as a file of a package, or ""."""
     if len(content) > MAX_FILE_BYTES:
         return "is larger than 2 MiB"
     if b"\0" in content:

@@ -1,4 +1,4 @@
-"""Why a topology does not come about: a code, a sentence, and where in the suite's text."""
+"""Problems of a topology: a code, a sentence and a position in the suite's text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ PREFIX: Final = "invalid suite topology: "
 
 
 class TopologyProblem(Exception):
-    """One broken rule of suite.star; `code` says which (reference: control-plane 7.7).
+    """A broken rule of suite.star, identified by `code` (reference: control-plane 7.7).
 
-    `message` comes without the prefix. Positions are 1-based, of the original text; None where
-    unknown, as after an evaluator that had to be killed. `source_line` is the text of that line.
+    `message` has no prefix. Positions in the original text start at 1 and are None when unknown,
+    as after a killed evaluator. `source_line` is the text of that line.
     """
 
     def __init__(self, code: str, message: str, **position: Any) -> None:
@@ -24,7 +24,7 @@ class TopologyProblem(Exception):
         self.source_line: str | None = position.get("sourceLine")
 
     def at(self, **position: Any) -> TopologyProblem:
-        """The same problem at a position; one that already has a position keeps it."""
+        """Return the problem with a position, unless it has one."""
         return self if self.line else TopologyProblem(self.code, self.message, **position)
 
     def position(self) -> dict[str, Any]:
@@ -37,5 +37,5 @@ class TopologyProblem(Exception):
         return {key: value for key, value in fields.items() if value is not None}
 
     def as_dict(self) -> dict[str, Any]:
-        """The wire form: `code, message, file?, line?, column?, sourceLine?`."""
+        """Return the wire form: `code, message, file?, line?, column?, sourceLine?`."""
         return {"code": self.code, "message": PREFIX + self.message, **self.position()}

@@ -1,4 +1,4 @@
-"""Profile files: reading one with its types checked, and merging a chain.
+"""Profiles: their files, and the merge of a profile with those that it extends.
 
 (reference: control-plane 6.1, 10)
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from apps.suites.domain.package import Package, Warned, stem
+from apps.suites.domain.package import Package, PackageWarning, stem
 from kernel.errors import FieldError, PlatformError
 from kernel.ids import humanized, is_env_name, slug
 from readers import Unreadable
@@ -37,7 +37,7 @@ Env = dict[str, str | None]
 
 
 class ProfileInvalid(PlatformError):
-    """A profile file, or a chain of them, that cannot be used; `errors` say where."""
+    """A profile file or a chain of profiles is invalid; `errors` has the places."""
 
     code = "profile_invalid"
 
@@ -54,10 +54,9 @@ class SecretRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One profile file as written. In `env` and `services`, None unsets an inherited key.
+    """A profile file as written. In `env` and `services`, None unsets an inherited key.
 
-    `problem` holds the first error of a file that cannot be used; its other fields then keep what
-    could be read, so that the file stays in every list.
+    `problem` is the first error of an invalid file, which stays in every list.
     """
 
     profile_id: str
@@ -73,7 +72,7 @@ class Profile:
     secret_refs: tuple[SecretRef, ...] = ()
     observability: Mapping[str, bool] = field(default_factory=dict)
     problem: FieldError | None = None
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[PackageWarning, ...] = ()
 
     @property
     def scope(self) -> str:
@@ -82,13 +81,13 @@ class Profile:
 
     @property
     def launchable(self) -> bool:
-        """Return whether launches show it: any but bases (reference: control-plane 10)."""
+        """True unless the profile is only a base for others (reference: control-plane 10)."""
         return self.default or self.scope != "Base"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedProfile:
-    """A chain merged, root first: later files win key by key; no unset keys are left."""
+    """A merged chain: from the root on, later files win key by key; unset keys are gone."""
 
     env: Mapping[str, str]
     services: Mapping[str, Mapping[str, str]]
@@ -98,7 +97,7 @@ class MergedProfile:
 
 
 def profiles_of(package: Package) -> tuple[Profile, ...]:
-    """Every profile file of a suite: the default first, then by file name."""
+    """Return the profile files of a suite, the default first, then by file name."""
     paths = sorted(path for path in package.files if is_profile_path(path))
     taken: set[str] = set()
     found = [read_profile(package.text(path), path=path, taken=taken) for path in paths]
@@ -112,23 +111,26 @@ def is_profile_path(path: str) -> bool:
 
 
 def read_profile(text: str, *, path: str, taken: set[str]) -> Profile:
-    """A profile file; `taken` are the ids of the files read before, and grows by this one's."""
+    """Read a profile file and add its id to `taken`, the ids of the files read before."""
     file_name = path.rpartition("/")[2]
-    profile_id = _free_id(slug(stem(file_name)) or "profile", taken)
+    wanted = slug(stem(file_name)) or "profile"
+    candidates = [wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))]
+    profile_id = next(candidate for candidate in candidates if candidate not in taken)
+    taken.add(profile_id)
     empty = Profile(
         profile_id=profile_id, file_name=file_name, label=humanized(stem(file_name)) or file_name
     )
-    reading = _Reading(path)
+    reader = _ProfileReader(path)
     try:
-        return reading.profile(read_yaml(text), empty)
+        return reader.profile(read_yaml(text), empty)
     except Unreadable as error:
-        return _replaced(empty, problem=reading.error(error))
+        return _replaced(empty, problem=reader.error(error))
 
 
 def merge_chain(profiles: Sequence[Profile], profile: Profile) -> MergedProfile:
-    """The profile with what it extends.
+    """Return the profile merged with those that it extends.
 
-    Raises ProfileInvalid for a broken file, a cycle, an `extendsId` that is no profile.
+    Raise ProfileInvalid for an invalid file, a cycle or an unknown `extendsId`.
     """
     chain = _chain(profiles, profile)
     env: dict[str, str] = {}
@@ -153,14 +155,14 @@ def merge_chain(profiles: Sequence[Profile], profile: Profile) -> MergedProfile:
 
 
 def find_profile(profiles: Sequence[Profile], named: str) -> Profile | None:
-    """By file name, else by id, launchable or not."""
+    """Find a profile by file name, else by id, launchable or not."""
     by_file = (profile for profile in profiles if profile.file_name == named)
     by_id = (profile for profile in profiles if profile.profile_id == named)
     return next(by_file, None) or next(by_id, None)
 
 
 def default_profile(profiles: Sequence[Profile]) -> Profile | None:
-    """The first launchable one flagged default, else the first launchable one."""
+    """Return the first launchable profile flagged as default, else the first launchable one."""
     launchable = [profile for profile in profiles if profile.launchable]
     flagged = [profile for profile in launchable if profile.default]
     return next(iter([*flagged, *launchable]), None)
@@ -175,7 +177,7 @@ def _overlay(base: dict[str, str], own: Mapping[str, str | None]) -> None:
 
 
 def _chain(profiles: Sequence[Profile], profile: Profile) -> list[Profile]:
-    """From the root of the chain to the profile itself."""
+    """Return the chain from its root to the profile."""
     by_id = {each.profile_id: each for each in profiles}
     chain = [profile]
     while parent_id := chain[-1].extends_id:
@@ -220,19 +222,12 @@ def _replaced(profile: Profile, **changes: Any) -> Profile:
     return Profile(**{name: getattr(profile, name) for name in Profile.__slots__} | changes)
 
 
-def _free_id(wanted: str, taken: set[str]) -> str:
-    candidates = [wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))]
-    free = next(candidate for candidate in candidates if candidate not in taken)
-    taken.add(free)
-    return free
-
-
-class _Reading:
-    """Typed reading of one file; every error is an Unreadable with the place of the value."""
+class _ProfileReader:
+    """Reads the typed values of a file; raises Unreadable with the place of an invalid value."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.warnings: list[Warned] = []
+        self.warnings: list[PackageWarning] = []
 
     def error(self, error: Unreadable) -> FieldError:
         return FieldError(
@@ -249,7 +244,7 @@ class _Reading:
             return empty
         if root.pairs is None:
             raise root.unreadable("a profile must be a mapping")
-        self.warn_of_others(root, _KEYS, "")
+        self.warn_of_unknown(root, _KEYS, "")
         runtime = self.mapping(root, "runtime", _RUNTIME_KEYS)
         observability = self.mapping(root, "observability", OBSERVABILITY)
         read = _replaced(
@@ -273,16 +268,16 @@ class _Reading:
             self.text(runtime, key)
         return _replaced(read, warnings=tuple(self.warnings))
 
-    def warn_of_others(self, node: Node, known: Iterable[str], where: str) -> None:
+    def warn_of_unknown(self, node: Node, known: Iterable[str], where: str) -> None:
         for key, _ in node.pairs or []:
             if (key.text or "") not in known:
                 detail = f'"{where}{key.text}" is no key of a profile and is ignored'
                 self.warnings.append(
-                    Warned(code="unknown_key", detail=detail, file=self.path, line=key.line)
+                    PackageWarning(code="unknown_key", detail=detail, file=self.path, line=key.line)
                 )
 
     def text(self, node: Node, key: str) -> str:
-        """A string, or what another scalar looks like in the source; "" when absent or null."""
+        """Return a string, or another scalar as in the source; "" when absent or null."""
         value = node.get(key)
         return "" if value is None or value.is_null else self.text_of(value, key)
 
@@ -315,11 +310,11 @@ class _Reading:
         if value.pairs is None:
             raise value.unreadable(f"{key} must be a mapping")
         if known is not None:
-            self.warn_of_others(value, known, f"{key}.")
+            self.warn_of_unknown(value, known, f"{key}.")
         return value
 
     def env(self, node: Node) -> Env:
-        """Names to source texts; None where the file says null."""
+        """Return source texts by name, None for null."""
         return {
             self.variable(name): self.env_value(name, value)
             for name, value in self.mapping(node, "env").pairs or []
@@ -349,7 +344,7 @@ class _Reading:
     def secret_ref(self, item: Node) -> SecretRef:
         if item.pairs is None:
             raise item.unreadable("a secretRef must be a mapping of key, provider and ref")
-        self.warn_of_others(item, _SECRET_KEYS, "secretRefs.")
+        self.warn_of_unknown(item, _SECRET_KEYS, "secretRefs.")
         given = {name: self.text(item, name) for name in _SECRET_KEYS}
         for name, value in given.items():
             if not value:

@@ -1,4 +1,4 @@
-"""`ready` of a service (reference: control-plane 7.4)."""
+"""The readiness probe of a service (reference: control-plane 7.4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEYS: Final = (*PROBES, "port", "status", "interval", "start_period", "timeout"
 
 
 def read(value: object, where: str, *, max_timeout_ms: int) -> dict[str, Any]:
-    """`{http|tcp|log|command, port?, status?, intervalMs, startPeriodMs, timeoutMs?}`."""
+    """Return `{http|tcp|log|command, port?, status?, intervalMs, startPeriodMs, timeoutMs?}`."""
     given = values.only_keys(value, where, _KEYS)
     probe = _the_probe(given, where)
     for key in ("port", "status"):
@@ -32,9 +32,9 @@ def read(value: object, where: str, *, max_timeout_ms: int) -> dict[str, Any]:
 def completed(
     ready: dict[str, Any] | None, ports: list[int | str], timeout_ms: int | None
 ) -> dict[str, Any] | None:
-    """The probe with the defaults that depend on other keywords; None when there is none to make.
+    """Return the probe with defaults that depend on other keywords.
 
-    Without `ready` the first tcp port is probed; a service without one has no probe of its own.
+    Without `ready`, the first tcp port is probed; return None when there is no such port.
     """
     tcp_ports = [port for port in ports if isinstance(port, int)]
     if ready is None:

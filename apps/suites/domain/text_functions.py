@@ -1,4 +1,4 @@
-"""The functions of `utils` that make text (reference: control-plane 7.5)."""
+"""The text functions of `utils` in suite.star (reference: control-plane 7.5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sanitize(value: object) -> str:
 
 
 def quoted(value: object) -> str:
-    """POSIX single quotes, always."""
+    """Return the text in POSIX single quotes."""
     escaped = values.text(value, "utils.quoted: text").replace("'", "'\\''")
     return f"'{escaped}'"
 
@@ -39,7 +39,7 @@ def sql_value(value: object) -> str:
 
 
 def sql_predicate(where: object) -> str:
-    """A string as it is; a dict as `"k" = v AND …`, None as `IS NULL`, a list as `IN (…)`."""
+    """Return a string unchanged, a dict as `"k" = v AND …` with `IS NULL` and `IN (…)`."""
     if isinstance(where, str):
         return where
     if not isinstance(where, dict):
@@ -58,7 +58,7 @@ def _condition(column: str, value: object) -> str:
 
 
 def js_value(value: object) -> str:
-    """JSON, keys in the order of the dict."""
+    """Return JSON with keys in the order of the dict."""
     return json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""From recorded calls to a topology: ids, references, waves (reference: control-plane 7.7)."""
+"""The topology of recorded calls: ids, references, levels (reference: control-plane 7.7)."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ Node = dict[str, Any]
 def build_topology(
     recorded: Sequence[Mapping[str, Any]], bound: Mapping[str, int]
 ) -> tuple[Node, ...]:
-    """The nodes in wire form, in wave order and, inside a wave, call order.
+    """Return the nodes in wire form, by level and, within a level, in call order.
 
-    `recorded` are the evaluator's nodes in call order; `bound` says which global holds which.
-    Raises TopologyProblem at the call that made the node at fault.
+    `recorded` are the evaluator's nodes in call order; `bound` maps globals to their indexes.
+    Raise TopologyProblem at the call that created the node at fault.
     """
     if not recorded:
         raise TopologyProblem("no_nodes", "the suite makes no nodes", file="suite.star")
     ids = identities(recorded, bound)
     _refuse_bad_ids(ids, recorded)
-    nodes = [_resolved(call, place, ids) for place, call in enumerate(recorded)]
+    nodes = [_resolved(call, index, ids) for index, call in enumerate(recorded)]
     needs = {node["id"]: node["dependsOn"] for node in nodes}
     _refuse_cycles(needs, dict(zip(ids, recorded, strict=True)))
     levels = _levels(needs)
     for node in nodes:
         node["level"] = levels[node["id"]]
-    return tuple(sorted(nodes, key=lambda node: node["level"]))  # stable: call order inside
+    return tuple(sorted(nodes, key=lambda node: node["level"]))  # stable: keeps the call order
 
 
 def identities(recorded: Sequence[Mapping[str, Any]], bound: Mapping[str, int]) -> list[str]:
-    """The given name, else the longest global (then the first by alphabet), else `node_<n>`."""
+    """Return each node's name, else its longest global (first by alphabet), else `node_<n>`."""
     names: dict[int, list[str]] = {}
-    for name, place in bound.items():
+    for name, index in bound.items():
         if NODE_ID.match(name):
-            names.setdefault(place, []).append(name)
-    best = {place: min(own, key=lambda name: (-len(name), name)) for place, own in names.items()}
+            names.setdefault(index, []).append(name)
+    best = {index: min(own, key=lambda name: (-len(name), name)) for index, own in names.items()}
     return [
-        call.get("name") or best.get(place) or f"node_{place + 1}"
-        for place, call in enumerate(recorded)
+        call.get("name") or best.get(index) or f"node_{index + 1}"
+        for index, call in enumerate(recorded)
     ]
 
 
@@ -64,40 +64,40 @@ def _refuse_bad_ids(ids: Sequence[str], recorded: Sequence[Mapping[str, Any]]) -
         seen[slug(node_id)] = node_id
 
 
-def _resolved(call: Mapping[str, Any], place: int, ids: Sequence[str]) -> Node:
-    after = _references(call, "after", place, ids)
-    on_failure = _references(call, "onFailure", place, ids)
+def _resolved(call: Mapping[str, Any], index: int, ids: Sequence[str]) -> Node:
+    after = _references(call, "after", index, ids)
+    on_failure = _references(call, "onFailure", index, ids)
     own = {key: value for key, value in call.items() if key not in ("position", "resetMocks")}
-    _refuse_mocks_to_reset(call, place, ids)
+    _refuse_mocks_to_reset(call, index, ids)
     return {
         **own,
-        "id": ids[place],
-        "name": ids[place],
+        "id": ids[index],
+        "name": ids[index],
         "after": after,
         "onFailure": on_failure,
         "dependsOn": list(dict.fromkeys([*after, *on_failure])),
     }
 
 
-def _references(call: Mapping[str, Any], key: str, place: int, ids: Sequence[str]) -> list[str]:
+def _references(call: Mapping[str, Any], key: str, index: int, ids: Sequence[str]) -> list[str]:
     named = [ids[ref["node"]] if "node" in ref else ref["id"] for ref in call.get(key, [])]
     known = set(ids)
     for reference in named:
         if reference not in known:
             raise TopologyProblem(
                 "unknown_dependency",
-                f'"{ids[place]}" depends on "{reference}", which is no node of the suite',
+                f'"{ids[index]}" depends on "{reference}", which is no node of the suite',
                 **call["position"],
             )
     return list(dict.fromkeys(named))
 
 
-def _refuse_mocks_to_reset(call: Mapping[str, Any], place: int, ids: Sequence[str]) -> None:
-    """No node of this release has mock state, so that any id named here is a mistake."""
-    for name in _references(call, "resetMocks", place, ids):
+def _refuse_mocks_to_reset(call: Mapping[str, Any], index: int, ids: Sequence[str]) -> None:
+    """Raise TopologyProblem for any id: no node of this release has mock state."""
+    for name in _references(call, "resetMocks", index, ids):
         raise TopologyProblem(
             "reset_mocks_invalid",
-            f'"{ids[place]}" resets "{name}", which has no mock state',
+            f'"{ids[index]}" resets "{name}", which has no mock state',
             **call["position"],
         )
 
@@ -119,7 +119,7 @@ def _refuse_cycles(
 
 
 def _levels(needs: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """Kahn's waves: a node stands one wave after the last of what it needs."""
+    """Return each node's level, one above the highest of its dependencies (Kahn)."""
     sorter = graphlib.TopologicalSorter(needs)
     sorter.prepare()
     levels: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Readers of keyword values (reference: control-plane 7.3, 7.4).
 
-A reader takes the value as it came from Starlark and the words that name it in errors, such as
-`task.run: timeout`; it returns the wire form and raises TopologyProblem without a position.
-Runs inside the evaluator's child process: nothing but light modules may be imported here.
+A reader takes a value from Starlark and its name for errors, such as `task.run: timeout`. It
+returns the wire form or raises TopologyProblem without a position. This module runs in the
+evaluator's child process and may import only light modules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STARLARK_NAMES: Final = {"NoneType": "None", "str": "string"}
 
 
 class Handle:
-    """A node as Starlark passes it around; `index` is its place in call order, from 0."""
+    """A node in Starlark; `index` is its index in call order."""
 
     __slots__ = ("index", "kind", "label")
 
@@ -39,7 +39,7 @@ class Handle:
 
 
 class Foreign:
-    """A Starlark value that no keyword takes, such as a function."""
+    """A Starlark value that no keyword accepts, such as a function."""
 
     __slots__ = ("type_name",)
 
@@ -98,11 +98,11 @@ def one_of(value: object, where: str, options: tuple[str, ...]) -> str:
 def texts(value: object, where: str) -> list[str]:
     if not isinstance(value, list):
         wrong_type(where, "a list of strings", value)
-    return [text(item, f"{where}[{place}]") for place, item in enumerate(value)]
+    return [text(item, f"{where}[{index}]") for index, item in enumerate(value)]
 
 
 def text_or_texts(value: object, where: str) -> list[str]:
-    """Non-empty strings: an empty one would occur in every line."""
+    """Return non-empty strings; every line would contain an empty one."""
     if not isinstance(value, str | list):
         wrong_type(where, "a string or a list of strings", value)
     values = [value] if isinstance(value, str) else value
@@ -132,7 +132,7 @@ def duration_ms(value: object, where: str, *, high_ms: int, zero: bool = False) 
 
 
 def references(value: object, where: str) -> list[dict[str, Any]]:
-    """Nodes and ids, flattened: `{"node": index}` or `{"id": text}`."""
+    """Return nodes and ids as a flat list of `{"node": index}` and `{"id": text}`."""
     if isinstance(value, Handle):
         return [{"node": value.index}]
     if isinstance(value, str):
@@ -172,7 +172,7 @@ def _variable(name: object, where: str) -> str:
 
 
 def scalar_text(value: object, where: str) -> str:
-    """A string as it is, numbers in decimal, `true` and `false`."""
+    """Return a string unchanged, a number in decimal, a bool as `true` or `false`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -194,7 +194,7 @@ def image(value: object, where: str) -> str:
 
 
 def command(value: object, where: str) -> list[str]:
-    """argv; a string is split as a shell would."""
+    """Return the argv; a string is split as in a shell."""
     if not isinstance(value, str | list):
         wrong_type(where, "a list of strings or a string", value)
     words = (
@@ -208,10 +208,10 @@ def command(value: object, where: str) -> list[str]:
 
 
 def ports(value: object, where: str) -> list[int | str]:
-    """Container ports: an int is tcp, `"53/udp"` stays a string; `"80/tcp"` becomes 80."""
+    """Return container ports: 80 for 80 and `"80/tcp"`, and `"53/udp"` unchanged."""
     if not isinstance(value, list):
         wrong_type(where, 'a list of ports such as 8080 or "53/udp"', value)
-    return [_port(item, f"{where}[{place}]") for place, item in enumerate(value)]
+    return [_port(item, f"{where}[{index}]") for index, item in enumerate(value)]
 
 
 def _port(value: object, where: str) -> int | str:
@@ -236,7 +236,7 @@ def only_keys(value: object, where: str, known: tuple[str, ...]) -> dict[str, An
 
 
 def resources(value: object, where: str, *, max_cpu: float, max_memory: int) -> dict[str, Any]:
-    """`{cpu?: CPUs, memory?: bytes}`."""
+    """Return `{cpu?: CPUs, memory?: bytes}`."""
     given = only_keys(value, where, ("cpu", "memory"))
     wanted: dict[str, Any] = {}
     if "cpu" in given:
@@ -270,11 +270,11 @@ _EXPORT_KEYS: Final = ("path", "name", "on", "format", "required")
 def exports(value: object, where: str) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         wrong_type(where, "a list of dicts", value)
-    return [export(item, f"{where}[{place}]") for place, item in enumerate(value)]
+    return [export(item, f"{where}[{index}]") for index, item in enumerate(value)]
 
 
 def export(value: object, where: str) -> dict[str, Any]:
-    """`{path, name?, on, format, required}`."""
+    """Return `{path, name?, on, format, required}`."""
     given = only_keys(value, where, _EXPORT_KEYS)
     if "path" not in given:
         raise TopologyProblem("missing_argument", f"{where}: path is required")

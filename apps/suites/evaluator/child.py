@@ -1,9 +1,9 @@
-"""Evaluates one suite.star in a process of its own: JSON in on stdin, JSON out on stdout.
+"""The evaluator process: it reads JSON with a suite.star from stdin and writes JSON to stdout.
 
-Run by path with `python -I`; it imports nothing but starlark and light modules of this project,
-so that it starts in some 40 ms. It limits itself before it looks at the suite's text. Input:
+It is run by path with `python -I` and imports only starlark and light modules of this project, so
+that it starts in about 40 ms. It sets its limits before it reads the suite's text. Input:
 `{source, env, rules, instructions, seconds, memory, answer}`; output: `{nodes, bound, printed,
-loads, problem}`. What breaks memory or time limits ends this process; the parent says so.
+loads, problem}`. A suite that exceeds memory or time ends the process, and the parent reports it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-NICENESS = 10  # requests are answered first
+NICENESS = 10  # requests come first
 
 
 def limit_this_process(*, memory: int, seconds: int) -> None:
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def write_bounded(answer: dict[str, Any], *, limit: int) -> None:
-    """Text that many nodes share would be written once for each: refuse rather than flood."""
+    """Write the answer; exit when it is too long, as with a text that many nodes share."""
     parts, size = [], 0
     for part in json.JSONEncoder().iterencode(answer):
         size += len(part)

@@ -1,11 +1,11 @@
-"""From starlark-rust's texts to problems with positions. Runs in the child process only."""
+"""Problems with positions from the error texts of starlark-rust, in the child process."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
 
-from apps.suites.domain.calls import KIND_OF, NOT_YET
+from apps.suites.domain.calls import KIND_OF, NOT_AVAILABLE
 from apps.suites.domain.problems import TopologyProblem
 
 FILE: Final = "suite.star"
@@ -22,7 +22,7 @@ HINTS: Final = {
     "script": 'use task.run("name", file="…")',
     "scenario": 'use test.run("name", file="…")',
 }
-NOT_YET_MODULES: Final = ("postgres", "kafka", "redis", "mongodb", "playwright")
+UNAVAILABLE_MODULES: Final = ("postgres", "kafka", "redis", "mongodb", "playwright")
 _NAMESPACES: Final = "service|task|test|traffic|suite|mock|log|security"
 _FRAME: Final = re.compile(r"^  \* suite\.star:(\d+), in ", re.MULTILINE)
 _ARROW: Final = re.compile(r"^ *--> (.+?):(\d+):(\d+)$", re.MULTILINE)
@@ -41,16 +41,18 @@ _LOOPS: Final = re.compile(r"^[ \t]*for[ \t]+([\w \t,()]+?)[ \t]+in\b", re.MULTI
 _TRAFFIC_NAME: Final = "traf"  # as long as `load`, so that columns stay
 
 
-class Source:
-    """The text of suite.star and what is asked of it."""
+class SuiteSource:
+    """The text of suite.star."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.lines = [line.rstrip("\r") for line in text.split("\n")]  # as starlark-rust counts
 
     def for_parser(self) -> str:
-        """The text, `load.x(` read as `traffic.x(`, closed by an expression that is no node."""
-        text = _TOKEN.sub(_traffic_for_load, self.text) if "load." in self.text else self.text
+        """Return the text with `traffic.x(` for `load.x(` and a last expression that is no node."""
+        text = self.text
+        if "load." in text:
+            text = _TOKEN.sub(lambda match: match[0] if match["skip"] else _TRAFFIC_NAME, text)
         return text + "\nNone\n"
 
     def line_text(self, line: int) -> str:
@@ -65,7 +67,7 @@ class Source:
         }
 
     def position_of(self, call: str, stack: str) -> dict[str, Any]:
-        """Where the suite itself made a call: the innermost frame of its own text."""
+        """Return the position of a call: the innermost stack frame in the suite's text."""
         frames = _FRAME.findall(_ERROR.split(stack, maxsplit=1)[0])
         line = int(frames[-1]) if frames else 1
         shown = self.line_text(line)
@@ -78,19 +80,17 @@ class Source:
         return max((n for n, line in enumerate(self.lines, 1) if line.strip()), default=1)
 
     def assigned_names(self) -> list[str]:
-        """Words on the left of assignments and loops, each once, in order."""
+        """Return the names that assignments and loops set, each once, in order."""
         targets = [*_TARGETS.findall(self.text), *_LOOPS.findall(self.text)]
         words = [word for target in targets for word in re.findall(r"[A-Za-z_]\w*", target)]
         return list(dict.fromkeys(words))
 
 
-def _traffic_for_load(match: re.Match[str]) -> str:
-    return match[0] if match["skip"] else _TRAFFIC_NAME
-
-
-def problem_of(error: str, source: Source) -> TopologyProblem:
-    """The problem that a text of starlark-rust tells of."""
-    message = _message(error)
+def problem_of(error: str, source: SuiteSource) -> TopologyProblem:
+    """Return the problem for an error text of starlark-rust."""
+    text = _ERROR.split(error, maxsplit=1)[-1]
+    arrows = list(_ARROW.finditer(text))
+    message = (text[: arrows[-1].start()] if arrows else text).strip()
     line, column = _place(error, source)
     if message.startswith("Parse error: "):
         return _syntax_problem(message, line, column, source)
@@ -99,23 +99,16 @@ def problem_of(error: str, source: Source) -> TopologyProblem:
     return TopologyProblem(code, sentence, **position)
 
 
-def _message(error: str) -> str:
-    """What stands between `error: ` and the arrow that points at the place."""
-    text = _ERROR.split(error, maxsplit=1)[-1]
-    arrows = list(_ARROW.finditer(text))
-    return text[: arrows[-1].start()].strip() if arrows else text.strip()
-
-
-def _place(error: str, source: Source) -> tuple[int, int]:
-    """Of the arrow when it points into the suite, else of the innermost frame there."""
-    arrows = _ARROW.findall(error)  # the last one: a suite's own fail("… -->") stands before it
+def _place(error: str, source: SuiteSource) -> tuple[int, int]:
+    """Return the place of the arrow if it is in the suite, else of the innermost frame there."""
+    arrows = _ARROW.findall(error)  # the last counts: a fail("… -->") comes before it
     if arrows and arrows[-1][0] == FILE:
         return int(arrows[-1][1]), int(arrows[-1][2])
     position = source.position_of("", error)
     return position["line"], position["column"]
 
 
-def _syntax_problem(message: str, line: int, column: int, source: Source) -> TopologyProblem:
+def _syntax_problem(message: str, line: int, column: int, source: SuiteSource) -> TopologyProblem:
     sentence = _EXPECTATIONS.sub("", message.removeprefix("Parse error: "))
     at_the_end = line > source.last_line()  # where the closing expression is appended
     if at_the_end or (_UNFINISHED.search(sentence) and (line, column) == (1, 1)):
@@ -155,12 +148,12 @@ def _namespace_misuse(message: str, at: str) -> tuple[str, str] | None:
 
 def _known(namespace: str) -> str:
     name = "traffic" if namespace == "load" else namespace
-    calls = [call for call in (*KIND_OF, *NOT_YET) if call.startswith(f"{name}.")]
+    calls = [call for call in (*KIND_OF, *NOT_AVAILABLE) if call.startswith(f"{name}.")]
     return f"known: {', '.join(calls)}"
 
 
-def module_problem(label: str, module: str | None, source: Source) -> TopologyProblem:
-    """A `load` of a module that there is not, at the line that names it."""
+def module_problem(label: str, module: str | None, source: SuiteSource) -> TopologyProblem:
+    """Return the problem of a `load` of an unknown module, at the line that names it."""
     place = source.text.find(label)
     before = source.text[: max(place, 0)]
     line = before.count("\n") + 1
@@ -168,7 +161,7 @@ def module_problem(label: str, module: str | None, source: Source) -> TopologyPr
     position = source.position(line, max(shown.find("load"), 0) + 1)
     if module is None:
         reason = 'a label is "@scope/module", such as "@partita/runtime"'
-    elif module in NOT_YET_MODULES:
+    elif module in UNAVAILABLE_MODULES:
         reason = f'the built-in module "{module}" is not available yet'
     else:
         reason = "modules of registries are not available yet; known: runtime"

@@ -1,4 +1,4 @@
-"""Evaluation of a suite's text by starlark-rust. Runs in the child process only."""
+"""The evaluation of a suite's text with starlark-rust, in the child process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.suites.domain.text_functions import FUNCTIONS
 from apps.suites.domain.topology import identities
 from apps.suites.domain.values import Foreign, Handle, export
 from apps.suites.evaluator import diagnosis
-from apps.suites.evaluator.diagnosis import FILE, Source
+from apps.suites.evaluator.diagnosis import FILE, SuiteSource
 
 PREDECLARED: Final = (
     "service", "task", "test", "traffic", "suite", "mock", "log", "security", "env", "utils",
@@ -24,10 +24,10 @@ PREDECLARED: Final = (
 HINTED: Final = ("container", "script", "scenario", "true", "false", "null", "print", "traf")
 RUNTIME: Final = "runtime"
 CALL_DEPTH: Final = 64
-PRELUDE_DEPTH: Final = 6  # frames of the prelude below a call of the suite
+PRELUDE_DEPTH: Final = 6  # stack frames of the prelude for a call of the suite
 MAX_PRINTED: Final = 100
 MAX_MESSAGE: Final = 2000
-MAX_PRINTED_BYTES: Final = 8192  # of a line
+MAX_PRINTED_BYTES: Final = 8192  # per line
 _PRELUDE: Final = Path(__file__).with_name("prelude.star")
 _MODULE_LABEL: Final = re.compile(r"^@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)\Z")
 _BINDER: Final = "bound_by_the_evaluator"
@@ -36,32 +36,32 @@ _EPILOGUE_LABEL: Final = "epilogue"
 
 
 def evaluate(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Twice when names were found late: a node's `name` is known to the text from the start.
+    """Evaluate the text, and again if unnamed nodes are bound to globals.
 
-    The first pass finds the globals that nodes are bound to, the second one runs with these names.
+    The first pass finds these globals, and the second pass uses them as the nodes' names.
     """
-    answer = _Pass(request, names=()).run()
+    answer = _EvaluationPass(request, names=()).run()
     names = identities(answer["nodes"], answer["bound"])
     late = names != [node.get("name") or _placeholder(n) for n, node in enumerate(answer["nodes"])]
-    return _Pass(request, names=names).run() if late else answer
+    return _EvaluationPass(request, names=names).run() if late else answer
 
 
-class _Pass:
-    """One evaluation of the text from its start, with the names that unnamed nodes will have."""
+class _EvaluationPass:
+    """One evaluation of the text, with names for its unnamed nodes."""
 
     def __init__(self, request: Mapping[str, Any], *, names: Sequence[str]) -> None:
-        self.source = Source(request["source"])
+        self.source = SuiteSource(request["source"])
         self.env: dict[str, str] = request["env"]
         self.rules = Rules(request["rules"])
         self.names = names
         self.nodes: list[Node] = []
         self.printed: list[str] = []
-        self.not_kept = 0  # further lines of print
+        self.dropped_lines = 0  # further lines of print
         self.bound: dict[str, int] = {}
         self.problem: TopologyProblem | None = None
         self.loads: list[str] = []
         self._ticks = itertools.count(1)
-        self._most_ticks = request["instructions"] // 1000
+        self._max_ticks = request["instructions"] // 1000
         self._epilogue = False
 
     def run(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class _Pass:
         return {
             "nodes": [] if self.problem else self.nodes,
             "bound": self.bound,
-            "printed": self._kept_lines(),
+            "printed": self._printed_lines(),
             "loads": self.loads,
             "problem": self.problem
             and {
@@ -89,17 +89,15 @@ class _Pass:
         names = ", ".join(f'"{name}"' for name in (*PREDECLARED, *HINTED))
         first_line = f'load("{_PRELUDE_LABEL}", {names})\n'
         starlark.eval(module, _parsed(_PRELUDE_LABEL, first_line), globals_, loader)
-        # Closed to the suite from here on: it loads by @scope/module.
+        # From here on, the suite can load only @scope/module.
         text = _parsed(FILE, self.source.for_parser())
         self.loads = [load.module_id for load in text.loads()]
         options = starlark.EvalOptions(
-            check_cancelled=self._is_over, max_callstack_size=CALL_DEPTH + PRELUDE_DEPTH
+            check_cancelled=lambda: next(self._ticks) > self._max_ticks,
+            max_callstack_size=CALL_DEPTH + PRELUDE_DEPTH,
         )
         starlark.eval_with(options, module, text, globals_, loader)
         self._find_bound_names(module, globals_, loader)
-
-    def _is_over(self) -> bool:
-        return bool(next(self._ticks) > self._most_ticks)
 
     def _frozen_prelude(self) -> Any:
         module = starlark.Module()
@@ -128,7 +126,7 @@ class _Pass:
     ) -> dict[str, Any]:
         index = len(self.nodes)
         try:
-            self._refuse_one_more(index)
+            self._check_count(index)
             node = read_call(call, args, kwargs, self.rules)
         except TopologyProblem as problem:
             self._refuse(problem, stack, call)
@@ -146,7 +144,7 @@ class _Pass:
             "ports": node.get("ports", []),
         }
 
-    def _refuse_one_more(self, index: int) -> None:
+    def _check_count(self, index: int) -> None:
         if index >= self.rules.max_nodes:
             raise TopologyProblem(
                 "too_many_nodes", f"more than {self.rules.max_nodes} nodes in one suite"
@@ -178,22 +176,24 @@ class _Pass:
         self._refuse(TopologyProblem("eval_error", message), stack, name)
 
     def _refuse(self, problem: TopologyProblem, stack: str, call: str = "") -> NoReturn:
-        """Remember the problem with its place, then stop the evaluation by any error."""
+        """Record the problem with its position, and stop the evaluation with an error."""
         self.problem = problem.at(**self.source.position_of(call, stack))
         raise self.problem
 
     def _print(self, text: str) -> None:
         for line in text.split("\n"):
             if len(self.printed) < MAX_PRINTED:
-                self.printed.append(_cut(line))
+                self.printed.append(
+                    line.encode()[:MAX_PRINTED_BYTES].decode(errors="ignore")  # whole characters
+                )
             else:
-                self.not_kept += 1
+                self.dropped_lines += 1
 
-    def _kept_lines(self) -> list[str]:
-        """At most MAX_PRINTED; the last one counts those that are not among them."""
-        if not self.not_kept:
+    def _printed_lines(self) -> list[str]:
+        """Return at most MAX_PRINTED lines; the last one counts the dropped ones."""
+        if not self.dropped_lines:
             return self.printed
-        count = self.not_kept + 1
+        count = self.dropped_lines + 1
         return [*self.printed[:-1], f"print: {count} further lines are not kept"]
 
     def _load(self, label: str) -> Any:
@@ -217,7 +217,7 @@ class _Pass:
             self.bound[name] = handle.index
 
     def _find_bound_names(self, module: Any, globals_: Any, loader: Any) -> None:
-        """Which global holds which node: asked of Starlark, name by name, where one needs it."""
+        """Ask Starlark, name by name, which global holds which node, if a node has no name."""
         if all("name" in node for node in self.nodes):
             return
         self._epilogue = True
@@ -232,16 +232,11 @@ class _Pass:
             try:
                 starlark.eval(module, _parsed(_EPILOGUE_LABEL, question), globals_, loader)
             except starlark.StarlarkError:
-                continue  # a name of a function's inside, not a global
-
-
-def _cut(line: str) -> str:
-    """At most MAX_PRINTED_BYTES of UTF-8, whole characters."""
-    return line.encode()[:MAX_PRINTED_BYTES].decode(errors="ignore")
+                continue  # a local name of a function, not a global
 
 
 def _placeholder(index: int) -> str:
-    """The id of a node that has no name and is bound to none; counted from 1."""
+    """Return the id of a node without a name and a global; it counts from 1."""
     return f"node_{index + 1}"
 
 

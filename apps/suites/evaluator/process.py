@@ -1,4 +1,4 @@
-"""Runs the evaluator's child processes: bounded in number, memory, processor time and wall time."""
+"""Evaluator processes, limited in number, memory, processor time and wall time."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _slots = threading.BoundedSemaphore(CHILDREN)
 def run_evaluator(
     source: str, *, env: Mapping[str, str], rules: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`{nodes, bound, printed, loads, problem, killed?}` of one suite.star.
+    """Evaluate a suite.star; return `{nodes, bound, printed, loads, problem, killed?}`.
 
-    Blocks for up to 5 s, and longer while other evaluations run. `killed` is set when a limit
-    ended the process: such an answer may differ on a quieter machine.
+    The call takes up to 5 s, and longer while other evaluations run. `killed` is set when a limit
+    ended the process; on a quieter machine the answer may be another.
     """
     if len(source.encode()) > MAX_SOURCE:
         return _refused("suite.star is larger than 1 MiB")
@@ -48,7 +48,7 @@ def run_evaluator(
 
 def _answer(request: bytes) -> dict[str, Any]:
     # S603: the program is this Python and a file of ours; the suite's text goes to its stdin.
-    # -I: neither the environment nor the current folder reach the child.
+    # -I: the child sees neither the environment nor the current folder.
     try:
         ended = subprocess.run(  # noqa: S603
             [sys.executable, "-I", str(_CHILD)],
@@ -58,13 +58,13 @@ def _answer(request: bytes) -> dict[str, Any]:
             cwd="/",
             timeout=WALL_S,
             check=False,
-            start_new_session=True,  # Ctrl-C in the terminal is not for it
+            start_new_session=True,  # without Ctrl-C from the terminal
         )
     except subprocess.TimeoutExpired:
         return _refused(f"the evaluation takes longer than {WALL_S:g} s", killed=True)
     if ended.returncode:
         logger.warning(
-            "the evaluator ended with %s: %s",
+            "The evaluator exited with %s: %s",
             ended.returncode,
             ended.stderr[-400:].decode(errors="replace"),
         )

@@ -1,4 +1,4 @@
-"""What the suite routes answer, for the OpenAPI; `domain.definition` makes the bodies themselves.
+"""OpenAPI schemas of the suite routes, whose bodies come from `domain.definition`.
 
 An optional key is absent, never null.
 """

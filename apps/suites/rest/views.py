@@ -16,7 +16,7 @@ from apps.system.rest import PAGING, StrictAPIView, choice_parameter, conditiona
 from kernel.errors import NotAvailable
 
 
-class SuiteList(StrictAPIView):
+class SuiteListView(StrictAPIView):
     query_parameters: ClassVar[Any] = {"GET": PAGING | {"q", "tag", "view"}}
 
     @extend_schema(
@@ -41,7 +41,7 @@ class SuiteList(StrictAPIView):
         raise NotAvailable("registering suites from text is not available yet")
 
 
-class SuiteDetail(StrictAPIView):
+class SuiteDetailView(StrictAPIView):
     query_parameters: ClassVar[Any] = {"GET": {"profile"}}
 
     @extend_schema(
@@ -59,7 +59,7 @@ class SuiteDetail(StrictAPIView):
 
 
 def _matches(definition: Mapping[str, Any], query: Mapping[str, str]) -> bool:
-    """`tag` is one of the suite's; `q` occurs in id, title, repository or description."""
+    """Return whether the suite has `tag`, and `q` occurs in its id, title or other texts."""
     if (tag := query.get("tag")) and tag not in definition["tags"]:
         return False
     wanted = query.get("q", "").casefold()

@@ -8,7 +8,7 @@ import pytest
 
 from apps.suites import api
 from apps.suites.evaluator import process
-from apps.suites.probes import launchable_suites
+from apps.suites.lifespan import launchable_suites
 
 GOOD = 'task.run("t", image="busybox:1.36")\n'
 DEFINITION_KEYS = {

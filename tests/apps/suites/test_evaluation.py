@@ -299,8 +299,8 @@ def test_two_resolutions_of_one_suite_are_equal(workspace, library):
     workspace.add("s", text)
 
     first = api.resolve("s")
-    library._kept.clear()
-    library._shown.clear()
+    library._cached.clear()
+    library._evaluated_suites.clear()
     second = api.resolve("s")
 
     assert first.topology == second.topology

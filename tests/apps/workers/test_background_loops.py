@@ -69,8 +69,8 @@ async def publishing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIte
 @asynccontextmanager
 async def suites_at_start(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterator[Piece]:
     once = BrokenOnce()
-    monkeypatch.setattr(suites, "library", SimpleNamespace(shown=once.call))
-    await suites.SuiteEvaluation().start()
+    monkeypatch.setattr(suites, "library", SimpleNamespace(evaluated_suites=once.call))
+    await suites.SuitesPart().start()
     yield once, lambda: None
 
 

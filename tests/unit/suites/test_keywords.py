@@ -333,7 +333,7 @@ def test_a_keyword_of_another_kind_is_unknown(call, keyword):
         node(call, **{keyword: None})
 
 
-@pytest.mark.parametrize("call", calls.NOT_YET)
+@pytest.mark.parametrize("call", calls.NOT_AVAILABLE)
 def test_what_is_not_there_yet_says_so(call):
     with pytest.raises(TopologyProblem, match="is not available yet") as caught:
         read_call(call, ["x"], {"anything": 1}, RULES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.suites.domain.contents import folders, language
+from apps.suites.domain.definition import folders, language
 from apps.suites.domain.metadata import metadata_of
 from apps.suites.domain.package import Package, content_digest
 from apps.suites.domain.profiles import profiles_of

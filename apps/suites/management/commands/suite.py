@@ -25,18 +25,18 @@ class Command(VerbCommand):
 
     def add_arguments(self, parser: Any) -> None:
         verbs = parser.add_subparsers(required=True, metavar="VERB")
-        self.add_verb(verbs, "list", list_suites, "list every suite, broken ones with their error")
+        self.add_verb(verbs, "list", list_suites, "list every suite with its error")
         show = self.add_verb(verbs, "show", show_suite, "show one suite: topology and profiles")
         show.add_argument("suite", help="the suite's id, its folder name")
         validate = self.add_verb(
-            verbs, "validate", validate_suites, "resolve suites, report errors"
+            verbs, "validate", validate_suites, "resolve suites and report errors"
         )
-        validate.add_argument("suite", nargs="*", help="suite ids; every suite when none is named")
+        validate.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
         fork = self.add_verb(verbs, "fork", fork_suite, "copy a suite's files into a new folder")
-        pull = self.add_verb(verbs, "pull", pull_suite, "tell whether a suite is here, and which")
+        pull = self.add_verb(verbs, "pull", pull_suite, "check whether a suite is in the workspace")
         for verb in (fork, pull):
-            verb.add_argument("suite", help="its id, or its repository with a tag or a digest")
-        fork.add_argument("folder", help="where to; it must not exist, or be empty")
+            verb.add_argument("suite", help="its id, or its repository with a tag or digest")
+        fork.add_argument("folder", help="the target folder, which must be new or empty")
 
 
 def list_suites(options: dict[str, Any]) -> int:
@@ -101,7 +101,7 @@ def fork_suite(options: dict[str, Any]) -> int:
 
 
 def pull_suite(options: dict[str, Any]) -> int:
-    """Suites of the workspace are here; this release asks no registry for others."""
+    """Find a suite of the workspace; this release does not pull from registries."""
     suite = suites.find_suite(options["suite"])
     if options["output"] == "json":
         print_json({"suite": suite.suite_id, "digest": suite.digest, "pulled": False})
@@ -145,14 +145,11 @@ def _tree(definition: dict[str, Any]) -> Tree:
         level = node["level"]
         if level not in levels:
             levels[level] = root.add(f"level {level}")
-        levels[level].add(f"[bold]{escape(node['id'])}[/] {node['kind']}{escape(_needs(node))}")
+        after = f"  after {', '.join(node['after'])}" if node["after"] else ""
+        triggers = f"  if one failed: {', '.join(node['onFailure'])}" if node["onFailure"] else ""
+        label = f"[bold]{escape(node['id'])}[/] {node['kind']}{escape(after + triggers)}"
+        levels[level].add(label)
     return root
-
-
-def _needs(node: dict[str, Any]) -> str:
-    after = f"  after {', '.join(node['after'])}" if node["after"] else ""
-    triggers = f"  if one failed: {', '.join(node['onFailure'])}" if node["onFailure"] else ""
-    return after + triggers
 
 
 def _place(fault: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Suites of the workspace folder: one folder a suite (reference: control-plane 6)."""
+"""The workspace folder, with one folder for each suite (reference: control-plane 6)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Signature = tuple[tuple[str, int, int, int], ...]
 
 
 class BrokenPackage(Exception):
-    """A package rule that a folder breaks; `path` is the file, in the package."""
+    """A folder breaks a package rule at `path`, a path in the package."""
 
     def __init__(self, reason: str, path: str) -> None:
         super().__init__(reason)
@@ -44,8 +44,8 @@ class FolderTaken(PlatformError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A file of a package: where it is on disk; `mark` is its mtime in ns, size and inode."""
+class PackageFile:
+    """A file of a package and its place on disk; `mark` is its mtime in ns, size and inode."""
 
     path: str
     real: str
@@ -53,7 +53,7 @@ class Found:
 
 
 def suite_folders(root: Path) -> dict[str, Path]:
-    """Suite id to folder, by id; folders without suite.star are no suites. Empty without a root."""
+    """Return the folders with a suite.star by suite id, none without a root."""
     try:
         entries = list(os.scandir(root))
     except OSError:
@@ -67,7 +67,7 @@ def suite_folders(root: Path) -> dict[str, Path]:
 
 
 def signature(folder: Path) -> Signature:
-    """Changes whenever a file of the package may have changed; reads no content."""
+    """Return a value that changes with the files of the package, without reading them."""
     try:
         return tuple((found.path, *found.mark) for found in _walk(folder))
     except BrokenPackage as broken:
@@ -75,7 +75,7 @@ def signature(folder: Path) -> Signature:
 
 
 def read_package(suite_id: str, folder: Path) -> Package:
-    """The files, and the first rule that is broken; never raises for what the folder holds."""
+    """Return the files and the first broken rule; never raise because of the content."""
     files: dict[str, bytes] = {}
     if not is_identifier(suite_id):
         return Package(suite_id=suite_id, files=files, problem=f'"{suite_id}" is no id for a suite')
@@ -95,9 +95,9 @@ def read_package(suite_id: str, folder: Path) -> Package:
 
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    """All of them or none, in a folder that is new or empty; scripts may be run.
+    """Write all files or none into a new or empty folder; scripts become executable.
 
-    Raises FolderTaken, and OSError.
+    Raise FolderTaken and OSError.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
@@ -108,14 +108,14 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
             target.write_bytes(content)
             target.chmod(_SCRIPT if content.startswith(b"#!") else _PLAIN)
         try:
-            made.rename(folder)  # over an empty folder too, never over another
+            made.rename(folder)  # replaces an empty folder, never another
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise FolderTaken(folder) from None
             raise
 
 
-def _text_of(found: Found, room: int) -> bytes:
+def _text_of(found: PackageFile, room: int) -> bytes:
     if found.mark[1] > room:
         raise BrokenPackage("makes the package larger than 64 MiB", found.path)
     try:
@@ -128,8 +128,8 @@ def _text_of(found: Found, room: int) -> bytes:
     return content
 
 
-def _walk(folder: Path) -> Iterator[Found]:
-    """Every file that is not hidden, by path; at most 512. Raises BrokenPackage."""
+def _walk(folder: Path) -> Iterator[PackageFile]:
+    """Yield the files that are not hidden, by path, at most 512; raise BrokenPackage."""
     root = os.path.realpath(folder)
     for count, found in enumerate(_inside(root, root, "", (root,)), 1):
         if count > MAX_FILES:
@@ -139,7 +139,7 @@ def _walk(folder: Path) -> Iterator[Found]:
         yield found
 
 
-def _inside(root: str, folder: str, prefix: str, chain: tuple[str, ...]) -> Iterator[Found]:
+def _inside(root: str, folder: str, prefix: str, chain: tuple[str, ...]) -> Iterator[PackageFile]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
@@ -151,7 +151,7 @@ def _inside(root: str, folder: str, prefix: str, chain: tuple[str, ...]) -> Iter
 
 def _entry(
     root: str, entry: os.DirEntry[str], path: str, chain: tuple[str, ...]
-) -> Iterator[Found]:
+) -> Iterator[PackageFile]:
     shown = path.encode(errors="replace").decode()
     if shown != path:
         raise BrokenPackage("has a name that is not UTF-8", shown)
@@ -165,7 +165,9 @@ def _entry(
             raise BrokenPackage("is a link to a folder that holds it", path)
         yield from _inside(root, real, f"{path}/", (*chain, real))
     elif stat.S_ISREG(facts.st_mode):
-        yield Found(path=path, real=real, mark=(facts.st_mtime_ns, facts.st_size, facts.st_ino))
+        yield PackageFile(
+            path=path, real=real, mark=(facts.st_mtime_ns, facts.st_size, facts.st_ino)
+        )
     else:
         raise BrokenPackage("is neither a file nor a folder", path)
 
