@@ -21,7 +21,7 @@ def known_names(names: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name, with the first known names."""
     found = sorted(names)
     more = ", …" if len(found) > _MAX_NAMES else ""
-    return f"; known: {', '.join(found[:_MAX_NAMES])}{more}" if found else "; there is none"
+    return f"; known: {', '.join(found[:_MAX_NAMES])}{more}" if found else "; none exist"
 
 
 class SuiteNotFound(NotFound):

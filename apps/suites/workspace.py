@@ -40,7 +40,7 @@ class FolderTaken(PlatformError):
     code = "suite_exists"
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(f"{folder} exists and is not empty: name another folder")
+        super().__init__(f"{folder} exists and is not empty; choose another folder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,9 @@ def read_package(suite_id: str, folder: Path) -> Package:
     """Return the files and the first broken rule; never raise because of the content."""
     files: dict[str, bytes] = {}
     if not is_identifier(suite_id):
-        return Package(suite_id=suite_id, files=files, problem=f'"{suite_id}" is no id for a suite')
+        return Package(
+            suite_id=suite_id, files=files, problem=f'"{suite_id}" is not a valid suite id'
+        )
     try:
         room = MAX_PACKAGE_BYTES
         for found in _walk(folder):
@@ -162,7 +164,7 @@ def _entry(
         raise BrokenPackage(f"cannot be read: {error.strerror}", path) from None
     if stat.S_ISDIR(facts.st_mode):
         if real in chain:
-            raise BrokenPackage("is a link to a folder that holds it", path)
+            raise BrokenPackage("is a link to a folder that contains it", path)
         yield from _inside(root, real, f"{path}/", (*chain, real))
     elif stat.S_ISREG(facts.st_mode):
         yield PackageFile(
@@ -177,5 +179,5 @@ def _target(root: str, entry: os.DirEntry[str], path: str) -> str:
         return entry.path
     real = os.path.realpath(entry.path)
     if not f"{real}/".startswith(f"{root}/"):
-        raise BrokenPackage("is a link out of the suite's folder", path)
+        raise BrokenPackage("is a link to a place outside the suite's folder", path)
     return real

@@ -96,9 +96,9 @@ def read_call(call: str, args: list[Any], kwargs: Mapping[str, Any], rules: Rule
     read = {key: readers[key](value, f"{call}: {key}") for key, value in given.items()}
     programs = [key for key in ("command", "commands", "file") if read.get(key)]
     if len(programs) > 1:
-        values.invalid(call, f"only one of {', '.join(programs)} may be given")
+        values.invalid(call, f"only one of {', '.join(programs)} may be set")
     if "timeout" in read and "timeoutMs" in read.get("ready", {}):
-        values.invalid(call, "timeout is the short form of ready.timeout; give only one")
+        values.invalid(call, "timeout is short for ready.timeout; set only one of them")
     return _node(kind, variant, read, rules)
 
 
@@ -114,7 +114,7 @@ def _keywords(
     for keyword, value in [*((first, arg) for arg in args), *kwargs.items()]:
         key = _known(call, kind, keyword)
         if key in given:
-            values.invalid(f"{call}: {key}", "given twice")
+            values.invalid(f"{call}: {key}", "set twice")
         given[key] = value
     return given
 

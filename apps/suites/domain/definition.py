@@ -213,7 +213,7 @@ def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageW
                 )
             )
     if evaluation is None:
-        detail = "suite.star is being evaluated; read this suite again for its topology"
+        detail = "suite.star is being evaluated; reload this suite for its topology"
         found.append(PackageWarning(code="evaluating", detail=detail))
     return [*found, *_unavailable_content(suite.package)]
 
@@ -224,10 +224,10 @@ def _unavailable_content(package: Package) -> list[PackageWarning]:
     imports = package.first_of("dependencies.yaml", "dependencies.yml")
     found = []
     if surfaces:
-        detail = "API surfaces and mocks are not available yet; api/ and mock/ are carried along"
+        detail = "API surfaces and mocks are not available yet; api/ and mock/ are not used"
         found.append(PackageWarning(code="not_available", detail=detail, file=surfaces[0]))
     if imports:
-        detail = "dependencies are not available yet; the file is carried along"
+        detail = "dependencies are not available yet; the file is not used"
         found.append(PackageWarning(code="not_available", detail=detail, file=imports))
     return found
 

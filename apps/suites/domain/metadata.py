@@ -139,7 +139,7 @@ def _warnings(root: Node, *, wrapped: bool, path: str) -> list[PackageWarning]:
     return [
         PackageWarning(
             code="unknown_key",
-            detail=f'"{key.text}" is no key of suite metadata and is ignored',
+            detail=f'"{key.text}" is not a key of suite metadata and is ignored',
             file=path,
             line=key.line,
         )

@@ -67,7 +67,7 @@ def broken_text_rule(content: bytes) -> str:
     if len(content) > MAX_FILE_BYTES:
         return "is larger than 2 MiB"
     if b"\0" in content:
-        return "holds a NUL byte"
+        return "contains a NUL byte"
     try:
         content.decode()
     except UnicodeDecodeError as error:

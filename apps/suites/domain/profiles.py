@@ -183,7 +183,7 @@ def _chain(profiles: Sequence[Profile], profile: Profile) -> list[Profile]:
     while parent_id := chain[-1].extends_id:
         parent = by_id.get(parent_id)
         if parent is None:
-            raise _chain_error(chain[-1], f'extendsId "{parent_id}" is no profile of this suite')
+            raise _chain_error(chain[-1], f'extendsId "{parent_id}" is not a profile of this suite')
         if parent in chain:
             path = " -> ".join(each.profile_id for each in [*chain, parent])
             raise _chain_error(profile, f"profiles extend each other: {path}")
@@ -271,7 +271,7 @@ class _ProfileReader:
     def warn_of_unknown(self, node: Node, known: Iterable[str], where: str) -> None:
         for key, _ in node.pairs or []:
             if (key.text or "") not in known:
-                detail = f'"{where}{key.text}" is no key of a profile and is ignored'
+                detail = f'"{where}{key.text}" is not a key of profiles and is ignored'
                 self.warnings.append(
                     PackageWarning(code="unknown_key", detail=detail, file=self.path, line=key.line)
                 )
@@ -322,7 +322,7 @@ class _ProfileReader:
 
     def variable(self, name: Node) -> str:
         if not is_env_name(name.text or ""):
-            raise name.unreadable(f'"{name.text}" is no name of an environment variable')
+            raise name.unreadable(f'"{name.text}" is not a valid name for an environment variable')
         return name.text or ""
 
     def env_value(self, name: Node, value: Node) -> str | None:
@@ -331,7 +331,7 @@ class _ProfileReader:
         if value.is_null:
             return None
         if "\0" in value.text:
-            raise value.unreadable(f"{name.text} holds a NUL character")
+            raise value.unreadable(f"{name.text} contains a NUL character")
         return value.text
 
     def services(self, root: Node) -> dict[str, Env]:
@@ -348,7 +348,9 @@ class _ProfileReader:
         given = {name: self.text(item, name) for name in _SECRET_KEYS}
         for name, value in given.items():
             if not value:
-                raise item.unreadable(f"a secretRef needs {name}")
+                raise item.unreadable(f"a secretRef requires {name}")
         if not is_env_name(given["key"]):
-            raise item.unreadable(f'"{given["key"]}" is no name of an environment variable')
+            raise item.unreadable(
+                f'"{given["key"]}" is not a valid name for an environment variable'
+            )
         return SecretRef(**given)

@@ -19,7 +19,7 @@ def read(value: object, where: str, *, max_timeout_ms: int) -> dict[str, Any]:
     probe = _the_probe(given, where)
     for key in ("port", "status"):
         if key in given and probe != "http":
-            values.invalid(where, f"{key} goes with http, not with {probe}")
+            values.invalid(where, f"{key} is allowed with http only, not with {probe}")
     wanted = {probe: _PROBE_READERS[probe](given[probe], f"{where}.{probe}")}
     if "port" in given:
         wanted["port"] = values.whole(given["port"], f"{where}.port", low=1, high=values.MAX_PORT)
@@ -43,7 +43,7 @@ def completed(
         ready = {"tcp": tcp_ports[0], "intervalMs": DEFAULT_INTERVAL_MS, "startPeriodMs": 0}
     if "http" in ready and "port" not in ready:
         if not tcp_ports:
-            raise TopologyProblem("missing_argument", "ready.http needs `port` or `ports`")
+            raise TopologyProblem("missing_argument", "ready.http requires `port` or `ports`")
         ready = {**ready, "port": tcp_ports[0]}
     return {**ready, "timeoutMs": ready.get("timeoutMs") or timeout_ms or DEFAULT_TIMEOUT_MS}
 
@@ -51,9 +51,11 @@ def completed(
 def _the_probe(given: dict[str, Any], where: str) -> str:
     named = [probe for probe in PROBES if probe in given]
     if not named:
-        raise TopologyProblem("missing_argument", f"{where}: one of {', '.join(PROBES)} is needed")
+        raise TopologyProblem(
+            "missing_argument", f"{where}: one of {', '.join(PROBES)} is required"
+        )
     if len(named) > 1:
-        values.invalid(where, f"only one of {', '.join(named)} may be given")
+        values.invalid(where, f"only one of {', '.join(named)} may be set")
     return named[0]
 
 
@@ -76,7 +78,7 @@ def _times(given: dict[str, Any], where: str, high_ms: int) -> dict[str, Any]:
 def _path(value: object, where: str) -> str:
     path = values.text(value, where)
     if not path.startswith("/"):
-        values.invalid(where, f'"{path}" must begin with "/"')
+        values.invalid(where, f'"{path}" must start with "/"')
     return path
 
 
@@ -97,7 +99,7 @@ def _command(value: object, where: str) -> list[str]:
 def _status(value: object, where: str) -> list[int]:
     listed = value if isinstance(value, list) else [value]
     if not listed:
-        values.invalid(where, "names no status")
+        values.invalid(where, "must contain at least one status")
     return [values.whole(item, where, low=100, high=599) for item in listed]
 
 

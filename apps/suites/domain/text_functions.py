@@ -49,7 +49,7 @@ def sql_predicate(where: object) -> str:
 
 def _condition(column: str, value: object) -> str:
     if not _COLUMN.match(column):
-        values.invalid("utils.sql_predicate", f'"{column}" is no column name')
+        values.invalid("utils.sql_predicate", f'"{column}" is not a column name')
     if value is None:
         return f'"{column}" IS NULL'
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def _jsonable(value: object) -> Any:
     if isinstance(value, float):
         return float(_number(value, "utils.js_value"))
     if value is not None and not isinstance(value, str | int):
-        values.wrong_type("utils.js_value: value", "a value JSON can hold", value)
+        values.wrong_type("utils.js_value: value", "a value that JSON can represent", value)
     return value
 
 

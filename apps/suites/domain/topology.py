@@ -23,7 +23,7 @@ def build_topology(
     Raise TopologyProblem at the call that created the node at fault.
     """
     if not recorded:
-        raise TopologyProblem("no_nodes", "the suite makes no nodes", file="suite.star")
+        raise TopologyProblem("no_nodes", "the suite declares no nodes", file="suite.star")
     ids = identities(recorded, bound)
     _refuse_bad_ids(ids, recorded)
     nodes = [_resolved(call, index, ids) for index, call in enumerate(recorded)]
@@ -54,7 +54,7 @@ def _refuse_bad_ids(ids: Sequence[str], recorded: Sequence[Mapping[str, Any]]) -
         if node_id == RESERVED_ID:
             raise TopologyProblem(
                 "reserved_step_id",
-                f'"{node_id}" is reserved for the run itself',
+                f'"{node_id}" is a reserved id',
                 **call["position"],
             )
         earlier = seen.get(slug(node_id))
@@ -86,7 +86,7 @@ def _references(call: Mapping[str, Any], key: str, index: int, ids: Sequence[str
         if reference not in known:
             raise TopologyProblem(
                 "unknown_dependency",
-                f'"{ids[index]}" depends on "{reference}", which is no node of the suite',
+                f'"{ids[index]}" depends on "{reference}", which is not a node of the suite',
                 **call["position"],
             )
     return list(dict.fromkeys(named))

@@ -91,7 +91,7 @@ def whole(value: object, where: str, *, low: int, high: int) -> int:
 def one_of(value: object, where: str, options: tuple[str, ...]) -> str:
     word = text(value, where)
     if word not in options:
-        invalid(where, f'"{word}" is none of {", ".join(options)}')
+        invalid(where, f'"{word}" must be one of {", ".join(options)}')
     return word
 
 
@@ -114,8 +114,8 @@ def node_name(value: object, where: str) -> str:
     if not NODE_ID.match(name):
         invalid(
             where,
-            f'"{name}" is no node id: up to 63 letters, digits, ".", "_", "-", '
-            "the first one a letter or digit",
+            f'"{name}" is not a valid node id: use up to 63 letters, digits, ".", "_" and "-", '
+            "starting with a letter or digit",
         )
     return name
 
@@ -167,7 +167,7 @@ def environment(value: object, where: str) -> dict[str, str]:
 def _variable(name: object, where: str) -> str:
     word = text(name, f"{where}: a name")
     if not word or "=" in word:
-        invalid(where, f'"{word}" is no name of an environment variable')
+        invalid(where, f'"{word}" is not a valid name for an environment variable')
     return word
 
 
@@ -189,7 +189,7 @@ def scalar_text(value: object, where: str) -> str:
 def image(value: object, where: str) -> str:
     name = text(value, where, empty=False)
     if re.search(r"\s", name):
-        invalid(where, f'"{name}" is no image reference')
+        invalid(where, f'"{name}" is not an image reference')
     return name
 
 
@@ -203,7 +203,7 @@ def command(value: object, where: str) -> list[str]:
         else texts(value, where)
     )
     if not words or not words[0]:
-        invalid(where, "names no program")
+        invalid(where, "must name a program")
     return words
 
 
@@ -218,7 +218,7 @@ def _port(value: object, where: str) -> int | str:
     if isinstance(value, str):
         match = _PORT.match(value)
         if not match or int(match[1]) > MAX_PORT:
-            invalid(where, f'"{value}" is no port such as 8080, "8080/tcp" or "53/udp"')
+            invalid(where, f'"{value}" is not a port such as 8080, "8080/tcp" or "53/udp"')
         return int(match[1]) if match[2] == "tcp" else value
     return whole(value, where, low=1, high=MAX_PORT)
 
@@ -251,7 +251,7 @@ def _cpu(value: object, where: str, limit: float) -> float:
         wrong_type(where, 'a number of CPUs or a string such as "500m"', value)
     cpus: float = _parsed(parse_cpu, value, where)
     if cpus > limit:
-        invalid(where, f"{value} is more than the limit of {limit:g}")
+        invalid(where, f"{value} is above the limit of {limit:g}")
     return cpus
 
 

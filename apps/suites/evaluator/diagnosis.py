@@ -114,7 +114,7 @@ def _syntax_problem(message: str, line: int, column: int, source: SuiteSource) -
     if at_the_end or (_UNFINISHED.search(sentence) and (line, column) == (1, 1)):
         line = source.last_line()
         column = len(source.line_text(line)) or 1
-        sentence = "the text ends in the middle of a statement; is a bracket left open?"
+        sentence = "the text ends inside a statement; is a bracket still open?"
     return TopologyProblem("syntax_error", sentence, **source.position(line, column))
 
 
@@ -139,17 +139,19 @@ def _namespace_misuse(message: str, at: str) -> tuple[str, str] | None:
     missing = re.search(r"has no attribute `(\w+)`", message)
     namespace = re.match(rf"({_NAMESPACES}|load)\s*\.", at)
     if missing and namespace:
-        return "eval_error", f"{namespace[1]}.{missing[1]} is no call; {_known(namespace[1])}"
+        return "eval_error", _unknown_call(namespace[1], missing[1])
     called = re.match(rf"({_NAMESPACES})\s*\(", at)
     if "`call()` not supported" in message and called:
-        return "eval_error", f"{called[1]}() cannot be called; {HINTS[called[1]]}"
+        return "eval_error", f"{called[1]} is not callable; {HINTS[called[1]]}"
     return None
 
 
-def _known(namespace: str) -> str:
-    name = "traffic" if namespace == "load" else namespace
-    calls = [call for call in (*KIND_OF, *NOT_AVAILABLE) if call.startswith(f"{name}.")]
-    return f"known: {', '.join(calls)}"
+def _unknown_call(namespace: str, name: str) -> str:
+    prefix = "traffic." if namespace == "load" else f"{namespace}."
+    calls = [call for call in KIND_OF if call.startswith(prefix)]
+    calls = calls or [call for call in NOT_AVAILABLE if call.startswith(prefix)]
+    hint = f"did you mean {calls[0]}?" if len(calls) == 1 else f"known: {', '.join(calls)}"
+    return f"unknown call {namespace}.{name}; {hint}"
 
 
 def module_problem(label: str, module: str | None, source: SuiteSource) -> TopologyProblem:
@@ -160,7 +162,7 @@ def module_problem(label: str, module: str | None, source: SuiteSource) -> Topol
     shown = source.line_text(line)
     position = source.position(line, max(shown.find("load"), 0) + 1)
     if module is None:
-        reason = 'a label is "@scope/module", such as "@partita/runtime"'
+        reason = 'a label has the form "@scope/module", such as "@partita/runtime"'
     elif module in UNAVAILABLE_MODULES:
         reason = f'the built-in module "{module}" is not available yet'
     else:

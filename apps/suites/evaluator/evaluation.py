@@ -172,7 +172,7 @@ class _EvaluationPass:
         )
 
     def _refuse_call(self, name: str, stack: str) -> NoReturn:
-        message = f"{name}() is no call of suite.star; {diagnosis.HINTS[name]}"
+        message = f"unknown call {name}(); {diagnosis.HINTS[name]}"
         self._refuse(TopologyProblem("eval_error", message), stack, name)
 
     def _refuse(self, problem: TopologyProblem, stack: str, call: str = "") -> NoReturn:
@@ -194,7 +194,7 @@ class _EvaluationPass:
         if not self.dropped_lines:
             return self.printed
         count = self.dropped_lines + 1
-        return [*self.printed[:-1], f"print: {count} further lines are not kept"]
+        return [*self.printed[:-1], f"print: {count} further lines were dropped"]
 
     def _load(self, label: str) -> Any:
         if label == _EPILOGUE_LABEL and self._epilogue:

@@ -61,14 +61,14 @@ def _answer(request: bytes) -> dict[str, Any]:
             start_new_session=True,  # without Ctrl-C from the terminal
         )
     except subprocess.TimeoutExpired:
-        return _refused(f"the evaluation takes longer than {WALL_S:g} s", killed=True)
+        return _refused(f"the evaluation took longer than {WALL_S:g} s", killed=True)
     if ended.returncode:
         logger.warning(
             "The evaluator exited with %s: %s",
             ended.returncode,
             ended.stderr[-400:].decode(errors="replace"),
         )
-        return _refused("the evaluation needs too much memory or time", killed=True)
+        return _refused("the evaluation used too much memory or time", killed=True)
     answer: dict[str, Any] = json.loads(ended.stdout)
     return answer
 

@@ -33,7 +33,10 @@ def test_the_catalogs_commands_work_as_printed(workspace, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
 
     assert typed(definition["pullCommand"]) == 0
-    assert f"mine is here already, {definition['contentDigest']}" in capsys.readouterr().out
+    assert (
+        f"mine is already in the workspace ({definition['contentDigest']})"
+        in capsys.readouterr().out
+    )
     assert typed(definition["forkCommand"]) == 0
 
     copied = tmp_path / "mine"

@@ -160,7 +160,7 @@ def test_print_keeps_a_hundred_lines_and_counts_the_others(workspace):
     printed = api.resolve("s").print_lines
 
     assert (len(printed), printed[0], printed[98]) == (100, "line-0", "line-98")
-    assert printed[99] == "print: 101 further lines are not kept"
+    assert printed[99] == "print: 101 further lines were dropped"
 
 
 def test_a_printed_line_is_cut_after_a_whole_character(workspace):
@@ -182,10 +182,10 @@ def test_windows_line_ends_are_fine(workspace):
 @pytest.mark.parametrize(
     ("text", "code", "says", "line", "column"),
     [
-        ("x = (1,\n" + T, "syntax_error", "middle of a statement", 2, 24),
-        (T + "x = [1,\n", "syntax_error", "middle of a statement", 2, 7),
-        (T + "x = [1\n", "syntax_error", "middle of a statement", 2, 6),
-        (T + "def f():\n", "syntax_error", "middle of a statement", 2, 8),
+        ("x = (1,\n" + T, "syntax_error", "ends inside a statement", 2, 24),
+        (T + "x = [1,\n", "syntax_error", "ends inside a statement", 2, 7),
+        (T + "x = [1\n", "syntax_error", "ends inside a statement", 2, 6),
+        (T + "def f():\n", "syntax_error", "ends inside a statement", 2, 8),
         ("while True:\n    pass\n", "syntax_error", "while", 1, 1),
         ("import os\n", "syntax_error", "import", 1, 1),
         ('x = "abc\n', "syntax_error", "unfinished string", 1, 5),
@@ -202,7 +202,7 @@ def test_windows_line_ends_are_fine(workspace):
         (
             'service.start("a")\n',
             "eval_error",
-            "service.start is no call; known: service.run",
+            "unknown call service.start; did you mean service.run?",
             1,
             1,
         ),
@@ -261,8 +261,8 @@ def test_windows_line_ends_are_fine(workspace):
         ('load("prelude", "_record")\n', "module_not_found", "@scope/module", 1, 1),
         ('load("epilogue", "bound_by_the_evaluator")\n', "module_not_found", "@scope/module", 1, 1),
         ('load("@partita/runtime", "nope")\n', "symbol_not_found", "`nope`", 1, 26),
-        ("x = 1\n", "no_nodes", "makes no nodes", None, None),
-        ("", "no_nodes", "makes no nodes", None, None),
+        ("x = 1\n", "no_nodes", "declares no nodes", None, None),
+        ("", "no_nodes", "declares no nodes", None, None),
     ],
 )
 def test_an_error_has_code_reason_and_place(workspace, text, code, says, line, column):

@@ -124,7 +124,7 @@ def test_a_killed_evaluation_is_tried_again_later(workspace, library, monkeypatc
     [
         ({"suite.star": b"\xff\xfe"}, "suite.star is not UTF-8"),
         ({"suite.star": GOOD, "README.md": b"a\xffb"}, "README.md is not UTF-8 at byte 1"),
-        ({"suite.star": GOOD, "tests/a.sh": b"a\0b"}, "tests/a.sh holds a NUL byte"),
+        ({"suite.star": GOOD, "tests/a.sh": b"a\0b"}, "tests/a.sh contains a NUL byte"),
         ({"suite.star": GOOD, "big.txt": b"x" * (2 * 2**20 + 1)}, "big.txt is larger than 2 MiB"),
         ({"suite.star": GOOD} | {f"f{n}": "" for n in range(512)}, "at most 512"),
         ({"suite.star": GOOD, "metadata.yaml": "id: other"}, "not the folder's name"),
@@ -158,11 +158,11 @@ def test_512_files_are_allowed_and_hidden_ones_do_not_count(workspace):
 @pytest.mark.parametrize(
     ("link", "target", "says"),
     [
-        ("notes.txt", "/etc/passwd", "notes.txt is a link out of the suite's folder"),
-        ("tests", "/etc", "tests is a link out of the suite's folder"),
-        ("up", "..", "up is a link out of the suite's folder"),
-        ("other.star", "../other/suite.star", "other.star is a link out"),
-        ("me", ".", "me is a link to a folder that holds it"),
+        ("notes.txt", "/etc/passwd", "notes.txt is a link to a place outside the suite's folder"),
+        ("tests", "/etc", "tests is a link to a place outside the suite's folder"),
+        ("up", "..", "up is a link to a place outside the suite's folder"),
+        ("other.star", "../other/suite.star", "other.star is a link to a place outside"),
+        ("me", ".", "me is a link to a folder that contains it"),
         ("broken.txt", "nowhere", "broken.txt cannot be read"),
     ],
 )

@@ -45,7 +45,7 @@ def test_sql_predicates(where, sql):
 
 @pytest.mark.parametrize("where", [{'a"': 1}, {"": 1}, {"a;b": 1}, {"1a": 1}])
 def test_a_column_that_is_no_name_is_refused(where):
-    with pytest.raises(TopologyProblem, match="no column name"):
+    with pytest.raises(TopologyProblem, match="not a column name"):
         sql_predicate(where)
 
 

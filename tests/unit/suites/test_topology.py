@@ -74,7 +74,7 @@ def test_every_order_of_calls_gives_every_node_the_same_level():
 @pytest.mark.parametrize(
     ("calls", "code", "says", "line"),
     [
-        ([], "no_nodes", "makes no nodes", None),
+        ([], "no_nodes", "declares no nodes", None),
         ([call("a", line=1), call("a", line=7)], "duplicate_step", '"a" is used twice', 7),
         ([call("a.b", line=1), call("a-b", line=7)], "duplicate_step", 'similar to "a.b"', 7),
         ([call("A", line=1), call("a", line=7)], "duplicate_step", 'similar to "A"', 7),

@@ -96,7 +96,7 @@ def fork_suite(options: dict[str, Any]) -> int:
     if options["output"] == "json":
         print_json({"suite": suite.suite_id, "folder": str(folder), "digest": suite.digest})
     else:
-        _say(f"{len(suite.package.files)} files of {suite.suite_id} are in {folder}")
+        _say(f"copied {len(suite.package.files)} files of {suite.suite_id} to {folder}")
     return ExitCode.OK
 
 
@@ -106,7 +106,7 @@ def pull_suite(options: dict[str, Any]) -> int:
     if options["output"] == "json":
         print_json({"suite": suite.suite_id, "digest": suite.digest, "pulled": False})
     else:
-        _say(f"{suite.suite_id} is here already, {suite.digest}; nothing was pulled")
+        _say(f"{suite.suite_id} is already in the workspace ({suite.digest}); nothing was pulled")
     return ExitCode.OK
 
 
