@@ -7,19 +7,19 @@ from typing import ClassVar
 
 from kernel import clock
 from worker.domain.environment import Folders
-from worker.domain.evaluation import Ended
-from worker.domain.naming import Owner
-from worker.domain.output import Record
-from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.evaluation import UnitExit
+from worker.domain.output import OutputRecord
+from worker.domain.ownership import UnitOwner
+from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
     Launch,
-    Removed,
+    RemovedResources,
     RuntimeOptions,
     Unit,
     UnitState,
-    Usage,
+    UnitUsage,
     runtimes,
 )
 
@@ -54,13 +54,13 @@ class NoOpRuntime:
             started_at=clock.now(),
         )
 
-    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         if not after:
-            yield [Record(1, "stdout", f"{unit.name}\n".encode(), clock.rfc3339(clock.now()))]
+            yield [OutputRecord(1, "stdout", f"{unit.name}\n".encode(), clock.rfc3339(clock.now()))]
 
-    async def wait(self, unit: Unit) -> Ended:
+    async def wait(self, unit: Unit) -> UnitExit:
         del unit
-        return Ended(exit_code=0)
+        return UnitExit(exit_code=0)
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
         del unit, grace_s
@@ -76,11 +76,11 @@ class NoOpRuntime:
         del unit, port
         return None
 
-    async def ask_inside(
+    async def probe_inside(
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         del unit, headers
-        return Answer(problem=f"nothing of the step listens on port {probe.port}")
+        return ProbeResponse(problem=f"nothing of the step listens on port {probe.port}")
 
     async def has_health_check(self, unit: Unit) -> bool:
         del unit
@@ -90,7 +90,7 @@ class NoOpRuntime:
         del unit
         return True
 
-    async def usage(self, unit: Unit) -> Usage | None:
+    async def usage(self, unit: Unit) -> UnitUsage | None:
         del unit
         return None
 
@@ -98,14 +98,14 @@ class NoOpRuntime:
         del unit, pattern
         return Collected()
 
-    async def find(self, owner: Owner) -> Sequence[Unit]:
+    async def find(self, owner: UnitOwner) -> Sequence[Unit]:
         del owner
         return ()
 
-    async def runs(self, owner: Owner) -> frozenset[str]:
+    async def runs(self, owner: UnitOwner) -> frozenset[str]:
         del owner
         return frozenset()
 
-    async def release(self, run_id: str, owner: Owner) -> Removed:
+    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         del run_id, owner
-        return Removed()
+        return RemovedResources()

@@ -23,10 +23,10 @@ from kernel.problems import PROBLEMS, problem_document
 from readers import Unreadable
 from readers.json import read_json
 from worker.credentials import check_bearer
-from worker.direct import Told
-from worker.domain.runtime import Removed, RuntimeFailure
+from worker.direct_runs import DirectRunRecord
+from worker.domain.runtime import RemovedResources, RuntimeFailure
 from worker.domain.step_spec import StepSpec, parse_step_spec
-from worker.duty import facts
+from worker.service import facts
 
 log = logging.getLogger("partita.workers")
 MAX_BODY: Final = 10 * 2**20
@@ -38,16 +38,18 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class Serving(Protocol):
+class WorkerInterface(Protocol):
     """What the routes need of the worker."""
 
     agent_id: str
     secret: str
 
     def info(self) -> dict[str, Any]: ...
-    async def start(self, spec: StepSpec, files: bytes | None) -> AsyncGenerator[Told]: ...
+    async def start(
+        self, spec: StepSpec, files: bytes | None
+    ) -> AsyncGenerator[DirectRunRecord]: ...
     def cancel(self, job_id: str) -> bool: ...
-    async def cleanup(self, job_id: str) -> Removed | None: ...
+    async def cleanup(self, job_id: str) -> RemovedResources | None: ...
 
 
 class MethodNotAllowed(PlatformError):
@@ -70,7 +72,7 @@ class ClientGone(Exception):
 
 
 class WorkerApplication:
-    def __init__(self, worker: Serving) -> None:
+    def __init__(self, worker: WorkerInterface) -> None:
         self._worker = worker
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,7 +137,7 @@ class WorkerApplication:
             await _stream(records, receive, send)
 
 
-async def _stream(records: AsyncGenerator[Told], receive: Receive, send: Send) -> None:
+async def _stream(records: AsyncGenerator[DirectRunRecord], receive: Receive, send: Send) -> None:
     """To the job's end, or until the client disconnects."""
     headers = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -151,7 +153,7 @@ async def _stream(records: AsyncGenerator[Told], receive: Receive, send: Send) -
         await asyncio.gather(gone, writing, return_exceptions=True)
 
 
-async def _write(records: AsyncGenerator[Told], send: Send) -> None:
+async def _write(records: AsyncGenerator[DirectRunRecord], send: Send) -> None:
     async for record in records:
         body = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -7,14 +7,14 @@ import hmac
 from kernel.errors import PlatformError
 
 
-class AgentSecretUnset(PlatformError):
+class WorkerSecretUnset(PlatformError):
     code = "agent_secret_unset"
 
     def __init__(self) -> None:
         super().__init__("AGENT_SHARED_SECRET is not set on this worker: it answers nobody")
 
 
-class AgentCredentialInvalid(PlatformError):
+class WorkerCredentialInvalid(PlatformError):
     code = "agent_credential_invalid"
 
     def __init__(self) -> None:
@@ -29,9 +29,9 @@ def derived_token(secret: str, agent_id: str) -> str:
 def check_bearer(authorization: str, *, secret: str, agent_id: str) -> None:
     """In constant time. Raises AgentSecretUnset, AgentCredentialInvalid."""
     if not secret:
-        raise AgentSecretUnset
+        raise WorkerSecretUnset
     scheme, _, token = authorization.strip().partition(" ")
     given = token.strip().encode("utf-8", "replace") if scheme.lower() == "bearer" else b""
     known = (secret.encode(), derived_token(secret, agent_id).encode())
     if not any([hmac.compare_digest(given, each) for each in known]):  # noqa: C419 - both, always
-        raise AgentCredentialInvalid
+        raise WorkerCredentialInvalid

@@ -18,22 +18,22 @@ from kernel.errors import PlatformError
 from kernel.listeners import bound_socket
 from worker import host
 from worker.application import WorkerApplication
-from worker.control_plane.calls import AgentCalls
+from worker.control_plane.client import ControlPlaneClient
 from worker.control_plane.held_jobs import HeldJobs
-from worker.control_plane.http import HttpControlPlane, InstallationChanged, Registration
-from worker.direct import Told
+from worker.control_plane.http import HttpControlPlane, InstallationChanged, WorkerRegistration
+from worker.direct_runs import DirectRunRecord
 from worker.domain.control_plane import ControlPlaneError
-from worker.domain.launching import LaunchRules
-from worker.domain.naming import Owner
-from worker.domain.runtime import Removed, RuntimeOptions
+from worker.domain.launch import LaunchRules
+from worker.domain.ownership import UnitOwner
+from worker.domain.runtime import RemovedResources, RuntimeOptions
 from worker.domain.step_spec import StepSpec
-from worker.duty import Duty, Employer
 from worker.runtimes import runtimes
+from worker.service import ControlPlaneConnection, WorkerService
 from worker.settings import WorkerSettings
 from worker.state import WorkerState
 from worker.supervisor import event_loop
-from worker.supervisor.patience import persistently
-from worker.supervisor.supervisor import Options
+from worker.supervisor.retry import retry_until_answered
+from worker.supervisor.supervisor import SupervisorOptions
 
 log = logging.getLogger("partita.workers")
 KINDS: Final = ("service", "task", "test")
@@ -50,7 +50,7 @@ class Unready(PlatformError):
     code = "backend_unavailable"
 
 
-class ShuttingDown(PlatformError):
+class WorkerDraining(PlatformError):
     code = "shutting_down"
 
     def __init__(self) -> None:
@@ -79,9 +79,9 @@ class Worker:
         self._helper_image = helper_image
         self._rules = rules
         self._incarnation = str(uuid.uuid4())
-        self._duty: Duty | None = None
+        self._service: WorkerService | None = None
         self._draining = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self._force_quit = asyncio.Event()
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT and the drain that follows. Raises WorkerInUse, WorkerFailed."""
@@ -105,7 +105,7 @@ class Worker:
     def _on_signal(self) -> None:
         """Once: end well. Twice: end now and leave what runs to the next process."""
         if self._draining.is_set():
-            self._hurried.set()
+            self._force_quit.set()
         self._draining.set()
 
     async def _until_drained(self) -> None:
@@ -115,35 +115,35 @@ class Worker:
             await asyncio.wait({working, draining}, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 working.result()
-            elif self._duty is not None:
-                await self._drain(self._duty)
+            elif self._service is not None:
+                await self._drain(self._service)
         finally:
             draining.cancel()
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
 
-    async def _drain(self, duty: Duty) -> None:
-        log.info("ending: no job is claimed any more, %d run", duty.running_jobs)
-        draining = asyncio.create_task(duty.drain(self._settings.drain_s))
-        hurried = asyncio.create_task(self._hurried.wait())
+    async def _drain(self, service: WorkerService) -> None:
+        log.info("ending: no job is claimed any more, %d run", service.running_jobs)
+        draining = asyncio.create_task(service.drain(self._settings.drain_s))
+        hurried = asyncio.create_task(self._force_quit.wait())
         await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
         draining.cancel()
         hurried.cancel()
         await asyncio.gather(draining, return_exceptions=True)
 
     async def _work(self) -> None:
-        employer = await self._employer()
-        duty = self._duty_for(self._state.installation_id, employer)
-        self._duty = duty
+        connection = await self._connection()
+        service = self._service_for(self._state.installation_id, connection)
+        self._service = service
         try:
-            await duty.run()
+            await service.run()
         except InstallationChanged as changed:
             self._state.remember(changed.installation_id)
             raise WorkerFailed(f"{changed}; the next start works for that one") from changed
         finally:
-            await duty.close()
+            await service.close()
 
-    async def _employer(self) -> Employer | None:
+    async def _connection(self) -> ControlPlaneConnection | None:
         """After the first start with a control plane, its installation is known."""
         settings = self._settings
         if not settings.control_plane_url or not settings.secret:
@@ -151,25 +151,25 @@ class Worker:
                 log.error("AGENT_SHARED_SECRET is unset or shorter than 16 characters: no work")
             self._state.remember(self._state.installation_id or str(uuid.uuid4()))
             return None
-        calls = AgentCalls(settings.control_plane_url, settings.secret)
+        calls = ControlPlaneClient(settings.control_plane_url, settings.secret)
         held = HeldJobs(self._state.folder / "held", settings.secret)
         control_plane = HttpControlPlane(
             calls,
             self._registration(),
             held,
             installation_id=self._state.installation_id,
-            private_runs=self._private_runs,
+            direct_runs=self._direct_runs,
         )
         if not self._state.installation_id:
-            self._state.remember(await persistently(control_plane.greet))
-        return Employer(control_plane=control_plane, calls=calls, held=held)
+            self._state.remember(await retry_until_answered(control_plane.discover_installation))
+        return ControlPlaneConnection(control_plane=control_plane, calls=calls, held=held)
 
-    def _private_runs(self) -> frozenset[str]:
-        return self._duty.private_runs() if self._duty else frozenset()
+    def _direct_runs(self) -> frozenset[str]:
+        return self._service.direct_runs() if self._service else frozenset()
 
-    def _registration(self) -> Registration:
+    def _registration(self) -> WorkerRegistration:
         settings = self._settings
-        return Registration(
+        return WorkerRegistration(
             agent_id=settings.agent_id,
             incarnation=self._incarnation,
             name=settings.name,
@@ -180,9 +180,11 @@ class Worker:
             version=VERSION,
         )
 
-    def _duty_for(self, installation_id: str, employer: Employer | None) -> Duty:
+    def _service_for(
+        self, installation_id: str, connection: ControlPlaneConnection | None
+    ) -> WorkerService:
         folder = self._state.folder
-        owner = Owner(
+        owner = UnitOwner(
             installation_id=installation_id,
             orchestrator_id=self.agent_id,
             host_id=host.host_id(),
@@ -197,10 +199,10 @@ class Worker:
         )
         if runtime.label_note:
             log.warning("the runtime %s: steps are %s", self._runtime_name, runtime.label_note)
-        options = Options(
+        options = SupervisorOptions(
             owner=owner, state_dir=folder, rules=self._rules, capacity=self._settings.concurrency
         )
-        return Duty(runtime, options, employer)
+        return WorkerService(runtime, options, connection)
 
     def info(self) -> dict[str, Any]:
         facts = {
@@ -210,23 +212,23 @@ class Worker:
             "status": "draining" if self._draining.is_set() else "ready",
             "capabilities": list(KINDS),
             "version": VERSION,
-            "runningJobs": self._duty.running_jobs if self._duty else 0,
-            "lastHeartbeatAt": self._duty.heard_at if self._duty else "",
+            "runningJobs": self._service.running_jobs if self._service else 0,
+            "lastHeartbeatAt": self._service.last_heartbeat_at if self._service else "",
         }
         return {key: value for key, value in facts.items() if value != ""}
 
-    async def start(self, spec: StepSpec, files: bytes | None) -> AsyncGenerator[Told]:
+    async def start(self, spec: StepSpec, files: bytes | None) -> AsyncGenerator[DirectRunRecord]:
         if self._draining.is_set():
-            raise ShuttingDown
-        if self._duty is None:
+            raise WorkerDraining
+        if self._service is None:
             raise Unready("this worker has not yet reached its control plane")
-        return await self._duty.start(spec, files)
+        return await self._service.start(spec, files)
 
     def cancel(self, job_id: str) -> bool:
-        return self._duty.cancel(job_id) if self._duty else False
+        return self._service.cancel(job_id) if self._service else False
 
-    async def cleanup(self, job_id: str) -> Removed | None:
-        return await self._duty.cleanup(job_id) if self._duty else None
+    async def cleanup(self, job_id: str) -> RemovedResources | None:
+        return await self._service.cleanup(job_id) if self._service else None
 
 
 class _Server(uvicorn.Server):

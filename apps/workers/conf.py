@@ -15,8 +15,8 @@ from apps.system.api import telemetry_settings
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.ids import is_identifier
 from kernel.telemetry import endpoint_url
-from worker.domain.environment import EnvironmentRules
-from worker.domain.launching import LaunchRules
+from worker.domain.environment import StepEnvironmentRules
+from worker.domain.launch import LaunchRules
 from worker.settings import WorkerSettings
 
 _SECRET_CHARACTERS = 16
@@ -106,7 +106,7 @@ def runner_capacity() -> int:
 
 def launch_rules() -> LaunchRules:
     return LaunchRules(
-        environment=EnvironmentRules(
+        environment=StepEnvironmentRules(
             prefixes=settings.STEP_ENV_PREFIXES,
             telemetry=_telemetry(),
         ),

@@ -20,19 +20,25 @@ from apps.executions.api import Supervisor as Claimant
 from apps.streams.api import DatastoreUnavailable, release_stale_connection
 from apps.system.api import installation_id
 from apps.workers import conf
-from apps.workers.control_plane.direct import DirectControlPlane
-from apps.workers.posts import Post, Wanted, make_post, posts, wanted_posts
+from apps.workers.control_plane.in_process import InProcessControlPlane
+from apps.workers.supervisor_setup import (
+    SupervisorSetup,
+    SupervisorSpec,
+    set_up_supervisor,
+    set_up_supervisors,
+    supervisor_specs,
+)
 from kernel import ids
 from kernel.background import BackgroundThread
 from worker import host
-from worker.domain.control_plane import ControlPlaneAway
-from worker.domain.naming import Owner
+from worker.domain.control_plane import ControlPlaneUnavailable
+from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import RuntimeFailure
 from worker.supervisor import event_loop
-from worker.supervisor.supervisor import Options, Supervisor
+from worker.supervisor.supervisor import Supervisor, SupervisorOptions
 
 log = logging.getLogger("partita.workers")
-LOOK_S: Final = 2.0  # between two looks at the settings
+POLL_INTERVAL_S: Final = 2.0  # between two looks at the settings
 _OBJECTS: Final = 20_000
 KINDS = ("service", "task", "test")
 
@@ -42,11 +48,11 @@ class RunnerInUse(RuntimeError):
 
 
 @dataclass(slots=True)
-class _Serving:
+class _RunningSupervisor:
     """A supervisor at work. `leaving`: its backend is gone; what it still has comes to its end."""
 
-    post: Post
-    control_plane: DirectControlPlane
+    post: SupervisorSetup
+    control_plane: InProcessControlPlane
     supervisor: Supervisor
     task: asyncio.Task[None]
     leaving: bool = False
@@ -61,9 +67,9 @@ class Runner:
 
     def __init__(self, runtime_name: str) -> None:
         self._runtime_name = runtime_name
-        self._first = [(post, _control_plane(post)) for post in posts(runtime_name)]
-        self._serving: dict[str, _Serving] = {}
-        self._unusable: set[Wanted] = set()
+        self._first = [(post, _control_plane(post)) for post in set_up_supervisors(runtime_name)]
+        self._serving: dict[str, _RunningSupervisor] = {}
+        self._unusable: set[SupervisorSpec] = set()
         self._stopping = threading.Event()
         self._stop: Callable[[], object] = lambda: None
 
@@ -82,7 +88,7 @@ class Runner:
             self._stop_all()
         try:
             while working := [each.task for each in self._all() if not each.task.done()]:
-                await asyncio.wait(working, timeout=LOOK_S)
+                await asyncio.wait(working, timeout=POLL_INTERVAL_S)
                 if not self._stopping.is_set():
                     await self._follow_settings()
         finally:
@@ -100,31 +106,31 @@ class Runner:
         self._stopping.set()
         self._stop()
 
-    def _all(self) -> list[_Serving]:
+    def _all(self) -> list[_RunningSupervisor]:
         return list(self._serving.values())
 
     def _stop_all(self) -> None:
         for each in self._all():
             each.supervisor.stop()
 
-    def _begin(self, post: Post, control_plane: DirectControlPlane) -> None:
+    def _begin(self, post: SupervisorSetup, control_plane: InProcessControlPlane) -> None:
         supervisor = Supervisor(control_plane, post.runtime, _options(post))
         task = asyncio.create_task(_serve(post.agent_id, supervisor), name=post.agent_id)
-        self._serving[post.agent_id] = _Serving(post, control_plane, supervisor, task)
+        self._serving[post.agent_id] = _RunningSupervisor(post, control_plane, supervisor, task)
 
     async def _follow_settings(self) -> None:
         """What fails now is done at the next look."""
         try:
-            listed = await asyncio.to_thread(wanted_posts, self._runtime_name)
+            listed = await asyncio.to_thread(supervisor_specs, self._runtime_name)
             wanted = {each.agent_id: each for each in listed}
             for each in self._all():
                 await self._adjust(each, wanted.get(each.post.agent_id))
             for agent_id in wanted.keys() - self._serving.keys():
                 await self._add(wanted[agent_id])
-        except (ControlPlaneAway, DatabaseError, DatastoreUnavailable) as error:
+        except (ControlPlaneUnavailable, DatabaseError, DatastoreUnavailable) as error:
             log.warning("changed backends are served later: %s", error)
 
-    async def _add(self, wanted: Wanted) -> None:
+    async def _add(self, wanted: SupervisorSpec) -> None:
         if wanted in self._unusable:
             return
         made = await asyncio.to_thread(_made, wanted, self._runtime_name)
@@ -134,7 +140,7 @@ class Runner:
             log.info("%s serves %s from now on", wanted.agent_id, ", ".join(wanted.backends))
             self._begin(*made)
 
-    async def _adjust(self, serving: _Serving, wanted: Wanted | None) -> None:
+    async def _adjust(self, serving: _RunningSupervisor, wanted: SupervisorSpec | None) -> None:
         if serving.task.done():  # it failed, and said so
             return
         if wanted is not None and wanted.engine == serving.post.wanted.engine:
@@ -146,23 +152,23 @@ class Runner:
             await serving.control_plane.serve(())
             serving.leaving = True
         elif await self._has_nothing(serving):
-            await self._let_go(serving)
+            await self._retire(serving)
 
-    async def _has_nothing(self, serving: _Serving) -> bool:
+    async def _has_nothing(self, serving: _RunningSupervisor) -> bool:
         """No step, and on its engine no container, network or volume; an engine may be gone too."""
         if serving.supervisor.jobs:
             return False
         try:
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(POLL_INTERVAL_S):
                 return not await serving.post.runtime.runs(_options(serving.post).owner)
         except (RuntimeFailure, TimeoutError) as error:
             log.warning("%s: what it left is not known: %s", serving.post.agent_id, error)
             return True
 
-    async def _let_go(self, serving: _Serving) -> None:
+    async def _retire(self, serving: _RunningSupervisor) -> None:
         serving.supervisor.stop()
         await asyncio.wait([serving.task])
-        await serving.control_plane.sign_off()
+        await serving.control_plane.deregister()
         await serving.control_plane.close()
         await serving.post.runtime.close()
         del self._serving[serving.post.agent_id]
@@ -176,9 +182,11 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _made(wanted: Wanted, runtime_name: str) -> tuple[Post, DirectControlPlane] | None:
+def _made(
+    wanted: SupervisorSpec, runtime_name: str
+) -> tuple[SupervisorSetup, InProcessControlPlane] | None:
     """On a thread: it reads the store."""
-    post = make_post(wanted, runtime_name)
+    post = set_up_supervisor(wanted, runtime_name)
     return None if post is None else (post, _control_plane(post))
 
 
@@ -201,7 +209,7 @@ async def _serve(agent_id: str, supervisor: Supervisor) -> None:
         raise
 
 
-def _control_plane(post: Post) -> DirectControlPlane:
+def _control_plane(post: SupervisorSetup) -> InProcessControlPlane:
     incarnation = str(ids.new_uuid())
     registration = Registration(
         agent_id=post.agent_id,
@@ -221,14 +229,14 @@ def _control_plane(post: Post) -> DirectControlPlane:
         backends=post.backends,
         capabilities=KINDS,
     )
-    return DirectControlPlane(registration, claimant)
+    return InProcessControlPlane(registration, claimant)
 
 
-def _options(post: Post) -> Options:
-    owner = Owner(
+def _options(post: SupervisorSetup) -> SupervisorOptions:
+    owner = UnitOwner(
         installation_id=installation_id(), orchestrator_id=post.agent_id, host_id=host.host_id()
     )
-    return Options(
+    return SupervisorOptions(
         owner=owner,
         state_dir=post.state_dir,
         rules=conf.launch_rules(),

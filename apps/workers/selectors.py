@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from apps.workers import conf
-from apps.workers.posts import make_runtime
+from apps.workers.supervisor_setup import make_runtime
 from worker.domain.runtime import Runtime
 
 

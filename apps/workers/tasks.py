@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from apps.workers.services.calling_off import call_off
+from apps.workers.services.stop_requests import send_stop_requests
 
 
 @shared_task(name="workers.call_off", acks_late=False)
 def call_off_jobs(run_id: str) -> None:
-    call_off(run_id)
+    send_stop_requests(run_id)

@@ -12,21 +12,21 @@ from typing import Any, ClassVar
 
 from tests.support import steps
 from worker.domain.control_plane import (
-    NOTHING_MEASURED,
-    Beat,
-    Chunk,
-    ControlPlaneAway,
+    NO_USAGE,
+    AdoptedJob,
+    ControlPlaneUnavailable,
+    HeartbeatReport,
     Job,
-    Kept,
+    JobDirective,
+    JobOutcome,
+    LineChunk,
     LinesMissing,
-    Orders,
-    Outcome,
-    Registered,
+    RegistrationResult,
     StaleJob,
     Upload,
 )
-from worker.domain.output import LogLine
-from worker.domain.runtime import Usage
+from worker.domain.output import StepLogLine
+from worker.domain.runtime import UnitUsage
 
 
 @dataclass
@@ -35,13 +35,13 @@ class FakeJob:
     attempt: int
     incarnation: int | None = None
     states: list[tuple[str, str]] = field(default_factory=list)
-    lines: list[LogLine] = field(default_factory=list)
+    lines: list[StepLogLine] = field(default_factory=list)
     position: int = 0
-    outcome: Outcome | None = None
+    outcome: JobOutcome | None = None
     cancel_reason: str = ""
     uploads: list[Upload] = field(default_factory=list)
     renewals: int = 0
-    usages: list[Usage] = field(default_factory=list)  # told with renewals
+    usages: list[UnitUsage] = field(default_factory=list)  # told with renewals
     chunks: int = 0
 
     @property
@@ -60,7 +60,7 @@ class Store:
         self.jobs: dict[str, FakeJob] = {}
         self.pending: list[str] = []
         self.released: set[str] = set()
-        self.beats: list[Beat] = []
+        self.beats: list[HeartbeatReport] = []
         self.away = False
         self.lease_grace_s: float | None = None
         self.renewal_grace_s: float | None = None
@@ -84,7 +84,7 @@ class Store:
         async with asyncio.timeout(within_s), self.changed:
             await self.changed.wait_for(holds)
 
-    async def outcome(self, job: FakeJob, *, within_s: float = 20) -> Outcome:
+    async def outcome(self, job: FakeJob, *, within_s: float = 20) -> JobOutcome:
         await self.until(lambda: job.outcome is not None, within_s=within_s)
         assert job.outcome is not None
         return job.outcome
@@ -108,16 +108,18 @@ class FakeControlPlane:
 
     def _held(self, job: Job) -> FakeJob:
         if self.kept.away:
-            raise ControlPlaneAway("the fake control plane is away")
+            raise ControlPlaneUnavailable("the fake control plane is away")
         held = self.kept.jobs.get(job.job_id)
         if held is None or held.attempt != job.attempt or held.incarnation != self.incarnation:
             raise StaleJob("not yours")
         return held
 
-    async def register(self, active: Sequence[Job], *, runtime_available: bool) -> Registered:
+    async def register(
+        self, active: Sequence[Job], *, runtime_available: bool
+    ) -> RegistrationResult:
         del runtime_available
         if self.kept.away:
-            raise ControlPlaneAway("the fake control plane is away")
+            raise ControlPlaneUnavailable("the fake control plane is away")
         self.kept.incarnation += 1
         self.incarnation = self.kept.incarnation
         keep = []
@@ -126,7 +128,7 @@ class FakeControlPlane:
             if held and held.attempt == job.attempt and held.outcome is None:
                 held.incarnation = self.incarnation
                 keep.append(
-                    Kept(
+                    AdoptedJob(
                         job=job,
                         next_seq=len(held.lines),
                         position=held.position,
@@ -136,9 +138,11 @@ class FakeControlPlane:
         kept = {each.job.job_id for each in keep}
         drop = tuple(job.job_id for job in active if job.job_id not in kept)
         grace_s = self.kept.lease_grace_s
-        return Registered(keep=tuple(keep), drop=drop, heartbeat_s=0.5, lease_grace_s=grace_s)
+        return RegistrationResult(
+            keep=tuple(keep), drop=drop, heartbeat_s=0.5, lease_grace_s=grace_s
+        )
 
-    async def heartbeat(self, beat: Beat) -> Sequence[str]:
+    async def heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
         self.kept.beats.append(beat)
         await self.kept.notify()
         return [run for run in beat.runs if run in self.kept.released]
@@ -153,13 +157,13 @@ class FakeControlPlane:
         return [self.kept.jobs[job_id].spec for job_id in claimed]
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
-    ) -> Sequence[Orders | None]:
+        self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
+    ) -> Sequence[JobDirective | None]:
         if self.kept.away:
-            raise ControlPlaneAway("the fake control plane is away")
+            raise ControlPlaneUnavailable("the fake control plane is away")
         return [self._renewed(job, usage.get(job)) for job in jobs]
 
-    def _renewed(self, job: Job, usage: Usage | None) -> Orders | None:
+    def _renewed(self, job: Job, usage: UnitUsage | None) -> JobDirective | None:
         try:
             held = self._held(job)
         except StaleJob:
@@ -167,15 +171,15 @@ class FakeControlPlane:
         held.renewals += 1
         held.usages += [usage] if usage else []
         grace_s = self.kept.renewal_grace_s
-        return Orders(cancel_reason=held.cancel_reason, lease_grace_s=grace_s)
+        return JobDirective(cancel_reason=held.cancel_reason, lease_grace_s=grace_s)
 
-    async def report(self, job: Job, state: str, message: str = "") -> Orders:
+    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
         held = self._held(job)
         held.states.append((state, message))
         await self.kept.notify()
-        return Orders(cancel_reason=held.cancel_reason)
+        return JobDirective(cancel_reason=held.cancel_reason)
 
-    async def send(self, job: Job, chunk: Chunk) -> Orders:
+    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
         held = self._held(job)
         if chunk.seq > len(held.lines):
             raise LinesMissing(len(held.lines))
@@ -184,9 +188,9 @@ class FakeControlPlane:
         held.lines += chunk.lines[len(held.lines) - chunk.seq :]
         held.position = max(held.position, chunk.position)
         await self.kept.notify()
-        return Orders(cancel_reason=held.cancel_reason)
+        return JobDirective(cancel_reason=held.cancel_reason)
 
-    async def complete(self, job: Job, outcome: Outcome, *, final_seq: int) -> None:
+    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
         held = self._held(job)
         if final_seq > len(held.lines):
             raise LinesMissing(len(held.lines))
@@ -201,7 +205,7 @@ class FakeControlPlane:
     async def store(self, job: Job, upload: Upload) -> None:
         self._held(job).uploads.append(upload)
 
-    def on_orders(self, wake: Callable[[], None]) -> None:
+    def on_directive(self, wake: Callable[[], None]) -> None:
         self.wake = wake
 
     async def close(self) -> None:

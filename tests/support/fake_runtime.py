@@ -13,26 +13,26 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from kernel import clock
-from worker.domain import naming
+from worker.domain import ownership
 from worker.domain.environment import Folders
-from worker.domain.evaluation import Ended
+from worker.domain.evaluation import UnitExit
 from worker.domain.exports import searches
-from worker.domain.naming import Owner
-from worker.domain.output import Record, Stream
-from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.output import OutputRecord, Stream
+from worker.domain.ownership import UnitOwner
+from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
     CollectedFile,
     ImageMissing,
     Launch,
-    Removed,
-    RuntimeAway,
+    RemovedResources,
+    RuntimeUnavailable,
     StartFailed,
     Unit,
     UnitLost,
     UnitState,
-    Usage,
+    UnitUsage,
 )
 
 ARTIFACTS = "/partita/artifacts"
@@ -44,11 +44,11 @@ TERMINATED = 143
 class FakeUnit:
     unit: Unit
     launch: Launch
-    records: list[Record] = field(default_factory=list)
+    records: list[OutputRecord] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     listens: set[int] = field(default_factory=set)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
-    ended: Ended | None = None
+    ended: UnitExit | None = None
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -68,7 +68,9 @@ class FakeRuntime:
         self.away = False
         self.released: list[str] = []
         self.ports: dict[int, int] = {}  # a unit's port → a real one of this host
-        self.usages = [Usage(cpu_percent=12.5, memory_bytes=34 * 2**20)]  # told in turn; last stays
+        self.usages = [
+            UnitUsage(cpu_percent=12.5, memory_bytes=34 * 2**20)
+        ]  # told in turn; last stays
         self.looked: list[str] = []  # units that were asked for their usage
         self.usage_hangs = False
 
@@ -94,7 +96,7 @@ class FakeRuntime:
 
     async def start(self, launch: Launch) -> Unit:
         if self.away:
-            raise RuntimeAway("the fake runtime is away")
+            raise RuntimeUnavailable("the fake runtime is away")
         await self._remove_earlier(launch)
         if not self.filled.get(launch.workspace.name):
             self.filled[launch.workspace.name] = await launch.workspace.fetch()
@@ -132,18 +134,18 @@ class FakeRuntime:
         acting.cancel()
         await asyncio.wait({acting})
         await self._end(
-            running, Ended(exit_code=TERMINATED) if acting.cancelled() else acting.result()
+            running, UnitExit(exit_code=TERMINATED) if acting.cancelled() else acting.result()
         )
 
-    async def _acts(self, running: FakeUnit) -> Ended:
+    async def _acts(self, running: FakeUnit) -> UnitExit:
         for word in running.launch.program.argv:
             verb, _, rest = word.partition(":")
             if verb == "exit":
-                return Ended(exit_code=int(rest))
+                return UnitExit(exit_code=int(rest))
             if verb == "oom":
-                return Ended(exit_code=137, oom_killed=True)
+                return UnitExit(exit_code=137, oom_killed=True)
             await self._act(running, verb, rest)
-        return Ended(exit_code=0)
+        return UnitExit(exit_code=0)
 
     async def _act(self, running: FakeUnit, verb: str, rest: str) -> None:
         if verb in ("out", "err"):
@@ -164,11 +166,11 @@ class FakeRuntime:
         async with running.changed:
             position = len(running.records) + 1
             running.records.append(
-                Record(position, stream, f"{text}\n".encode(), clock.rfc3339(clock.now()))
+                OutputRecord(position, stream, f"{text}\n".encode(), clock.rfc3339(clock.now()))
             )
             running.changed.notify_all()
 
-    async def _end(self, running: FakeUnit, ended: Ended) -> None:
+    async def _end(self, running: FakeUnit, ended: UnitExit) -> None:
         async with running.changed:
             running.ended = ended
             running.unit = replace(running.unit, state=UnitState.ENDED)
@@ -176,26 +178,26 @@ class FakeRuntime:
 
     def _of(self, unit: Unit) -> FakeUnit:
         if self.away:
-            raise RuntimeAway("the fake runtime is away")
+            raise RuntimeUnavailable("the fake runtime is away")
         try:
             return self.units[unit.id]
         except KeyError:
             raise UnitLost(unit.name) from None
 
-    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         running = self._of(unit)
         while fresh := await self._fresh(running, after):
             after = fresh[-1].position
             yield fresh
 
-    async def _fresh(self, running: FakeUnit, after: int) -> list[Record]:
+    async def _fresh(self, running: FakeUnit, after: int) -> list[OutputRecord]:
         async with running.changed:
             await running.changed.wait_for(
                 lambda: len(running.records) > after or running.ended is not None
             )
             return running.records[after:]
 
-    async def wait(self, unit: Unit) -> Ended:
+    async def wait(self, unit: Unit) -> UnitExit:
         running = self._of(unit)
         async with running.changed:
             await running.changed.wait_for(lambda: running.ended is not None)
@@ -222,11 +224,11 @@ class FakeRuntime:
         real = self.ports.get(port, port)
         return ("127.0.0.1", real) if port in self._of(unit).listens else None
 
-    async def ask_inside(
+    async def probe_inside(
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         del unit, headers
-        return Answer(problem=f"nothing of the step listens on port {probe.port}")
+        return ProbeResponse(problem=f"nothing of the step listens on port {probe.port}")
 
     async def has_health_check(self, unit: Unit) -> bool:
         del unit
@@ -235,7 +237,7 @@ class FakeRuntime:
     async def is_healthy(self, unit: Unit) -> bool:
         return self._of(unit).ended is None
 
-    async def usage(self, unit: Unit) -> Usage | None:
+    async def usage(self, unit: Unit) -> UnitUsage | None:
         self.looked.append(unit.name)
         if self.usage_hangs:
             await asyncio.Event().wait()
@@ -256,20 +258,20 @@ class FakeRuntime:
                 )
         return Collected()
 
-    async def find(self, owner: Owner) -> Sequence[Unit]:
+    async def find(self, owner: UnitOwner) -> Sequence[Unit]:
         return [
             each.unit
             for each in self.units.values()
-            if each.unit.labels[naming.ORCHESTRATOR] == owner.orchestrator_id
+            if each.unit.labels[ownership.ORCHESTRATOR] == owner.orchestrator_id
         ]
 
-    async def runs(self, owner: Owner) -> frozenset[str]:
-        return frozenset(unit.labels[naming.RUN_ID] for unit in await self.find(owner))
+    async def runs(self, owner: UnitOwner) -> frozenset[str]:
+        return frozenset(unit.labels[ownership.RUN_ID] for unit in await self.find(owner))
 
-    async def release(self, run_id: str, owner: Owner) -> Removed:
+    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         del owner
         self.released.append(run_id)
         units = [each.unit for each in self.units.values() if each.launch.run_id == run_id]
         for unit in units:
             await self.remove(unit)
-        return Removed(containers=len(units))
+        return RemovedResources(containers=len(units))

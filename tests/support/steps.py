@@ -8,13 +8,13 @@ import tarfile
 from collections.abc import Mapping
 from typing import Any
 
-from worker.domain.naming import Owner
+from worker.domain.ownership import UnitOwner
 
 INSTALLATION = f"tests-{secrets.token_hex(4)}"  # of this process: others may test at the same time
 
 
-def owner(orchestrator_id: str = "runner:tests") -> Owner:
-    return Owner(
+def owner(orchestrator_id: str = "runner:tests") -> UnitOwner:
+    return UnitOwner(
         installation_id=INSTALLATION, orchestrator_id=orchestrator_id, host_id="host-of-tests"
     )
 

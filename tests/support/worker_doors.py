@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 
 from worker.application import WorkerApplication
-from worker.domain.runtime import Removed
+from worker.domain.runtime import RemovedResources
 
 
 class RecordingWorker:
@@ -33,9 +33,9 @@ class RecordingWorker:
         self.told.append(("cancel", job_id))
         return True
 
-    async def cleanup(self, job_id: str) -> Removed | None:
+    async def cleanup(self, job_id: str) -> RemovedResources | None:
         self.told.append(("cleanup", job_id))
-        return Removed()
+        return RemovedResources()
 
 
 @contextlib.contextmanager

@@ -11,10 +11,10 @@ from typing import Any, Final
 import httpx
 
 from worker.domain.control_plane import (
-    ControlPlaneAway,
     ControlPlaneError,
+    ControlPlaneUnavailable,
     LinesMissing,
-    Refused,
+    RequestRefused,
     StaleJob,
 )
 
@@ -26,7 +26,7 @@ _LATER: Final = (
 _DETAIL: Final = 300
 
 
-class CredentialRefused(ControlPlaneAway):
+class CredentialRefused(ControlPlaneUnavailable):
     """401, or the agent is unknown: what was asked may succeed after registering again."""
 
 
@@ -49,8 +49,8 @@ def _error(response: httpx.Response) -> ControlPlaneError:
     if code == "log_gap":
         return LinesMissing(int(problem.get("nextSeq", 0)))
     if not code or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
-        return ControlPlaneAway(detail)  # without a code it is no answer of a control plane
-    return Refused(detail)
+        return ControlPlaneUnavailable(detail)  # without a code it is no answer of a control plane
+    return RequestRefused(detail)
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

@@ -14,26 +14,26 @@ from typing import Any, ClassVar, Final
 
 from kernel import clock
 from worker.control_plane.answers import CredentialRefused
-from worker.control_plane.calls import AgentCalls
+from worker.control_plane.client import ControlPlaneClient
 from worker.control_plane.held_jobs import HeldJobs
-from worker.control_plane.orders_watch import OrdersWatch
+from worker.control_plane.stop_poller import StopPoller
 from worker.domain.control_plane import (
-    NOTHING_MEASURED,
-    Beat,
-    Chunk,
-    ControlPlaneAway,
+    NO_USAGE,
+    AdoptedJob,
     ControlPlaneError,
+    ControlPlaneUnavailable,
+    HeartbeatReport,
     Job,
-    Kept,
-    Orders,
-    Outcome,
-    Refused,
-    Registered,
+    JobDirective,
+    JobOutcome,
+    LineChunk,
+    RegistrationResult,
+    RequestRefused,
     StaleJob,
     Upload,
 )
-from worker.domain.output import LogLine
-from worker.domain.runtime import Usage
+from worker.domain.output import StepLogLine
+from worker.domain.runtime import UnitUsage
 
 log = logging.getLogger("partita.workers")
 CLAIM_WAIT_S: Final = 25
@@ -53,7 +53,7 @@ class InstallationChanged(ControlPlaneError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class WorkerRegistration:
     """Who a worker says it is; `labels`: key → value."""
 
     agent_id: str
@@ -89,37 +89,39 @@ class HttpControlPlane:
 
     def __init__(
         self,
-        calls: AgentCalls,
-        registration: Registration,
+        calls: ControlPlaneClient,
+        registration: WorkerRegistration,
         held: HeldJobs,
         *,
         installation_id: str = "",
-        private_runs: Callable[[], frozenset[str]] = frozenset,
+        direct_runs: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._calls = calls
         self._registration = registration
         self._held = held
-        self._private_runs = private_runs
-        self._watch: OrdersWatch | None = None
-        self._claims_no_more = asyncio.Event()
+        self._direct_runs = direct_runs
+        self._watch: StopPoller | None = None
+        self._claims_stopped = asyncio.Event()
         self._is_first = True
-        self._complaint = ""
+        self._last_error = ""
         self.installation_id = installation_id
-        self.heard_at = ""  # RFC 3339, of the last heartbeat that was answered
+        self.last_heartbeat_at = ""  # RFC 3339, of the last heartbeat that was answered
 
-    async def greet(self) -> str:
+    async def discover_installation(self) -> str:
         """The installation's id, learned by registering without a job. Raises as `register`."""
         answer = await self._registered(self._registration.as_wire())
         return self._note_installation(answer)
 
-    async def register(self, active: Sequence[Job], *, runtime_available: bool) -> Registered:
-        """Raises InstallationChanged, Refused, ControlPlaneAway."""
+    async def register(
+        self, active: Sequence[Job], *, runtime_available: bool
+    ) -> RegistrationResult:
+        """Raises InstallationChanged, RequestRefused, ControlPlaneUnavailable."""
         del runtime_available  # the first heartbeat says it
         named = [job for job in active if self._held.spec(job)]
         body = self._registration.as_wire() | {"activeJobs": [_wire(job) for job in named]}
         answer = await self._registered(body)
         self._note_installation(answer)
-        self._complaint = ""
+        self._last_error = ""
         log.info("registered as %s", self._registration.agent_id)
         return self._adopted(answer, active, named)
 
@@ -134,21 +136,21 @@ class HttpControlPlane:
         try:
             return await self._calls.register(body)
         except CredentialRefused as error:
-            self._complain(f"the control plane refuses this AGENT_SHARED_SECRET ({error})")
+            self._log_error_once(f"the control plane refuses this AGENT_SHARED_SECRET ({error})")
             raise
-        except ControlPlaneAway as error:
-            self._complain(f"not registered, tries again: {error}")
+        except ControlPlaneUnavailable as error:
+            self._log_error_once(f"not registered, tries again: {error}")
             raise
 
-    def _complain(self, sentence: str) -> None:
+    def _log_error_once(self, sentence: str) -> None:
         """Once, however often it is tried again."""
-        if sentence != self._complaint:
-            self._complaint = sentence
+        if sentence != self._last_error:
+            self._last_error = sentence
             log.error(sentence)
 
     def _adopted(
         self, answer: Mapping[str, Any], active: Sequence[Job], named: Sequence[Job]
-    ) -> Registered:
+    ) -> RegistrationResult:
         keep = tuple(self._kept(kept) for kept in answer["keepJobs"])
         drop = set(answer["dropJobs"])
         for job in named:
@@ -159,22 +161,22 @@ class HttpControlPlane:
             drop |= {job.job_id for job in active if job not in named}
             self._is_first = False
         grace_ms = answer.get("leaseGraceMs")
-        return Registered(
+        return RegistrationResult(
             keep=keep,
             drop=tuple(sorted(drop)),
             heartbeat_s=answer["heartbeatIntervalMs"] / 1000,
             lease_grace_s=None if grace_ms is None else grace_ms / 1000,
         )
 
-    def _kept(self, kept: Mapping[str, Any]) -> Kept:
+    def _kept(self, kept: Mapping[str, Any]) -> AdoptedJob:
         job = Job(job_id=kept["jobId"], attempt=kept["attempt"])
         spec = self._held.spec(job)
         if spec is None:
-            raise Refused(f"the control plane keeps {job.job_id}, which was not named")
-        return Kept(job=job, next_seq=kept["nextSeq"], position=kept["position"], spec=spec)
+            raise RequestRefused(f"the control plane keeps {job.job_id}, which was not named")
+        return AdoptedJob(job=job, next_seq=kept["nextSeq"], position=kept["position"], spec=spec)
 
-    async def heartbeat(self, beat: Beat) -> Sequence[str]:
-        private = self._private_runs()
+    async def heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
+        private = self._direct_runs()
         body: dict[str, Any] = {
             "runningJobs": beat.running_jobs,
             "runtimeAvailable": beat.runtime_available,
@@ -184,14 +186,14 @@ class HttpControlPlane:
             body["failingLoops"] = beat.failing_loops
         path = f"/agents/{self._registration.agent_id}/heartbeat"
         answer = await self._calls.post(path, body)
-        self.heard_at = clock.rfc3339(clock.now())
+        self.last_heartbeat_at = clock.rfc3339(clock.now())
         return [run_id for run_id in answer.get("releaseRuns", ()) if run_id not in private]
 
     async def claim(self, limit: int) -> Sequence[Mapping[str, Any]]:
         """One step at a time; after `claim_no_more` it waits for ever."""
         del limit
         polling = asyncio.create_task(self._poll())
-        ending = asyncio.create_task(self._claims_no_more.wait())
+        ending = asyncio.create_task(self._claims_stopped.wait())
         try:
             await asyncio.wait({polling, ending}, return_when=asyncio.FIRST_COMPLETED)
             if polling.done():
@@ -201,19 +203,19 @@ class HttpControlPlane:
             ending.cancel()
         return await _never()
 
-    def claim_no_more(self) -> None:
-        self._claims_no_more.set()
+    def stop_claims(self) -> None:
+        self._claims_stopped.set()
 
     async def _poll(self) -> Sequence[Mapping[str, Any]]:
-        if self._claims_no_more.is_set():
+        if self._claims_stopped.is_set():
             return await _never()
         asked_at = asyncio.get_running_loop().time()
         body = {"agentId": self._registration.agent_id, "waitSeconds": CLAIM_WAIT_S}
         deadline_s = CLAIM_WAIT_S + _SLACK_S
         try:
             spec = await self._calls.post(_CLAIM, body, deadline_s=deadline_s)
-        except (Refused, StaleJob) as error:
-            raise ControlPlaneAway(str(error)) from error
+        except (RequestRefused, StaleJob) as error:
+            raise ControlPlaneUnavailable(str(error)) from error
         if not spec:
             if asyncio.get_running_loop().time() - asked_at < 1:
                 await asyncio.sleep(_EMPTY_PAUSE_S)
@@ -222,20 +224,20 @@ class HttpControlPlane:
             self._held.hold(spec)
         except (OSError, KeyError, TypeError) as error:  # its lease will run out
             log.exception("a claimed step cannot be kept")
-            raise ControlPlaneAway("a claimed step cannot be kept") from error
+            raise ControlPlaneUnavailable("a claimed step cannot be kept") from error
         return [spec]
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
-    ) -> Sequence[Orders | None]:
+        self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
+    ) -> Sequence[JobDirective | None]:
         return [self._lease(job, usage.get(job)) for job in jobs]
 
-    def _lease(self, job: Job, usage: Usage | None = None) -> Orders | None:
+    def _lease(self, job: Job, usage: UnitUsage | None = None) -> JobDirective | None:
         """On the calling thread. None: it is lost."""
         body = self._of(job) | ({"usage": _usage(usage)} if usage else {})
         try:
-            return _orders(self._calls.post_blocking(_path(job, "lease"), body))
-        except Refused:
+            return _directive_of(self._calls.post_blocking(_path(job, "lease"), body))
+        except RequestRefused:
             if usage is None:
                 raise
             log.exception("the usage of %s was refused; its lease is renewed without", job.job_id)
@@ -244,15 +246,15 @@ class HttpControlPlane:
             self._held.release(job)
             return None
 
-    def on_orders(self, wake: Callable[[], None]) -> None:
-        self._watch = OrdersWatch(self._held.one_a_run, self._lease, wake)
+    def on_directive(self, wake: Callable[[], None]) -> None:
+        self._watch = StopPoller(self._held.one_a_run, self._lease, wake)
         self._watch.start()
 
-    async def report(self, job: Job, state: str, message: str = "") -> Orders:
+    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
         facts = {"state": state} | ({"message": _text(message)} if message else {})
         return await self._say(job, "state", facts)
 
-    async def send(self, job: Job, chunk: Chunk) -> Orders:
+    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
         facts = {
             "seq": chunk.seq,
             "position": chunk.position,
@@ -260,7 +262,7 @@ class HttpControlPlane:
         }
         return await self._say(job, "logs", facts)
 
-    async def complete(self, job: Job, outcome: Outcome, *, final_seq: int) -> None:
+    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
         facts = {
             "status": outcome.status,
             "error": _text(outcome.error),
@@ -274,7 +276,7 @@ class HttpControlPlane:
         self._held.release(job)
 
     async def content(self, job: Job) -> bytes:
-        """Raises Refused when the files are not those that the step spec names."""
+        """Raises RequestRefused when the files are not those that the step spec names."""
         response = await self._calls.call(
             "GET",
             _path(job, "content"),
@@ -284,7 +286,7 @@ class HttpControlPlane:
         spec = self._held.spec(job) or {}
         wanted = spec.get("content", {}).get("digest") or response.headers.get("Digest")
         if wanted != f"sha256:{hashlib.sha256(response.content).hexdigest()}":
-            raise Refused("the suite's files are not those that the step spec names")
+            raise RequestRefused("the suite's files are not those that the step spec names")
         return response.content
 
     async def store(self, job: Job, upload: Upload) -> None:
@@ -312,9 +314,9 @@ class HttpControlPlane:
     def _of(self, job: Job) -> dict[str, Any]:
         return {"agentId": self._registration.agent_id, "attempt": job.attempt}
 
-    async def _say(self, job: Job, what: str, facts: dict[str, Any]) -> Orders:
+    async def _say(self, job: Job, what: str, facts: dict[str, Any]) -> JobDirective:
         try:
-            return _orders(await self._calls.post(_path(job, what), self._of(job) | facts))
+            return _directive_of(await self._calls.post(_path(job, what), self._of(job) | facts))
         except StaleJob:
             self._held.release(job)
             raise
@@ -333,7 +335,7 @@ def _path(job: Job, what: str) -> str:
     return f"/agent-control/jobs/{job.job_id}/{what}"
 
 
-def _line(line: LogLine) -> dict[str, Any]:
+def _line(line: StepLogLine) -> dict[str, Any]:
     wire = {
         "time": clock.rfc3339(line.time),
         "level": line.level,
@@ -343,7 +345,7 @@ def _line(line: LogLine) -> dict[str, Any]:
     return wire | {"continued": True} if line.continued else wire
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: UnitUsage) -> dict[str, Any]:
     figures = {
         "cpuPercent": usage.cpu_percent,
         "memoryBytes": usage.memory_bytes,
@@ -356,9 +358,9 @@ def _text(text: str) -> str:
     return text[:_TEXT].replace("\0", "\ufffd")
 
 
-def _orders(answer: Mapping[str, Any]) -> Orders:
+def _directive_of(answer: Mapping[str, Any]) -> JobDirective:
     grace_ms = answer.get("leaseGraceMs")
-    return Orders(
+    return JobDirective(
         cancel_reason=answer.get("cancelReason", ""),
         lease_grace_s=None if grace_ms is None else grace_ms / 1000,
     )

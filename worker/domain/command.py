@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from worker.domain.step_spec import Node
+from worker.domain.step_spec import StepNode
 
 INTERPRETERS: Final[dict[str, tuple[str, ...]]] = {
     "sh": ("sh",),
@@ -29,7 +29,7 @@ class CommandInvalid(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class UnitProgram:
     """`entrypoint` None: the image's own. `in_work_directory`: else in the image's folder."""
 
     entrypoint: tuple[str, ...] | None = None
@@ -41,19 +41,19 @@ class Program:
         return (self.entrypoint or ()) + self.arguments
 
 
-def program(node: Node) -> Program:
+def program(node: StepNode) -> UnitProgram:
     """Raises CommandInvalid for a file with an unknown extension."""
     if node.file:
         script = script_path(node)
-        return Program(
+        return UnitProgram(
             entrypoint=(*INTERPRETERS[extension(script)], script), in_work_directory=True
         )
     if node.commands:
-        return Program(entrypoint=("sh", "-e", "-c", "\n".join(node.commands)))
-    return Program(arguments=node.command)
+        return UnitProgram(entrypoint=("sh", "-e", "-c", "\n".join(node.commands)))
+    return UnitProgram(arguments=node.command)
 
 
-def image(node: Node, defaults: Mapping[str, str]) -> str:
+def image(node: StepNode, defaults: Mapping[str, str]) -> str:
     """The declared image, else the default of the file's extension; empty when there is none."""
     if node.image:
         return node.image
@@ -62,7 +62,7 @@ def image(node: Node, defaults: Mapping[str, str]) -> str:
     return defaults.get("sh", "") if node.commands else ""
 
 
-def script_path(node: Node) -> str:
+def script_path(node: StepNode) -> str:
     """Relative to the work directory; the folder of the node's kind is added when left out."""
     path = PurePosixPath(node.file)
     if path.parts[0] in _FOLDERS.values():

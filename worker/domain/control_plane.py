@@ -5,7 +5,7 @@ ControlPlaneError
 ├── LinesMissing      409 log_gap: go on with `next_seq`
 ├── Unregistered      the control plane does not know this supervisor: register again
 ├── Refused           it says no for another reason; to repeat does not help
-└── ControlPlaneAway  no answer now; to repeat may help
+└── ControlPlaneUnavailable  no answer now; to repeat may help
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Protocol
 
-from worker.domain.output import LogLine
-from worker.domain.runtime import Usage
+from worker.domain.output import StepLogLine
+from worker.domain.runtime import UnitUsage
 
 RENEWALS: Final = 3  # within one lease
 FAILING_LOOPS: Final = 20  # named in one heartbeat
@@ -41,11 +41,11 @@ class Unregistered(ControlPlaneError):
     pass
 
 
-class Refused(ControlPlaneError):
+class RequestRefused(ControlPlaneError):
     pass
 
 
-class ControlPlaneAway(ControlPlaneError):
+class ControlPlaneUnavailable(ControlPlaneError):
     pass
 
 
@@ -57,11 +57,11 @@ class Job:
     attempt: int
 
 
-NOTHING_MEASURED: Final[Mapping[Job, Usage]] = MappingProxyType({})
+NO_USAGE: Final[Mapping[Job, UnitUsage]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class AdoptedJob:
     """A job to go on with: `next_seq` is the next line's number, `position` the records taken."""
 
     job: Job
@@ -71,15 +71,15 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
-    keep: tuple[Kept, ...] = ()
+class RegistrationResult:
+    keep: tuple[AdoptedJob, ...] = ()
     drop: tuple[str, ...] = ()  # job ids
     heartbeat_s: float = 10.0
     lease_grace_s: float | None = None  # how long a lease that ended may still be renewed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class HeartbeatReport:
     """`failing_loops`: background loops of this process; one heartbeat without them clears them."""
 
     running_jobs: int
@@ -89,7 +89,7 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
+class JobDirective:
     """An empty reason: go on. Else stop: canceled, teardown, detach or timeout.
 
     `lease_grace_s`: with a renewal, how long after its end the lease can still be renewed.
@@ -100,23 +100,23 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
+class LineChunk:
     """Lines from `seq` on; `position`: the runtime's records that all lines so far cover."""
 
     seq: int
     position: int
-    lines: Sequence[LogLine]
+    lines: Sequence[StepLogLine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class JobOutcome:
     """`status`: succeeded, failed or canceled."""
 
     status: str
     reason: str = ""
     error: str = ""
     exit_code: int | None = None
-    usage: Usage | None = None
+    usage: UnitUsage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,22 +132,22 @@ class Upload:
 class Reports(Protocol):
     """What is said of a job, and asked for it.
 
-    Calls raise ControlPlaneAway without an answer, StaleJob and Refused.
+    Calls raise ControlPlaneUnavailable without an answer, StaleJob and RequestRefused.
     """
 
     # What is said of a job counts in the order in which the calls were made, also when nobody waits
     # for the answer to one before making the next: short steps then need one round trip.
     in_order: ClassVar[bool]
 
-    async def report(self, job: Job, state: str, message: str = "") -> Orders:
+    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
         """`state`: image-pull, running, healthy or adopted."""
         ...
 
-    async def send(self, job: Job, chunk: Chunk) -> Orders:
+    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
         """Lines stored before are ignored. Raises LinesMissing."""
         ...
 
-    async def complete(self, job: Job, outcome: Outcome, *, final_seq: int) -> None:
+    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
         """The same again is no error. Raises LinesMissing."""
         ...
 
@@ -159,11 +159,13 @@ class Reports(Protocol):
 
 
 class ControlPlane(Reports, Protocol):
-    """Whom a supervisor works for. Calls raise ControlPlaneAway without an answer."""
+    """Whom a supervisor works for. Calls raise ControlPlaneUnavailable without an answer."""
 
-    async def register(self, active: Sequence[Job], *, runtime_available: bool) -> Registered: ...
+    async def register(
+        self, active: Sequence[Job], *, runtime_available: bool
+    ) -> RegistrationResult: ...
 
-    async def heartbeat(self, beat: Beat) -> Sequence[str]:
+    async def heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
         """The runs whose resources are to be removed now. Raises Unregistered."""
         ...
 
@@ -172,12 +174,12 @@ class ControlPlane(Reports, Protocol):
         ...
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
-    ) -> Sequence[Orders | None]:
+        self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
+    ) -> Sequence[JobDirective | None]:
         """One answer a job, None for a lease that is lost. From any thread; blocks."""
         ...
 
-    def on_orders(self, wake: Callable[[], None]) -> None:
+    def on_directive(self, wake: Callable[[], None]) -> None:
         """`wake()` is called, on any thread, when some job may have got new orders."""
         ...
 

@@ -17,7 +17,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentRules:
+class StepEnvironmentRules:
     """`telemetry`: variables added when traces are on; what is a URL is one from this host."""
 
     prefixes: Sequence[str] = ("PARTITA",)
@@ -33,7 +33,9 @@ class Folders:
     own_host: bool = False
 
 
-def step_environment(spec: StepSpec, rules: EnvironmentRules, folders: Folders) -> dict[str, str]:
+def step_environment(
+    spec: StepSpec, rules: StepEnvironmentRules, folders: Folders
+) -> dict[str, str]:
     """Name → value; the built-in ones win. The address of mocks comes with the spec."""
     environment = dict(spec.env)
     for prefix in rules.prefixes:

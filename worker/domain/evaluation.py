@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernel.durations import shown
-from worker.domain.step_spec import Evaluation
+from worker.domain.step_spec import StepEvaluation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class UnitExit:
     """How a unit ended."""
 
     exit_code: int
@@ -18,35 +18,35 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Failure:
     reason: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AttemptVerdict:
     """No findings: the attempt ended as expected."""
 
-    findings: tuple[Finding, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     @property
     def succeeded(self) -> bool:
-        return not self.findings
+        return not self.failures
 
     @property
     def reason(self) -> str:
-        return self.findings[0].reason if self.findings else ""
+        return self.failures[0].reason if self.failures else ""
 
     @property
     def detail(self) -> str:
-        return "; ".join(finding.detail for finding in self.findings)
+        return "; ".join(finding.detail for finding in self.failures)
 
-    def and_also(self, more: Sequence[Finding]) -> Verdict:
-        return Verdict(findings=self.findings + tuple(more))
+    def with_failures(self, more: Sequence[Failure]) -> AttemptVerdict:
+        return AttemptVerdict(failures=self.failures + tuple(more))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogFindings:
+class LogMatches:
     """Which of the watched texts occurred in the attempt's output lines."""
 
     missing: tuple[str, ...] = ()
@@ -54,33 +54,33 @@ class LogFindings:
 
 
 def judge(
-    rules: Evaluation, ended: Ended, logs: LogFindings, *, timed_out_ms: int | None = None
-) -> Verdict:
+    rules: StepEvaluation, ended: UnitExit, logs: LogMatches, *, timed_out_ms: int | None = None
+) -> AttemptVerdict:
     """A task or test, artifacts apart. `timed_out_ms`: the limit, when it was stopped for it."""
-    findings = list(_endings(rules, ended, timed_out_ms))
-    findings += [
-        Finding(reason="fail_on_logs_matched", detail=f"a line contains {text!r}")
+    failures = list(_endings(rules, ended, timed_out_ms))
+    failures += [
+        Failure(reason="fail_on_logs_matched", detail=f"a line contains {text!r}")
         for text in logs.matched
     ]
-    findings += [
-        Finding(reason="expect_logs_missing", detail=f"no line contains {text!r}")
+    failures += [
+        Failure(reason="expect_logs_missing", detail=f"no line contains {text!r}")
         for text in logs.missing
     ]
-    return Verdict(findings=tuple(findings))
+    return AttemptVerdict(failures=tuple(failures))
 
 
-def _endings(rules: Evaluation, ended: Ended, timed_out_ms: int | None) -> Iterator[Finding]:
+def _endings(rules: StepEvaluation, ended: UnitExit, timed_out_ms: int | None) -> Iterator[Failure]:
     if ended.oom_killed:
-        yield Finding(reason="oom_killed", detail="killed: out of its memory limit")
+        yield Failure(reason="oom_killed", detail="killed: out of its memory limit")
     if timed_out_ms is not None:
-        yield Finding(reason="timeout", detail=f"still running after {shown(timed_out_ms / 1000)}")
+        yield Failure(reason="timeout", detail=f"still running after {shown(timed_out_ms / 1000)}")
     elif ended.exit_code != rules.expect_exit:
         reason = "exit_nonzero" if rules.expect_exit == 0 else "exit_unexpected"
         wanted = "" if rules.expect_exit == 0 else f", expected {rules.expect_exit}"
-        yield Finding(reason=reason, detail=f"exit code {ended.exit_code}{wanted}")
+        yield Failure(reason=reason, detail=f"exit code {ended.exit_code}{wanted}")
 
 
-def service_ended(ended: Ended) -> Finding:
+def service_ended(ended: UnitExit) -> Failure:
     if ended.oom_killed:
-        return Finding(reason="oom_killed", detail="killed: out of its memory limit")
-    return Finding(reason="service_exited", detail=f"ended with exit code {ended.exit_code}")
+        return Failure(reason="oom_killed", detail="killed: out of its memory limit")
+    return Failure(reason="service_exited", detail=f"ended with exit code {ended.exit_code}")

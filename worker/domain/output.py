@@ -16,14 +16,14 @@ from typing import Final, Literal, NamedTuple
 
 from kernel import clock
 from kernel.redaction import Redactor
-from worker.domain.evaluation import LogFindings
+from worker.domain.evaluation import LogMatches
 
 LINE_LIMIT: Final = 16 * 1024  # bytes of UTF-8
 Stream = Literal["stdout", "stderr"]
 LEVELS: Final[dict[Stream, str]] = {"stdout": "info", "stderr": "warn"}
 
 
-class Record(NamedTuple):
+class OutputRecord(NamedTuple):
     """A line with its newline, 16 KiB of a longer one, or the output's end without a newline.
 
     `position`: the number of records up to and with this one. `time`: RFC 3339, milliseconds.
@@ -35,7 +35,7 @@ class Record(NamedTuple):
     time: str | None = None
 
 
-class LogLine(NamedTuple):
+class StepLogLine(NamedTuple):
     """`kind` is `output`, `system` or `metric`."""
 
     time: datetime
@@ -70,8 +70,8 @@ class LogWatch:
     def has_seen(self, text: str) -> bool:
         return text in self._seen
 
-    def findings(self, *, expected: Sequence[str], forbidden: Sequence[str]) -> LogFindings:
-        return LogFindings(
+    def failures(self, *, expected: Sequence[str], forbidden: Sequence[str]) -> LogMatches:
+        return LogMatches(
             missing=tuple(text for text in expected if text not in self._seen),
             matched=tuple(text for text in forbidden if text in self._seen),
         )
@@ -96,7 +96,7 @@ class LineCutter:
         self._stamp: str | None = None
         self._time = clock.now()  # of the last record, as its stamp says
 
-    def feed(self, record: Record) -> list[LogLine]:
+    def feed(self, record: OutputRecord) -> list[StepLogLine]:
         ends = record.data.endswith(b"\n") or len(record.data) < LINE_LIMIT
         line = self._streams[record.stream]
         if ends and not line.is_open:
@@ -108,7 +108,7 @@ class LineCutter:
         line.is_open = not ends
         return list(_lines(masked, record, ends=ends))
 
-    def _whole_line(self, record: Record) -> list[LogLine]:
+    def _whole_line(self, record: OutputRecord) -> list[StepLogLine]:
         """The usual case, and what decides how fast output is taken."""
         text = record.data.decode("utf-8", "replace").removesuffix("\n")
         if not self.watch.is_idle:
@@ -119,30 +119,30 @@ class LineCutter:
             return list(_lines(text, record, ends=True))
         if record.time is None or record.time != self._stamp:  # a burst has one, in milliseconds
             self._stamp, self._time = record.time, _time_of(record)
-        return [LogLine(self._time, LEVELS[record.stream], "output", text)]
+        return [StepLogLine(self._time, LEVELS[record.stream], "output", text)]
 
-    def finish(self) -> list[LogLine]:
+    def finish(self) -> list[StepLogLine]:
         """The ends of lines that the output stopped inside of."""
         lines = []
         for stream, line in self._streams.items():
             if line.is_open:
                 text = self.redactor.mask(line.rest + line.decoder.decode(b"", final=True))
-                lines.append(LogLine(clock.now(), LEVELS[stream], "output", text))
+                lines.append(StepLogLine(clock.now(), LEVELS[stream], "output", text))
                 line.rest, line.is_open = "", False
         return lines
 
 
-def _lines(text: str, record: Record, *, ends: bool) -> Iterator[LogLine]:
+def _lines(text: str, record: OutputRecord, *, ends: bool) -> Iterator[StepLogLine]:
     level = LEVELS[record.stream]
     time = _time_of(record)
     pieces = cut(text)
     for number, piece in enumerate(pieces, start=1):
         continued = number < len(pieces) or not ends
         if piece or not continued:
-            yield LogLine(time, level, "output", piece, continued)
+            yield StepLogLine(time, level, "output", piece, continued)
 
 
-def _time_of(record: Record) -> datetime:
+def _time_of(record: OutputRecord) -> datetime:
     """By the runtime's clock, unless that is beyond the year 9999."""
     try:
         return datetime.fromisoformat(record.time) if record.time else clock.now()

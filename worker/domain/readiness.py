@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from worker.domain.step_spec import Node, Ready
+from worker.domain.step_spec import Ready, StepNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class StillRunning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ProbeResponse:
     """What an http or tcp question came to: a status, or a connection, or else the problem."""
 
     status: int | None = None
@@ -69,7 +69,7 @@ Probe = HttpProbe | TcpProbe | LogProbe | CommandProbe | ImageProbe | StillRunni
 NO_PROBE_MESSAGE = "running, no readiness probe declared"
 
 
-def choose_probe(node: Node, *, image_has_health_check: bool) -> Probe:
+def choose_probe(node: StepNode, *, image_has_health_check: bool) -> Probe:
     """Raises ValueError for an http probe of a node without any port."""
     if node.ready:
         return _declared(node, node.ready)
@@ -78,11 +78,11 @@ def choose_probe(node: Node, *, image_has_health_check: bool) -> Probe:
     return ImageProbe() if image_has_health_check else StillRunning()
 
 
-def first_tcp_port(node: Node) -> int | None:
+def first_tcp_port(node: StepNode) -> int | None:
     return next((port.number for port in node.ports if port.protocol == "tcp"), None)
 
 
-def _declared(node: Node, ready: Ready) -> Probe:
+def _declared(node: StepNode, ready: Ready) -> Probe:
     if ready.log is not None:
         return LogProbe(text=ready.log)
     if ready.command:

@@ -5,7 +5,7 @@ RuntimeFailure
 ├── StartFailed        the unit exists but its program cannot start
 ├── UnitLost           the unit is no longer there
 ├── PathRefused        an export path leads out of its folder
-└── RuntimeAway        the runtime did not answer for 30 s
+└── RuntimeUnavailable        the runtime did not answer for 30 s
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
-from worker.domain.command import Program
+from worker.domain.command import UnitProgram
 from worker.domain.environment import Folders
-from worker.domain.evaluation import Ended
-from worker.domain.naming import Owner
-from worker.domain.output import Record
-from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.evaluation import UnitExit
+from worker.domain.output import OutputRecord
+from worker.domain.ownership import UnitOwner
+from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.step_spec import Port
 
-AWAY_S: Final = 30.0
+UNAVAILABLE_AFTER_S: Final = 30.0
 STOP_GRACE_S: Final = 10.0
 MATCH_LIMIT: Final = 50
 FILE_LIMIT: Final = 10 * 2**20
@@ -59,7 +59,7 @@ class PathRefused(RuntimeFailure):
     reason = "artifact_missing"
 
 
-class RuntimeAway(RuntimeFailure):
+class RuntimeUnavailable(RuntimeFailure):
     reason = "runtime_unavailable"
 
 
@@ -70,14 +70,14 @@ class UnitState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class UnitLimits:
     memory_bytes: int
     cpus: float
     pids: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workspace:
+class WorkDirectory:
     """The work directory: its name on the runtime, and whose files fill it once."""
 
     name: str
@@ -94,12 +94,12 @@ class Launch:
     kind: str
     attempt: int
     image: str
-    program: Program
+    program: UnitProgram
     environment: Mapping[str, str]
-    workspace: Workspace
+    workspace: WorkDirectory
     networks: Mapping[str, tuple[str, ...]]
     ports: tuple[Port, ...]
-    limits: Limits
+    limits: UnitLimits
     labels: Mapping[str, str]
     run_labels: Mapping[str, str]
 
@@ -130,7 +130,7 @@ class Collected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removed:
+class RemovedResources:
     containers: int = 0
     networks: int = 0
     volumes: int = 0
@@ -138,7 +138,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class UnitUsage:
     """`cpu_percent`: 100 is one core. None: the runtime cannot tell."""
 
     cpu_percent: float | None
@@ -147,7 +147,7 @@ class Usage:
 
 
 class Runtime(Protocol):
-    """Calls raise RuntimeAway after 30 s without an answer, UnitLost for an unknown unit."""
+    """Calls raise RuntimeUnavailable after 30 s without an answer, UnitLost for an unknown unit."""
 
     label_note: ClassVar[str]  # shown behind a backend's label, such as "(not isolated)"
 
@@ -175,11 +175,11 @@ class Runtime(Protocol):
         """
         ...
 
-    def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+    def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         """All records behind the first `after`, in the same order each time; ends with the unit."""
         ...
 
-    async def wait(self, unit: Unit) -> Ended: ...
+    async def wait(self, unit: Unit) -> UnitExit: ...
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
         """SIGTERM, after `grace_s` SIGKILL; returns when the unit has ended."""
@@ -197,9 +197,9 @@ class Runtime(Protocol):
         """Where the supervisor reaches the unit's tcp port; None while it cannot."""
         ...
 
-    async def ask_inside(
+    async def probe_inside(
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         """One question to a unit without `endpoint`, from inside its own network, if it has one."""
         ...
 
@@ -209,7 +209,7 @@ class Runtime(Protocol):
         """What the image's own health check says now."""
         ...
 
-    async def usage(self, unit: Unit) -> Usage | None:
+    async def usage(self, unit: Unit) -> UnitUsage | None:
         """Now; CPU since the call before, at first since the start. None once it has ended."""
         ...
 
@@ -220,15 +220,15 @@ class Runtime(Protocol):
         """
         ...
 
-    async def find(self, owner: Owner) -> Sequence[Unit]:
+    async def find(self, owner: UnitOwner) -> Sequence[Unit]:
         """Units of that supervisor, running and ended, by label."""
         ...
 
-    async def runs(self, owner: Owner) -> frozenset[str]:
+    async def runs(self, owner: UnitOwner) -> frozenset[str]:
         """The runs that something is left of here."""
         ...
 
-    async def release(self, run_id: str, owner: Owner) -> Removed:
+    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         """Remove containers, networks and volumes of the run, with 3 tries."""
         ...
 

@@ -54,7 +54,7 @@ class Export:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class StepNode:
     """What to run. Empty `image`, `file`, `command`, `commands` mean: not declared."""
 
     id: str
@@ -80,7 +80,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class StepEvaluation:
     expect_exit: int = 0
     expect_logs: tuple[str, ...] = ()
     fail_on_logs: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class StepSpec:
     job_id: str
     attempt: int
     execution_id: str
-    node: Node
+    node: StepNode
     timeout_ms: int
     lease_ms: int = 30_000
     suite_id: str = ""
@@ -105,7 +105,7 @@ class StepSpec:
     headers: Mapping[str, str] = field(default_factory=dict)
     mock_urls: Mapping[str, str] = field(default_factory=dict)
     secret_keys: tuple[str, ...] = ()
-    evaluation: Evaluation = Evaluation()
+    evaluation: StepEvaluation = StepEvaluation()
     exports: tuple[Export, ...] = ()
     traceparent: str = ""
     content_digest: str = ""
@@ -161,9 +161,9 @@ def _texts(mapping: Mapping[str, Any]) -> dict[str, str]:
     return {str(key): str(value) for key, value in mapping.items()}
 
 
-def _node(body: Mapping[str, Any]) -> Node:
+def _node(body: Mapping[str, Any]) -> StepNode:
     resources = body.get("resources", {})
-    return Node(
+    return StepNode(
         id=str(body["id"]),
         name=str(body.get("name", body["id"])),
         kind=str(body["kind"]),
@@ -203,8 +203,8 @@ def _argv(command: str | Sequence[str]) -> tuple[str, ...]:
     return ("sh", "-c", command) if isinstance(command, str) else tuple(command)
 
 
-def _evaluation(body: Mapping[str, Any]) -> Evaluation:
-    return Evaluation(
+def _evaluation(body: Mapping[str, Any]) -> StepEvaluation:
+    return StepEvaluation(
         expect_exit=int(body.get("expectExit", 0)),
         expect_logs=tuple(body.get("expectLogs", ())),
         fail_on_logs=tuple(body.get("failOnLogs", ())),

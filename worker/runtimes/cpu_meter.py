@@ -10,7 +10,7 @@ _SHORTEST_S: Final = 0.1  # clocks of CPU time tick each 10 ms: less would be no
 _FORGOTTEN_S: Final = 3600.0
 
 
-class _Look(NamedTuple):
+class _Sample(NamedTuple):
     at: float  # seconds since 1970
     cpu_s: float
 
@@ -19,23 +19,23 @@ class CpuMeter:
     """Remembers each unit's last look; the first one is compared with the unit's start."""
 
     def __init__(self) -> None:
-        self._last: dict[str, _Look] = {}
+        self._last: dict[str, _Sample] = {}
 
     def percent(self, unit: Unit, *, at: float, cpu_s: float) -> float | None:
         """100 is one core. None: nothing to compare with, or too soon after it."""
         before = self._last.get(unit.id) or _start_of(unit)
         if before and 0 <= at - before.at < _SHORTEST_S:
             return None
-        self._remember(unit, _Look(at, cpu_s))
+        self._remember(unit, _Sample(at, cpu_s))
         if before is None or at < before.at or cpu_s < before.cpu_s:  # a clock was set back
             return None
         return round(100 * (cpu_s - before.cpu_s) / (at - before.at), 1)
 
-    def _remember(self, unit: Unit, look: _Look) -> None:
+    def _remember(self, unit: Unit, look: _Sample) -> None:
         oldest = look.at - _FORGOTTEN_S
         self._last = {key: each for key, each in self._last.items() if each.at > oldest}
         self._last[unit.id] = look
 
 
-def _start_of(unit: Unit) -> _Look | None:
-    return _Look(unit.started_at.timestamp(), 0.0) if unit.started_at else None
+def _start_of(unit: Unit) -> _Sample | None:
+    return _Sample(unit.started_at.timestamp(), 0.0) if unit.started_at else None

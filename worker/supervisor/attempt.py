@@ -10,66 +10,70 @@ from pathlib import Path
 from kernel import clock
 from kernel.background import keep_running
 from kernel.redaction import Redactor
-from worker.domain.control_plane import RENEWALS, Job, Kept, Orders, Reports
-from worker.domain.evaluation import LogFindings
-from worker.domain.launching import LaunchRules
-from worker.domain.naming import Owner
+from worker.domain.control_plane import RENEWALS, AdoptedJob, Job, JobDirective, Reports
+from worker.domain.evaluation import LogMatches
+from worker.domain.launch import LaunchRules
 from worker.domain.output import LineCutter, LogWatch
-from worker.domain.runtime import Runtime, Unit, Usage
+from worker.domain.ownership import UnitOwner
+from worker.domain.runtime import Runtime, Unit, UnitUsage
 from worker.domain.step_spec import StepSpec
-from worker.supervisor.patience import persistently
-from worker.supervisor.probing import Prober
-from worker.supervisor.racing import cancel_all, set_once
-from worker.supervisor.sampling import Sampler
+from worker.supervisor.first_of import cancel_all, set_once
+from worker.supervisor.readiness_prober import ReadinessProber
+from worker.supervisor.retry import retry_until_answered
 from worker.supervisor.spool import SpoolSpace
-from worker.supervisor.step_log import Start, StepLog
+from worker.supervisor.step_log import LogPosition, StepLog
+from worker.supervisor.usage_sampler import UsageSampler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
+class StepContext:
     """What all steps of a supervisor share."""
 
     control_plane: Reports
     runtime: Runtime
-    owner: Owner
+    owner: UnitOwner
     rules: LaunchRules
     space: SpoolSpace
-    prober: Prober
+    prober: ReadinessProber
     marks: Path  # an empty file for each service that was reported healthy
 
 
-class Attempt:
+class StepAttempt:
     """`kept`: where an earlier process of this supervisor stopped; None for a new attempt."""
 
-    def __init__(self, spec: StepSpec, tools: Tools, kept: Kept | None = None) -> None:
+    def __init__(
+        self, spec: StepSpec, context: StepContext, kept: AdoptedJob | None = None
+    ) -> None:
         self.spec = spec
-        self.tools = tools
+        self.context = context
         self.job = Job(job_id=spec.job_id, attempt=spec.attempt)
         self.adopted = kept is not None
-        self.told_to_stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.stop_requested: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.confirmed = asyncio.Event()  # cleared: the claim may be older than its lease
         self.confirmed.set()
         self.stop_reason = ""
         self.probe_problem = ""  # why the last probe did not pass
         self._unit: Unit | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._telling: asyncio.Task[None] | None = None
-        self._sampler: Sampler | None = None
+        self._reporting: asyncio.Task[None] | None = None
+        self._sampler: UsageSampler | None = None
         self._sampling: asyncio.Task[None] | None = None
         self.log = StepLog(
-            tools.control_plane,
+            context.control_plane,
             self.job,
-            tools.space,
+            context.space,
             cutter=LineCutter(Redactor(spec.secrets), LogWatch(_watched(spec))),
-            start=Start(next_seq=kept.next_seq, position=kept.position) if kept else Start(),
-            obey=self.obey,
+            start=LogPosition(next_seq=kept.next_seq, position=kept.position)
+            if kept
+            else LogPosition(),
+            apply_directive=self.apply_directive,
         )
 
-    def obey(self, orders: Orders) -> None:
+    def apply_directive(self, directive: JobDirective) -> None:
         self.confirmed.set()
-        if orders.cancel_reason and not self.stop_reason:
-            self.stop_reason = orders.cancel_reason
-            set_once(self.told_to_stop)
+        if directive.cancel_reason and not self.stop_reason:
+            self.stop_reason = directive.cancel_reason
+            set_once(self.stop_requested)
 
     @property
     def unit(self) -> Unit:
@@ -87,7 +91,7 @@ class Attempt:
     def follow(self, unit: Unit) -> None:
         """From now on the unit's output is read, and what it uses is looked at."""
         self._unit = unit
-        reading = self.log.read(self.tools.runtime, unit)
+        reading = self.log.read(self.context.runtime, unit)
         self._reading = asyncio.create_task(reading, name=f"read {unit.name}")
         if self.spec.measured:
             self._sample(unit, self._reading)
@@ -95,7 +99,7 @@ class Attempt:
     def _sample(self, unit: Unit, reading: asyncio.Task[None]) -> None:
         """As long as there may be output: it ends with the unit."""
         each_s = self.spec.lease_ms / 1000 / RENEWALS
-        self._sampler = Sampler(self.tools.runtime, unit, each_s=each_s)
+        self._sampler = UsageSampler(self.context.runtime, unit, each_s=each_s)
         sampling = asyncio.create_task(
             keep_running("samples", self._sampler.run), name=f"sample {unit.name}"
         )
@@ -103,7 +107,7 @@ class Attempt:
         self._sampling = sampling
 
     @property
-    def usage(self) -> Usage | None:
+    def usage(self) -> UnitUsage | None:
         """The latest figures; may be read on any thread."""
         return self._sampler.latest if self._sampler else None
 
@@ -113,31 +117,33 @@ class Attempt:
             await self._reading
 
     async def close(self) -> None:
-        tasks = (self._reading, self._telling, self._sampling)
+        tasks = (self._reading, self._reporting, self._sampling)
         await cancel_all([task for task in tasks if task])
         await self.log.close()
 
     async def report_running(self, on_end: Callable[[asyncio.Task[None]], None]) -> None:
         """Waits for the answer only where what follows could overtake it."""
-        self._telling = asyncio.create_task(self.report("running"))
-        self._telling.add_done_callback(on_end)
-        if not self.tools.control_plane.in_order:
-            await self._telling
+        self._reporting = asyncio.create_task(self.report("running"))
+        self._reporting.add_done_callback(on_end)
+        if not self.context.control_plane.in_order:
+            await self._reporting
 
-    async def until_told(self) -> None:
+    async def until_reported(self) -> None:
         """Everything said of it so far is stored. Raises what one of the answers was."""
         await self.log.sending
-        if self._telling:
-            await self._telling
+        if self._reporting:
+            await self._reporting
 
     async def report(self, state: str, message: str = "") -> None:
-        control_plane = self.tools.control_plane
+        control_plane = self.context.control_plane
         text = self.log.mask(message)
-        self.obey(await persistently(lambda: control_plane.report(self.job, state, text)))
+        self.apply_directive(
+            await retry_until_answered(lambda: control_plane.report(self.job, state, text))
+        )
 
-    def log_findings(self) -> LogFindings:
+    def log_matches(self) -> LogMatches:
         rules = self.spec.evaluation
-        return self.log.watch.findings(expected=rules.expect_logs, forbidden=rules.fail_on_logs)
+        return self.log.watch.failures(expected=rules.expect_logs, forbidden=rules.fail_on_logs)
 
     @property
     def age_s(self) -> float:
@@ -147,7 +153,7 @@ class Attempt:
 
     @property
     def mark(self) -> Path:
-        return self.tools.marks / f"{self.unit.name}.healthy"
+        return self.context.marks / f"{self.unit.name}.healthy"
 
 
 def _watched(spec: StepSpec) -> tuple[str, ...]:

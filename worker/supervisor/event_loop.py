@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
-_LOOK_S: Final = 0.5  # how often the clock is read at least
+_POLL_INTERVAL_S: Final = 0.5  # how often the clock is read at least
 _STOOD_STILL_S: Final = 2.0  # a longer pause between two looks is no time of this process
 
 
@@ -22,20 +22,20 @@ class AwakeEventLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self._left_out_s = 0.0
-        self._looked_at = time.monotonic()
+        self._polled_at = time.monotonic()
         super().__init__()
         self._look()
 
     def time(self) -> float:
         now = time.monotonic()
-        pause_s = now - self._looked_at
+        pause_s = now - self._polled_at
         if pause_s > _STOOD_STILL_S:
             self._left_out_s += pause_s
-        self._looked_at = now
+        self._polled_at = now
         return now - self._left_out_s
 
     def _look(self) -> None:
-        self.call_later(_LOOK_S, self._look)
+        self.call_later(_POLL_INTERVAL_S, self._look)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

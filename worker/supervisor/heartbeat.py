@@ -13,28 +13,28 @@ from kernel import background
 from worker.domain.control_plane import (
     FAILING_LOOPS,
     LOOP_CHARACTERS,
-    Beat,
     ControlPlane,
     ControlPlaneError,
+    HeartbeatReport,
     Unregistered,
 )
-from worker.domain.naming import Owner
+from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import Runtime, RuntimeFailure
-from worker.supervisor.patience import persistently
+from worker.supervisor.retry import retry_until_answered
 
 log = logging.getLogger("partita.workers")
 _SETTLE_S = 0.5  # after a run's last step here, whether the run is over is soon known
 Facts = Callable[[], tuple[int, frozenset[str]]]
 
 
-class Heartbeat:
+class SupervisorHeartbeat:
     """Every `interval_s`, and soon after the last step of a run here has ended."""
 
     def __init__(
         self,
         control_plane: ControlPlane,
         runtime: Runtime,
-        owner: Owner,
+        owner: UnitOwner,
         *,
         register: Callable[[], Awaitable[None]],
     ) -> None:
@@ -77,7 +77,7 @@ class Heartbeat:
     async def _beat(self, facts: Facts) -> None:
         running, active = facts()
         available, runs = await self._look()
-        beat = Beat(
+        beat = HeartbeatReport(
             running_jobs=running,
             runtime_available=available,
             runs=tuple(sorted(runs | active)),
@@ -86,7 +86,7 @@ class Heartbeat:
         try:
             released = await self._control_plane.heartbeat(beat)
         except Unregistered:
-            await persistently(self._register)
+            await retry_until_answered(self._register)
             return
         except ControlPlaneError as error:
             log.warning("heartbeat: %s", error)

@@ -17,9 +17,9 @@ from worker.domain.control_plane import (
     ControlPlane,
     ControlPlaneError,
     Job,
-    Orders,
+    JobDirective,
 )
-from worker.domain.runtime import Usage
+from worker.domain.runtime import UnitUsage
 
 log = logging.getLogger("partita.workers")
 LONGEST_PAUSE_S: Final = 2.0  # a lease that is not renewed is lost
@@ -45,14 +45,14 @@ class LeaseKeeper:
         self,
         control_plane: ControlPlane,
         *,
-        usage: Callable[[Job], Usage | None],
-        on_orders: Callable[[Job, Orders | None], None],
+        usage: Callable[[Job], UnitUsage | None],
+        on_directive: Callable[[Job, JobDirective | None], None],
         on_expired: Callable[[Job], None],
         lease_s: float = 30.0,
     ) -> None:
         self._control_plane = control_plane
         self._usage = usage
-        self._on_orders = on_orders
+        self._on_orders = on_directive
         self._on_expired = on_expired
         self._lease_s = lease_s
         self.grace_s: float | None = None  # what the control plane said; else as long as a lease
@@ -122,22 +122,22 @@ class LeaseKeeper:
             log.warning("leases of %d jobs are not renewed: %s", len(jobs), error)
             return
         self._failures = 0
-        for job, orders in zip(jobs, answers, strict=True):
-            self._note(job, orders, asked_at)
-            self._on_orders(job, orders)
+        for job, directive in zip(jobs, answers, strict=True):
+            self._note(job, directive, asked_at)
+            self._on_orders(job, directive)
 
-    def _usages(self, jobs: Sequence[Job]) -> dict[Job, Usage]:
+    def _usages(self, jobs: Sequence[Job]) -> dict[Job, UnitUsage]:
         known = ((job, self._usage(job)) for job in jobs)
         return {job: usage for job, usage in known if usage}
 
-    def _note(self, job: Job, orders: Orders | None, asked_at: float) -> None:
+    def _note(self, job: Job, directive: JobDirective | None, asked_at: float) -> None:
         with self._lock:
-            if orders is None:
+            if directive is None:
                 self._renewed_at.pop(job, None)
             elif job in self._renewed_at:
                 self._renewed_at[job] = asked_at
-        if orders is not None and orders.lease_grace_s is not None:
-            self.grace_s = orders.lease_grace_s
+        if directive is not None and directive.lease_grace_s is not None:
+            self.grace_s = directive.lease_grace_s
 
     def _held(self) -> list[Job]:
         with self._lock:

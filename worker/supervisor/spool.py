@@ -16,7 +16,7 @@ from typing import IO, Final, NamedTuple
 
 import msgspec
 
-from worker.domain.output import LogLine
+from worker.domain.output import StepLogLine
 
 MEMORY_BYTES: Final = 2 * 2**20  # of one step
 DISK_BYTES: Final = 64 * 2**20  # of all steps together
@@ -25,11 +25,11 @@ CHUNK_BYTES: Final = 2**20
 LINE_OVERHEAD: Final = 64
 
 
-class Entry(NamedTuple):
+class SpoolEntry(NamedTuple):
     """The lines of one record of the runtime; without lines only its position counts."""
 
     position: int
-    lines: list[LogLine]
+    lines: list[StepLogLine]
 
 
 class SpoolSpace:
@@ -48,7 +48,7 @@ class SpoolSpace:
             await self._changed.wait_for(lambda: self._free > 0)
             self._free -= size
 
-    async def give_back(self, size: int) -> None:
+    async def release(self, size: int) -> None:
         async with self._changed:
             self._free += size
             self._changed.notify_all()
@@ -60,7 +60,7 @@ class Spool:
     def __init__(self, space: SpoolSpace, *, memory_bytes: int = MEMORY_BYTES) -> None:
         self._space = space
         self._memory_bytes = memory_bytes
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[SpoolEntry] = deque()
         self._held = 0  # bytes of the entries in memory, and their lines
         self._lines = 0
         self._file: IO[bytes] | None = None
@@ -71,7 +71,7 @@ class Spool:
         self._whole = asyncio.Event()  # a whole chunk, or the last
         self._ended = False
 
-    async def put(self, entries: Sequence[Entry]) -> None:
+    async def put(self, entries: Sequence[SpoolEntry]) -> None:
         if self._space.limit and (self._on_disk or self._held >= self._memory_bytes):
             await self._write(msgspec.msgpack.encode(list(entries)))
         else:
@@ -91,7 +91,7 @@ class Spool:
             self._room.clear()
             await self._room.wait()
 
-    def _keep(self, entries: Sequence[Entry]) -> None:
+    def _keep(self, entries: Sequence[SpoolEntry]) -> None:
         self._entries.extend(entries)
         self._held += sum(map(_size, entries))
         self._lines += sum(len(entry.lines) for entry in entries)
@@ -108,12 +108,12 @@ class Spool:
         assert self._file is not None
         size = self._on_disk.popleft()
         self._file.seek(self._read_at)
-        self._keep(msgspec.msgpack.decode(self._file.read(size), type=list[Entry]))
+        self._keep(msgspec.msgpack.decode(self._file.read(size), type=list[SpoolEntry]))
         self._read_at += size
         if not self._on_disk:
             self._file.truncate(0)
             self._read_at = 0
-        await self._space.give_back(size)
+        await self._space.release(size)
 
     async def wait(self) -> bool:
         """Until there is something to take; False when nothing will come any more."""
@@ -147,11 +147,11 @@ class Spool:
         else:
             self._whole.clear()
 
-    async def take(self) -> Entry:
+    async def take(self) -> SpoolEntry:
         """Entries for one chunk, joined: at most 1,000 lines and about 1 MiB, of whole records."""
         while self._on_disk and len(self._entries) < CHUNK_LINES and self._held < CHUNK_BYTES:
             await self._read_back()
-        lines: list[LogLine] = []
+        lines: list[StepLogLine] = []
         position = size = 0
         while self._entries:
             entry = self._entries[0]
@@ -165,16 +165,16 @@ class Spool:
             lines += entry.lines
         self._room.set()
         self._note_whole()
-        return Entry(position, lines)
+        return SpoolEntry(position, lines)
 
     async def close(self) -> None:
         if self._file is not None:
             self._file.close()
-            await self._space.give_back(sum(self._on_disk))
+            await self._space.release(sum(self._on_disk))
             self._on_disk.clear()
 
 
-def _size(entry: Entry) -> int:
+def _size(entry: SpoolEntry) -> int:
     return sum(_bytes(line.text) + LINE_OVERHEAD for line in entry.lines)
 
 

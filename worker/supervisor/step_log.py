@@ -9,20 +9,20 @@ from functools import partial
 from typing import Final
 
 from kernel import clock
-from worker.domain.control_plane import Chunk, Job, Orders, Reports
-from worker.domain.output import LineCutter, LogLine, Record, cut
+from worker.domain.control_plane import Job, JobDirective, LineChunk, Reports
+from worker.domain.output import LineCutter, OutputRecord, StepLogLine, cut
 from worker.domain.runtime import Runtime, Unit
-from worker.supervisor.patience import persistently
-from worker.supervisor.racing import cancel_all, set_once
-from worker.supervisor.spool import LINE_OVERHEAD, Entry, Spool, SpoolSpace
+from worker.supervisor.first_of import cancel_all, set_once
+from worker.supervisor.retry import retry_until_answered
+from worker.supervisor.spool import LINE_OVERHEAD, Spool, SpoolEntry, SpoolSpace
 
 FLUSH_S: Final = 0.05
-TOGETHER_BYTES: Final = 16 * 1024
-AT_ONCE: Final = 8  # chunks on their way together, where they keep their order
+BATCH_BYTES: Final = 16 * 1024
+MAX_IN_FLIGHT: Final = 8  # chunks on their way together, where they keep their order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class LogPosition:
     """The number of the next line, and the runtime's records taken so far."""
 
     next_seq: int = 0
@@ -43,12 +43,12 @@ class StepLog:
         space: SpoolSpace,
         *,
         cutter: LineCutter,
-        start: Start,
-        obey: Callable[[Orders], None],
+        start: LogPosition,
+        apply_directive: Callable[[JobDirective], None],
     ) -> None:
         self._control_plane = control_plane
         self._job = job
-        self._obey = obey
+        self._apply_directive = apply_directive
         self.watch = cutter.watch
         self.seen = asyncio.Condition()  # notified after each batch of output
         self._cutter = cutter
@@ -67,15 +67,15 @@ class StepLog:
     def mask(self, text: str) -> str:
         return self._cutter.redactor.mask(text)
 
-    async def say(self, text: str, *, level: str = "info") -> None:
+    async def append_system_line(self, text: str, *, level: str = "info") -> None:
         """A line of the supervisor's own."""
         now = clock.now()
         pieces = cut(self.mask(text))
         lines = [
-            LogLine(now, level, "system", piece, number < len(pieces))
+            StepLogLine(now, level, "system", piece, number < len(pieces))
             for number, piece in enumerate(pieces, start=1)
         ]
-        await self._spool.put([Entry(self._put, lines)])
+        await self._spool.put([SpoolEntry(self._put, lines)])
 
     async def read(self, runtime: Runtime, unit: Unit) -> None:
         """Take the unit's output to its end. Raises RuntimeFailure."""
@@ -84,24 +84,24 @@ class StepLog:
             position = records[-1].position
             await self._take(records)
         # a line left open counts as one more record, so that nobody closes it twice
-        await self._add([Entry(position + 1, self._cutter.finish())])
+        await self._add([SpoolEntry(position + 1, self._cutter.finish())])
 
-    async def _take(self, records: Sequence[Record]) -> None:
+    async def _take(self, records: Sequence[OutputRecord]) -> None:
         await self._add(self._entries(records))
 
-    def _entries(self, records: Sequence[Record]) -> list[Entry]:
+    def _entries(self, records: Sequence[OutputRecord]) -> list[SpoolEntry]:
         """One a record; of short ones that were not taken before, one for many, which is faster."""
-        together = TOGETHER_BYTES if records[0].position > self._taken else 0
-        entries, lines, size = [], list[LogLine](), 0
+        together = BATCH_BYTES if records[0].position > self._taken else 0
+        entries, lines, size = [], list[StepLogLine](), 0
         for record in records:
             lines += self._cutter.feed(record)
             size += len(record.data) + LINE_OVERHEAD
             if size >= together:
-                entries.append(Entry(record.position, lines))
+                entries.append(SpoolEntry(record.position, lines))
                 lines, size = [], 0
-        return [*entries, Entry(records[-1].position, lines)] if size else entries
+        return [*entries, SpoolEntry(records[-1].position, lines)] if size else entries
 
-    async def _add(self, entries: list[Entry]) -> None:
+    async def _add(self, entries: list[SpoolEntry]) -> None:
         if fresh := [entry for entry in entries if entry.position > self._taken]:
             self._put = fresh[-1].position
             await self._spool.put(fresh)
@@ -112,28 +112,30 @@ class StepLog:
         while await self._spool.wait():
             await self._spool.gather(FLUSH_S)  # more lines may come for the same chunk
             chunks = [await self._next_chunk()]
-            while self._control_plane.in_order and len(chunks) < AT_ONCE and self._spool.is_full:
+            while (
+                self._control_plane.in_order and len(chunks) < MAX_IN_FLIGHT and self._spool.is_full
+            ):
                 chunks.append(await self._next_chunk())
-            if len(chunks) == 1 or not await self._send_together(chunks):
+            if len(chunks) == 1 or not await self._send_concurrently(chunks):
                 for chunk in chunks:
-                    await persistently(partial(self._send, chunk))
+                    await retry_until_answered(partial(self._send, chunk))
         set_once(self._handed_over)
 
-    async def _next_chunk(self) -> Chunk:
+    async def _next_chunk(self) -> LineChunk:
         entry = await self._spool.take()
-        chunk = Chunk(seq=self._next_seq, position=entry.position, lines=entry.lines)
+        chunk = LineChunk(seq=self._next_seq, position=entry.position, lines=entry.lines)
         self._next_seq += len(entry.lines)
         return chunk
 
-    async def _send_together(self, chunks: Sequence[Chunk]) -> bool:
+    async def _send_concurrently(self, chunks: Sequence[LineChunk]) -> bool:
         """False when one was not stored: then each is sent again, which stores no line twice."""
         answers = await asyncio.gather(*map(self._send, chunks), return_exceptions=True)
         return not any(answers)
 
-    async def _send(self, chunk: Chunk) -> None:
+    async def _send(self, chunk: LineChunk) -> None:
         if self._spool.is_over and chunk.seq + len(chunk.lines) == self._next_seq:
             set_once(self._handed_over)  # nothing is awaited between here and the call
-        self._obey(await self._control_plane.send(self._job, chunk))
+        self._apply_directive(await self._control_plane.send(self._job, chunk))
 
     async def finish(self) -> int:
         """Hand over what is left, not waiting for the answer; the number behind the last line."""

@@ -10,20 +10,20 @@ from dataclasses import replace
 from kernel import clock
 from worker.domain.command import CommandInvalid
 from worker.domain.control_plane import (
-    ControlPlaneAway,
+    ControlPlaneUnavailable,
+    JobOutcome,
     LinesMissing,
-    Outcome,
-    Refused,
+    RequestRefused,
     StaleJob,
 )
-from worker.domain.launching import launch_of
+from worker.domain.launch import launch_of
 from worker.domain.runtime import Launch, RuntimeFailure, StartFailed, Unit, UnitState
-from worker.supervisor import services
-from worker.supervisor.attempt import Attempt
-from worker.supervisor.ending_steps import run_to_end
-from worker.supervisor.patience import persistently
-from worker.supervisor.racing import first_of, set_once
-from worker.supervisor.services import serve
+from worker.supervisor import service_steps
+from worker.supervisor.attempt import StepAttempt
+from worker.supervisor.first_of import first_of, set_once
+from worker.supervisor.retry import retry_until_answered
+from worker.supervisor.run_to_completion import run_to_completion
+from worker.supervisor.service_steps import serve
 
 log = logging.getLogger("partita.workers")
 
@@ -31,13 +31,13 @@ log = logging.getLogger("partita.workers")
 class StepRun:
     """`found`: the unit of an adopted attempt, which an earlier process started."""
 
-    def __init__(self, attempt: Attempt, found: Unit | None = None) -> None:
+    def __init__(self, attempt: StepAttempt, found: Unit | None = None) -> None:
         self.attempt = attempt
         self._found = found
         self._dropped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gives_up = False
         self._may_have_started = False
-        attempt.log.sending.add_done_callback(self._when_telling_ends)
+        attempt.log.sending.add_done_callback(self._when_reporting_ends)
 
     def drop(self) -> None:
         """The job is another's now: stop without a word, and remove the unit."""
@@ -48,7 +48,7 @@ class StepRun:
         self._gives_up = True
         set_once(self._dropped)
 
-    def _when_telling_ends(self, telling: asyncio.Task[None]) -> None:
+    def _when_reporting_ends(self, telling: asyncio.Task[None]) -> None:
         if not telling.cancelled() and telling.exception():
             self.drop()
 
@@ -67,14 +67,16 @@ class StepRun:
     async def _run(self) -> None:
         outcome = await self._outcome()
         await self._complete(outcome)
-        if self.attempt.stop_reason != services.DETACH:
+        if self.attempt.stop_reason != service_steps.DETACH:
             await self._remove()
 
-    async def _outcome(self) -> Outcome:
+    async def _outcome(self) -> JobOutcome:
         try:
             if not await self._begin():
-                return Outcome(status="canceled", reason="canceled")
-            return await (serve if self.attempt.spec.is_service else run_to_end)(self.attempt)
+                return JobOutcome(status="canceled", reason="canceled")
+            return await (serve if self.attempt.spec.is_service else run_to_completion)(
+                self.attempt
+            )
         except RuntimeFailure as failure:
             return self._failed(failure.reason, failure)
         except (CommandInvalid, ValueError) as error:
@@ -85,16 +87,16 @@ class StepRun:
             log.exception("%s failed in its supervisor", self.attempt.job.job_id)
             return self._failed("internal_error", error)
 
-    def _failed(self, reason: str, error: Exception) -> Outcome:
+    def _failed(self, reason: str, error: Exception) -> JobOutcome:
         exit_code = error.exit_code if isinstance(error, StartFailed) else None
         if exit_code is not None and self.attempt.spec.is_service:
             reason = "service_exited"
         text = self.attempt.log.mask(str(error)) or type(error).__name__
-        return Outcome(status="failed", reason=reason, error=text, exit_code=exit_code)
+        return JobOutcome(status="failed", reason=reason, error=text, exit_code=exit_code)
 
     async def _begin(self) -> bool:
         """The unit runs and is followed; False: told to stop before."""
-        attempt, runtime = self.attempt, self.attempt.tools.runtime
+        attempt, runtime = self.attempt, self.attempt.context.runtime
         if attempt.adopted:
             await attempt.report("adopted")
         unit = self._found
@@ -102,30 +104,30 @@ class StepRun:
             await attempt.confirmed.wait()
             launch = self._launch()
             prepared = runtime.prepare(launch, pulling=self._report_pull)
-            if await first_of(stop=attempt.told_to_stop, prepared=prepared) == "stop":
+            if await first_of(stop=attempt.stop_requested, prepared=prepared) == "stop":
                 return False
             self._may_have_started = True
             unit = await runtime.start(launch)
         attempt.follow(unit)
-        await attempt.report_running(self._when_telling_ends)
+        await attempt.report_running(self._when_reporting_ends)
         return True
 
     def _launch(self) -> Launch:
-        attempt, tools = self.attempt, self.attempt.tools
+        attempt, context = self.attempt, self.attempt.context
         return launch_of(
             attempt.spec,
-            tools.rules,
-            tools.owner,
-            folders=lambda name, space: tools.runtime.folders(name=name, workspace=space),
-            fetch=lambda: persistently(lambda: tools.control_plane.content(attempt.job)),
+            context.rules,
+            context.owner,
+            folders=lambda name, space: context.runtime.folders(name=name, workspace=space),
+            fetch=lambda: retry_until_answered(lambda: context.control_plane.content(attempt.job)),
             started_at=clock.rfc3339(clock.now()),
         )
 
     async def _report_pull(self, image: str) -> None:
         await self.attempt.report("image-pull", f"pulling {image}")
 
-    async def _complete(self, outcome: Outcome) -> None:
-        attempt, control_plane = self.attempt, self.attempt.tools.control_plane
+    async def _complete(self, outcome: JobOutcome) -> None:
+        attempt, control_plane = self.attempt, self.attempt.context.control_plane
         final_seq = await attempt.log.finish()
         outcome = replace(outcome, usage=attempt.usage)
 
@@ -133,21 +135,21 @@ class StepRun:
             await control_plane.complete(attempt.job, outcome, final_seq=final_seq)
 
         try:
-            if not control_plane.in_order or not await _is_told(complete):
-                await attempt.until_told()
-                await persistently(complete)
-        except (Refused, LinesMissing):
+            if not control_plane.in_order or not await _completes_at_once(complete):
+                await attempt.until_reported()
+                await retry_until_answered(complete)
+        except (RequestRefused, LinesMissing):
             log.exception("the completion of %s was refused", attempt.job.job_id)
 
     async def _report_given_up(self) -> None:
         """And that it had started, if so: what is not idempotent must not run again."""
-        job, control_plane = self.attempt.job, self.attempt.tools.control_plane
-        given_up = Outcome(status="canceled", reason="canceled")
+        job, control_plane = self.attempt.job, self.attempt.context.control_plane
+        given_up = JobOutcome(status="canceled", reason="canceled")
         try:
             if self._may_have_started or self._found:
-                await persistently(lambda: control_plane.report(job, "running"))
-            await persistently(lambda: control_plane.complete(job, given_up, final_seq=0))
-        except (Refused, LinesMissing, StaleJob) as error:
+                await retry_until_answered(lambda: control_plane.report(job, "running"))
+            await retry_until_answered(lambda: control_plane.complete(job, given_up, final_seq=0))
+        except (RequestRefused, LinesMissing, StaleJob) as error:
             log.info("%s had been taken already: %s", job.job_id, error)
 
     async def _remove(self) -> None:
@@ -156,16 +158,16 @@ class StepRun:
         if unit is None:
             return
         try:
-            await attempt.tools.runtime.remove(unit)
+            await attempt.context.runtime.remove(unit)
         except RuntimeFailure as failure:
             log.warning("%s is left to the teardown of its run: %s", unit.name, failure)
-        (attempt.tools.marks / f"{unit.name}.healthy").unlink(missing_ok=True)
+        (attempt.context.marks / f"{unit.name}.healthy").unlink(missing_ok=True)
 
 
-async def _is_told(complete: Callable[[], Awaitable[None]]) -> bool:
+async def _completes_at_once(complete: Callable[[], Awaitable[None]]) -> bool:
     """Along with what was said before; False: some of it was lost, so that must be told first."""
     try:
         await complete()
-    except (ControlPlaneAway, LinesMissing):
+    except (ControlPlaneUnavailable, LinesMissing):
         return False
     return True

@@ -16,27 +16,26 @@ from typing import Any
 
 from kernel.background import keep_running
 from kernel.errors import InvalidInput
-from worker.domain import naming
+from worker.domain import ownership
 from worker.domain.control_plane import (
+    AdoptedJob,
     ControlPlane,
-    ControlPlaneAway,
     ControlPlaneError,
     Job,
-    Kept,
-    Orders,
-    Outcome,
-    Registered,
+    JobDirective,
+    JobOutcome,
+    RegistrationResult,
 )
-from worker.domain.launching import LaunchRules
-from worker.domain.naming import Owner
-from worker.domain.runtime import Runtime, RuntimeFailure, Unit, Usage
+from worker.domain.launch import LaunchRules
+from worker.domain.ownership import UnitOwner
+from worker.domain.runtime import Runtime, RuntimeFailure, Unit, UnitUsage
 from worker.domain.step_spec import StepSpec, parse_step_spec
-from worker.supervisor.attempt import Attempt, Tools
-from worker.supervisor.heartbeat import Heartbeat
+from worker.supervisor.attempt import StepAttempt, StepContext
+from worker.supervisor.first_of import first_of
+from worker.supervisor.heartbeat import SupervisorHeartbeat
 from worker.supervisor.lease_keeper import LeaseKeeper, now_s
-from worker.supervisor.patience import persistently
-from worker.supervisor.probing import Prober
-from worker.supervisor.racing import first_of
+from worker.supervisor.readiness_prober import ReadinessProber
+from worker.supervisor.retry import retry_until_answered
 from worker.supervisor.spool import DISK_BYTES, SpoolSpace
 from worker.supervisor.step_run import StepRun
 
@@ -44,10 +43,10 @@ log = logging.getLogger("partita.workers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class SupervisorOptions:
     """`capacity`: steps at once; services, which wait most of the time, do not count."""
 
-    owner: Owner
+    owner: UnitOwner
     state_dir: Path
     rules: LaunchRules = field(default_factory=LaunchRules)
     capacity: int = 64
@@ -57,14 +56,16 @@ class Options:
 class Supervisor:
     """`await run()` until `stop()`; then the units are left to the successor."""
 
-    def __init__(self, control_plane: ControlPlane, runtime: Runtime, options: Options) -> None:
+    def __init__(
+        self, control_plane: ControlPlane, runtime: Runtime, options: SupervisorOptions
+    ) -> None:
         marks = options.state_dir / "healthy"
         marks.mkdir(parents=True, exist_ok=True)
         self._control_plane = control_plane
         self._runtime = runtime
         self._options = options
-        self._prober = Prober(runtime)
-        self._tools = Tools(
+        self._prober = ReadinessProber(runtime)
+        self._context = StepContext(
             control_plane=control_plane,
             runtime=runtime,
             owner=options.owner,
@@ -84,17 +85,19 @@ class Supervisor:
         self._leases = LeaseKeeper(
             control_plane,
             usage=self._usage_of,
-            on_orders=self._in_loop(self._obey),
+            on_directive=self._in_loop(self._apply_directive),
             on_expired=self._in_loop(self._expire),
             lease_s=options.lease_s,
         )
-        self._heartbeat = Heartbeat(control_plane, runtime, options.owner, register=self.register)
+        self._heartbeat = SupervisorHeartbeat(
+            control_plane, runtime, options.owner, register=self.register
+        )
 
     async def run(self) -> None:
         """Register, adopt, then claim until stopped."""
         self._leases.start()
-        self._control_plane.on_orders(self._leases.renew_soon)
-        registered = persistently(self.register)
+        self._control_plane.on_directive(self._leases.renew_soon)
+        registered = retry_until_answered(self.register)
         if await first_of(stop=self._stopping.wait(), registered=registered) == "stop":
             await self._leave([*self._tasks.values(), *self._declining])
             return
@@ -123,7 +126,7 @@ class Supervisor:
         """Tell that job, or every job, to stop as after a cancel; False: there is none."""
         told = [step for job, step in self._runs.items() if job_id in ("", job.job_id)]
         for step in told:
-            step.attempt.obey(Orders(cancel_reason="canceled"))
+            step.attempt.apply_directive(JobDirective(cancel_reason="canceled"))
         return bool(told)
 
     async def until_idle(self, job_id: str = "") -> None:
@@ -145,7 +148,10 @@ class Supervisor:
         await self._prober.close()
 
     async def register(self) -> None:
-        """Say what runs here, go on with what is kept, drop the rest. Raises ControlPlaneAway."""
+        """Report the jobs that run here, adopt the ones to keep and drop the rest.
+
+        Raises ControlPlaneUnavailable.
+        """
         found = await self._found()
         mine = [Job(job_id=job.job_id, attempt=job.attempt) for job in self._runs]
         active = list(dict.fromkeys([*found, *mine]))
@@ -163,15 +169,17 @@ class Supervisor:
         except RuntimeFailure as failure:
             log.warning("what ran before cannot be looked for: %s", failure)
             return {}
-        return {_job_of(unit.labels): unit for unit in units if naming.JOB_ID in unit.labels}
+        return {_job_of(unit.labels): unit for unit in units if ownership.JOB_ID in unit.labels}
 
-    def _adopt(self, answer: Registered, found: Mapping[Job, Unit], asked_at: float) -> None:
+    def _adopt(
+        self, answer: RegistrationResult, found: Mapping[Job, Unit], asked_at: float
+    ) -> None:
         for kept in answer.keep:
             if kept.job not in self._runs:
                 unit = found.get(kept.job)
                 self._take(kept.spec, kept=kept, found=unit, asked_at=asked_at)
 
-    async def _drop(self, answer: Registered, found: Mapping[Job, Unit]) -> None:
+    async def _drop(self, answer: RegistrationResult, found: Mapping[Job, Unit]) -> None:
         for job, unit in found.items():
             if job.job_id in answer.drop and job not in self._runs:
                 await self._remove(unit)
@@ -188,11 +196,11 @@ class Supervisor:
         self,
         spec: StepSpec,
         *,
-        kept: Kept | None = None,
+        kept: AdoptedJob | None = None,
         found: Unit | None = None,
         asked_at: float,
     ) -> None:
-        attempt = Attempt(spec, self._tools, kept)
+        attempt = StepAttempt(spec, self._context, kept)
         step = StepRun(attempt, found)
         self._runs[attempt.job] = step
         lease_s = spec.lease_ms / 1000
@@ -226,7 +234,7 @@ class Supervisor:
             async with self._room:
                 await self._room.wait_for(lambda: self._free > 0)
             asked_at = now_s()
-            claimed = await persistently(lambda: self._control_plane.claim(self._free))
+            claimed = await retry_until_answered(lambda: self._control_plane.claim(self._free))
             for body in claimed:
                 self._take(body, asked_at=asked_at)
 
@@ -234,7 +242,7 @@ class Supervisor:
         self,
         body: Mapping[str, Any],
         *,
-        kept: Kept | None = None,
+        kept: AdoptedJob | None = None,
         found: Unit | None = None,
         asked_at: float,
     ) -> None:
@@ -249,16 +257,18 @@ class Supervisor:
             self._start(spec, kept=kept, found=found, asked_at=asked_at)
 
     async def _decline(
-        self, body: Mapping[str, Any], why: str, *, kept: Kept | None, found: Unit | None
+        self, body: Mapping[str, Any], why: str, *, kept: AdoptedJob | None, found: Unit | None
     ) -> None:
         """What cannot be read fails at once, instead of when its lease runs out."""
         job = Job(job_id=str(body.get("jobId")), attempt=body.get("attempt", 0))
-        outcome = Outcome(status="failed", reason="internal_error", error=why)
+        outcome = JobOutcome(status="failed", reason="internal_error", error=why)
         lines = kept.next_seq if kept else 0
         if found:
             await self._remove(found)
         try:
-            await persistently(lambda: self._control_plane.complete(job, outcome, final_seq=lines))
+            await retry_until_answered(
+                lambda: self._control_plane.complete(job, outcome, final_seq=lines)
+            )
         except ControlPlaneError as error:
             log.warning("%s is not ended: %s", job.job_id, error)
 
@@ -268,17 +278,17 @@ class Supervisor:
 
         return from_thread
 
-    def _usage_of(self, job: Job) -> Usage | None:
+    def _usage_of(self, job: Job) -> UnitUsage | None:
         """On the thread of the leases: one look into a dictionary."""
         step = self._runs.get(job)
         return step.attempt.usage if step else None
 
-    def _obey(self, job: Job, orders: Orders | None) -> None:
+    def _apply_directive(self, job: Job, directive: JobDirective | None) -> None:
         if step := self._runs.get(job):
-            if orders is None:
+            if directive is None:
                 step.drop()
             else:
-                step.attempt.obey(orders)
+                step.attempt.apply_directive(directive)
 
     def _expire(self, job: Job) -> None:
         """Not renewed for too long: on a runtime that others reach, it may be theirs already."""
@@ -296,7 +306,4 @@ class Supervisor:
 
 
 def _job_of(labels: Mapping[str, str]) -> Job:
-    return Job(job_id=labels[naming.JOB_ID], attempt=int(labels[naming.ATTEMPT]))
-
-
-__all__ = ["ControlPlaneAway", "Options", "Supervisor"]
+    return Job(job_id=labels[ownership.JOB_ID], attempt=int(labels[ownership.ATTEMPT]))

@@ -26,10 +26,12 @@ from apps.workers.rest import inputs, schemas
 from apps.workers.rest.base import UNCACHED, AgentView
 from apps.workers.rest.credentials import AgentCredentialInvalid
 from apps.workers.services.registration import supervisor_of
-from apps.workers.services.together import claim, record
+from apps.workers.services.report_batches import claim, record
 
 T = TypeVar("T")
-LOOK_S: Final = 1.0  # without a nudge: nudges may be lost, and retries become due without one
+POLL_INTERVAL_S: Final = (
+    1.0  # without a nudge: nudges may be lost, and retries become due without one
+)
 _ALLOWED: Final = "POST, OPTIONS"
 _threads = ThreadPoolExecutor(4, thread_name_prefix="claims")
 
@@ -84,7 +86,7 @@ async def _next_step(agent: Agent, wait_s: float) -> dict[str, Any] | None:
             if spec is not None or left <= 0 or is_draining():
                 return spec
             with suppress(TimeoutError):
-                await asyncio.wait_for(nudged.wait(), min(LOOK_S, left))
+                await asyncio.wait_for(nudged.wait(), min(POLL_INTERVAL_S, left))
 
 
 @contextmanager
@@ -108,7 +110,7 @@ async def _claim(agent: Agent) -> dict[str, Any] | None:
     try:
         return await asyncio.shield(asyncio.wrap_future(claiming))
     except asyncio.CancelledError:
-        claiming.add_done_callback(partial(_give_back, agent))
+        claiming.add_done_callback(partial(_release, agent))
         raise
 
 
@@ -119,7 +121,7 @@ def _claim_now(agent: Agent) -> dict[str, Any] | None:
     return claim(supervisor_of(agent))
 
 
-def _give_back(agent: Agent, claiming: Future[dict[str, Any] | None]) -> None:
+def _release(agent: Agent, claiming: Future[dict[str, Any] | None]) -> None:
     spec = None if claiming.exception() else claiming.result()
     if spec is not None:
         unheard = executions.Completion(

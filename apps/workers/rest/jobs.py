@@ -24,7 +24,7 @@ from apps.executions import api as executions
 from apps.system.rest import InvalidParameter, choice_parameter
 from apps.workers.rest import inputs, schemas
 from apps.workers.rest.base import UNCACHED, JobView, attempt_parameter, orders, usage_of
-from apps.workers.services.together import record
+from apps.workers.services.report_batches import record
 from kernel import clock
 
 FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")

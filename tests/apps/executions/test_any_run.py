@@ -72,8 +72,8 @@ def report(chance: random.Random, worker: Worker, step: str) -> None:
     service = worker.jobs[step]["node"]["kind"] == "service"
     worker.report(step, "running")
     stop = worker.renew(step)[0]
-    told_to_stop = isinstance(stop, api.Lease) and stop.cancel_requested
-    if told_to_stop or chance.random() < 0.05:  # or gives up what it holds
+    stop_requested = isinstance(stop, api.Lease) and stop.cancel_requested
+    if stop_requested or chance.random() < 0.05:  # or gives up what it holds
         worker.end(step, "canceled")
     elif service and chance.random() < 0.8:
         worker.report(step, "healthy")

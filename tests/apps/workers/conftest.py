@@ -21,7 +21,7 @@ from tests.support.fake_control_plane import (
 )
 from tests.support.fake_runtime import FakeRuntime
 from worker.domain.runtime import Runtime
-from worker.supervisor.supervisor import Options, Supervisor
+from worker.supervisor.supervisor import Supervisor, SupervisorOptions
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Stage:
         """Works inside the block; at its end it is gone as if killed: nothing is completed."""
         self.last = self.control_plane(self.store)
         settings: dict[str, Any] = {"owner": steps.owner(), "state_dir": self.state_dir} | changes
-        options = Options(**settings)
+        options = SupervisorOptions(**settings)
         runtime: Runtime = self.runtime
         made = Supervisor(self.last, runtime, options)
         running = asyncio.create_task(made.run())

@@ -21,18 +21,18 @@ from apps.streams.services.stream_leases import StreamLeases
 from apps.suites import lifespan as suites
 from apps.system import metrics
 from apps.system.services import audit_trail, probing
-from apps.workers.control_plane.gathering import Gathering
+from apps.workers.control_plane.report_batcher import ReportBatcher
 from apps.workers.runner import Runner, RunnerThread
 from kernel import background
 from tests.apps.workers.conftest import Stage
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
-from worker.control_plane.orders_watch import OrdersWatch
-from worker.domain.control_plane import ControlPlaneAway
-from worker.duty import Duty
-from worker.supervisor.heartbeat import Heartbeat
+from worker.control_plane.stop_poller import StopPoller
+from worker.domain.control_plane import ControlPlaneUnavailable
+from worker.service import WorkerService
+from worker.supervisor.heartbeat import SupervisorHeartbeat
 from worker.supervisor.lease_keeper import LeaseKeeper
-from worker.supervisor.sampling import Sampler
 from worker.supervisor.supervisor import Supervisor
+from worker.supervisor.usage_sampler import UsageSampler
 
 pytestmark = pytest.mark.usefixtures("quick_loops")
 Piece = tuple[BrokenOnce, Callable[[], object]]  # what is broken, and how it is given work
@@ -88,7 +88,7 @@ async def auditing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
 async def leases(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     once = broken(LeaseKeeper, "expire", nothing)
     ignore: Any = SimpleNamespace()
-    made = LeaseKeeper(ignore, usage=ignore, on_orders=ignore, on_expired=ignore, lease_s=0.03)
+    made = LeaseKeeper(ignore, usage=ignore, on_directive=ignore, on_expired=ignore, lease_s=0.03)
     made.start()
     yield once, lambda: None
     made.stop()
@@ -96,9 +96,9 @@ async def leases(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterat
 
 @asynccontextmanager
 async def orders(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterator[Piece]:
-    monkeypatch.setattr(OrdersWatch, "EACH_S", 0.01)
+    monkeypatch.setattr(StopPoller, "EACH_S", 0.01)
     once = BrokenOnce(lambda: ())
-    made = OrdersWatch(once.call, lambda _job: None, lambda: None)
+    made = StopPoller(once.call, lambda _job: None, lambda: None)
     made.start()
     yield once, lambda: None
     made.stop()
@@ -111,11 +111,11 @@ async def store(_monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterat
         return SimpleNamespace(states=stored, chunks=(), completions=(), claimed=())
 
     once = BrokenOnce(answer)
-    made, report = Gathering(once.call), SimpleNamespace()
+    made, report = ReportBatcher(once.call), SimpleNamespace()
     made.start()
     first = made.state(report)  # type: ignore[arg-type]
     yield once, lambda: made.state(report)  # type: ignore[arg-type]
-    with pytest.raises(ControlPlaneAway, match="as the test says"):
+    with pytest.raises(ControlPlaneUnavailable, match="as the test says"):
         first.result(0)
     made.stop()
 
@@ -188,11 +188,13 @@ async def streams(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
 
 @asynccontextmanager
 async def registration(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
-    once = broken(Duty, "_keep_registered", for_ever)
-    duty: Any = object.__new__(Duty)
-    duty._supervisor = SimpleNamespace(run=for_ever, stop=lambda: None)
-    duty._employer = SimpleNamespace(calls=None, control_plane=SimpleNamespace(heard_at=""))
-    working = asyncio.create_task(duty.run())
+    once = broken(WorkerService, "_keep_registered", for_ever)
+    service: Any = object.__new__(WorkerService)
+    service._supervisor = SimpleNamespace(run=for_ever, stop=lambda: None)
+    service._connection = SimpleNamespace(
+        calls=None, control_plane=SimpleNamespace(last_heartbeat_at="")
+    )
+    working = asyncio.create_task(service.run())
     yield once, lambda: None
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
@@ -253,9 +255,9 @@ async def test_each_loop_comes_back(name: str, monkeypatch: pytest.MonkeyPatch, 
 
 async def test_every_loop_of_a_supervisor_comes_back(stage: Stage, broken: Break):
     loops = {
-        "heartbeat": broken(Heartbeat, "run"),
+        "heartbeat": broken(SupervisorHeartbeat, "run"),
         "claims": broken(Supervisor, "_claim_forever"),
-        "samples": broken(Sampler, "run"),
+        "samples": broken(UsageSampler, "run"),
     }
     assert sorted(loops) == sorted(SUPERVISOR)
 

@@ -11,10 +11,10 @@ import pytest
 import uvicorn
 
 from apps.executions.api import EndingJob
-from apps.workers.services.calling_off import Round, call_workers
+from apps.workers.services.stop_requests import StopRequest, send_to_workers
 from tests.apps.workers.conftest import Stage
 from worker.application import WorkerApplication
-from worker.domain.runtime import Removed
+from worker.domain.runtime import RemovedResources
 from worker.supervisor.supervisor import Supervisor
 
 SECRET = "the-shared-secret-of-these-tests"
@@ -38,7 +38,7 @@ class Worker:
     def cancel(self, job_id: str) -> bool:
         return self._supervisor.cancel(job_id)
 
-    async def cleanup(self, job_id: str) -> Removed | None:
+    async def cleanup(self, job_id: str) -> RemovedResources | None:
         return None
 
 
@@ -66,7 +66,9 @@ async def test_a_step_stops_by_a_call_before_any_lease_tells_it(stage: Stage, ag
         await stage.store.until(lambda: job.texts == ["begun"])
 
         ending = EndingJob(agent_id=agent_id, job_id=job.job.job_id)
-        await call_workers([Round(agent_id=agent_id, host_url=url, jobs=(ending,))], SECRET)
+        await send_to_workers(
+            [StopRequest(agent_id=agent_id, host_url=url, jobs=(ending,))], SECRET
+        )
 
         assert job.cancel_reason == "", "no lease had said so"
         if agent_id == "edge-1":

@@ -12,7 +12,7 @@ import pytest
 
 from apps.agents.api import list_agents
 from apps.agents.probes import agents
-from apps.workers.control_plane.direct import DirectControlPlane
+from apps.workers.control_plane.in_process import InProcessControlPlane
 from apps.workers.runner import Runner
 from kernel import background
 from tests.apps.workers.conftest import Stage
@@ -28,12 +28,12 @@ NAME = f"runner:{host.host_name()}"
 @pytest.fixture
 def runner(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """At work, with ten heartbeats a second."""
-    register = DirectControlPlane.register
+    register = InProcessControlPlane.register
 
-    async def often(plane: DirectControlPlane, *arguments: Any, **options: Any) -> Any:
+    async def often(plane: InProcessControlPlane, *arguments: Any, **options: Any) -> Any:
         return replace(await register(plane, *arguments, **options), heartbeat_s=0.1)
 
-    monkeypatch.setattr(DirectControlPlane, "register", often)
+    monkeypatch.setattr(InProcessControlPlane, "register", often)
     settings.DATA_DIR = tmp_path / "data"
     settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
     made = Runner("process")

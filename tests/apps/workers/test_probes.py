@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tests.apps.workers.conftest import Stage
 from tests.support.fake_runtime import FakeRuntime
-from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import Unit
 
 SERVICE = {
@@ -20,7 +20,7 @@ SERVICE = {
 class AskedInside(FakeRuntime):
     """Its units can be asked from inside only, and all give one answer."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ProbeResponse) -> None:
         super().__init__()
         self._answer = answer
         self.headers: Mapping[str, str] = {}
@@ -28,15 +28,15 @@ class AskedInside(FakeRuntime):
     async def endpoint(self, unit: Unit, port: int) -> None:
         del unit, port
 
-    async def ask_inside(
+    async def probe_inside(
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         del unit, probe
         self.headers = headers
         return self._answer
 
 
-async def _error_of(stage: Stage, answer: Answer) -> tuple[str, str]:
+async def _error_of(stage: Stage, answer: ProbeResponse) -> tuple[str, str]:
     stage.runtime = AskedInside(answer)
     async with stage.supervisor():
         outcome = await stage.store.outcome(await stage.add("serve", node=SERVICE))
@@ -44,7 +44,7 @@ async def _error_of(stage: Stage, answer: Answer) -> tuple[str, str]:
 
 
 async def test_a_service_that_answers_from_inside_is_healthy(stage: Stage) -> None:
-    stage.runtime = AskedInside(Answer(status=204))
+    stage.runtime = AskedInside(ProbeResponse(status=204))
     async with stage.supervisor():
         job = await stage.add("serve", node=SERVICE, headers={"x-suite-profile": "ci.yaml"})
         await stage.store.state(job, "healthy")
@@ -53,7 +53,7 @@ async def test_a_service_that_answers_from_inside_is_healthy(stage: Stage) -> No
 
 
 async def test_the_reason_tells_what_the_last_probe_heard(stage: Stage) -> None:
-    reason, error = await _error_of(stage, Answer(status=503))
+    reason, error = await _error_of(stage, ProbeResponse(status=503))
 
     assert reason == "not_ready"
     assert error == (
@@ -63,7 +63,9 @@ async def test_the_reason_tells_what_the_last_probe_heard(stage: Stage) -> None:
 
 async def test_a_probe_that_cannot_be_made_never_makes_a_service_healthy(stage: Stage) -> None:
     """Invariant 1."""
-    reason, error = await _error_of(stage, Answer(problem="the probe cannot be made: no image"))
+    reason, error = await _error_of(
+        stage, ProbeResponse(problem="the probe cannot be made: no image")
+    )
 
     assert reason == "not_ready"
     assert error.endswith("the probe cannot be made: no image")

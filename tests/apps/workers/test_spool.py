@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from kernel import clock
-from worker.domain.output import LogLine
-from worker.supervisor.spool import DISK_BYTES, Entry, Spool, SpoolSpace
+from worker.domain.output import StepLogLine
+from worker.supervisor.spool import DISK_BYTES, Spool, SpoolEntry, SpoolSpace
 
 
-def entry(number: int) -> Entry:
-    return Entry(number, [LogLine(clock.now(), "info", "output", f"{number:1000d}")])
+def entry(number: int) -> SpoolEntry:
+    return SpoolEntry(number, [StepLogLine(clock.now(), "info", "output", f"{number:1000d}")])
 
 
 async def put_all(spool: Spool, count: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.apps.workers.conftest import Stage
-from worker.domain.output import Record
+from worker.domain.output import OutputRecord
 
 
 async def test_a_successor_goes_on_with_the_same_unit_and_no_line_twice(stage: Stage) -> None:
@@ -78,10 +78,10 @@ async def test_a_long_line_comes_in_pieces_also_across_a_crash(stage: Stage) -> 
     async with stage.supervisor():
         await stage.store.state(job, "running")
         running = next(iter(stage.runtime.units.values()))
-        running.records.append(Record(1, "stdout", b"a" * 16384, None))
-        await stage.runtime.say(running, "stderr", "between")
+        running.records.append(OutputRecord(1, "stdout", b"a" * 16384, None))
+        await stage.runtime.append_system_line(running, "stderr", "between")
         await stage.store.until(lambda: len(job.texts) == 2)
-    running.records.append(Record(3, "stdout", b"tail\n", None))
+    running.records.append(OutputRecord(3, "stdout", b"tail\n", None))
 
     async with stage.supervisor():
         await stage.store.until(lambda: len(job.texts) == 3)

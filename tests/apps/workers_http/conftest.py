@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from worker.control_plane.calls import AgentCalls
+from worker.control_plane.client import ControlPlaneClient
 from worker.control_plane.held_jobs import HeldJobs
-from worker.control_plane.http import HttpControlPlane, Registration
+from worker.control_plane.http import HttpControlPlane, WorkerRegistration
 
 SECRET = "the-shared-secret-of-these-tests"
-REGISTRATION = Registration(
+REGISTRATION = WorkerRegistration(
     agent_id="edge-1",
     incarnation="first",
     name="Edge one",
@@ -89,9 +89,9 @@ def held(tmp_path: Path) -> HeldJobs:
 
 
 @pytest.fixture
-async def calls(server: Server) -> AsyncIterator[AgentCalls]:
+async def calls(server: Server) -> AsyncIterator[ControlPlaneClient]:
     transport = httpx.MockTransport(server)
-    calls = AgentCalls(
+    calls = ControlPlaneClient(
         "http://partita.test", SECRET, transport=transport, blocking_transport=transport
     )
     yield calls
@@ -99,7 +99,7 @@ async def calls(server: Server) -> AsyncIterator[AgentCalls]:
 
 
 @pytest.fixture
-def make(calls: AgentCalls, held: HeldJobs) -> Callable[..., HttpControlPlane]:
+def make(calls: ControlPlaneClient, held: HeldJobs) -> Callable[..., HttpControlPlane]:
     def make(**options: Any) -> HttpControlPlane:
         return HttpControlPlane(calls, REGISTRATION, held, **options)
 

@@ -16,7 +16,7 @@ from tests.apps.workers_http.conftest import SECRET
 from tests.support import steps
 from tests.support.broken import Unforeseen
 from worker.application import WorkerApplication
-from worker.domain.runtime import Removed, RuntimeAway
+from worker.domain.runtime import RemovedResources, RuntimeUnavailable
 
 DERIVED = hmac.new(SECRET.encode(), b"edge-1", hashlib.sha256).hexdigest()
 OF_ANOTHER = hmac.new(SECRET.encode(), b"edge-2", hashlib.sha256).hexdigest()
@@ -54,10 +54,10 @@ class FakeWorker:
     def cancel(self, job_id: str) -> bool:
         return job_id == JOB
 
-    async def cleanup(self, job_id: str) -> Removed | None:
+    async def cleanup(self, job_id: str) -> RemovedResources | None:
         if self.away:
-            raise RuntimeAway("the engine does not answer")
-        return Removed(containers=1, networks=2, volumes=3) if job_id == JOB else None
+            raise RuntimeUnavailable("the engine does not answer")
+        return RemovedResources(containers=1, networks=2, volumes=3) if job_id == JOB else None
 
 
 async def ask(

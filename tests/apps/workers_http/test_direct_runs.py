@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import steps
-from worker.direct import DirectRuns
+from worker.direct_runs import DirectRuns
 from worker.domain.runtime import RuntimeOptions
 from worker.domain.step_spec import parse_step_spec
 from worker.runtimes.process import ProcessRuntime
-from worker.supervisor.supervisor import Options
+from worker.supervisor.supervisor import SupervisorOptions
 
 RUN = "run-0123456789ab"
 
@@ -18,7 +18,7 @@ RUN = "run-0123456789ab"
 async def told(folder: Path, node: dict[str, Any], files: bytes | None) -> list[dict[str, Any]]:
     """What a worker of child processes answers to one job, record by record."""
     runtime = ProcessRuntime(RuntimeOptions(state_dir=folder, installation_id=steps.INSTALLATION))
-    direct = DirectRuns(runtime, Options(owner=steps.owner(), state_dir=folder))
+    direct = DirectRuns(runtime, SupervisorOptions(owner=steps.owner(), state_dir=folder))
     try:
         spec = parse_step_spec(steps.claim(RUN, "call", node=node))
         return [record async for record in await direct.start(spec, files)]

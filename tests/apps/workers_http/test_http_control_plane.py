@@ -15,29 +15,29 @@ from kernel import clock
 from tests.apps.workers_http.conftest import SECRET, Server
 from tests.support import steps
 from worker.control_plane.answers import CredentialRefused
-from worker.control_plane.calls import AgentCalls
+from worker.control_plane.client import ControlPlaneClient
 from worker.control_plane.held_jobs import HeldJobs, job_of
 from worker.control_plane.http import HttpControlPlane, InstallationChanged
 from worker.domain.control_plane import (
-    Beat,
-    Chunk,
-    ControlPlaneAway,
+    ControlPlaneUnavailable,
+    HeartbeatReport,
+    JobOutcome,
+    LineChunk,
     LinesMissing,
-    Outcome,
-    Refused,
+    RequestRefused,
     StaleJob,
     Upload,
 )
-from worker.domain.output import LogLine
-from worker.domain.runtime import Usage
+from worker.domain.output import StepLogLine
+from worker.domain.runtime import UnitUsage
 
 SPEC = steps.claim("run-0123456789ab", "one")
 OTHER = steps.claim("run-0123456789ab", "two")
 JOB, OTHER_JOB = job_of(SPEC), job_of(OTHER)
 
 
-def line(text: str) -> LogLine:
-    return LogLine(clock.now(), "info", "output", text)
+def line(text: str) -> StepLogLine:
+    return StepLogLine(clock.now(), "info", "output", text)
 
 
 async def test_the_secret_registers_and_the_token_does_everything_else(
@@ -87,13 +87,13 @@ async def test_another_installation_is_noticed(make: Callable[..., HttpControlPl
 
 
 async def test_a_dead_token_asks_for_registering_once(
-    plane: HttpControlPlane, calls: AgentCalls, server: Server
+    plane: HttpControlPlane, calls: ControlPlaneClient, server: Server
 ):
     server.answers["state"] = (401, {"code": "agent_credential_invalid", "detail": "no"})
 
     with pytest.raises(CredentialRefused):
         await plane.report(JOB, "running")
-    with pytest.raises(ControlPlaneAway, match="not registered"):
+    with pytest.raises(ControlPlaneUnavailable, match="not registered"):
         await plane.report(JOB, "running")
 
     assert calls.needs_registration.is_set()
@@ -102,7 +102,7 @@ async def test_a_dead_token_asks_for_registering_once(
 
 
 async def test_a_late_refusal_of_the_old_token_spares_the_new_one(
-    plane: HttpControlPlane, calls: AgentCalls, server: Server
+    plane: HttpControlPlane, calls: ControlPlaneClient, server: Server
 ):
     old = calls._current_token()
     await plane.register((), runtime_available=True)
@@ -113,12 +113,12 @@ async def test_a_late_refusal_of_the_old_token_spares_the_new_one(
 
 
 async def test_a_worker_that_the_control_plane_does_not_know_registers(
-    plane: HttpControlPlane, calls: AgentCalls, server: Server
+    plane: HttpControlPlane, calls: ControlPlaneClient, server: Server
 ):
     server.answers["heartbeat"] = (404, {"code": "agent_not_found", "detail": "gone"})
 
-    with pytest.raises(ControlPlaneAway):
-        await plane.heartbeat(Beat(running_jobs=0, runtime_available=True, runs=()))
+    with pytest.raises(ControlPlaneUnavailable):
+        await plane.heartbeat(HeartbeatReport(running_jobs=0, runtime_available=True, runs=()))
 
     assert calls.needs_registration.is_set()
 
@@ -126,11 +126,11 @@ async def test_a_worker_that_the_control_plane_does_not_know_registers(
 async def test_private_runs_are_neither_told_nor_released(
     make: Callable[..., HttpControlPlane], server: Server
 ):
-    plane = make(private_runs=lambda: frozenset({"run-mine"}))
+    plane = make(direct_runs=lambda: frozenset({"run-mine"}))
     await plane.register((), runtime_available=True)
     server.answers["heartbeat"] = (200, {"releaseRuns": ["run-mine", "run-over"]})
 
-    beat = Beat(running_jobs=1, runtime_available=False, runs=("run-mine", "run-over"))
+    beat = HeartbeatReport(running_jobs=1, runtime_available=False, runs=("run-mine", "run-over"))
     released = await plane.heartbeat(beat)
 
     assert released == ["run-over"]
@@ -142,7 +142,9 @@ async def test_private_runs_are_neither_told_nor_released(
 async def test_failing_loops_are_named_only_while_there_are_some(
     plane: HttpControlPlane, server: Server
 ):
-    beat = Beat(running_jobs=0, runtime_available=True, runs=(), failing_loops=("claims",))
+    beat = HeartbeatReport(
+        running_jobs=0, runtime_available=True, runs=(), failing_loops=("claims",)
+    )
 
     await plane.heartbeat(beat)
     await plane.heartbeat(replace(beat, failing_loops=()))
@@ -167,7 +169,7 @@ async def test_a_claimed_spec_is_on_disk_before_it_is_begun(
 async def test_an_unreadable_claim_ends_no_worker(plane: HttpControlPlane, server: Server):
     server.answers["next"] = (200, {"what": "is this"})
 
-    with pytest.raises(ControlPlaneAway, match="cannot be kept"):
+    with pytest.raises(ControlPlaneUnavailable, match="cannot be kept"):
         await plane.claim(1)
 
 
@@ -178,7 +180,7 @@ async def test_no_work_is_no_error(plane: HttpControlPlane, server: Server):
 
 
 async def test_who_claims_no_more_waits_for_ever(plane: HttpControlPlane, server: Server):
-    plane.claim_no_more()
+    plane.stop_claims()
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
@@ -192,7 +194,7 @@ async def test_orders_come_with_every_answer(plane: HttpControlPlane, server: Se
     server.answers = dict.fromkeys(("state", "logs", "lease"), (200, canceled))
 
     told = await plane.report(JOB, "running")
-    sent = await plane.send(JOB, Chunk(seq=0, position=1, lines=[line("x")]))
+    sent = await plane.send(JOB, LineChunk(seq=0, position=1, lines=[line("x")]))
     (renewed,) = await asyncio.to_thread(plane.renew, [JOB])
 
     assert renewed is not None
@@ -211,12 +213,12 @@ async def test_usage_goes_with_leases_and_completions(
     plane: HttpControlPlane, held: HeldJobs, server: Server
 ):
     held.hold(SPEC)
-    measured = Usage(cpu_percent=12.5, memory_bytes=2**20, memory_peak_bytes=2**21)
+    measured = UnitUsage(cpu_percent=12.5, memory_bytes=2**20, memory_peak_bytes=2**21)
 
     await asyncio.to_thread(plane.renew, [JOB], {JOB: measured})
-    await asyncio.to_thread(plane.renew, [JOB], {JOB: Usage(cpu_percent=None, memory_bytes=1)})
+    await asyncio.to_thread(plane.renew, [JOB], {JOB: UnitUsage(cpu_percent=None, memory_bytes=1)})
     await asyncio.to_thread(plane.renew, [JOB])
-    await plane.complete(JOB, Outcome(status="succeeded", usage=measured), final_seq=0)
+    await plane.complete(JOB, JobOutcome(status="succeeded", usage=measured), final_seq=0)
 
     wire = {"cpuPercent": 12.5, "memoryBytes": 2**20, "memoryPeakBytes": 2**21}
     told = [body.get("usage") for body in server.bodies("lease")]
@@ -229,7 +231,7 @@ async def test_a_refused_usage_does_not_cost_the_lease(
 ):
     """Invariant 37: nor the leases of the other jobs of its round."""
     held.hold(SPEC)
-    measured = Usage(cpu_percent=None, memory_bytes=-1)
+    measured = UnitUsage(cpu_percent=None, memory_bytes=-1)
     refusal = (400, {"code": "validation_failed", "detail": "memoryBytes: at least 0"})
     server.refuse_when["lease"] = ("usage", refusal)
 
@@ -240,9 +242,9 @@ async def test_a_refused_usage_does_not_cost_the_lease(
 
 
 async def test_lines_are_told_as_the_protocol_takes_them(plane: HttpControlPlane, server: Server):
-    lines = [line("a\0b"), LogLine(clock.now(), "warn", "output", "long", continued=True)]
+    lines = [line("a\0b"), StepLogLine(clock.now(), "warn", "output", "long", continued=True)]
 
-    await plane.send(JOB, Chunk(seq=4, position=6, lines=lines))
+    await plane.send(JOB, LineChunk(seq=4, position=6, lines=lines))
 
     (body,) = server.bodies("logs")
     assert (body["seq"], body["position"], body["attempt"]) == (4, 6, 1)
@@ -255,7 +257,7 @@ async def test_a_completed_job_is_forgotten(
 ):
     held.hold(SPEC)
 
-    outcome = Outcome(status="failed", reason="exit_nonzero", error="exit code 3", exit_code=3)
+    outcome = JobOutcome(status="failed", reason="exit_nonzero", error="exit code 3", exit_code=3)
     await plane.complete(JOB, outcome, final_seq=12)
 
     (body,) = server.bodies("complete")
@@ -278,7 +280,7 @@ async def test_files_must_be_those_that_the_spec_names(
     server.answers["content"] = (200, b"the files")
     assert await plane.content(JOB) == b"the files"
     server.answers["content"] = (200, b"other files")
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await plane.content(JOB)
 
 
@@ -310,15 +312,15 @@ async def test_artifacts_are_sent_as_they_are(plane: HttpControlPlane, server: S
         (409, {"code": "stale_attempt"}, StaleJob),
         (404, {"code": "job_not_found"}, StaleJob),
         (409, {"code": "log_gap", "nextSeq": 5}, LinesMissing),
-        (400, {"code": "validation_failed"}, Refused),
-        (413, {"code": "payload_too_large"}, Refused),
-        (429, {"code": "rate_limited"}, ControlPlaneAway),
-        (503, {"code": "datastore_unavailable"}, ControlPlaneAway),
-        (500, {"code": "internal_error"}, ControlPlaneAway),
-        (502, b"<html>a proxy</html>", ControlPlaneAway),
-        (404, b"<html>another server</html>", ControlPlaneAway),
-        (302, None, ControlPlaneAway),
-        (200, b"<html>a captive portal</html>", ControlPlaneAway),
+        (400, {"code": "validation_failed"}, RequestRefused),
+        (413, {"code": "payload_too_large"}, RequestRefused),
+        (429, {"code": "rate_limited"}, ControlPlaneUnavailable),
+        (503, {"code": "datastore_unavailable"}, ControlPlaneUnavailable),
+        (500, {"code": "internal_error"}, ControlPlaneUnavailable),
+        (502, b"<html>a proxy</html>", ControlPlaneUnavailable),
+        (404, b"<html>another server</html>", ControlPlaneUnavailable),
+        (302, None, ControlPlaneUnavailable),
+        (200, b"<html>a captive portal</html>", ControlPlaneUnavailable),
     ],
 )
 async def test_every_answer_is_one_of_the_ports_errors(
@@ -340,9 +342,9 @@ async def test_a_broken_connection_is_a_control_plane_that_is_away(plane, server
     monkeypatch.setattr(plane._calls._client, "_transport", httpx.MockTransport(broken))
     monkeypatch.setattr(plane._calls._blocking, "_transport", httpx.MockTransport(broken))
 
-    with pytest.raises(ControlPlaneAway, match="ConnectError"):
+    with pytest.raises(ControlPlaneUnavailable, match="ConnectError"):
         await plane.report(JOB, "running")
-    with pytest.raises(ControlPlaneAway, match="ConnectError"):
+    with pytest.raises(ControlPlaneUnavailable, match="ConnectError"):
         await asyncio.to_thread(plane.renew, [JOB])
 
 
@@ -362,7 +364,7 @@ async def test_the_orders_of_a_run_are_asked_for_often(
     plane: HttpControlPlane, held: HeldJobs, server: Server, monkeypatch
 ):
     """One question a run, whatever it has here; a service's, where there is one."""
-    monkeypatch.setattr("worker.control_plane.orders_watch.OrdersWatch.EACH_S", 0.02)
+    monkeypatch.setattr("worker.control_plane.stop_poller.StopPoller.EACH_S", 0.02)
     service = steps.claim("run-0123456789ab", "api")
     service["node"]["kind"] = "service"
     for spec in (SPEC, service, OTHER):
@@ -374,7 +376,7 @@ async def test_the_orders_of_a_run_are_asked_for_often(
     def wake() -> None:
         loop.call_soon_threadsafe(woken.set)
 
-    plane.on_orders(wake)
+    plane.on_directive(wake)
     async with asyncio.timeout(5):
         await woken.wait()
     await plane.close()

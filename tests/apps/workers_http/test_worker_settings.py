@@ -10,7 +10,7 @@ from apps.workers import conf
 from tests.apps.workers_http.conftest import SECRET
 from tests.apps.workers_http.test_http_control_plane import line
 from worker.state import WorkerInUse, WorkerState
-from worker.supervisor.spool import CHUNK_BYTES, Entry, Spool, SpoolSpace
+from worker.supervisor.spool import CHUNK_BYTES, Spool, SpoolEntry, SpoolSpace
 
 
 def test_a_worker_is_called_as_its_host_is(settings):
@@ -75,7 +75,7 @@ def test_the_installation_is_remembered(tmp_path):
 async def test_chunks_of_lines_beyond_ascii_are_not_too_large(tmp_path):
     """The protocol takes 1 MiB of UTF-8."""
     spool = Spool(SpoolSpace(tmp_path), memory_bytes=2**23)
-    await spool.put([Entry(number, [line("語" * 5_000)]) for number in range(1, 200)])
+    await spool.put([SpoolEntry(number, [line("語" * 5_000)]) for number in range(1, 200)])
     spool.end()
 
     sizes = []

@@ -14,10 +14,10 @@ from django.test import Client
 
 from apps.agents import api as agents
 from apps.executions.api import Supervisor
-from apps.workers.control_plane.direct import DirectControlPlane
-from worker.control_plane.calls import AgentCalls
+from apps.workers.control_plane.in_process import InProcessControlPlane
+from worker.control_plane.client import ControlPlaneClient
 from worker.control_plane.held_jobs import HeldJobs
-from worker.control_plane.http import HttpControlPlane, Registration
+from worker.control_plane.http import HttpControlPlane, WorkerRegistration
 from worker.domain.control_plane import ControlPlane
 
 AGENT_ID = "edge-1"
@@ -48,11 +48,11 @@ def _direct() -> ControlPlane:
         backends=(AGENT_ID,),
         capabilities=(),
     )
-    return DirectControlPlane(registration, claimant)
+    return InProcessControlPlane(registration, claimant)
 
 
 def _http(folder: Path) -> ControlPlane:
-    registration = Registration(
+    registration = WorkerRegistration(
         agent_id=AGENT_ID,
         incarnation="first",
         name="",
@@ -62,7 +62,7 @@ def _http(folder: Path) -> ControlPlane:
         labels={},
         version="1",
     )
-    calls = AgentCalls(
+    calls = ControlPlaneClient(
         "http://partita.test",
         SECRET,
         transport=httpx.MockTransport(_answered),

@@ -11,15 +11,17 @@ from tests.contracts.control_plane.conftest import AGENT_ID
 from worker.domain.control_plane import (
     FAILING_LOOPS,
     LOOP_CHARACTERS,
-    Beat,
     ControlPlane,
+    HeartbeatReport,
 )
 
 FAILING = ("claims", "streams-nudge-in")
 
 
 async def _beat(plane: ControlPlane, failing: tuple[str, ...] = ()) -> Agent:
-    beat = Beat(running_jobs=2, runtime_available=False, runs=("run-1",), failing_loops=failing)
+    beat = HeartbeatReport(
+        running_jobs=2, runtime_available=False, runs=("run-1",), failing_loops=failing
+    )
     released = await plane.heartbeat(beat)
     assert released == ["run-1"], "unknown to the store: nobody needs it"
     return await asyncio.to_thread(_stored)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support import steps
 from tests.support.fake_runtime import FakeRuntime
-from worker.domain.launching import LaunchRules, launch_of
-from worker.domain.output import Record
+from worker.domain.launch import LaunchRules, launch_of
+from worker.domain.output import OutputRecord
 from worker.domain.runtime import Launch, Runtime, RuntimeOptions, Unit
 from worker.domain.step_spec import parse_step_spec
 from worker.runtimes.docker import DockerRuntime
@@ -55,7 +55,7 @@ class Driver:
     async def start(self, *words: str, **changes: Any) -> Unit:
         return await self.runtime.start(self.launch(*words, **changes))
 
-    async def records(self, unit: Unit, *, after: int = 0) -> list[Record]:
+    async def records(self, unit: Unit, *, after: int = 0) -> list[OutputRecord]:
         return [each async for batch in self.runtime.output(unit, after=after) for each in batch]
 
     async def texts(self, unit: Unit) -> list[str]:

@@ -51,7 +51,7 @@ async def driven(options: RuntimeOptions) -> AsyncGenerator[Driver]:
     """As from another host: this process is on no network of the engine."""
 
     def runtime() -> DockerRuntime:
-        return DockerRuntime(options, away_s=0.5, interfaces=dict)
+        return DockerRuntime(options, unavailable_after_s=0.5, interfaces=dict)
 
     driver = Driver(runtime=runtime(), again=runtime, words_to_node=shell_node)
     try:
@@ -62,7 +62,7 @@ async def driven(options: RuntimeOptions) -> AsyncGenerator[Driver]:
 
 
 async def _answers(options: RuntimeOptions) -> bool:
-    runtime = DockerRuntime(options, away_s=0.5)
+    runtime = DockerRuntime(options, unavailable_after_s=0.5)
     try:
         return await runtime.ping()
     finally:
@@ -110,7 +110,7 @@ async def test_steps_run_on_an_engine_behind_tls_with_nothing_published(
         async with driven(remote) as driver:
             node = {"kind": "service", "ports": ["8080"], "commands": ["echo up; sleep 60"]}
             unit = await driver.start(node=node)
-            probe = await driver.runtime.ask_inside(unit, TcpProbe(port=8080), {})
+            probe = await driver.runtime.probe_inside(unit, TcpProbe(port=8080), {})
             with docker.APIClient(base_url=f"unix://{socket}") as client:
                 bound = client.inspect_container(unit.id)["HostConfig"]["PortBindings"]
             code = await driver.runtime.run_inside(unit, ["false"], timeout_s=10)

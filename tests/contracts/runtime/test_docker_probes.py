@@ -16,8 +16,8 @@ import pytest
 from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import steps
 from tests.support.parts import need
-from worker.domain import naming
-from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain import ownership
+from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import RuntimeOptions, Unit
 from worker.runtimes.docker.runtime import DockerRuntime
 
@@ -71,7 +71,7 @@ def elsewhere() -> dict[str, frozenset[str]]:
 
 def containers_of(driver: Driver) -> dict[str, str]:
     """Name → id, of every container of the run."""
-    wanted = f"label={naming.RUN_ID}={driver.run_id}"
+    wanted = f"label={ownership.RUN_ID}={driver.run_id}"
     listed = docker("ps", "-a", "--no-trunc", "--filter", wanted, "--format", "{{.Names}} {{.ID}}")
     return dict(line.split() for line in listed.splitlines())
 
@@ -82,9 +82,9 @@ async def service(driver: Driver, command: str = LISTENS, **changes: Any) -> Uni
 
 async def until_answered(
     driver: Driver, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str] = NONE
-) -> Answer:
+) -> ProbeResponse:
     async with asyncio.timeout(20):
-        while (answer := await driver.runtime.ask_inside(unit, probe, headers)).problem:
+        while (answer := await driver.runtime.probe_inside(unit, probe, headers)).problem:
             assert "cannot be made" not in answer.problem
             await asyncio.sleep(0.1)
     return answer
@@ -100,7 +100,7 @@ async def test_on_the_engines_own_host_the_container_is_asked_directly(make: Mak
     assert (
         endpoint[0]
         == json.loads(docker("inspect", unit.id))[0]["NetworkSettings"]["Networks"][
-            naming.network_name(driver.run_id)
+            ownership.network_name(driver.run_id)
         ]["IPAddress"]
     )
     assert set(containers_of(driver)) == {unit.name}
@@ -122,7 +122,7 @@ async def test_elsewhere_a_helper_in_the_runs_network_asks(make: Make) -> None:
     answer = await until_answered(driver, unit, TCP)
 
     assert await driver.runtime.endpoint(unit, 8080) is None
-    assert (status, answer) == (204, Answer())
+    assert (status, answer) == (204, ProbeResponse())
 
 
 async def test_headers_reach_the_service_and_no_process_list(make: Make) -> None:
@@ -132,7 +132,7 @@ async def test_headers_reach_the_service_and_no_process_list(make: Make) -> None
 
     await until_answered(driver, unit, HTTP, {"X-Suite-Token": "s3cret-token"})
 
-    helper = naming.helper_name(driver.run_id)
+    helper = ownership.helper_name(driver.run_id)
     assert "s3cret-token" not in docker("top", helper) + docker("inspect", helper)
     await driver.runtime.stop(unit, grace_s=1)
     text = "".join(await driver.texts(unit)).lower()
@@ -145,7 +145,7 @@ async def test_headers_that_are_none_are_not_sent(make: Make, headers: dict[str,
     driver = make(interfaces=elsewhere)
     unit = await service(driver)
 
-    answer = await driver.runtime.ask_inside(unit, HTTP, headers)
+    answer = await driver.runtime.probe_inside(unit, HTTP, headers)
 
     assert "cannot be made" in answer.problem
 
@@ -155,7 +155,7 @@ async def test_what_does_not_listen_yet_has_a_problem_that_says_so(make: Make) -
     driver = make(interfaces=elsewhere)
     unit = await service(driver, "sleep 60")
 
-    answers = [await driver.runtime.ask_inside(unit, probe, {}) for probe in (HTTP, TCP)]
+    answers = [await driver.runtime.probe_inside(unit, probe, {}) for probe in (HTTP, TCP)]
 
     assert [answer.status for answer in answers] == [None, None]
     assert all("refused" in answer.problem for answer in answers)
@@ -167,7 +167,7 @@ async def test_a_service_that_closes_without_an_answer_is_not_ready(make: Make) 
     unit = await service(driver, "while :; do nc -l -p 8080 -e true; done")
     await until_answered(driver, unit, TCP)
 
-    answer = await driver.runtime.ask_inside(unit, HTTP, {})
+    answer = await driver.runtime.probe_inside(unit, HTTP, {})
 
     assert answer.status is None
     assert answer.problem
@@ -178,11 +178,11 @@ async def test_the_helper_carries_the_runs_labels_and_counts_as_no_step(make: Ma
     unit = await service(driver)
     await until_answered(driver, unit, TCP)
 
-    helper = json.loads(docker("inspect", naming.helper_name(driver.run_id)))[0]
+    helper = json.loads(docker("inspect", ownership.helper_name(driver.run_id)))[0]
 
     labels = helper["Config"]["Labels"]
-    assert {**labels, **naming.without_step(unit.labels)} == labels
-    assert not {naming.STEP, naming.ATTEMPT, naming.JOB_ID} & labels.keys()
+    assert {**labels, **ownership.without_step(unit.labels)} == labels
+    assert not {ownership.STEP, ownership.ATTEMPT, ownership.JOB_ID} & labels.keys()
     assert helper["HostConfig"]["CapDrop"] == ["ALL"]
     assert not helper["HostConfig"]["Binds"]
     assert not helper["HostConfig"]["PortBindings"]
@@ -195,20 +195,20 @@ async def test_a_run_has_one_helper_whoever_asks(make: Make) -> None:
     await asyncio.gather(*(until_answered(driver, unit, TCP) for unit in (one, two)))
     successor = driver.again()
 
-    answer = await successor.ask_inside(one, TCP, {})
+    answer = await successor.probe_inside(one, TCP, {})
     await successor.close()
 
     assert "cannot be made" not in answer.problem
-    assert set(containers_of(driver)) == {one.name, two.name, naming.helper_name(driver.run_id)}
+    assert set(containers_of(driver)) == {one.name, two.name, ownership.helper_name(driver.run_id)}
 
 
 async def test_a_helper_that_died_is_made_anew(make: Make) -> None:
     driver = make(interfaces=elsewhere)
     unit = await service(driver)
     await until_answered(driver, unit, TCP)
-    docker("kill", naming.helper_name(driver.run_id))
+    docker("kill", ownership.helper_name(driver.run_id))
 
-    first = await driver.runtime.ask_inside(unit, TCP, {})
+    first = await driver.runtime.probe_inside(unit, TCP, {})
     await until_answered(driver, unit, TCP)
 
     assert "cannot be made" in first.problem
@@ -237,7 +237,7 @@ async def test_without_its_image_no_probe_passes_and_the_answer_says_why(make: M
     driver = make(options=options, interfaces=elsewhere)
     unit = await service(driver)
 
-    answers = [await driver.runtime.ask_inside(unit, probe, {}) for probe in (HTTP, TCP)]
+    answers = [await driver.runtime.probe_inside(unit, probe, {}) for probe in (HTTP, TCP)]
 
     for answer in answers:
         assert answer.status is None

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kernel import clock
-from worker.domain.runtime import RuntimeOptions, Unit, UnitState, Usage
-from worker.runtimes.docker import frames
+from worker.domain.runtime import RuntimeOptions, Unit, UnitState, UnitUsage
+from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.runtime import DockerRuntime
 
 UNIT = Unit(id="abc", name="unit", state=UnitState.RUNNING)
@@ -53,7 +53,7 @@ def ok(body: str) -> bytes:
     return f"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{body}".encode()
 
 
-async def usage(path: Path, unit: Unit = UNIT) -> Usage | None:
+async def usage(path: Path, unit: Unit = UNIT) -> UnitUsage | None:
     options = RuntimeOptions(
         state_dir=path, installation_id="x", address=f"unix://{path / 'e.sock'}"
     )
@@ -100,7 +100,7 @@ async def test_no_engine_is_no_figure(tmp_path: Path):
 async def test_an_engine_that_is_silent_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(frames, "_ANSWER_S", 0.05)
+    monkeypatch.setattr(engine_http, "_ANSWER_S", 0.05)
     async with engine(tmp_path, None):
         async with asyncio.timeout(2):
             assert await usage(tmp_path) is None

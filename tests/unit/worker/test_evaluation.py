@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.domain.evaluation import Ended, LogFindings, judge
+from worker.domain.evaluation import LogMatches, UnitExit, judge
 from worker.domain.exports import searches
 from worker.domain.readiness import (
     CommandProbe,
@@ -16,22 +16,22 @@ from worker.domain.readiness import (
     choose_probe,
 )
 from worker.domain.runtime import PathRefused
-from worker.domain.step_spec import Evaluation, Node, Port, Ready
+from worker.domain.step_spec import Port, Ready, StepEvaluation, StepNode
 
-CLEAN = LogFindings()
+CLEAN = LogMatches()
 
 
 def test_an_attempt_without_findings_succeeded() -> None:
-    assert judge(Evaluation(), Ended(exit_code=0), CLEAN).succeeded
+    assert judge(StepEvaluation(), UnitExit(exit_code=0), CLEAN).succeeded
 
 
 def test_the_first_finding_is_the_reason_and_the_detail_has_all() -> None:
-    logs = LogFindings(missing=("done",), matched=("oops",))
+    logs = LogMatches(missing=("done",), matched=("oops",))
 
-    verdict = judge(Evaluation(), Ended(exit_code=137, oom_killed=True), logs)
+    verdict = judge(StepEvaluation(), UnitExit(exit_code=137, oom_killed=True), logs)
 
     assert verdict.reason == "oom_killed"
-    assert [finding.reason for finding in verdict.findings] == [
+    assert [finding.reason for finding in verdict.failures] == [
         "oom_killed",
         "exit_nonzero",
         "fail_on_logs_matched",
@@ -41,13 +41,13 @@ def test_the_first_finding_is_the_reason_and_the_detail_has_all() -> None:
 
 
 def test_the_code_of_a_program_stopped_for_its_timeout_says_nothing() -> None:
-    verdict = judge(Evaluation(), Ended(exit_code=143), CLEAN, timed_out_ms=1500)
+    verdict = judge(StepEvaluation(), UnitExit(exit_code=143), CLEAN, timed_out_ms=1500)
 
     assert (verdict.reason, verdict.detail) == ("timeout", "still running after 1.5 s")
 
 
 def test_another_code_than_the_expected_one() -> None:
-    verdict = judge(Evaluation(expect_exit=3), Ended(exit_code=0), CLEAN)
+    verdict = judge(StepEvaluation(expect_exit=3), UnitExit(exit_code=0), CLEAN)
 
     assert (verdict.reason, verdict.detail) == ("exit_unexpected", "exit code 0, expected 3")
 
@@ -68,7 +68,7 @@ def test_another_code_than_the_expected_one() -> None:
 def test_the_probe_of_a_service(
     ready: Ready | None, ports: tuple[Port, ...], checks: bool, probe: object
 ) -> None:
-    node = Node(id="s", name="s", kind="service", ready=ready, ports=ports)
+    node = StepNode(id="s", name="s", kind="service", ready=ready, ports=ports)
 
     assert choose_probe(node, image_has_health_check=checks) == probe
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernel import clock
 from kernel.redaction import Redactor
-from worker.domain.output import LINE_LIMIT, LineCutter, LogWatch, Record, cut
+from worker.domain.output import LINE_LIMIT, LineCutter, LogWatch, OutputRecord, cut
 
 SECRET = "s3cret/+value"
 
@@ -21,7 +21,7 @@ def cutter(*secrets: str, watch: LogWatch | None = None) -> LineCutter:
 
 
 def fed(made: LineCutter, *data: bytes) -> list[tuple[str, bool]]:
-    records = [Record(number, "stdout", each) for number, each in enumerate(data, start=1)]
+    records = [OutputRecord(number, "stdout", each) for number, each in enumerate(data, start=1)]
     lines = [line for record in records for line in made.feed(record)] + made.finish()
     return [(line.text, line.continued) for line in lines]
 
@@ -34,7 +34,7 @@ def test_the_newline_is_taken_off_and_carriage_returns_stay() -> None:
 def test_a_stamp_that_is_no_time_costs_no_line(stamp: str) -> None:
     before = clock.now()
 
-    (line,) = cutter().feed(Record(1, "stdout", b"still here\n", stamp))
+    (line,) = cutter().feed(OutputRecord(1, "stdout", b"still here\n", stamp))
 
     assert (line.text, line.time >= before) == ("still here", True)
 
@@ -88,8 +88,8 @@ def test_a_watched_text_is_not_seen_across_two_lines_or_streams() -> None:
     watch = LogWatch(("needle",))
     made = cutter(watch=watch)
 
-    made.feed(Record(1, "stdout", b"nee\n"))
-    made.feed(Record(2, "stdout", b"dle\n"))
+    made.feed(OutputRecord(1, "stdout", b"nee\n"))
+    made.feed(OutputRecord(2, "stdout", b"dle\n"))
 
     assert not watch.has_seen("needle")
 
@@ -109,7 +109,7 @@ def test_pieces_are_within_the_limit_and_lose_nothing(text: str) -> None:
 def test_reading_again_from_the_start_gives_the_same_lines(
     parts: list[tuple[str, bytes]], taken: int
 ) -> None:
-    records = [Record(n, stream, data) for n, (stream, data) in enumerate(parts, 1)]  # type: ignore[arg-type]
+    records = [OutputRecord(n, stream, data) for n, (stream, data) in enumerate(parts, 1)]  # type: ignore[arg-type]
     first, again = cutter(SECRET), cutter(SECRET)
 
     before = [[line.text for line in first.feed(record)] for record in records]

@@ -11,7 +11,7 @@ import pytest
 from worker.domain.runtime import Unit, UnitState
 from worker.runtimes.cpu_meter import CpuMeter
 from worker.runtimes.docker.stats import parse_counters
-from worker.runtimes.process.consumption import Process, consumed, parse_stat
+from worker.runtimes.process.consumption import ProcessStat, consumed, parse_stat
 
 STARTED = 1_000_000.0
 UNIT = Unit(
@@ -26,8 +26,8 @@ def stats(cpu_ns: int = 0, **memory: Any) -> dict[str, Any]:
     return {"cpu_stats": {"cpu_usage": {"total_usage": cpu_ns}}, "memory_stats": memory}
 
 
-def process(pid: int, parent: int, **facts: Any) -> Process:
-    return Process(pid, parent, **{"cpu_s": 0.0, "reaped_s": 0.0, "resident_bytes": 0, **facts})
+def process(pid: int, parent: int, **facts: Any) -> ProcessStat:
+    return ProcessStat(pid, parent, **{"cpu_s": 0.0, "reaped_s": 0.0, "resident_bytes": 0, **facts})
 
 
 def test_the_first_look_is_compared_with_the_start():
@@ -104,7 +104,7 @@ def test_processes_count_with_all_that_descends_from_the_wrapper_and_what_has_en
 
 
 @pytest.mark.parametrize("processes", [[], [process(4, 1)], [process(5, 4)]])
-def test_without_wrapper_or_child_there_is_nothing(processes: list[Process]):
+def test_without_wrapper_or_child_there_is_nothing(processes: list[ProcessStat]):
     assert consumed(4, processes) is None
 
 

@@ -46,7 +46,7 @@ class EngineAddress:
             return {"base_url": self.url}
         parts = urlsplit(self.url)
         url = f"https://{parts.hostname}:{parts.port or _TLS_PORT}"
-        return {"base_url": url, "tls": _Prepared(self.tls)}
+        return {"base_url": url, "tls": _PreparedTls(self.tls)}
 
 
 def engine_address(options: RuntimeOptions) -> EngineAddress:
@@ -130,7 +130,7 @@ def _context_of(tls: docker.tls.TLSConfig) -> ssl.SSLContext:
     return context
 
 
-class _Prepared(docker.tls.TLSConfig):
+class _PreparedTls(docker.tls.TLSConfig):
     """A context of ours in the place of paths of files."""
 
     def __init__(self, context: ssl.SSLContext) -> None:

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from worker.runtimes.docker import frames
+from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.address import EngineAddress, connect
-from worker.runtimes.framing import HEADER
+from worker.runtimes.log_frames import HEADER
 
 _STDERR: Final = 2
 _BODY: Final = b'{"Detach":false,"Tty":false}'
@@ -43,7 +43,10 @@ class Attached:
 
 @asynccontextmanager
 async def attach(address: EngineAddress, program: str) -> AsyncGenerator[Attached]:
-    """Start a created exec. Raises OSError, Broken, Refused; the caller sets the limit."""
+    """Start a created exec; the caller sets the limit.
+
+    Raises OSError, ConnectionBroken, EngineRefused.
+    """
     reader, writer = await connect(address)
     try:
         writer.write(
@@ -52,7 +55,7 @@ async def attach(address: EngineAddress, program: str) -> AsyncGenerator[Attache
             f"Content-Length: {len(_BODY)}\r\n\r\n".encode()
             + _BODY
         )
-        await frames.head(reader, accepted=(101, 200))
+        await engine_http.head(reader, accepted=(101, 200))
         yield Attached(reader, writer)
     finally:
         writer.close()

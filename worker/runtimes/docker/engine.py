@@ -1,7 +1,7 @@
 """Calls to the Docker engine: the SDK on threads of its own, each call with a deadline.
 
-A call that found no engine is repeated for 30 s, then RuntimeAway. Whoever calls makes the call
-safe to repeat: names are deterministic, and what exists already is looked up.
+A call that reaches no engine is repeated for 30 s, then it raises RuntimeUnavailable. Callers make
+their calls safe to repeat: names are deterministic, and existing objects are looked up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import docker
 import docker.errors
 import requests
 
-from worker.domain.runtime import AWAY_S, RuntimeAway, RuntimeFailure
+from worker.domain.runtime import UNAVAILABLE_AFTER_S, RuntimeFailure, RuntimeUnavailable
 from worker.runtimes.docker.address import EngineAddress, default_address
 
 T = TypeVar("T")
@@ -41,9 +41,14 @@ class _NoEngine(Exception):
 class Engine:
     """The engine at an address; by default the one that the environment names."""
 
-    def __init__(self, address: EngineAddress | None = None, *, away_s: float = AWAY_S) -> None:
+    def __init__(
+        self,
+        address: EngineAddress | None = None,
+        *,
+        unavailable_after_s: float = UNAVAILABLE_AFTER_S,
+    ) -> None:
         self.address = address or default_address()
-        self._away_s = away_s
+        self._unavailable_after_s = unavailable_after_s
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="docker")
         self._connected: docker.APIClient | None = None
         self._lock = threading.Lock()
@@ -55,16 +60,18 @@ class Engine:
         deadline_s: float = CALL_S,
         patient: bool = True,
     ) -> T:
-        """Raises APIError, NotFound, and RuntimeAway (at once unless `patient`)."""
+        """Raises APIError, NotFound, and RuntimeUnavailable (at once unless `patient`)."""
         now = asyncio.get_running_loop().time
-        give_up = now() + (self._away_s if patient else 0)
+        give_up = now() + (self._unavailable_after_s if patient else 0)
         tries = 0
         while True:
             try:
                 return await self._once(use, deadline_s)
             except _NoEngine as error:
                 if now() >= give_up:
-                    raise RuntimeAway(f"the container runtime does not answer: {error}") from error
+                    raise RuntimeUnavailable(
+                        f"the container runtime does not answer: {error}"
+                    ) from error
             await asyncio.sleep(_PAUSE_S[min(tries, len(_PAUSE_S) - 1)])
             tries += 1
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from worker.domain.runtime import ImageMissing, PullCredentials, no_credentials
 from worker.runtimes.docker.engine import Engine, NotFound
-from worker.runtimes.docker.frames import Broken
+from worker.runtimes.docker.engine_http import ConnectionBroken
 from worker.runtimes.docker.pulling import pull
 
 _TRIES: Final = 3
@@ -69,7 +69,7 @@ class Images:
             try:
                 problem = await pull(self._engine.address, image, credentials)
                 break
-            except (OSError, Broken):
+            except (OSError, ConnectionBroken):
                 problem = "the connection to the container runtime broke"
                 await self._engine.call(lambda client: client.ping())  # waits until it is back
         if problem:

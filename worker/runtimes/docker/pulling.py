@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from kernel.redaction import Redactor
 from worker.domain.runtime import PullCredentials
-from worker.runtimes.docker import frames
+from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.address import EngineAddress
 
 PULL_S: Final = 600.0
@@ -27,16 +27,16 @@ async def pull(
     *,
     within_s: float = PULL_S,
 ) -> str:
-    """Why the image could not be pulled; empty when it was. Raises OSError, Broken."""
+    """Why the image could not be pulled; empty when it was. Raises OSError, ConnectionBroken."""
     name, tag = name_and_tag(image)
     path = f"/images/create?{urlencode({'fromImage': name, 'tag': tag})}"
     headers = {"X-Registry-Auth": encoded(credentials)} if credentials else {}
     try:
         async with asyncio.timeout(within_s):
-            problem = await _problem(frames.body(address, "POST", path, headers=headers))
+            problem = await _problem(engine_http.body(address, "POST", path, headers=headers))
     except TimeoutError:
         return f"not within {within_s:g} s"
-    except frames.Refused as error:
+    except engine_http.EngineRefused as error:
         problem = error.message or str(error)
     return _masked(problem, credentials)
 

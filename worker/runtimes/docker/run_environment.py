@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import docker
 
-from worker.domain import naming
-from worker.domain.naming import Owner
-from worker.domain.runtime import Launch, Removed
-from worker.runtimes.docker.creation import WORKSPACE, folder_archive, workspace_archive
+from worker.domain import ownership
+from worker.domain.ownership import UnitOwner
+from worker.domain.runtime import Launch, RemovedResources
+from worker.runtimes.docker.container_spec import WORKSPACE, folder_archive, workspace_archive
 from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
 
 TRIES: Final = 3
@@ -61,13 +61,13 @@ class RunEnvironment:
             mark.parent.mkdir(parents=True, exist_ok=True)
             mark.touch()
 
-    async def networks(self, run_id: str, owner: Owner) -> list[str]:
-        of_run = filters(owner, **{naming.RUN_ID: run_id})
+    async def networks(self, run_id: str, owner: UnitOwner) -> list[str]:
+        of_run = filters(owner, **{ownership.RUN_ID: run_id})
         found = await self._engine.call(lambda client: client.networks(filters=of_run))
         return [str(each["Id"]) for each in found]
 
-    async def release(self, run_id: str, owner: Owner) -> Removed:
-        total = Removed()
+    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
+        total = RemovedResources()
         for attempt in range(TRIES):
             total = _sum(
                 total, await self._engine.call(lambda client: _remove_all(client, run_id, owner))
@@ -96,13 +96,13 @@ def _make_network(name: str, labels: Mapping[str, str]) -> Callable[[docker.APIC
     return make
 
 
-def filters(owner: Owner, **labels: str) -> dict[str, list[str]]:
-    wanted = {naming.MANAGED: "true", naming.INSTALLATION: owner.installation_id} | labels
+def filters(owner: UnitOwner, **labels: str) -> dict[str, list[str]]:
+    wanted = {ownership.MANAGED: "true", ownership.INSTALLATION: owner.installation_id} | labels
     return {"label": [f"{name}={value}" for name, value in wanted.items()]}
 
 
-def _remove_all(client: docker.APIClient, run_id: str, owner: Owner) -> Removed:
-    of_run = filters(owner, **{naming.RUN_ID: run_id})
+def _remove_all(client: docker.APIClient, run_id: str, owner: UnitOwner) -> RemovedResources:
+    of_run = filters(owner, **{ownership.RUN_ID: run_id})
     containers = [each["Id"] for each in client.containers(all=True, filters=of_run)]
     networks = [each["Id"] for each in client.networks(filters=of_run)]
     leftovers: list[str] = []
@@ -113,7 +113,7 @@ def _remove_all(client: docker.APIClient, run_id: str, owner: Owner) -> Removed:
     # listed after the containers went: their own artifact volumes went with them
     volumes = [each["Name"] for each in client.volumes(filters=of_run)["Volumes"] or []]
     removed_volumes = _each(volumes, client.remove_volume, leftovers)
-    return Removed(
+    return RemovedResources(
         containers=removed_containers,
         networks=removed_networks,
         volumes=removed_volumes,
@@ -134,8 +134,8 @@ def _each(ids: list[str], remove: Callable[[str], None], leftovers: list[str]) -
     return count
 
 
-def _sum(one: Removed, two: Removed) -> Removed:
-    return Removed(
+def _sum(one: RemovedResources, two: RemovedResources) -> RemovedResources:
+    return RemovedResources(
         containers=one.containers + two.containers,
         networks=one.networks + two.networks,
         volumes=one.volumes + two.volumes,

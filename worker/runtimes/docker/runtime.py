@@ -12,30 +12,30 @@ from typing import Any, ClassVar, Final
 
 from kernel import clock
 from worker import host
-from worker.domain import naming
+from worker.domain import ownership
 from worker.domain.environment import Folders
-from worker.domain.evaluation import Ended
-from worker.domain.naming import Owner
-from worker.domain.output import Record
-from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.evaluation import UnitExit
+from worker.domain.output import OutputRecord
+from worker.domain.ownership import UnitOwner
+from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
-    AWAY_S,
     STOP_GRACE_S,
+    UNAVAILABLE_AFTER_S,
     Collected,
     Launch,
-    Removed,
-    RuntimeAway,
+    RemovedResources,
     RuntimeOptions,
+    RuntimeUnavailable,
     StartFailed,
     Unit,
     UnitLost,
     UnitState,
-    Usage,
+    UnitUsage,
 )
 from worker.runtimes.cpu_meter import CpuMeter
-from worker.runtimes.docker import files, frames, stats
+from worker.runtimes.docker import artifacts, engine_http, stats
 from worker.runtimes.docker.address import engine_address
-from worker.runtimes.docker.creation import ARTIFACTS, WORKSPACE, container, folder_archive
+from worker.runtimes.docker.container_spec import ARTIFACTS, WORKSPACE, container, folder_archive
 from worker.runtimes.docker.engine import (
     APIError,
     Engine,
@@ -44,11 +44,11 @@ from worker.runtimes.docker.engine import (
     explanation,
     inspected,
 )
-from worker.runtimes.docker.helper import Helpers
 from worker.runtimes.docker.images import Images
-from worker.runtimes.docker.reach import Interfaces, Reach
+from worker.runtimes.docker.network_access import Interfaces, NetworkAccess
+from worker.runtimes.docker.probe_helper import ProbeHelpers
 from worker.runtimes.docker.run_environment import RunEnvironment, filters
-from worker.runtimes.framing import FrameReader
+from worker.runtimes.log_frames import FrameReader
 
 _CONFLICT: Final = 409
 _TIMED_OUT: Final = 124
@@ -71,20 +71,22 @@ class DockerRuntime:
         self,
         options: RuntimeOptions,
         *,
-        away_s: float = AWAY_S,
+        unavailable_after_s: float = UNAVAILABLE_AFTER_S,
         interfaces: Interfaces = host.interfaces,
         host_name: str = "",
     ) -> None:
         """`interfaces` and `host_name`: of the process that probes; by default this one's."""
         self.shared = options.is_remote
         self._publishes = not options.is_remote
-        self._away_s = away_s
-        self._engine = Engine(engine_address(options), away_s=away_s)
+        self._unavailable_after_s = unavailable_after_s
+        self._engine = Engine(engine_address(options), unavailable_after_s=unavailable_after_s)
         self._images = Images(self._engine, options.pull_policy, options.credentials)
         self._environment = RunEnvironment(self._engine, options.state_dir)
         self._installation_id = options.installation_id
-        self._reach = Reach(self._engine, interfaces, host_name or host.host_name())
-        self._helpers = Helpers(
+        self._network_access = NetworkAccess(
+            self._engine, interfaces, host_name or host.host_name()
+        )
+        self._helpers = ProbeHelpers(
             self._engine, self._images, options.helper_image, options.installation_id
         )
         self._cpu = CpuMeter()
@@ -92,7 +94,7 @@ class DockerRuntime:
     async def ping(self) -> bool:
         try:
             await self._engine.call(lambda client: client.ping(), deadline_s=_PING_S, patient=False)
-        except (RuntimeAway, APIError):
+        except (RuntimeUnavailable, APIError):
             return False
         return True
 
@@ -108,13 +110,13 @@ class DockerRuntime:
         await self._images.ensure(launch.image, pulling=pulling)
 
     async def start(self, launch: Launch) -> Unit:
-        with _explained():
+        with _engine_errors():
             await self._environment.ensure(launch)
             if launch.attempt > 1:
                 await self._remove_earlier(launch)
             unit = await self._create(launch)
             if unit.state is UnitState.CREATED:
-                await self._furnish(launch, unit.id)
+                await self._prepare_container(launch, unit.id)
                 await self._start(unit.id)
                 unit = replace(unit, state=UnitState.RUNNING, started_at=clock.now())
         return unit
@@ -131,7 +133,7 @@ class DockerRuntime:
             if error.status_code != _CONFLICT:
                 raise
             found = await self._inspect(launch.name)
-            if not naming.is_owned(found.labels, self._installation_id):
+            if not ownership.is_owned(found.labels, self._installation_id):
                 raise RuntimeRefused(
                     f"a container {launch.name} exists that is not ours"
                 ) from error
@@ -140,7 +142,7 @@ class DockerRuntime:
             id=str(created["Id"]), name=launch.name, state=UnitState.CREATED, labels=launch.labels
         )
 
-    async def _furnish(self, launch: Launch, unit_id: str) -> None:
+    async def _prepare_container(self, launch: Launch, unit_id: str) -> None:
         """Files, and the names in further networks."""
         await self._environment.fill(launch, unit_id)
         if not await self._images.runs_as_root(launch.image):
@@ -170,49 +172,51 @@ class DockerRuntime:
             raise
 
     async def _remove_earlier(self, launch: Launch) -> None:
-        owner = Owner(installation_id=self._installation_id, orchestrator_id="", host_id="")
-        wanted = filters(owner, **{naming.RUN_ID: launch.run_id, naming.STEP: launch.step_id})
+        owner = UnitOwner(installation_id=self._installation_id, orchestrator_id="", host_id="")
+        wanted = filters(owner, **{ownership.RUN_ID: launch.run_id, ownership.STEP: launch.step_id})
         found = await self._engine.call(lambda client: client.containers(all=True, filters=wanted))
         for each in found:
-            if int(each["Labels"].get(naming.ATTEMPT, 0)) < launch.attempt:
+            if int(each["Labels"].get(ownership.ATTEMPT, 0)) < launch.attempt:
                 await self._remove(each["Id"])
 
-    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         address, position, follow = self._engine.address, after, True
         failing_since, loop = 0.0, asyncio.get_running_loop()
         while True:
             reader = FrameReader(position)
             try:
-                async for records in frames.read(address, unit.id, reader, follow=follow):
+                async for records in engine_http.read(address, unit.id, reader, follow=follow):
                     position, failing_since = records[-1].position, 0.0
                     yield records
                 if await self._has_ended(unit):
-                    if reader.last == await frames.last_frame(address, unit.id):
+                    if reader.last == await engine_http.last_frame(address, unit.id):
                         return
                     follow = False  # the rest, which the engine's follower missed
                     continue
-            except frames.Refused as error:
+            except engine_http.EngineRefused as error:
                 raise UnitLost(f"no output of {unit.name}: {error}") from error
-            except (OSError, TimeoutError, frames.Broken) as error:
+            except (OSError, TimeoutError, engine_http.ConnectionBroken) as error:
                 failing_since = failing_since or loop.time()
-                if loop.time() - failing_since > self._away_s:
-                    raise RuntimeAway(f"the output of {unit.name} cannot be read") from error
+                if loop.time() - failing_since > self._unavailable_after_s:
+                    raise RuntimeUnavailable(f"the output of {unit.name} cannot be read") from error
             await asyncio.sleep(_PAUSE_S)  # the engine restarts, or ended the log before the unit
 
     async def _has_ended(self, unit: Unit) -> bool:
         return (await self._inspect(unit.id)).state is not UnitState.RUNNING
 
-    async def wait(self, unit: Unit) -> Ended:
+    async def wait(self, unit: Unit) -> UnitExit:
         while True:
             try:
-                await frames.wait_for_end(self._engine.address, unit.id)
-            except (OSError, TimeoutError, frames.Broken, frames.Refused):
+                await engine_http.wait_for_end(self._engine.address, unit.id)
+            except (OSError, TimeoutError, engine_http.ConnectionBroken, engine_http.EngineRefused):
                 await asyncio.sleep(
                     _PAUSE_S
                 )  # then the inspection says whether the engine is there
             state = (await self._raw(unit.id))["State"]
             if _STATES.get(state["Status"]) is not UnitState.RUNNING:
-                return Ended(exit_code=int(state["ExitCode"]), oom_killed=bool(state["OOMKilled"]))
+                return UnitExit(
+                    exit_code=int(state["ExitCode"]), oom_killed=bool(state["OOMKilled"])
+                )
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
         """Signals of our own: the engine's stop would hold a thread for the whole grace."""
@@ -232,7 +236,7 @@ class DockerRuntime:
                 raise RuntimeRefused(explanation(error)) from error
 
     async def remove(self, unit: Unit) -> None:
-        if naming.is_owned(unit.labels, self._installation_id):
+        if ownership.is_owned(unit.labels, self._installation_id):
             await self._remove(unit.id)
 
     async def _remove(self, unit_id: str) -> None:
@@ -262,17 +266,17 @@ class DockerRuntime:
 
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
         """The container's own address: a published port accepts before the program listens."""
-        if not await self._reach.is_on(_network(unit)):
+        if not await self._network_access.is_on(_network(unit)):
             return None
         address = await self._address(unit)
         return (address, port) if address else None
 
-    async def ask_inside(
+    async def probe_inside(
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         if address := await self._address(unit):
             return await self._helpers.ask(unit, address, probe, headers)
-        return Answer(problem="the container has no address")
+        return ProbeResponse(problem="the container has no address")
 
     async def _address(self, unit: Unit) -> str:
         """In the run's network; empty while it does not run."""
@@ -287,35 +291,37 @@ class DockerRuntime:
         health = (await self._raw(unit.id))["State"].get("Health") or {}
         return health.get("Status") == "healthy"
 
-    async def usage(self, unit: Unit) -> Usage | None:
+    async def usage(self, unit: Unit) -> UnitUsage | None:
         try:
             used = await stats.counters_of(self._engine.address, unit.id)
-        except (OSError, TimeoutError, frames.Broken, frames.Refused):
+        except (OSError, TimeoutError, engine_http.ConnectionBroken, engine_http.EngineRefused):
             return None  # of one that is gone too; whether the engine is away shows elsewhere
         if used is None:
             return None
-        return Usage(
+        return UnitUsage(
             cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
             memory_bytes=used.memory_bytes,
             memory_peak_bytes=used.memory_peak_bytes,
         )
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
-        with _explained():
-            return await self._engine.call(lambda client: files.collect(client, unit.id, pattern))
+        with _engine_errors():
+            return await self._engine.call(
+                lambda client: artifacts.collect(client, unit.id, pattern)
+            )
 
-    async def find(self, owner: Owner) -> Sequence[Unit]:
-        ours = filters(owner, **{naming.ORCHESTRATOR: owner.orchestrator_id})
-        ours["label"].append(naming.STEP)  # a helper of ours is no unit
+    async def find(self, owner: UnitOwner) -> Sequence[Unit]:
+        ours = filters(owner, **{ownership.ORCHESTRATOR: owner.orchestrator_id})
+        ours["label"].append(ownership.STEP)  # a helper of ours is no unit
         found = await self._engine.call(lambda client: client.containers(all=True, filters=ours))
         units = await asyncio.gather(
             *(self._inspect(each["Id"]) for each in found), return_exceptions=True
         )
         return [unit for unit in units if isinstance(unit, Unit)]
 
-    async def runs(self, owner: Owner) -> frozenset[str]:
+    async def runs(self, owner: UnitOwner) -> frozenset[str]:
         def listed(client: Any) -> list[dict[str, Any]]:
-            ours = filters(owner, **{naming.ORCHESTRATOR: owner.orchestrator_id})
+            ours = filters(owner, **{ownership.ORCHESTRATOR: owner.orchestrator_id})
             volumes = client.volumes(filters=ours)["Volumes"] or []
             return [
                 *client.containers(all=True, filters=ours),
@@ -325,14 +331,14 @@ class DockerRuntime:
 
         found = await self._engine.call(listed)
         return frozenset(
-            each["Labels"][naming.RUN_ID] for each in found if naming.RUN_ID in each["Labels"]
+            each["Labels"][ownership.RUN_ID] for each in found if ownership.RUN_ID in each["Labels"]
         )
 
-    async def release(self, run_id: str, owner: Owner) -> Removed:
-        with _explained():
+    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
+        with _engine_errors():
             self._helpers.forget(run_id)
-            await self._reach.leave(await self._environment.networks(run_id, owner))
-            self._reach.forget(run_id)
+            await self._network_access.leave(await self._environment.networks(run_id, owner))
+            self._network_access.forget(run_id)
             return await self._environment.release(run_id, owner)
 
     async def _raw(self, unit_id: str) -> dict[str, Any]:
@@ -356,11 +362,11 @@ class DockerRuntime:
 
 
 def _network(unit: Unit) -> str:
-    return naming.network_name(unit.labels[naming.RUN_ID])
+    return ownership.network_name(unit.labels[ownership.RUN_ID])
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def _engine_errors() -> Iterator[None]:
     """An error answer of the engine becomes the port's own error."""
     try:
         yield

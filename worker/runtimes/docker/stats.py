@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from worker.runtimes.docker import frames
+from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.address import EngineAddress
 
 _NANOSECONDS: Final = 1e9
@@ -25,15 +25,15 @@ class Counters:
 
 
 async def counters_of(address: EngineAddress, unit_id: str) -> Counters | None:
-    """None: it does not run. Raises OSError, TimeoutError, Broken, Refused.
+    """None: it does not run. Raises OSError, TimeoutError, ConnectionBroken, EngineRefused.
 
     Not through the SDK: an engine that does not answer would hold one of its threads.
     """
     path = f"/containers/{unit_id}/stats?stream=0&one-shot=1"
     try:
-        return parse_counters(json.loads(await frames.whole_answer(address, path)))
+        return parse_counters(json.loads(await engine_http.whole_answer(address, path)))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise frames.Broken from error
+        raise engine_http.ConnectionBroken from error
 
 
 def parse_counters(stats: Mapping[str, Any]) -> Counters | None:

@@ -25,7 +25,7 @@ class Consumption:
     memory_bytes: int
 
 
-class Process(NamedTuple):
+class ProcessStat(NamedTuple):
     """`reaped_s`: CPU time of its ended children."""
 
     pid: int
@@ -40,7 +40,7 @@ def consumption_of(wrapper: int) -> Consumption | None:
     return consumed(wrapper, list(_processes()))
 
 
-def consumed(wrapper: int, processes: Sequence[Process]) -> Consumption | None:
+def consumed(wrapper: int, processes: Sequence[ProcessStat]) -> Consumption | None:
     known = {process.pid: process for process in processes}
     members = list(_descendants(wrapper, processes))
     if wrapper not in known or not members:
@@ -52,7 +52,7 @@ def consumed(wrapper: int, processes: Sequence[Process]) -> Consumption | None:
     )
 
 
-def _descendants(wrapper: int, processes: Sequence[Process]) -> Iterator[Process]:
+def _descendants(wrapper: int, processes: Sequence[ProcessStat]) -> Iterator[ProcessStat]:
     waiting = _by_parent(processes)
     open_pids = [wrapper]
     while open_pids:
@@ -61,24 +61,24 @@ def _descendants(wrapper: int, processes: Sequence[Process]) -> Iterator[Process
         yield from children
 
 
-def _by_parent(processes: Sequence[Process]) -> dict[int, Sequence[Process]]:
-    children: dict[int, list[Process]] = defaultdict(list)
+def _by_parent(processes: Sequence[ProcessStat]) -> dict[int, Sequence[ProcessStat]]:
+    children: dict[int, list[ProcessStat]] = defaultdict(list)
     for process in processes:
         children[process.parent].append(process)
     return dict(children)
 
 
-def _processes() -> Iterator[Process]:
+def _processes() -> Iterator[ProcessStat]:
     for pid in psutil.pids():
         with contextlib.suppress(OSError):  # it has ended
             yield parse_stat((_PROC / str(pid) / "stat").read_bytes())
 
 
-def parse_stat(text: bytes) -> Process:
+def parse_stat(text: bytes) -> ProcessStat:
     """A line of `/proc/<pid>/stat`; the program's name in it may hold blanks and brackets."""
     pid = int(text[: text.index(b" ")])
     fields = text[text.rindex(b")") + 2 :].split()  # from the third field of proc(5) on
-    return Process(
+    return ProcessStat(
         pid=pid,
         parent=int(fields[1]),
         cpu_s=(int(fields[11]) + int(fields[12])) / _TICKS,

@@ -25,28 +25,28 @@ from typing import Any, ClassVar, Final
 
 import psutil
 
-from worker.domain import naming
+from worker.domain import ownership
 from worker.domain.environment import Folders
-from worker.domain.evaluation import Ended
-from worker.domain.naming import Owner
-from worker.domain.output import Record
-from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain.evaluation import UnitExit
+from worker.domain.output import OutputRecord
+from worker.domain.ownership import UnitOwner
+from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
     ImageMissing,
     Launch,
-    Removed,
+    RemovedResources,
     RuntimeOptions,
     StartFailed,
     Unit,
     UnitLost,
     UnitState,
-    Usage,
+    UnitUsage,
 )
 from worker.runtimes.cpu_meter import CpuMeter
-from worker.runtimes.framing import FrameReader
-from worker.runtimes.process import files
+from worker.runtimes.log_frames import FrameReader
+from worker.runtimes.process import artifacts
 from worker.runtimes.process.consumption import Consumption, consumption_of
 from worker.runtimes.process.units import (
     KILLED,
@@ -62,7 +62,7 @@ from worker.runtimes.process.units import (
 _WRAPPER: Final = str(Path(__file__).with_name("wrapper.py"))
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _READ_SIZE: Final = 256 * 1024
-_LOOK_S: Final = 0.05  # how often a file that a process writes is looked at
+_POLL_INTERVAL_S: Final = 0.05  # how often a file that a process writes is looked at
 _START_S: Final = 20.0
 _TIMED_OUT: Final = 124
 
@@ -158,12 +158,12 @@ class ProcessRuntime:
         for folder in self._units(launch.run_id):
             labels = folder.labels
             if (
-                labels[naming.STEP] == launch.step_id
-                and int(labels[naming.ATTEMPT]) < launch.attempt
+                labels[ownership.STEP] == launch.step_id
+                and int(labels[ownership.ATTEMPT]) < launch.attempt
             ):
                 await self.remove(folder.unit())
 
-    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[Record]]:
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         folder, frames = _existing(unit), FrameReader(after)
         folder.output.touch()  # its wrapper may be about to
         with folder.output.open("rb", buffering=0) as file:
@@ -175,14 +175,14 @@ class ProcessRuntime:
                 if not data and ended:
                     return
                 if not data:
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(_POLL_INTERVAL_S)
 
-    async def wait(self, unit: Unit) -> Ended:
+    async def wait(self, unit: Unit) -> UnitExit:
         folder = _existing(unit)
         while folder.unit().state is UnitState.RUNNING:
             await _gone(folder)
         code = folder.exit_code()
-        return Ended(exit_code=KILLED if code is None else code)
+        return UnitExit(exit_code=KILLED if code is None else code)
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
         folder = _existing(unit)
@@ -197,7 +197,7 @@ class ProcessRuntime:
             await self.wait(unit)
 
     async def remove(self, unit: Unit) -> None:
-        if naming.is_owned(unit.labels, self._installation_id):
+        if ownership.is_owned(unit.labels, self._installation_id):
             await self._in_thread(_remove_folder, UnitFolder(Path(unit.id)))
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
@@ -227,11 +227,11 @@ class ProcessRuntime:
         listens = await self._in_thread(_listens, _existing(unit), port)
         return ("127.0.0.1", port) if listens else None
 
-    async def ask_inside(
+    async def probe_inside(
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         del unit, headers
-        return Answer(problem=f"nothing of the step listens on port {probe.port}")
+        return ProbeResponse(problem=f"nothing of the step listens on port {probe.port}")
 
     async def has_health_check(self, unit: Unit) -> bool:
         del unit
@@ -240,35 +240,35 @@ class ProcessRuntime:
     async def is_healthy(self, unit: Unit) -> bool:
         return _existing(unit).unit().state is UnitState.RUNNING
 
-    async def usage(self, unit: Unit) -> Usage | None:
+    async def usage(self, unit: Unit) -> UnitUsage | None:
         used: Consumption | None = await self._in_thread(_consumption, UnitFolder(Path(unit.id)))
         if used is None:
             return None
-        return Usage(
+        return UnitUsage(
             cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
             memory_bytes=used.memory_bytes,
         )
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
-        found: Collected = await self._in_thread(files.collect, _existing(unit), pattern)
+        found: Collected = await self._in_thread(artifacts.collect, _existing(unit), pattern)
         return found
 
-    async def find(self, owner: Owner) -> Sequence[Unit]:
+    async def find(self, owner: UnitOwner) -> Sequence[Unit]:
         return [folder.unit() for folder in self._units() if _is_of(folder.labels, owner)]
 
-    async def runs(self, owner: Owner) -> frozenset[str]:
+    async def runs(self, owner: UnitOwner) -> frozenset[str]:
         return frozenset(run.name for run in self._root.glob("*") if _is_of(run_labels(run), owner))
 
-    async def release(self, run_id: str, owner: Owner) -> Removed:
+    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         run = self._root / run_id
-        if not naming.is_owned(run_labels(run), owner.installation_id):
-            return Removed()
+        if not ownership.is_owned(run_labels(run), owner.installation_id):
+            return RemovedResources()
         units = self._units(run_id)
         for folder in units:
             await self._in_thread(_remove_folder, folder)
         workspaces = len(list(run.glob("workspaces/*")))
         await self._in_thread(lambda: shutil.rmtree(run, ignore_errors=True))
-        return Removed(containers=len(units), volumes=workspaces)
+        return RemovedResources(containers=len(units), volumes=workspaces)
 
     def _units(self, run_id: str = "*") -> list[UnitFolder]:
         """Those that are there; others may come and go meanwhile."""
@@ -289,10 +289,10 @@ def _run_of(workspace: str) -> str:
     return "-".join(workspace.split("-")[2:4])
 
 
-def _is_of(labels: Mapping[str, str], owner: Owner) -> bool:
+def _is_of(labels: Mapping[str, str], owner: UnitOwner) -> bool:
     return (
-        naming.is_owned(labels, owner.installation_id)
-        and labels.get(naming.ORCHESTRATOR) == owner.orchestrator_id
+        ownership.is_owned(labels, owner.installation_id)
+        and labels.get(ownership.ORCHESTRATOR) == owner.orchestrator_id
     )
 
 

@@ -11,11 +11,11 @@ from typing import Final
 import httpx
 
 from worker.domain.readiness import (
-    Answer,
     CommandProbe,
     HttpProbe,
     LogProbe,
     Probe,
+    ProbeResponse,
     StillRunning,
     TcpProbe,
 )
@@ -26,7 +26,7 @@ _TRY_S: Final = 5.0  # how long one probe may take
 _QUICK_S: Final = (0.02, 0.05, 0.1, 0.2)  # most services are ready soon: the first pauses
 
 
-class Prober:
+class ReadinessProber:
     """One HTTP client for all probes of a supervisor; redirects are not followed."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -71,37 +71,37 @@ class Prober:
 
     async def _asked(
         self, probe: HttpProbe | TcpProbe, unit: Unit, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         endpoint = await self._runtime.endpoint(unit, probe.port)
         if endpoint is None:
-            return await self._runtime.ask_inside(unit, probe, headers)
+            return await self._runtime.probe_inside(unit, probe, headers)
         if isinstance(probe, TcpProbe):
             return await _connected(endpoint)
         return await self._http(probe, endpoint, headers)
 
     async def _http(
         self, probe: HttpProbe, endpoint: tuple[str, int], headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         url = httpx.URL(f"http://{endpoint[0]}:{endpoint[1]}{probe.target}")
         try:
             async with self._client.stream("GET", url, headers=dict(headers)) as answer:
-                return Answer(status=answer.status_code)
+                return ProbeResponse(status=answer.status_code)
         except httpx.HTTPError as error:
-            return Answer(problem=f"port {probe.port}: {str(error) or type(error).__name__}")
+            return ProbeResponse(problem=f"port {probe.port}: {str(error) or type(error).__name__}")
 
 
-async def _connected(endpoint: tuple[str, int]) -> Answer:
+async def _connected(endpoint: tuple[str, int]) -> ProbeResponse:
     try:
         async with asyncio.timeout(_TRY_S):
             _, writer = await asyncio.open_connection(*endpoint)
     except TimeoutError:
-        return Answer(problem=f"port {endpoint[1]} gave no answer within {_TRY_S:g} s")
+        return ProbeResponse(problem=f"port {endpoint[1]} gave no answer within {_TRY_S:g} s")
     except OSError as error:
-        return Answer(problem=f"port {endpoint[1]}: {error.strerror or error}")
+        return ProbeResponse(problem=f"port {endpoint[1]}: {error.strerror or error}")
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
-    return Answer()
+    return ProbeResponse()
 
 
 async def until_seen(log: StepLog, *texts: str) -> None:

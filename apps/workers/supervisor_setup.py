@@ -29,7 +29,7 @@ _ID_LIMIT: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SupervisorSpec:
     """One supervisor as the settings want it; `engine`: of a backend with one of its own."""
 
     agent_id: str
@@ -38,10 +38,10 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
+class SupervisorSetup:
     """One supervisor: what the settings want of it, its folder, and the runtime it drives."""
 
-    wanted: Wanted
+    wanted: SupervisorSpec
     state_dir: Path
     runtime: Runtime
 
@@ -60,15 +60,15 @@ def agent_id(backend_id: str = "") -> str:
     return ids.shortened(":".join(filter(None, words)), limit=_ID_LIMIT)
 
 
-def wanted_posts(runtime_name: str) -> tuple[Wanted, ...]:
+def supervisor_specs(runtime_name: str) -> tuple[SupervisorSpec, ...]:
     """As the settings are now: one for the host, whatever it serves, one for each other engine."""
     local = [each for each in backends() if each.kind == "local"]
     elsewhere = [each for each in local if is_elsewhere(each, runtime_name)]
     here = tuple(each.backend_id for each in local if each not in elsewhere)
     return (
-        Wanted(agent_id=agent_id(), backends=here),
+        SupervisorSpec(agent_id=agent_id(), backends=here),
         *(
-            Wanted(
+            SupervisorSpec(
                 agent_id=agent_id(each.backend_id),
                 backends=(each.backend_id,),
                 engine=_engine_of(each),
@@ -78,23 +78,25 @@ def wanted_posts(runtime_name: str) -> tuple[Wanted, ...]:
     )
 
 
-def posts(runtime_name: str) -> tuple[Post, ...]:
+def set_up_supervisors(runtime_name: str) -> tuple[SupervisorSetup, ...]:
     """Those that can be set up. Raises UnknownPlugin, listing the known names."""
-    made = (make_post(wanted, runtime_name) for wanted in wanted_posts(runtime_name))
+    made = (set_up_supervisor(wanted, runtime_name) for wanted in supervisor_specs(runtime_name))
     return tuple(post for post in made if post is not None)
 
 
-def make_post(wanted: Wanted, runtime_name: str) -> Post | None:
+def set_up_supervisor(wanted: SupervisorSpec, runtime_name: str) -> SupervisorSetup | None:
     """None, said in the log, where the settings name no engine: that backend stays unavailable."""
     if wanted.engine is None:
-        return Post(wanted=wanted, state_dir=conf.state_dir(), runtime=make_runtime(runtime_name))
+        return SupervisorSetup(
+            wanted=wanted, state_dir=conf.state_dir(), runtime=make_runtime(runtime_name)
+        )
     folder = conf.state_dir() / "backends" / wanted.engine.backend_id
     try:
         runtime = runtimes[_CONTAINERS](_options(folder, wanted.engine))
     except RuntimeUnusable as error:
         log.warning("the backend %s cannot be served: %s", wanted.engine.backend_id, error)
         return None
-    return Post(wanted=wanted, state_dir=folder, runtime=runtime)
+    return SupervisorSetup(wanted=wanted, state_dir=folder, runtime=runtime)
 
 
 def _engine_of(backend: Backend) -> Backend:

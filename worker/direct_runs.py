@@ -16,19 +16,19 @@ from typing import Any, ClassVar, Final
 
 from kernel import clock
 from kernel.errors import PlatformError
-from worker.domain.control_plane import Chunk, Job, Orders, Outcome, Upload
+from worker.domain.control_plane import Job, JobDirective, JobOutcome, LineChunk, Upload
 from worker.domain.runtime import Runtime
 from worker.domain.step_spec import StepSpec
-from worker.supervisor.attempt import Attempt, Tools
-from worker.supervisor.probing import Prober
+from worker.supervisor.attempt import StepAttempt, StepContext
+from worker.supervisor.readiness_prober import ReadinessProber
 from worker.supervisor.spool import SpoolSpace
 from worker.supervisor.step_run import StepRun
-from worker.supervisor.supervisor import Options
+from worker.supervisor.supervisor import SupervisorOptions
 
 REMEMBERED_S: Final = 3600.0
 PING_S: Final = 15.0
 _WAITING: Final = 256  # records between a job and its caller; then the job's output waits
-Told = dict[str, Any]
+DirectRunRecord = dict[str, Any]
 
 
 class JobRunning(PlatformError):
@@ -45,23 +45,23 @@ class AttemptOver(PlatformError):
         super().__init__("this attempt, or a later one, was here already")
 
 
-class Caller:
+class DirectCaller:
     """Takes what a step says of itself and keeps it for the connection."""
 
     in_order: ClassVar[bool] = False
 
     def __init__(self, files: bytes | None) -> None:
         self._files = files
-        self._records: asyncio.Queue[Told | None] = asyncio.Queue(_WAITING)
+        self._records: asyncio.Queue[DirectRunRecord | None] = asyncio.Queue(_WAITING)
         self._gone = False
 
-    async def report(self, job: Job, state: str, message: str = "") -> Orders:
+    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
         await self._tell(job, "state", {"state": state} | ({"message": message} if message else {}))
-        return Orders()
+        return JobDirective()
 
-    async def send(self, job: Job, chunk: Chunk) -> Orders:
+    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
         for seq, line in enumerate(chunk.lines, start=chunk.seq):
-            wire: Told = {
+            wire: DirectRunRecord = {
                 "time": clock.rfc3339(line.time),
                 "level": line.level,
                 "kind": line.kind,
@@ -69,9 +69,9 @@ class Caller:
             }
             wire |= {"continued": True} if line.continued else {}
             await self._tell(job, "log", {"seq": seq, "line": wire})
-        return Orders()
+        return JobDirective()
 
-    async def complete(self, job: Job, outcome: Outcome, *, final_seq: int) -> None:
+    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
         del final_seq
         facts = {
             "status": outcome.status,
@@ -95,7 +95,7 @@ class Caller:
         }
         await self._tell(job, "artifact", {key: value for key, value in facts.items() if value})
 
-    async def _tell(self, job: Job, what: str, facts: Told) -> None:
+    async def _tell(self, job: Job, what: str, facts: DirectRunRecord) -> None:
         if not self._gone:
             record = {"type": what, "jobId": job.job_id, "attempt": job.attempt} | facts
             await self._records.put(record)
@@ -110,7 +110,7 @@ class Caller:
         while not self._records.empty():
             self._records.get_nowait()
 
-    async def records(self, job: Job) -> AsyncGenerator[Told]:
+    async def records(self, job: Job) -> AsyncGenerator[DirectRunRecord]:
         while True:
             try:
                 async with asyncio.timeout(PING_S):
@@ -125,8 +125,8 @@ class Caller:
 
 @dataclass(slots=True)
 class _DirectJob:
-    attempt: Attempt
-    caller: Caller
+    attempt: StepAttempt
+    caller: DirectCaller
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     ended_at: float = 0.0
 
@@ -134,12 +134,12 @@ class _DirectJob:
 class DirectRuns:
     """The jobs of direct callers, running and lately ended."""
 
-    def __init__(self, runtime: Runtime, options: Options) -> None:
+    def __init__(self, runtime: Runtime, options: SupervisorOptions) -> None:
         marks = options.state_dir / "healthy"
         marks.mkdir(parents=True, exist_ok=True)
-        self._prober = Prober(runtime)
-        self._tools = Tools(
-            control_plane=Caller(None),  # each job gets its own
+        self._prober = ReadinessProber(runtime)
+        self._context = StepContext(
+            control_plane=DirectCaller(None),  # each job gets its own
             runtime=runtime,
             owner=options.owner,
             rules=options.rules,
@@ -150,16 +150,16 @@ class DirectRuns:
         self._jobs: dict[str, _DirectJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, spec: StepSpec, files: bytes | None) -> AsyncGenerator[Told]:
+    async def start(self, spec: StepSpec, files: bytes | None) -> AsyncGenerator[DirectRunRecord]:
         """What the job says, to its end. Raises JobRunning, AttemptOver.
 
         To close the answer early cancels the job.
         """
         await self._make_way(spec)
-        caller = Caller(files)
+        caller = DirectCaller(files)
         unmeasured = replace(spec, measured=False)  # callers are not told of usage
-        tools = replace(self._tools, control_plane=caller)
-        job = _DirectJob(Attempt(unmeasured, tools), caller)
+        context = replace(self._context, control_plane=caller)
+        job = _DirectJob(StepAttempt(unmeasured, context), caller)
         self._jobs[spec.job_id] = job
         task = asyncio.create_task(self._run(job), name=spec.job_id)
         self._tasks.add(task)
@@ -187,7 +187,7 @@ class DirectRuns:
             job.ended.set()
             await job.caller.end()
 
-    async def _listen(self, job: _DirectJob) -> AsyncGenerator[Told]:
+    async def _listen(self, job: _DirectJob) -> AsyncGenerator[DirectRunRecord]:
         try:
             async for record in job.caller.records(job.attempt.job):
                 yield record
@@ -242,4 +242,4 @@ class DirectRuns:
 
 
 def _cancel(job: _DirectJob) -> None:
-    job.attempt.obey(Orders(cancel_reason="canceled"))
+    job.attempt.apply_directive(JobDirective(cancel_reason="canceled"))

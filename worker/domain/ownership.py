@@ -21,7 +21,7 @@ JOB_ID: Final = "partita.job_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class UnitOwner:
     """Whose units these are: one supervisor of one installation, on one host."""
 
     installation_id: str
@@ -63,7 +63,7 @@ def networks(spec: StepSpec) -> dict[str, tuple[str, ...]]:
     }
 
 
-def run_labels(spec: StepSpec, owner: Owner) -> dict[str, str]:
+def run_labels(spec: StepSpec, owner: UnitOwner) -> dict[str, str]:
     """What every container, network and volume of the run carries."""
     return {
         MANAGED: "true",
@@ -79,7 +79,7 @@ def run_labels(spec: StepSpec, owner: Owner) -> dict[str, str]:
     }
 
 
-def step_labels(spec: StepSpec, owner: Owner, *, started_at: str) -> dict[str, str]:
+def step_labels(spec: StepSpec, owner: UnitOwner, *, started_at: str) -> dict[str, str]:
     return run_labels(spec, owner) | {
         STEP: spec.node.id,
         STEP_KIND: spec.node.kind,

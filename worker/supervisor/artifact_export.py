@@ -4,39 +4,41 @@ from __future__ import annotations
 
 import mimetypes
 
-from worker.domain.control_plane import Refused, Upload
-from worker.domain.evaluation import Finding
+from worker.domain.control_plane import RequestRefused, Upload
+from worker.domain.evaluation import Failure
 from worker.domain.runtime import Collected, CollectedFile, PathRefused
 from worker.domain.step_spec import Export
-from worker.supervisor.attempt import Attempt
-from worker.supervisor.patience import persistently
+from worker.supervisor.attempt import StepAttempt
+from worker.supervisor.retry import retry_until_answered
 
 
-async def export_artifacts(attempt: Attempt, *, succeeded: bool) -> list[Finding]:
+async def export_artifacts(attempt: StepAttempt, *, succeeded: bool) -> list[Failure]:
     """A finding for each required export that nothing was found for."""
     missing = []
     for export in attempt.spec.exports:
         if export.wanted(succeeded=succeeded) and not await _export(attempt, export):
             if export.required:
                 detail = f"artifact {export.path} is missing"
-                missing.append(Finding(reason="artifact_missing", detail=detail))
+                missing.append(Failure(reason="artifact_missing", detail=detail))
             else:
-                await attempt.log.say(f"no file for the artifact {export.path}", level="warn")
+                await attempt.log.append_system_line(
+                    f"no file for the artifact {export.path}", level="warn"
+                )
     return missing
 
 
-async def _export(attempt: Attempt, export: Export) -> int:
+async def _export(attempt: StepAttempt, export: Export) -> int:
     """How many files were stored."""
     try:
-        collected = await attempt.tools.runtime.collect(attempt.unit, export.path)
+        collected = await attempt.context.runtime.collect(attempt.unit, export.path)
     except PathRefused as error:
         collected = Collected(skipped=(str(error),))
     for sentence in collected.skipped:
-        await attempt.log.say(sentence, level="warn")
+        await attempt.log.append_system_line(sentence, level="warn")
     return sum([await _store(attempt, export, file) for file in collected.files])
 
 
-async def _store(attempt: Attempt, export: Export, file: CollectedFile) -> bool:
+async def _store(attempt: StepAttempt, export: Export, file: CollectedFile) -> bool:
     upload = Upload(
         path=file.path,
         name=export.name,
@@ -46,8 +48,10 @@ async def _store(attempt: Attempt, export: Export, file: CollectedFile) -> bool:
         body=file.body,
     )
     try:
-        await persistently(lambda: attempt.tools.control_plane.store(attempt.job, upload))
-    except Refused as error:
-        await attempt.log.say(f"artifact {file.path} was refused: {error}", level="warn")
+        await retry_until_answered(lambda: attempt.context.control_plane.store(attempt.job, upload))
+    except RequestRefused as error:
+        await attempt.log.append_system_line(
+            f"artifact {file.path} was refused: {error}", level="warn"
+        )
         return False
     return True

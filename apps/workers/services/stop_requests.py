@@ -29,7 +29,7 @@ _HEARD: Final = (HTTPStatus.OK, HTTPStatus.NOT_FOUND)  # 404: it has no such job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class StopRequest:
     """What one worker is to be told, and where."""
 
     agent_id: str
@@ -37,18 +37,18 @@ class Round:
     jobs: tuple[executions.EndingJob, ...]
 
 
-def call_off(run_id: str) -> None:
+def send_stop_requests(run_id: str) -> None:
     """Tell the workers of a run to stop what must stop; what is over they may also remove.
 
     Returns within about 2 s, whatever they do. Not within a transaction.
     """
     secret = conf.agent_secret()
-    rounds = _rounds(run_id) if secret else []
+    rounds = _stop_requests(run_id) if secret else []
     if rounds:
-        asyncio.run(call_workers(rounds, secret))
+        asyncio.run(send_to_workers(rounds, secret))
 
 
-def _rounds(run_id: str) -> list[Round]:
+def _stop_requests(run_id: str) -> list[StopRequest]:
     """For the workers that are there and said where to call them."""
     jobs = executions.ending_jobs(run_id)
     if not jobs:
@@ -58,20 +58,20 @@ def _rounds(run_id: str) -> list[Round]:
     for job in jobs:
         by_agent[job.agent_id].append(job)
     return [
-        Round(agent_id=agent_id, host_url=urls[agent_id], jobs=tuple(theirs))
+        StopRequest(agent_id=agent_id, host_url=urls[agent_id], jobs=tuple(theirs))
         for agent_id, theirs in by_agent.items()
         if agent_id in urls
     ]
 
 
-async def call_workers(
-    rounds: Iterable[Round], secret: str, *, resolver: Resolver = resolve
+async def send_to_workers(
+    rounds: Iterable[StopRequest], secret: str, *, resolver: Resolver = resolve
 ) -> None:
     """All at once; one that hangs takes nothing from the others."""
-    await asyncio.gather(*(_call_worker(each, secret, resolver) for each in rounds))
+    await asyncio.gather(*(_send_to_worker(each, secret, resolver) for each in rounds))
 
 
-async def _call_worker(its: Round, secret: str, resolver: Resolver) -> None:
+async def _send_to_worker(its: StopRequest, secret: str, resolver: Resolver) -> None:
     headers = {"Authorization": f"Bearer {derived_token(secret, its.agent_id)}"}
     try:
         base = read_base_url(its.host_url, LOCAL_TOO)

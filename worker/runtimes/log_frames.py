@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from worker.domain.output import Record, Stream
+from worker.domain.output import OutputRecord, Stream
 
 HEADER: Final = struct.Struct(">BxxxI")
 _STREAMS: Final[dict[int, Stream]] = {0: "stdout", 1: "stdout", 2: "stderr"}
@@ -27,7 +27,7 @@ class FrameReader:
         self._buffer = b""
         self.last = b""  # the frame that came last, also when it was dropped
 
-    def feed(self, data: bytes) -> list[Record]:
+    def feed(self, data: bytes) -> list[OutputRecord]:
         data, start, records, last = self._buffer + data, 0, [], (0, 0)
         while len(data) - start >= HEADER.size:
             stream, length = HEADER.unpack_from(data, start)
@@ -44,9 +44,9 @@ class FrameReader:
         self._buffer = data[start:]
         return records
 
-    def _record(self, stream: int, content: bytes) -> Record:
+    def _record(self, stream: int, content: bytes) -> OutputRecord:
         stamp = content[:_MILLISECONDS]
         if stamp != self._stamp:  # a burst has one, in milliseconds
             self._stamp, self._time = stamp, f"{stamp.decode('ascii')}Z"
         data = content[content.index(b" ") + 1 :]
-        return Record(self._position, _STREAMS[stream], data, self._time)
+        return OutputRecord(self._position, _STREAMS[stream], data, self._time)

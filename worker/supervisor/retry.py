@@ -7,19 +7,19 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from worker.domain.control_plane import ControlPlaneAway
+from worker.domain.control_plane import ControlPlaneUnavailable
 
 T = TypeVar("T")
 _FIRST_S: Final = 0.2
 _LONGEST_S: Final = 5.0
 
 
-async def persistently(call: Callable[[], Awaitable[T]]) -> T:
+async def retry_until_answered(call: Callable[[], Awaitable[T]]) -> T:
     """Until it answers, however long: a job that waits too long loses its lease, which ends it."""
     pause_s = _FIRST_S
     while True:
         try:
             return await call()
-        except ControlPlaneAway:
+        except ControlPlaneUnavailable:
             await asyncio.sleep(pause_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
             pause_s = min(pause_s * 2, _LONGEST_S)

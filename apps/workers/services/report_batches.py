@@ -21,7 +21,7 @@ Report = executions.StateReport | executions.LogChunk | executions.Completion
 
 def record(supervisor: executions.Supervisor, report: Report) -> executions.Recorded:
     """Raises StaleAttempt, LogGap, JobNotFound, InvalidInput, DatastoreUnavailable."""
-    answer = _desk_of(supervisor).answer(_Waiting(report))
+    answer = _batcher_of(supervisor).answer(_PendingRequest(report))
     if not isinstance(answer, executions.Recorded):
         raise TypeError("a report is recorded or refused")
     return answer
@@ -29,12 +29,12 @@ def record(supervisor: executions.Supervisor, report: Report) -> executions.Reco
 
 def claim(supervisor: executions.Supervisor) -> dict[str, Any] | None:
     """The spec of one step, or None when there is none for this supervisor now."""
-    answer = _desk_of(supervisor).answer(_Waiting(None))
+    answer = _batcher_of(supervisor).answer(_PendingRequest(None))
     return answer if isinstance(answer, dict) else None
 
 
 @dataclass(eq=False, slots=True)
-class _Waiting:
+class _PendingRequest:
     """`report` None: a claim. Settled by whichever thread takes it along."""
 
     report: Report | None
@@ -45,15 +45,15 @@ class _Waiting:
         self.answer, self.is_settled = answer, True
 
 
-class _Desk:
+class _Batcher:
     """Where the requests of one supervisor process meet."""
 
     def __init__(self, supervisor: executions.Supervisor) -> None:
         self._supervisor = supervisor
         self._store = threading.Lock()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_PendingRequest] = deque()
 
-    def answer(self, mine: _Waiting) -> executions.Recorded | dict[str, Any] | None:
+    def answer(self, mine: _PendingRequest) -> executions.Recorded | dict[str, Any] | None:
         self._waiting.append(mine)
         with self._store:
             if not mine.is_settled:
@@ -62,14 +62,14 @@ class _Desk:
             raise mine.answer
         return mine.answer
 
-    def _settle(self, group: Sequence[_Waiting]) -> None:
+    def _settle(self, group: Sequence[_PendingRequest]) -> None:
         try:
             self._exchange(group)
         except Exception as error:  # noqa: BLE001 - each of the group raises it in its own request
             for waiting in group:
                 waiting.settle(error)
 
-    def _exchange(self, group: Sequence[_Waiting]) -> None:
+    def _exchange(self, group: Sequence[_PendingRequest]) -> None:
         states = _of(group, executions.StateReport)
         chunks = _of(group, executions.LogChunk)
         completions = _of(group, executions.Completion)
@@ -93,22 +93,22 @@ class _Desk:
             waiting.settle(next(specs, None))
 
 
-def _of(group: Sequence[_Waiting], kind: type[Report]) -> list[_Waiting]:
+def _of(group: Sequence[_PendingRequest], kind: type[Report]) -> list[_PendingRequest]:
     return [waiting for waiting in group if isinstance(waiting.report, kind)]
 
 
-def _reports(group: Sequence[_Waiting]) -> list[Any]:
+def _reports(group: Sequence[_PendingRequest]) -> list[Any]:
     return [waiting.report for waiting in group]
 
 
-_desks: Final[WeakValueDictionary[tuple[str, str], _Desk]] = WeakValueDictionary()
-_desks_lock = threading.Lock()
+_batchers: Final[WeakValueDictionary[tuple[str, str], _Batcher]] = WeakValueDictionary()
+_batchers_lock = threading.Lock()
 
 
-def _desk_of(supervisor: executions.Supervisor) -> _Desk:
+def _batcher_of(supervisor: executions.Supervisor) -> _Batcher:
     key = (supervisor.agent_id, supervisor.incarnation)
-    with _desks_lock:
-        desk = _desks.get(key)
+    with _batchers_lock:
+        desk = _batchers.get(key)
         if desk is None:
-            desk = _desks[key] = _Desk(supervisor)
+            desk = _batchers[key] = _Batcher(supervisor)
         return desk

@@ -11,14 +11,14 @@ import pytest
 
 from tests.apps.workers.conftest import Stage
 from tests.support.fake_control_plane import FakeJob
-from worker.domain.runtime import Usage
-from worker.supervisor import sampling
+from worker.domain.runtime import UnitUsage
+from worker.supervisor import usage_sampler
 
-LOW = Usage(cpu_percent=2.5, memory_bytes=10)
-HIGH = Usage(cpu_percent=80.0, memory_bytes=90)
+LOW = UnitUsage(cpu_percent=2.5, memory_bytes=10)
+HIGH = UnitUsage(cpu_percent=80.0, memory_bytes=90)
 
 
-async def until_told(job: FakeJob, usage: Usage) -> None:
+async def until_reported(job: FakeJob, usage: UnitUsage) -> None:
     async with asyncio.timeout(5):
         while usage not in job.usages:  # noqa: ASYNC110 - renewals come from a thread
             await asyncio.sleep(0.01)
@@ -28,9 +28,9 @@ async def test_usage_goes_with_renewals_and_the_completion(stage: Stage) -> None
     stage.runtime.usages = [HIGH, LOW]
     async with stage.supervisor(lease_s=0.3):
         job = await stage.add("serve", leaseMs=300)
-        last = Usage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=90)
+        last = UnitUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=90)
 
-        await until_told(job, last)
+        await until_reported(job, last)
         stage.last.cancel(job, "canceled")
         outcome = await stage.store.outcome(job)
 
@@ -38,11 +38,11 @@ async def test_usage_goes_with_renewals_and_the_completion(stage: Stage) -> None
 
 
 async def test_a_peak_that_the_runtime_has_seen_counts(stage: Stage) -> None:
-    stage.runtime.usages = [Usage(cpu_percent=None, memory_bytes=10, memory_peak_bytes=70), LOW]
+    stage.runtime.usages = [UnitUsage(cpu_percent=None, memory_bytes=10, memory_peak_bytes=70), LOW]
     async with stage.supervisor(lease_s=0.3):
         job = await stage.add("serve", leaseMs=300)
 
-        await until_told(job, Usage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=70))
+        await until_reported(job, UnitUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=70))
 
 
 async def test_a_service_is_looked_at_too(stage: Stage) -> None:
@@ -50,15 +50,15 @@ async def test_a_service_is_looked_at_too(stage: Stage) -> None:
     async with stage.supervisor(lease_s=0.3):
         job = await stage.add("out:open", "serve", node=service, leaseMs=300)
 
-        await until_told(
-            job, Usage(cpu_percent=12.5, memory_bytes=34 * 2**20, memory_peak_bytes=34 * 2**20)
+        await until_reported(
+            job, UnitUsage(cpu_percent=12.5, memory_bytes=34 * 2**20, memory_peak_bytes=34 * 2**20)
         )
 
 
 async def test_a_short_step_has_a_look_long_before_its_first_renewal(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "FIRST_S", 0.05)
+    monkeypatch.setattr(usage_sampler, "FIRST_S", 0.05)
     stage.runtime.usages = [LOW]
     async with stage.supervisor():
         job = await stage.add("sleep:0.3")
@@ -66,7 +66,7 @@ async def test_a_short_step_has_a_look_long_before_its_first_renewal(
         outcome = await stage.store.outcome(job)
 
     assert job.renewals == 0
-    assert outcome.usage == Usage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=10)
+    assert outcome.usage == UnitUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=10)
 
 
 async def test_nothing_is_looked_at_when_the_profile_turns_metrics_off(stage: Stage) -> None:
@@ -106,7 +106,7 @@ async def test_a_look_that_hangs_delays_no_renewal_and_no_end(stage: Stage) -> N
 async def test_a_look_that_fails_is_only_missing(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(usage_sampler, "TIMEOUT_S", 0.05)
     stage.runtime.usage_hangs = True
     async with stage.supervisor(lease_s=0.3):
         job = await stage.add("sleep:0.8", leaseMs=300)

@@ -11,9 +11,9 @@ import re
 from collections.abc import AsyncGenerator, Container, Mapping
 from typing import Final
 
-from worker.domain.output import Record
+from worker.domain.output import OutputRecord
 from worker.runtimes.docker.address import READ_SIZE, EngineAddress, connect
-from worker.runtimes.framing import FrameReader
+from worker.runtimes.log_frames import FrameReader
 
 _CONNECT_S: Final = 10.0
 _ANSWER_S: Final = 5.0
@@ -22,11 +22,11 @@ _LENGTH: Final = re.compile(r"\r\ncontent-length: *(\d{1,9})\r\n")
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
-class Broken(Exception):
+class ConnectionBroken(Exception):
     """The connection ended before the answer did."""
 
 
-class Refused(Exception):
+class EngineRefused(Exception):
     """The engine answered with an error status; `message`: its words, where it had any."""
 
     def __init__(self, status: int, message: str = "") -> None:
@@ -37,8 +37,8 @@ class Refused(Exception):
 
 async def read(
     address: EngineAddress, unit_id: str, frames: FrameReader, *, follow: bool
-) -> AsyncGenerator[list[Record]]:
-    """Until the log's end; with `follow` until the unit's. Raises OSError, Refused.
+) -> AsyncGenerator[list[OutputRecord]]:
+    """Until the log's end; with `follow` until the unit's. Raises OSError, EngineRefused.
 
     Whether it was read to its end, `last_frame` tells: a connection may break, and a follower that
     the engine let wait just when the unit ended may miss the log's last part (seen with Docker
@@ -50,7 +50,10 @@ async def read(
 
 
 async def last_frame(address: EngineAddress, unit_id: str) -> bytes:
-    """The log's last frame now; empty for an empty log. Raises OSError, Broken, Refused."""
+    """Return the log's last frame, empty for an empty log.
+
+    Raises OSError, ConnectionBroken, EngineRefused.
+    """
     frames = FrameReader(0)
     frames.feed(await whole_answer(address, f"{_logs(unit_id)}&tail=1"))
     return frames.last
@@ -61,19 +64,19 @@ def _logs(unit_id: str) -> str:
 
 
 async def wait_for_end(address: EngineAddress, unit_id: str) -> None:
-    """Returns when the unit does not run (any more). Raises OSError, Broken, Refused."""
+    """Return when the unit does not run. Raises OSError, ConnectionBroken, EngineRefused."""
     async for _ in body(address, "POST", f"/containers/{unit_id}/wait?condition=not-running"):
         pass
 
 
 async def whole_answer(address: EngineAddress, path: str) -> bytes:
-    """The body of a small answer. Raises OSError, TimeoutError, Broken, Refused."""
+    """The body of a small answer. Raises OSError, TimeoutError, ConnectionBroken, EngineRefused."""
     body = b""
     async with asyncio.timeout(_ANSWER_S):
         async for data in _unchunked(address, path):
             body += data
             if len(body) > _ANSWER_LIMIT:
-                raise Broken
+                raise ConnectionBroken
     return body
 
 
@@ -97,7 +100,10 @@ async def _unchunked(address: EngineAddress, path: str) -> AsyncGenerator[bytes]
 async def body(
     address: EngineAddress, method: str, path: str, *, headers: Mapping[str, str] = _NO_HEADERS
 ) -> AsyncGenerator[bytes]:
-    """An answer as it comes, to its end. Raises OSError, TimeoutError, Broken, Refused."""
+    """Yield the body of an answer.
+
+    Raises OSError, TimeoutError, ConnectionBroken, EngineRefused.
+    """
     more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     async with asyncio.timeout(_CONNECT_S):
         reader, writer = await connect(address)
@@ -109,7 +115,7 @@ async def body(
         while not chunks.ended:
             data = await reader.read(READ_SIZE)
             if not data:
-                raise Broken
+                raise ConnectionBroken
             if content := chunks.feed(data):
                 yield content
     finally:
@@ -118,19 +124,19 @@ async def body(
 
 async def _begin(reader: asyncio.StreamReader) -> _Chunks:
     if "transfer-encoding: chunked" not in await head(reader):
-        raise Broken
+        raise ConnectionBroken
     return _Chunks()
 
 
 async def head(reader: asyncio.StreamReader, *, accepted: Container[int] = (200,)) -> str:
-    """An answer's head, in lower case. Raises Broken, Refused."""
+    """An answer's head, in lower case. Raises ConnectionBroken, EngineRefused."""
     try:
         text = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     except asyncio.IncompleteReadError:
-        raise Broken from None
+        raise ConnectionBroken from None
     status = int(text.split(" ", 2)[1])
     if status not in accepted:
-        raise Refused(status, await _message(reader, text))
+        raise EngineRefused(status, await _message(reader, text))
     return text
 
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 from apps.executions import api as executions
 from kernel.background import BackgroundThread
 from kernel.errors import PlatformError
-from worker.domain.control_plane import ControlPlaneAway
+from worker.domain.control_plane import ControlPlaneUnavailable
 
 log = logging.getLogger("partita.workers")
-LOOK_S: Final = 1.0  # without a nudge: nudges may be lost
+POLL_INTERVAL_S: Final = 1.0  # without a nudge: nudges may be lost
 WAIT_S: Final = 10.0  # then a claim is asked anew: how old its answer may be counts from there
 LULL_S: Final = 0.002  # reports come in bursts: those that one answer set free go together,
 BURST_S: Final = 0.01  # which wait for one another this long at most
@@ -31,7 +31,7 @@ Answer = Future[Any]
 
 
 @dataclass
-class _Waiting:
+class _PendingReports:
     states: list[tuple[executions.StateReport, Answer]] = field(default_factory=list)
     chunks: list[tuple[executions.LogChunk, Answer]] = field(default_factory=list)
     completions: list[tuple[executions.Completion, Answer]] = field(default_factory=list)
@@ -61,20 +61,20 @@ class _Waiting:
         return [future for _, future in [*self.states, *self.chunks, *self.completions]]
 
 
-class Gathering:
+class ReportBatcher:
     """Futures resolve on this thread: with `Recorded`, or the PlatformError of that very report."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._changed = threading.Condition()
-        self._waiting = _Waiting()
+        self._waiting = _PendingReports()
         self._claim: tuple[int, Answer] | None = None
         self._claimed_since = 0.0
         self._work_may_wait = True
-        self._looked_at = 0.0
+        self._polled_at = 0.0
         self._stopping = threading.Event()
         self._thread = BackgroundThread(
-            "store", self._run, ended=self._stopping, longest_pause_s=LOOK_S
+            "store", self._run, ended=self._stopping, longest_pause_s=POLL_INTERVAL_S
         )
 
     def start(self) -> None:
@@ -125,25 +125,25 @@ class Gathering:
             if waiting or claim:
                 self._settle(waiting, claim, looks_around=looks_around)
 
-    def _next(self) -> tuple[_Waiting, tuple[int, Answer] | None, bool]:
+    def _next(self) -> tuple[_PendingReports, tuple[int, Answer] | None, bool]:
         """What goes into the next call, and whether its claim looks beyond the runs reported on.
 
         Waits until there is something.
         """
         with self._changed:
             self._changed.wait_for(self._is_due, timeout=self._patience_s())
-        self._let_burst_end()
+        self._wait_for_burst()
         with self._changed:
-            waiting, self._waiting = self._waiting, _Waiting()
-            claim = self._claim if self._looks(bool(waiting.completions)) else None
-            looks_around = self._looks(completing=False)
+            waiting, self._waiting = self._waiting, _PendingReports()
+            claim = self._claim if self._should_claim(bool(waiting.completions)) else None
+            looks_around = self._should_claim(completing=False)
             if claim:
                 self._claim = None
                 if looks_around:
-                    self._work_may_wait, self._looked_at = False, time.monotonic()
+                    self._work_may_wait, self._polled_at = False, time.monotonic()
             return waiting, claim, looks_around
 
-    def _let_burst_end(self) -> None:
+    def _wait_for_burst(self) -> None:
         began, seen, lulls = time.monotonic(), self._waiting.size, 0
         while lulls < self._waiting.lulls and time.monotonic() - began < self._waiting.burst_s:
             time.sleep(LULL_S)  # a wait for each report would wake this thread for each
@@ -152,19 +152,21 @@ class Gathering:
 
     def _is_due(self) -> bool:
         over = self._stopping.is_set()
-        return bool(self._waiting) or over or self._looks(completing=False)
+        return bool(self._waiting) or over or self._should_claim(completing=False)
 
-    def _looks(self, completing: bool) -> bool:  # noqa: FBT001 - private, two callers
+    def _should_claim(self, completing: bool) -> bool:  # noqa: FBT001 - private, two callers
         """What completes may free its dependants: they are claimed in the same transaction."""
         return self._claim is not None and (
-            completing or self._work_may_wait or time.monotonic() - self._looked_at >= LOOK_S
+            completing
+            or self._work_may_wait
+            or time.monotonic() - self._polled_at >= POLL_INTERVAL_S
         )
 
     def _patience_s(self) -> float | None:
-        return LOOK_S if self._claim else None
+        return POLL_INTERVAL_S if self._claim else None
 
     def _settle(
-        self, waiting: _Waiting, claim: tuple[int, Answer] | None, *, looks_around: bool
+        self, waiting: _PendingReports, claim: tuple[int, Answer] | None, *, looks_around: bool
     ) -> None:
         try:
             answer = self._exchange(
@@ -197,8 +199,10 @@ class Gathering:
         with self._changed:  # goes on waiting, unless its caller asks anew meanwhile
             self._claim = self._claim or claim
 
-    def _fail(self, waiting: _Waiting, claim: tuple[int, Answer] | None, error: Exception) -> None:
-        away = ControlPlaneAway(str(error) or type(error).__name__)
+    def _fail(
+        self, waiting: _PendingReports, claim: tuple[int, Answer] | None, error: Exception
+    ) -> None:
+        away = ControlPlaneUnavailable(str(error) or type(error).__name__)
         for future in [*waiting.futures, *([claim[1]] if claim else [])]:
             _set(future, away)
 

@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from worker.control_plane.answers import CredentialRefused, checked
-from worker.domain.control_plane import ControlPlaneAway
+from worker.domain.control_plane import ControlPlaneUnavailable
 
 CALL_S: Final = 30.0
 _BLOCKING_S: Final = 5.0
@@ -23,7 +23,7 @@ _LIMITS: Final = httpx.Limits(max_connections=100, keepalive_expiry=_KEEPALIVE_S
 Body = Mapping[str, Any]
 
 
-class AgentCalls:
+class ControlPlaneClient:
     """`needs_registration` is set when the token is not taken any more."""
 
     def __init__(
@@ -82,7 +82,7 @@ class AgentCalls:
             )
             return _json(checked(response))
         except httpx.HTTPError as error:
-            raise ControlPlaneAway(_sentence(error)) from error
+            raise ControlPlaneUnavailable(_sentence(error)) from error
         except CredentialRefused:
             self._loop.call_soon_threadsafe(self._forget, token)
             raise
@@ -110,14 +110,14 @@ class AgentCalls:
                     **request,
                 )
         except TimeoutError as error:
-            raise ControlPlaneAway(f"no answer within {deadline_s:g} s") from error
+            raise ControlPlaneUnavailable(f"no answer within {deadline_s:g} s") from error
         except httpx.HTTPError as error:
-            raise ControlPlaneAway(_sentence(error)) from error
+            raise ControlPlaneUnavailable(_sentence(error)) from error
         return checked(response)
 
     def _current_token(self) -> str:
         if not self._token:
-            raise ControlPlaneAway("not registered now")
+            raise ControlPlaneUnavailable("not registered now")
         return self._token
 
     def _forget(self, token: str) -> None:
@@ -138,7 +138,7 @@ def _json(response: httpx.Response) -> dict[str, Any]:
     try:
         return dict(response.json())
     except (ValueError, TypeError):
-        raise ControlPlaneAway("what answers there is no control plane") from None
+        raise ControlPlaneUnavailable("what answers there is no control plane") from None
 
 
 def _headers(bearer: str, media_type: str = "application/json") -> dict[str, str]:

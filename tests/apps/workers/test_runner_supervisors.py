@@ -13,7 +13,7 @@ import pytest
 
 from apps.agents.api import Agent, list_agents
 from apps.executions.api import dispatch, sweep
-from apps.workers import posts, runner
+from apps.workers import runner, supervisor_setup
 from apps.workers.runner import Runner
 from tests.apps.executions.runs import node, queued_run
 from tests.support.processes import until
@@ -41,7 +41,7 @@ def _settings(settings: Any, tmp_path: Path) -> None:
 
 
 def _served(runtime: str) -> dict[str, tuple[str, ...]]:
-    return {post.agent_id: post.backends for post in posts.posts(runtime)}
+    return {post.agent_id: post.backends for post in supervisor_setup.set_up_supervisors(runtime)}
 
 
 def test_each_engine_has_a_supervisor_of_its_own() -> None:
@@ -61,7 +61,7 @@ def test_a_socket_is_no_engine_where_steps_are_processes() -> None:
 
 
 def test_what_others_reach_too_is_shared_and_has_its_own_folder() -> None:
-    found = {post.backends[0]: post for post in posts.posts("docker")}
+    found = {post.backends[0]: post for post in supervisor_setup.set_up_supervisors("docker")}
 
     assert {name: post.runtime.shared for name, post in found.items()} == {
         "here": False,
@@ -168,7 +168,7 @@ ELSEWHERE = FAR.replace(":9", ":10")
 @pytest.fixture
 def running(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
     """A runner of child processes that began with the backend `here` alone."""
-    monkeypatch.setattr(runner, "LOOK_S", 0.1)
+    monkeypatch.setattr(runner, "POLL_INTERVAL_S", 0.1)
     _list(settings, HERE)
     made = Runner("process")
     thread = threading.Thread(target=made.run)

@@ -22,7 +22,12 @@ from apps.executions.services.settling import fail_run
 from apps.executions.services.sweep import _end_overdue_runs
 from apps.streams.api import unit_of_work
 from apps.system.api import celery_application
-from apps.workers.services.calling_off import WITHIN_S, Round, call_off, call_workers
+from apps.workers.services.stop_requests import (
+    WITHIN_S,
+    StopRequest,
+    send_stop_requests,
+    send_to_workers,
+)
 from kernel import clock
 from tests.apps.executions.runs import Run, booted_run, deadline_is_over, node
 from tests.apps.workers_rest.conftest import ONE_BACKEND, SECRET, RemoteWorker
@@ -186,7 +191,7 @@ def test_a_run_of_a_local_backend_calls_nobody(settings, sent):
 
 def test_a_run_that_is_unknown_has_no_jobs():
     assert api.ending_jobs("run-0123456789ab") == ()
-    call_off("run-0123456789ab")
+    send_stop_requests("run-0123456789ab")
 
 
 def test_the_worker_that_holds_a_job_is_told_at_its_own_address(worker, other):
@@ -196,9 +201,9 @@ def test_the_worker_that_holds_a_job_is_told_at_its_own_address(worker, other):
         run = begun(worker, "a")
         cancel(run)
 
-        call_off(run.id)
+        send_stop_requests(run.id)
         worker.complete("a", "canceled", reason="canceled")
-        call_off(run.id)
+        send_stop_requests(run.id)
 
     job_id = run.step("a").job_id
     assert door.told == [("cancel", job_id), ("cleanup", job_id)]
@@ -212,7 +217,7 @@ def test_another_workers_credential_opens_nothing(worker, log):
         worker.register(hostUrl=url)
         run = begun(worker, "a")
         cancel(run)
-        call_off(run.id)
+        send_stop_requests(run.id)
 
     assert door.told == []
     assert "edge-1 answered 401" in log()
@@ -251,7 +256,7 @@ def test_without_a_shared_secret_nobody_is_called(worker, settings):
         run = begun(worker, "a")
         cancel(run)
         settings.AGENT_SHARED_SECRET = ""
-        call_off(run.id)
+        send_stop_requests(run.id)
 
     assert door.credentials == []
 
@@ -262,7 +267,7 @@ def test_a_worker_that_is_not_heard_of_is_not_called(worker):
         run = begun(worker, "a")
         cancel(run)
         Agent.objects.update(last_heartbeat_at=Agent.objects.get().registered_at.replace(year=2020))
-        call_off(run.id)
+        send_stop_requests(run.id)
 
     assert door.credentials == []
 
@@ -274,7 +279,7 @@ def test_a_redirect_is_not_followed(worker, log):
         run = begun(worker, "a")
         cancel(run)
         before = run.row
-        call_off(run.id)
+        send_stop_requests(run.id)
 
     assert (door.credentials, target.credentials) == ([CREDENTIAL], [])
     assert (run.row.version, run.status) == (before.version, "Canceling")
@@ -289,7 +294,7 @@ def test_an_answer_that_is_a_failure_changes_nothing(worker, status, log):
         run = begun(worker, "a")
         cancel(run)
         before = run.row
-        call_off(run.id)
+        send_stop_requests(run.id)
 
     assert door.credentials == [CREDENTIAL]
     assert (run.row.version, run.status) == (before.version, "Canceling")
@@ -304,11 +309,11 @@ def test_a_worker_that_hangs_costs_two_seconds_and_the_others_nothing(worker, ot
         worker.register(hostUrl=door.url)
         other.register(hostUrl=url)
         rounds = [
-            Round(agent_id="edge-1", host_url=door.url, jobs=(JOB,) * 20),
-            Round(agent_id="edge-2", host_url=url, jobs=(JOB,)),
+            StopRequest(agent_id="edge-1", host_url=door.url, jobs=(JOB,) * 20),
+            StopRequest(agent_id="edge-2", host_url=url, jobs=(JOB,)),
         ]
         began = time.monotonic()
-        _run(call_workers(rounds, SECRET))
+        _run(send_to_workers(rounds, SECRET))
         took = time.monotonic() - began
 
     assert healthy.told == [("cancel", JOB.job_id)]
@@ -323,7 +328,7 @@ def test_nobody_there_is_no_error(worker, log):
     run = begun(worker, "a")
     cancel(run)
 
-    call_off(run.id)
+    send_stop_requests(run.id)
 
     assert run.status == "Canceling"
     assert "was not told to cancel" in log()
@@ -334,9 +339,9 @@ def test_a_name_that_leads_to_link_local_is_not_called(address, log):
     """Invariant 23, and 33: also where it did not when the worker registered."""
     with Door() as door:
         url = door.url.replace("127.0.0.1", "worker.test")
-        its = Round(agent_id="edge-1", host_url=url, jobs=(JOB,))
+        its = StopRequest(agent_id="edge-1", host_url=url, jobs=(JOB,))
         resolver = lambda _name, _port: (ipaddress.ip_address(address),)  # noqa: E731
-        _run(call_workers([its], SECRET, resolver=resolver))
+        _run(send_to_workers([its], SECRET, resolver=resolver))
 
     assert door.credentials == []
     assert "may not go" in log()
@@ -344,7 +349,7 @@ def test_a_name_that_leads_to_link_local_is_not_called(address, log):
 
 @pytest.mark.parametrize("url", ["http://user@127.0.0.1", "http://169.254.169.254", "ftp://x", "x"])
 def test_an_address_that_registering_would_refuse_is_not_called(url, log):
-    _run(call_workers([Round(agent_id="edge-1", host_url=url, jobs=(JOB,))], SECRET))
+    _run(send_to_workers([StopRequest(agent_id="edge-1", host_url=url, jobs=(JOB,))], SECRET))
 
     assert "edge-1 is not called" in log()
 

@@ -11,11 +11,11 @@ import pytest
 
 from kernel.errors import InvalidInput
 from tests.support import steps
-from worker.domain import naming
+from worker.domain import ownership
 from worker.domain.command import CommandInvalid, image, program
-from worker.domain.environment import EnvironmentRules, Folders, step_environment
-from worker.domain.launching import LaunchRules, limits
-from worker.domain.step_spec import Node, StepSpec, parse_step_spec
+from worker.domain.environment import Folders, StepEnvironmentRules, step_environment
+from worker.domain.launch import LaunchRules, limits
+from worker.domain.step_spec import StepNode, StepSpec, parse_step_spec
 
 CONTAINER = Folders(workspace="/partita/workspace", artifacts="/partita/artifacts")
 IMAGES = {"sh": "alpine:3.20", "py": "python:3.12-alpine"}
@@ -25,8 +25,8 @@ def spec(node_id: str = "api", **changes: Any) -> StepSpec:
     return parse_step_spec(steps.claim("run-3f9a0c1be77d", node_id, **changes))
 
 
-def node(**changes: Any) -> Node:
-    return Node(**{"id": "step", "name": "step", "kind": "task"} | changes)
+def node(**changes: Any) -> StepNode:
+    return StepNode(**{"id": "step", "name": "step", "kind": "task"} | changes)
 
 
 @pytest.mark.parametrize(
@@ -73,36 +73,37 @@ def test_names_of_a_root_node() -> None:
     root = spec("pay API")
 
     assert (
-        naming.unit_name("run-3f9a0c1be77d", "pay API", 2) == "partita-run-3f9a0c1be77d-pay-api-a2"
+        ownership.unit_name("run-3f9a0c1be77d", "pay API", 2)
+        == "partita-run-3f9a0c1be77d-pay-api-a2"
     )
-    assert naming.networks(root) == {"partita-net-run-3f9a0c1be77d": ("pay-api", "pay API")}
+    assert ownership.networks(root) == {"partita-net-run-3f9a0c1be77d": ("pay-api", "pay API")}
 
 
 def test_an_imported_node_has_its_bare_id_in_the_network_of_its_import() -> None:
-    assert naming.networks(spec("pay/inner/api")) == {
+    assert ownership.networks(spec("pay/inner/api")) == {
         "partita-net-run-3f9a0c1be77d": ("pay-inner-api",),
         "partita-net-run-3f9a0c1be77d-pay-inner": ("api",),
     }
-    assert naming.volume_name("run-1", "pay/inner") == "partita-ws-run-1-pay-inner"
+    assert ownership.volume_name("run-1", "pay/inner") == "partita-ws-run-1-pay-inner"
 
 
 def test_long_names_are_cut_with_a_hash() -> None:
-    name = naming.unit_name("run-3f9a0c1be77d", "x" * 80, 1)
+    name = ownership.unit_name("run-3f9a0c1be77d", "x" * 80, 1)
 
     assert len(name) == 63
-    assert name != naming.unit_name("run-3f9a0c1be77d", "x" * 81, 1)
+    assert name != ownership.unit_name("run-3f9a0c1be77d", "x" * 81, 1)
 
 
 def test_every_label_of_the_reference_is_there() -> None:
-    labels = naming.step_labels(spec(), steps.owner(), started_at="2026-01-02T03:04:05.123Z")
+    labels = ownership.step_labels(spec(), steps.owner(), started_at="2026-01-02T03:04:05.123Z")
 
     wanted = (
         "managed installation run_id workspace_id suite owner profile backend_id step step_kind "
         "attempt orchestrator_id host_id started_at"
     )
     assert {f"partita.{name}" for name in wanted.split()} <= labels.keys()
-    assert naming.is_owned(labels, steps.INSTALLATION)
-    assert not naming.is_owned(labels, "another")
+    assert ownership.is_owned(labels, steps.INSTALLATION)
+    assert not ownership.is_owned(labels, "another")
 
 
 def test_limits_are_those_of_the_kind_unless_declared_and_never_beyond_the_installations() -> None:
@@ -117,7 +118,7 @@ def test_limits_are_those_of_the_kind_unless_declared_and_never_beyond_the_insta
 def test_built_in_variables_cannot_be_overridden() -> None:
     step = spec(env={"PARTITA_STEP_ID": "forged", "GREETING": "hi"})
 
-    environment = step_environment(step, EnvironmentRules(), CONTAINER)
+    environment = step_environment(step, StepEnvironmentRules(), CONTAINER)
 
     assert environment["PARTITA_STEP_ID"] == "api"
     assert environment["PARTITA_WORKSPACE_DIR"] == "/partita/workspace"
@@ -130,9 +131,9 @@ def test_a_loopback_mock_host_is_the_gateway_inside_containers_only() -> None:
         mockUrls={"pay/psp": "http://127.0.0.1:8090/mocks/rest/x", "far": "https://mocks.example"},
     )
 
-    inside = step_environment(step, EnvironmentRules(), CONTAINER)
+    inside = step_environment(step, StepEnvironmentRules(), CONTAINER)
     here = step_environment(
-        step, EnvironmentRules(), Folders(workspace="/w", artifacts="/a", own_host=True)
+        step, StepEnvironmentRules(), Folders(workspace="/w", artifacts="/a", own_host=True)
     )
 
     assert inside["PARTITA_MOCK_BASE_URL"] == "http://host.docker.internal:8090"
@@ -141,7 +142,7 @@ def test_a_loopback_mock_host_is_the_gateway_inside_containers_only() -> None:
     assert here["PARTITA_MOCK_BASE_URL"] == "http://localhost:8090"
 
 
-TRACED = EnvironmentRules(
+TRACED = StepEnvironmentRules(
     telemetry={
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317",
         "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
@@ -170,7 +171,7 @@ def test_with_traces_off_a_step_gets_neither_span_nor_endpoint() -> None:
 
 
 def test_each_prefix_gets_its_own_built_in_variables() -> None:
-    environment = step_environment(spec(), EnvironmentRules(prefixes=("A", "B")), CONTAINER)
+    environment = step_environment(spec(), StepEnvironmentRules(prefixes=("A", "B")), CONTAINER)
 
     assert environment["A_EXECUTION_ID"] == environment["B_EXECUTION_ID"] == "run-3f9a0c1be77d"
 

@@ -15,8 +15,8 @@ from apps.executions.api import (
     StaleAttempt,
     StateReport,
 )
-from apps.workers.control_plane import gathering as gatherings
-from apps.workers.control_plane.gathering import Gathering
+from apps.workers.control_plane import report_batcher
+from apps.workers.control_plane.report_batcher import ReportBatcher
 from tests.support.processes import until
 
 REPORT = StateReport(job_id="job", attempt=1, state="running")
@@ -58,7 +58,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 def test_an_answer_that_nobody_waits_for_ends_nothing(store: Store) -> None:
     """Steps are dropped, and their calls canceled, while the store is asked."""
-    gathering = Gathering(store.exchange)
+    gathering = ReportBatcher(store.exchange)
     gathering.start()
     dropped = gathering.state(REPORT)
     assert store.asked.wait(10)
@@ -72,10 +72,10 @@ def test_an_answer_that_nobody_waits_for_ends_nothing(store: Store) -> None:
 
 def test_a_claim_that_waited_long_is_answered_with_nothing(monkeypatch) -> None:
     """Its caller asks anew: from then on it counts how old a claimed step may be."""
-    monkeypatch.setattr(gatherings, "WAIT_S", 0.0)
+    monkeypatch.setattr(report_batcher, "WAIT_S", 0.0)
     store = Store()
     store.answers.set()
-    gathering = Gathering(store.exchange)
+    gathering = ReportBatcher(store.exchange)
     gathering.start()
 
     assert gathering.claim(4).result(timeout=10) == []
@@ -98,11 +98,11 @@ class RecordingStore:
 
 
 @pytest.fixture
-def recording(monkeypatch) -> Iterator[tuple[RecordingStore, Gathering]]:
+def recording(monkeypatch) -> Iterator[tuple[RecordingStore, ReportBatcher]]:
     """A gathering that has looked for work once; it looks again when it is told to."""
-    monkeypatch.setattr(gatherings, "LOOK_S", 60.0)
+    monkeypatch.setattr(report_batcher, "POLL_INTERVAL_S", 60.0)
     store = RecordingStore()
-    gathering = Gathering(store.exchange)
+    gathering = ReportBatcher(store.exchange)
     gathering.claim(4)
     gathering.start()
     until(lambda: len(store.calls) == 1, within_s=10)
@@ -131,8 +131,8 @@ def test_a_nudge_makes_the_next_claim_look_at_all_runs(recording) -> None:
 
 def test_a_state_travels_with_the_output_that_follows_it(recording, monkeypatch) -> None:
     """One transaction for a short step: nobody waits for its `running` to be stored."""
-    monkeypatch.setattr(gatherings, "STATE_LULLS", 5_000)
-    monkeypatch.setattr(gatherings, "STATE_BURST_S", 10.0)
+    monkeypatch.setattr(report_batcher, "STATE_LULLS", 5_000)
+    monkeypatch.setattr(report_batcher, "STATE_BURST_S", 10.0)
     store, gathering = recording
 
     state = gathering.state(REPORT)

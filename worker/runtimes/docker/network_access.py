@@ -21,7 +21,7 @@ Interfaces = Callable[[], Mapping[str, frozenset[str]]]  # name → its IP and M
 _BRIDGE_NAME: Final = "com.docker.network.bridge.name"
 
 
-class Reach:
+class NetworkAccess:
     """Decides once a network; `leave` undoes the joining."""
 
     def __init__(self, engine: Engine, interfaces: Interfaces, host_name: str) -> None:

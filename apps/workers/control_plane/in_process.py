@@ -18,31 +18,31 @@ from apps.executions import api as executions
 from apps.streams.api import DatastoreUnavailable, listen, release_stale_connection
 from apps.workers import conf
 from apps.workers.control_plane.future_bridge import FutureBridge
-from apps.workers.control_plane.gathering import Gathering
+from apps.workers.control_plane.report_batcher import ReportBatcher
 from kernel.errors import PlatformError
 from worker.domain.control_plane import (
-    NOTHING_MEASURED,
-    Beat,
-    Chunk,
-    ControlPlaneAway,
+    NO_USAGE,
+    AdoptedJob,
     ControlPlaneError,
+    ControlPlaneUnavailable,
+    HeartbeatReport,
     Job,
-    Kept,
+    JobDirective,
+    JobOutcome,
+    LineChunk,
     LinesMissing,
-    Orders,
-    Outcome,
-    Refused,
-    Registered,
+    RegistrationResult,
+    RequestRefused,
     StaleJob,
     Unregistered,
     Upload,
 )
-from worker.domain.runtime import Usage
+from worker.domain.runtime import UnitUsage
 
 T = TypeVar("T")
 
 
-class DirectControlPlane:
+class InProcessControlPlane:
     """Calls the use cases of executions; never on the event loop, nor on its default threads."""
 
     in_order: ClassVar[bool] = True  # one queue, and each call of the store takes it in order
@@ -52,42 +52,44 @@ class DirectControlPlane:
     ) -> None:
         self._registration = registration
         self._supervisor = supervisor
-        self._gathering = Gathering(self._exchange)
+        self._batcher = ReportBatcher(self._exchange)
         self._bridge = FutureBridge()
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
-        self._unsubscribe = [listen(executions.WORK_NUDGE, self._gathering.work_may_wait)]
-        self._gathering.start()
+        self._unsubscribe = [listen(executions.WORK_NUDGE, self._batcher.work_may_wait)]
+        self._batcher.start()
 
-    async def register(self, active: Sequence[Job], *, runtime_available: bool) -> Registered:
+    async def register(
+        self, active: Sequence[Job], *, runtime_available: bool
+    ) -> RegistrationResult:
         registration = replace(self._registration, runtime_available=runtime_available)
         named = [executions.ActiveJob(job_id=job.job_id, attempt=job.attempt) for job in active]
         await self._in_thread(lambda: agents.register(registration))
         adopted = await self._in_thread(lambda: executions.adopt(self._supervisor, named))
-        return Registered(
+        return RegistrationResult(
             keep=tuple(map(_kept, adopted.keep)),
             drop=adopted.drop,
             lease_grace_s=conf.lease_grace_s(),
         )
 
     async def serve(self, backends: Sequence[str]) -> None:
-        """Claim steps of these backends from now on. Raises ControlPlaneAway."""
+        """Claim steps of these backends from now on. Raises ControlPlaneUnavailable."""
         agent_id, incarnation = self._supervisor.agent_id, self._supervisor.incarnation
         self._registration = replace(self._registration, backends=tuple(backends))
         self._supervisor = replace(self._supervisor, backends=tuple(backends))
         await self._in_thread(lambda: agents.serve(agent_id, incarnation, backends))
-        self._gathering.work_may_wait()
+        self._batcher.work_may_wait()
 
-    async def sign_off(self) -> None:
-        """Nobody is registered under this name any more. Raises ControlPlaneAway."""
+    async def deregister(self) -> None:
+        """Nobody is registered under this name any more. Raises ControlPlaneUnavailable."""
         await self._in_thread(lambda: agents.remove(self._supervisor.agent_id))
 
     def _exchange(self, **reports: Any) -> executions.ExchangeAnswer:
         return executions.exchange(self._supervisor, **reports)
 
-    async def heartbeat(self, beat: Beat) -> Sequence[str]:
+    async def heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
         return await self._in_thread(lambda: self._heartbeat(beat))
 
-    def _heartbeat(self, beat: Beat) -> Sequence[str]:
+    def _heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
         agents.heartbeat(
             self._supervisor.agent_id,
             incarnation=self._supervisor.incarnation,
@@ -99,12 +101,12 @@ class DirectControlPlane:
         return executions.releasable_runs(beat.runs)
 
     async def claim(self, limit: int) -> Sequence[Mapping[str, Any]]:
-        specs: list[Mapping[str, Any]] = await _answer(self._bridge, self._gathering.claim(limit))
+        specs: list[Mapping[str, Any]] = await _answer(self._bridge, self._batcher.claim(limit))
         return specs
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, Usage] = NOTHING_MEASURED
-    ) -> Sequence[Orders | None]:
+        self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
+    ) -> Sequence[JobDirective | None]:
         """On the thread of the leases, with its own connection."""
         leases = [
             executions.Renewal(
@@ -117,13 +119,13 @@ class DirectControlPlane:
             for lease in _translated(lambda: executions.renew(self._supervisor, leases))
         ]
 
-    async def report(self, job: Job, state: str, message: str = "") -> Orders:
+    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
         report = executions.StateReport(
             job_id=job.job_id, attempt=job.attempt, state=state, message=message
         )
-        return _told(await _answer(self._bridge, self._gathering.state(report)))
+        return _told(await _answer(self._bridge, self._batcher.state(report)))
 
-    async def send(self, job: Job, chunk: Chunk) -> Orders:
+    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
         report = executions.LogChunk(
             job_id=job.job_id,
             attempt=job.attempt,
@@ -133,9 +135,9 @@ class DirectControlPlane:
                 "Sequence[executions.LogLine]", chunk.lines
             ),  # of the same shape, not copied
         )
-        return _told(await _answer(self._bridge, self._gathering.chunk(report)))
+        return _told(await _answer(self._bridge, self._batcher.chunk(report)))
 
-    async def complete(self, job: Job, outcome: Outcome, *, final_seq: int) -> None:
+    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
         completion = executions.Completion(
             job_id=job.job_id,
             attempt=job.attempt,
@@ -146,7 +148,7 @@ class DirectControlPlane:
             final_seq=final_seq,
             usage=_measured(outcome.usage),
         )
-        await _answer(self._bridge, self._gathering.completion(completion))
+        await _answer(self._bridge, self._batcher.completion(completion))
 
     async def content(self, job: Job) -> bytes:
         return await self._in_thread(
@@ -166,14 +168,14 @@ class DirectControlPlane:
             lambda: executions.store_artifact(self._supervisor, job.job_id, job.attempt, artifact)
         )
 
-    def on_orders(self, wake: Callable[[], None]) -> None:
+    def on_directive(self, wake: Callable[[], None]) -> None:
         nudge = executions.jobs_nudge(self._supervisor.agent_id)
         self._unsubscribe.append(listen(nudge, wake))
 
     async def close(self) -> None:
         for unsubscribe in self._unsubscribe:
             unsubscribe()
-        await asyncio.to_thread(self._gathering.stop)
+        await asyncio.to_thread(self._batcher.stop)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -189,7 +191,7 @@ def _translated(work: Callable[[], T]) -> T:
     except PlatformError as error:
         raise _translation(error) from error
     except DatabaseError as error:
-        raise ControlPlaneAway(f"the store fails: {type(error).__name__}") from error
+        raise ControlPlaneUnavailable(f"the store fails: {type(error).__name__}") from error
 
 
 def _translation(error: PlatformError) -> ControlPlaneError:
@@ -201,9 +203,9 @@ def _translation(error: PlatformError) -> ControlPlaneError:
         case agents.AgentNotFound():
             return Unregistered(error.detail)
         case DatastoreUnavailable():
-            return ControlPlaneAway(error.detail)
+            return ControlPlaneUnavailable(error.detail)
         case _:
-            return Refused(error.detail)
+            return RequestRefused(error.detail)
 
 
 async def _answer(bridge: FutureBridge, future: Future[Any]) -> Any:
@@ -213,11 +215,11 @@ async def _answer(bridge: FutureBridge, future: Future[Any]) -> Any:
         raise _translation(error) from error
 
 
-def _told(recorded: executions.Recorded) -> Orders:
-    return Orders(cancel_reason=recorded.cancel_reason)
+def _told(recorded: executions.Recorded) -> JobDirective:
+    return JobDirective(cancel_reason=recorded.cancel_reason)
 
 
-def _measured(usage: Usage | None) -> executions.Usage | None:
+def _measured(usage: UnitUsage | None) -> executions.Usage | None:
     if usage is None:
         return None
     return executions.Usage(
@@ -227,14 +229,14 @@ def _measured(usage: Usage | None) -> executions.Usage | None:
     )
 
 
-def _orders(lease: executions.Lease | executions.StaleAttempt) -> Orders | None:
+def _orders(lease: executions.Lease | executions.StaleAttempt) -> JobDirective | None:
     if isinstance(lease, executions.StaleAttempt):
         return None
-    return Orders(cancel_reason=lease.cancel_reason, lease_grace_s=lease.grace_ms / 1000)
+    return JobDirective(cancel_reason=lease.cancel_reason, lease_grace_s=lease.grace_ms / 1000)
 
 
-def _kept(job: executions.KeptJob) -> Kept:
-    return Kept(
+def _kept(job: executions.KeptJob) -> AdoptedJob:
+    return AdoptedJob(
         job=Job(job_id=job.job_id, attempt=job.attempt),
         next_seq=job.next_seq,
         position=job.position,

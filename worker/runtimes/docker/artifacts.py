@@ -14,7 +14,7 @@ import docker
 
 from worker.domain.exports import Search, searches
 from worker.domain.runtime import FILE_LIMIT, MATCH_LIMIT, Collected, CollectedFile
-from worker.runtimes.docker.creation import ARTIFACTS, WORKSPACE
+from worker.runtimes.docker.container_spec import ARTIFACTS, WORKSPACE
 
 _ARCHIVE_LIMIT: Final = 2 * 2**30  # bytes read of one folder, whatever matches in it
 
@@ -36,7 +36,7 @@ def _found(client: docker.APIClient, unit_id: str, search: Search) -> Collected:
     files: list[CollectedFile] = []
     skipped: list[str] = []
     try:
-        with tarfile.open(fileobj=cast("IO[bytes]", _Reader(stream)), mode="r|") as archive:
+        with tarfile.open(fileobj=cast("IO[bytes]", _ChunkReader(stream)), mode="r|") as archive:
             _take(archive, search, files, skipped)
     except tarfile.ReadError:
         skipped.append(
@@ -67,7 +67,7 @@ def _matching(archive: tarfile.TarFile, search: Search) -> Iterator[tuple[tarfil
             yield member, name
 
 
-class _Reader:
+class _ChunkReader:
     """The chunks of an answer as a file that tarfile can read once."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:

@@ -19,12 +19,12 @@ import h11
 import httpx
 from docker.types import LogConfig
 
-from worker.domain import naming
-from worker.domain.readiness import Answer, HttpProbe, TcpProbe
+from worker.domain import ownership
+from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import RuntimeFailure, Unit
 from worker.runtimes.docker.attached import Attached, attach
 from worker.runtimes.docker.engine import APIError, Engine, explanation
-from worker.runtimes.docker.frames import Broken, Refused
+from worker.runtimes.docker.engine_http import ConnectionBroken, EngineRefused
 from worker.runtimes.docker.images import Images
 
 _TRY_S: Final = 5.0
@@ -35,11 +35,11 @@ _UNKNOWN_PROGRAM: Final = (126, 127)
 _USER: Final = "65534:65534"
 
 
-class CannotAsk(Exception):
+class ProbeImpossible(Exception):
     """There is no helper, or nothing to send; the message says why."""
 
 
-class Helpers:
+class ProbeHelpers:
     """Makes a run's helper when it is first asked; what a run leaves is removed by its label."""
 
     def __init__(self, engine: Engine, images: Images, image: str, installation_id: str) -> None:
@@ -57,37 +57,37 @@ class Helpers:
 
     async def ask(
         self, unit: Unit, address: str, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         """Never raises for a question that could not be put: the answer says why."""
         try:
             helper = await self._ready(unit)
             if isinstance(probe, TcpProbe):
                 return await self._connects(helper, address, probe.port)
             return await self._status(helper, address, probe, headers)
-        except CannotAsk as error:
-            return Answer(problem=f"the probe cannot be made: {error}")
+        except ProbeImpossible as error:
+            return ProbeResponse(problem=f"the probe cannot be made: {error}")
         except APIError as error:
-            self._made.pop(unit.labels[naming.RUN_ID], None)
-            return Answer(problem=f"the probe cannot be made: {explanation(error)}")
+            self._made.pop(unit.labels[ownership.RUN_ID], None)
+            return ProbeResponse(problem=f"the probe cannot be made: {explanation(error)}")
 
     async def _ready(self, unit: Unit) -> str:
-        run_id = unit.labels[naming.RUN_ID]
+        run_id = unit.labels[ownership.RUN_ID]
         async with self._locks[run_id]:
             until, reason = self._failed.get(run_id, (0.0, ""))
             if time.monotonic() < until:
-                raise CannotAsk(reason)
+                raise ProbeImpossible(reason)
             if run_id not in self._made:
                 try:
                     self._made[run_id] = await self._make(run_id, unit)
                 except (RuntimeFailure, APIError) as error:
                     reason = explanation(error) if isinstance(error, APIError) else str(error)
                     self._failed[run_id] = (time.monotonic() + _RETRY_S, reason)
-                    raise CannotAsk(reason) from error
+                    raise ProbeImpossible(reason) from error
             return self._made[run_id]
 
     async def _make(self, run_id: str, unit: Unit) -> str:
-        await self._images.ensure(self._image, pulling=_unsaid)
-        name = naming.helper_name(run_id)
+        await self._images.ensure(self._image, pulling=_ignore_pull)
+        name = ownership.helper_name(run_id)
         if known := await self._engine.call(lambda client: self._found(client, name)):
             return known
         return await self._engine.call(
@@ -100,25 +100,25 @@ class Helpers:
             known = client.inspect_container(name)
         except docker.errors.NotFound:
             return ""
-        if not naming.is_owned(known["Config"]["Labels"] or {}, self._installation_id):
-            raise CannotAsk(f"a container {name} exists that is not ours")
+        if not ownership.is_owned(known["Config"]["Labels"] or {}, self._installation_id):
+            raise ProbeImpossible(f"a container {name} exists that is not ours")
         if known["State"]["Status"] == "running":
             return str(known["Id"])
         client.remove_container(known["Id"], v=True, force=True)
         return ""
 
-    async def _connects(self, helper: str, address: str, port: int) -> Answer:
+    async def _connects(self, helper: str, address: str, port: int) -> ProbeResponse:
         def run(client: docker.APIClient) -> tuple[int, bytes]:
             program = client.exec_create(helper, [*_pipe(address, port), "-e", "true"])["Id"]
             said = client.exec_start(program)
             return client.exec_inspect(program)["ExitCode"] or 0, said
 
         code, said = await self._engine.call(run)
-        return Answer() if code == 0 else Answer(problem=self._why(code, said, port))
+        return ProbeResponse() if code == 0 else ProbeResponse(problem=self._why(code, said, port))
 
     async def _status(
         self, helper: str, address: str, probe: HttpProbe, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ProbeResponse:
         """What comes behind the status line is not read."""
         request = _request(address, probe, headers)
         program = await self._engine.call(
@@ -128,15 +128,17 @@ class Helpers:
             async with asyncio.timeout(_TRY_S), attach(self._engine.address, program["Id"]) as pipe:
                 status = await _first_status(pipe, request)
         except TimeoutError:
-            return Answer(problem=f"port {probe.port} gave no answer within {_TRY_S:g} s")
-        except (OSError, Broken, Refused) as error:
-            return Answer(problem=f"the probe cannot be made: {str(error) or type(error).__name__}")
+            return ProbeResponse(problem=f"port {probe.port} gave no answer within {_TRY_S:g} s")
+        except (OSError, ConnectionBroken, EngineRefused) as error:
+            return ProbeResponse(
+                problem=f"the probe cannot be made: {str(error) or type(error).__name__}"
+            )
         except h11.ProtocolError:
-            return Answer(problem=f"port {probe.port} does not answer in HTTP")
+            return ProbeResponse(problem=f"port {probe.port} does not answer in HTTP")
         if status is not None:
-            return Answer(status=status)
+            return ProbeResponse(status=status)
         ended = await self._engine.call(lambda client: client.exec_inspect(program["Id"]))
-        return Answer(problem=self._why(ended["ExitCode"] or 0, pipe.said, probe.port))
+        return ProbeResponse(problem=self._why(ended["ExitCode"] or 0, pipe.said, probe.port))
 
     def _why(self, code: int, said: bytes, port: int) -> str:
         if code in _UNKNOWN_PROGRAM:
@@ -158,7 +160,7 @@ def _request(address: str, probe: HttpProbe, headers: Mapping[str, str]) -> h11.
     try:
         return h11.Request(method="GET", target=target, headers=words)
     except h11.LocalProtocolError as error:
-        raise CannotAsk(str(error)) from error
+        raise ProbeImpossible(str(error)) from error
 
 
 async def _first_status(pipe: Attached, request: h11.Request) -> int | None:
@@ -174,7 +176,7 @@ async def _first_status(pipe: Attached, request: h11.Request) -> int | None:
     return None
 
 
-async def _unsaid(image: str) -> None:
+async def _ignore_pull(image: str) -> None:
     """A pull of the helper's image is no event of the step."""
     del image
 
@@ -199,9 +201,9 @@ def _container(
         "name": name,
         "entrypoint": ["sleep", str(_LIFE_S)],
         "user": _USER,
-        "labels": naming.without_step(unit.labels),
+        "labels": ownership.without_step(unit.labels),
         "host_config": client.create_host_config(
-            network_mode=naming.network_name(run_id),
+            network_mode=ownership.network_name(run_id),
             init=True,
             read_only=True,
             log_config=LogConfig(type="none"),

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Collection
 
 from kernel.background import PeriodicThread
-from worker.domain.control_plane import ControlPlaneError, Job, Orders
+from worker.domain.control_plane import ControlPlaneError, Job, JobDirective
 
 log = logging.getLogger("partita.workers")
 
 
-class OrdersWatch:
+class StopPoller:
     """Calls `wake()` when one of `jobs()` got orders, or is no longer ours."""
 
     EACH_S = 2.0
@@ -24,7 +24,7 @@ class OrdersWatch:
     def __init__(
         self,
         jobs: Callable[[], Collection[Job]],
-        ask: Callable[[Job], Orders | None],
+        ask: Callable[[Job], JobDirective | None],
         wake: Callable[[], None],
     ) -> None:
         self._jobs = jobs
@@ -44,13 +44,13 @@ class OrdersWatch:
         return self._stopping.wait(self.EACH_S)
 
     def _look(self) -> None:
-        if any(self._has_orders(job) for job in self._jobs()):
+        if any(self._is_to_stop(job) for job in self._jobs()):
             self._wake()
 
-    def _has_orders(self, job: Job) -> bool:
+    def _is_to_stop(self, job: Job) -> bool:
         try:
-            orders = self._ask(job)
+            directive = self._ask(job)
         except ControlPlaneError as error:  # the thread of the leases says so aloud
             log.debug("no orders are known for %s: %s", job.job_id, error)
             return False
-        return orders is None or bool(orders.cancel_reason)
+        return directive is None or bool(directive.cancel_reason)
