@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from typing import ClassVar
 
 from kernel import clock
-from worker.domain.environment import Folders
 from worker.domain.evaluation import UnitExit
 from worker.domain.output import OutputRecord
 from worker.domain.ownership import UnitOwner
@@ -14,6 +13,7 @@ from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
+    Folders,
     Launch,
     RemovedResources,
     RuntimeOptions,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import signal
 import socket
 import uuid
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,10 +32,48 @@ from worker.domain.step_spec import StepSpec
 from worker.runtimes import runtimes
 from worker.service import ControlPlaneConnection, WorkerService
 from worker.settings import WorkerSettings
-from worker.state import WorkerState
 from worker.supervisor import event_loop
 from worker.supervisor.retry import retry_until_answered
 from worker.supervisor.supervisor import SupervisorOptions
+
+
+class WorkerInUse(RuntimeError):
+    """Another process works under this name with this folder: each would take the other's steps."""
+
+
+class WorkerState:
+    """`folder` belongs to one agent id."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._installation = folder / "installation"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Raises WorkerInUse. The lock ends with the process, whatever ends it."""
+        with (self.folder / "worker.lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise WorkerInUse(
+                    f"another worker uses {self.folder}; stop it, or set AGENT_ID or DATA_DIR"
+                ) from None
+            yield
+
+    @property
+    def installation_id(self) -> str:
+        """Of the control plane worked for last; empty at the first start."""
+        try:
+            return self._installation.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return ""
+
+    def remember(self, installation_id: str) -> None:
+        scratch = self._installation.with_suffix(".new")
+        scratch.write_text(installation_id, encoding="ascii")
+        scratch.replace(self._installation)
+
 
 log = logging.getLogger("partita.workers")
 KINDS: Final = ("service", "task", "test")

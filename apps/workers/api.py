@@ -6,7 +6,7 @@ Nothing below may import it; pages and commands may.
 from __future__ import annotations
 
 from apps.workers.runner import Runner, RunnerInUse, RunnerThread
-from apps.workers.selectors import choose_local_runtime
+from apps.workers.supervisor_setup import choose_local_runtime
 from worker.host import container_bridge
 from worker.runtimes import runtimes
 

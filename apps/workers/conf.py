@@ -15,8 +15,7 @@ from apps.system.api import telemetry_settings
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.ids import is_identifier
 from kernel.telemetry import endpoint_url
-from worker.domain.environment import StepEnvironmentRules
-from worker.domain.launch import LaunchRules
+from worker.domain.launch import LaunchRules, StepEnvironmentRules
 from worker.settings import WorkerSettings
 
 _SECRET_CHARACTERS = 16

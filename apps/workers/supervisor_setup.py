@@ -1,10 +1,11 @@
-"""Which supervisors a runner is: one for the runtime of this host, one for each other engine.
+"""The supervisors of a runner: one for the runtime of this host, one for each other engine.
 
-Each has a registration of its own, so that a backend is available when its own engine answers.
+Each has its own registration, so that a backend is available when its own engine answers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,25 @@ from worker.domain.runtime import (
     RuntimeUnusable,
 )
 from worker.runtimes import runtimes
+
+
+def choose_local_runtime() -> tuple[str, str]:
+    """The runtime to use, and why it is not the one asked for (empty when it is)."""
+    wanted = conf.local_runtime()
+    if asyncio.run(_answers(make_runtime(wanted))):
+        return wanted, ""
+    return "process", (
+        f"the container runtime {wanted} does not answer (is it running? DOCKER_HOST names "
+        "another): steps run as processes of this host, not isolated; those that need an image fail"
+    )
+
+
+async def _answers(runtime: Runtime) -> bool:
+    try:
+        return await runtime.ping()
+    finally:
+        await runtime.close()
+
 
 log = logging.getLogger("partita.workers")
 _CONTAINERS: Final = "docker"

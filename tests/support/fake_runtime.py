@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from kernel import clock
 from worker.domain import ownership
-from worker.domain.environment import Folders
 from worker.domain.evaluation import UnitExit
 from worker.domain.exports import searches
 from worker.domain.output import OutputRecord, Stream
@@ -24,6 +23,7 @@ from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
     CollectedFile,
+    Folders,
     ImageMissing,
     Launch,
     RemovedResources,

@@ -1,6 +1,8 @@
-"""HTTP requests of a worker: by its token, with deadlines, errors as those of the port.
+"""HTTP requests of a worker to its control plane: token, deadlines, and the port's errors.
 
-Neither proxies of the environment nor redirects are followed: the secret is for one address only.
+Proxies of the environment and redirects are not followed: the secret is for one address only.
+
+(reference: control-plane 15)
 """
 
 from __future__ import annotations
@@ -8,13 +10,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 import httpx
 import msgspec
 
-from worker.control_plane.answers import CredentialRefused, checked
-from worker.domain.control_plane import ControlPlaneUnavailable
+from worker.domain.control_plane import (
+    ControlPlaneError,
+    ControlPlaneUnavailable,
+    LinesMissing,
+    RequestRefused,
+    StaleJob,
+)
 
 CALL_S: Final = 30.0
 _BLOCKING_S: Final = 5.0
@@ -147,3 +155,48 @@ def _headers(bearer: str, media_type: str = "application/json") -> dict[str, str
 
 def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+_LATER: Final = (
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.TOO_EARLY,
+    HTTPStatus.TOO_MANY_REQUESTS,
+)
+_DETAIL: Final = 300
+
+
+class CredentialRefused(ControlPlaneUnavailable):
+    """401, or the agent is unknown: what was asked may succeed after registering again."""
+
+
+def checked(response: httpx.Response) -> httpx.Response:
+    """`response` when it is a success; raises ControlPlaneError."""
+    if response.is_success:
+        return response
+    raise _error(response)
+
+
+def _error(response: httpx.Response) -> ControlPlaneError:
+    problem = _problem(response)
+    code = problem.get("code", "")
+    detail = f"{response.status_code} {code}: {problem.get('detail', '')}"[:_DETAIL]
+    status = response.status_code
+    if status == HTTPStatus.UNAUTHORIZED or code == "agent_not_found":
+        return CredentialRefused(detail)
+    if code in ("stale_attempt", "job_not_found"):
+        return StaleJob(detail)
+    if code == "log_gap":
+        return LinesMissing(int(problem.get("nextSeq", 0)))
+    if not code or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
+        return ControlPlaneUnavailable(detail)  # without a code it is no answer of a control plane
+    return RequestRefused(detail)
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    if not response.headers.get("Content-Type", "").startswith("application/problem+json"):
+        return {}
+    try:
+        body = response.json()
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}

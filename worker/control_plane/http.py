@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from kernel import clock
-from worker.control_plane.answers import CredentialRefused
-from worker.control_plane.client import ControlPlaneClient
+from worker.control_plane.client import ControlPlaneClient, CredentialRefused
 from worker.control_plane.held_jobs import HeldJobs
 from worker.control_plane.stop_poller import StopPoller
 from worker.domain.control_plane import (

@@ -1,17 +1,129 @@
-"""From a step spec to a launch on some runtime (reference: control-plane 14.2, 14.3)."""
+"""From a step spec to a launch: program, environment, limits.
+
+(reference: control-plane 13.2, 14.2, 14.3)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 from worker.domain import ownership
-from worker.domain.command import image, program
-from worker.domain.environment import Folders, StepEnvironmentRules, step_environment
 from worker.domain.ownership import UnitOwner
-from worker.domain.runtime import Launch, UnitLimits, WorkDirectory
+from worker.domain.runtime import Folders, Launch, UnitLimits, UnitProgram, WorkDirectory
 from worker.domain.step_spec import StepNode, StepSpec
+
+INTERPRETERS: Final[dict[str, tuple[str, ...]]] = {
+    "sh": ("sh",),
+    "bash": ("bash",),
+    "py": ("python3",),
+    "js": ("node",),
+    "mjs": ("node",),
+    "ts": ("node", "--experimental-strip-types"),
+    "rb": ("ruby",),
+}
+_FOLDERS: Final = {"service": "services", "task": "tasks", "test": "tests"}
+
+
+class CommandInvalid(ValueError):
+    """The file's extension names no known interpreter."""
+
+
+def program(node: StepNode) -> UnitProgram:
+    """Raises CommandInvalid for a file with an unknown extension."""
+    if node.file:
+        script = script_path(node)
+        return UnitProgram(
+            entrypoint=(*INTERPRETERS[extension(script)], script), in_work_directory=True
+        )
+    if node.commands:
+        return UnitProgram(entrypoint=("sh", "-e", "-c", "\n".join(node.commands)))
+    return UnitProgram(arguments=node.command)
+
+
+def image(node: StepNode, defaults: Mapping[str, str]) -> str:
+    """The declared image, else the default of the file's extension; empty when there is none."""
+    if node.image:
+        return node.image
+    if node.file:
+        return defaults.get(extension(script_path(node)), "")
+    return defaults.get("sh", "") if node.commands else ""
+
+
+def script_path(node: StepNode) -> str:
+    """Relative to the work directory; the folder of the node's kind is added when left out."""
+    path = PurePosixPath(node.file)
+    if path.parts[0] in _FOLDERS.values():
+        return str(path)
+    return str(_FOLDERS.get(node.kind, "tasks") / path)
+
+
+def extension(path: str) -> str:
+    suffix = PurePosixPath(path).suffix.removeprefix(".") or "sh"
+    if suffix not in INTERPRETERS:
+        known = ", ".join(f".{name}" for name in INTERPRETERS)
+        raise CommandInvalid(f"{path}: no interpreter for .{suffix}; known: {known}")
+    return suffix
+
+
+GATEWAY_HOST = "host.docker.internal"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names to replace, not to bind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEnvironmentRules:
+    """`telemetry`: variables added when traces are on; what is a URL is one from this host."""
+
+    prefixes: Sequence[str] = ("PARTITA",)
+    telemetry: Mapping[str, str] = field(default_factory=dict)
+
+
+def step_environment(
+    spec: StepSpec, rules: StepEnvironmentRules, folders: Folders
+) -> dict[str, str]:
+    """Name → value; the built-in ones win. The address of mocks comes with the spec."""
+    environment = dict(spec.env)
+    for prefix in rules.prefixes:
+        variables = {f"{prefix}_{name}": value for name, value in _built_in(spec, folders)}
+        base = f"{prefix}_MOCK_BASE_URL"
+        environment |= variables | {base: _reachable(spec.env.get(base, ""), folders)}
+    if spec.traceparent:
+        there = {name: _reachable(text, folders) for name, text in rules.telemetry.items()}
+        environment |= {"TRACEPARENT": spec.traceparent, **there}
+    return environment
+
+
+def _built_in(spec: StepSpec, folders: Folders) -> Iterator[tuple[str, str]]:
+    yield "EXECUTION_ID", spec.execution_id
+    yield "SUITE_ID", spec.suite_id
+    yield "SOURCE_SUITE_ID", spec.source_suite_id
+    yield "PROFILE", spec.profile
+    yield "STEP_ID", spec.node.id
+    yield "STEP_NAME", spec.node.name
+    yield "STEP_KIND", spec.node.kind
+    yield "ATTEMPT", str(spec.attempt)
+    yield "WORKSPACE_DIR", folders.workspace
+    yield "ARTIFACTS_DIR", folders.artifacts
+    for key, url in spec.mock_urls.items():
+        yield f"MOCK_{_variable(key)}_URL", _reachable(url, folders)
+
+
+def _variable(key: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "_", key.upper())
+
+
+def _reachable(url: str, folders: Folders) -> str:
+    """A loopback host means the host, which a container knows by another name."""
+    parts = urlsplit(url)
+    if folders.own_host or parts.hostname not in _LOOPBACK:
+        return url
+    port = f":{parts.port}" if parts.port else ""
+    return urlunsplit(parts._replace(netloc=GATEWAY_HOST + port))
+
 
 _MIB: Final = 2**20
 _STEP_LIMITS: Final = UnitLimits(memory_bytes=512 * _MIB, cpus=1, pids=256)

@@ -17,8 +17,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
-from worker.domain.command import UnitProgram
-from worker.domain.environment import Folders
 from worker.domain.evaluation import UnitExit
 from worker.domain.output import OutputRecord
 from worker.domain.ownership import UnitOwner
@@ -67,6 +65,28 @@ class UnitState(StrEnum):
     CREATED = "created"
     RUNNING = "running"
     ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """Where the step finds its files; `own_host`: it runs on this host's own loopback."""
+
+    workspace: str
+    artifacts: str
+    own_host: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitProgram:
+    """`entrypoint` None: the image's own. `in_work_directory`: else in the image's folder."""
+
+    entrypoint: tuple[str, ...] | None = None
+    arguments: tuple[str, ...] = ()
+    in_work_directory: bool = False
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return (self.entrypoint or ()) + self.arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

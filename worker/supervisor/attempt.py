@@ -1,11 +1,13 @@
-"""One attempt of a step while it runs: what is known of it, and what it was told to do."""
+"""One attempt of a step while it runs: its unit, its log, its usage and the directives for it."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from kernel import clock
 from kernel.background import keep_running
@@ -15,14 +17,53 @@ from worker.domain.evaluation import LogMatches
 from worker.domain.launch import LaunchRules
 from worker.domain.output import LineCutter, LogWatch
 from worker.domain.ownership import UnitOwner
-from worker.domain.runtime import Runtime, Unit, UnitUsage
+from worker.domain.runtime import Runtime, RuntimeFailure, Unit, UnitUsage
 from worker.domain.step_spec import StepSpec
 from worker.supervisor.first_of import cancel_all, set_once
 from worker.supervisor.readiness_prober import ReadinessProber
 from worker.supervisor.retry import retry_until_answered
 from worker.supervisor.spool import SpoolSpace
 from worker.supervisor.step_log import LogPosition, StepLog
-from worker.supervisor.usage_sampler import UsageSampler
+
+log = logging.getLogger("partita.workers")
+FIRST_SAMPLE_S: Final = 1.0  # after the start, so that steps of a few seconds have figures too
+SAMPLE_TIMEOUT_S: Final = 5.0
+
+
+class UsageSampler:
+    """`latest` may be read on any thread; who reports it never waits for a look.
+
+    A look that fails or takes too long is only missing.
+    """
+
+    def __init__(self, runtime: Runtime, unit: Unit, *, each_s: float) -> None:
+        self._runtime = runtime
+        self._unit = unit
+        self._each_s = each_s
+        self.latest: UnitUsage | None = None
+
+    async def run(self) -> None:
+        """Until canceled."""
+        pause_s = min(FIRST_SAMPLE_S, self._each_s)
+        while True:
+            await asyncio.sleep(pause_s)
+            await self._look()
+            pause_s = self._each_s
+
+    async def _look(self) -> None:
+        try:
+            async with asyncio.timeout(SAMPLE_TIMEOUT_S):
+                seen = await self._runtime.usage(self._unit)
+        except (RuntimeFailure, TimeoutError) as failure:
+            log.debug("what %s uses is not known now: %r", self._unit.name, failure)
+            return
+        if seen:
+            self.latest = replace(seen, memory_peak_bytes=self._peak(seen))
+
+    def _peak(self, seen: UnitUsage) -> int:
+        """The highest of all looks, and what the runtime itself has seen between them."""
+        before = self.latest.memory_peak_bytes if self.latest else None
+        return max(seen.memory_bytes, seen.memory_peak_bytes or 0, before or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from kernel import clock
-from worker.domain.command import CommandInvalid
 from worker.domain.control_plane import (
     ControlPlaneUnavailable,
     JobOutcome,
@@ -16,14 +15,12 @@ from worker.domain.control_plane import (
     RequestRefused,
     StaleJob,
 )
-from worker.domain.launch import launch_of
+from worker.domain.launch import CommandInvalid, launch_of
 from worker.domain.runtime import Launch, RuntimeFailure, StartFailed, Unit, UnitState
-from worker.supervisor import service_steps
 from worker.supervisor.attempt import StepAttempt
 from worker.supervisor.first_of import first_of, set_once
 from worker.supervisor.retry import retry_until_answered
-from worker.supervisor.run_to_completion import run_to_completion
-from worker.supervisor.service_steps import serve
+from worker.supervisor.step_outcomes import DETACH, run_to_completion, serve
 
 log = logging.getLogger("partita.workers")
 
@@ -67,7 +64,7 @@ class StepRun:
     async def _run(self) -> None:
         outcome = await self._outcome()
         await self._complete(outcome)
-        if self.attempt.stop_reason != service_steps.DETACH:
+        if self.attempt.stop_reason != DETACH:
             await self._remove()
 
     async def _outcome(self) -> JobOutcome:

@@ -17,8 +17,7 @@ from apps.agents import api as agents
 from apps.executions import api as executions
 from apps.streams.api import DatastoreUnavailable, listen, release_stale_connection
 from apps.workers import conf
-from apps.workers.control_plane.future_bridge import FutureBridge
-from apps.workers.control_plane.report_batcher import ReportBatcher
+from apps.workers.control_plane.report_batcher import FutureBridge, ReportBatcher
 from kernel.errors import PlatformError
 from worker.domain.control_plane import (
     NO_USAGE,

@@ -1,23 +1,64 @@
-"""One thread through which a supervisor reaches the store: what waits goes together into one call.
+"""One thread through which a supervisor reaches the store: pending reports share one call.
 
-Whatever arrives while a transaction is open goes into the next one; claims ride along. A call per
-change costs twelve times as much.
+Reports that arrive while a transaction is open go into the next one, together with claims. A call
+per change costs twelve times as much.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from apps.executions import api as executions
 from kernel.background import BackgroundThread
 from kernel.errors import PlatformError
 from worker.domain.control_plane import ControlPlaneUnavailable
+
+
+class FutureBridge:
+    """`await bridge.result_of(future)`, always on the same event loop."""
+
+    def __init__(self) -> None:
+        self._resolved: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+        self._is_scheduled = False
+
+    async def result_of(self, future: Future[Any]) -> Any:
+        """Return its result or raise its error. A cancellation here cancels the future too."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Any] = loop.create_future()
+        future.add_done_callback(partial(self._resolve_soon, loop, waiter))
+        try:
+            return await waiter
+        finally:
+            future.cancel()  # has no effect on a future that is resolved
+
+    def _resolve_soon(
+        self, loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[Any], future: Future[Any]
+    ) -> None:
+        self._resolved.append((waiter, future))
+        if not self._is_scheduled and not loop.is_closed():
+            self._is_scheduled = True
+            loop.call_soon_threadsafe(self._resolve)
+
+    def _resolve(self) -> None:
+        self._is_scheduled = False  # first: a future that resolves from now on schedules again
+        while self._resolved:
+            waiter, future = self._resolved.popleft()
+            if waiter.done():
+                continue
+            if error := future.exception():
+                waiter.set_exception(error)
+            else:
+                waiter.set_result(future.result())
+
 
 log = logging.getLogger("partita.workers")
 POLL_INTERVAL_S: Final = 1.0  # without a nudge: nudges may be lost

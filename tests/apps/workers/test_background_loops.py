@@ -29,10 +29,10 @@ from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, noth
 from worker.control_plane.stop_poller import StopPoller
 from worker.domain.control_plane import ControlPlaneUnavailable
 from worker.service import WorkerService
+from worker.supervisor.attempt import UsageSampler
 from worker.supervisor.heartbeat import SupervisorHeartbeat
 from worker.supervisor.lease_keeper import LeaseKeeper
 from worker.supervisor.supervisor import Supervisor
-from worker.supervisor.usage_sampler import UsageSampler
 
 pytestmark = pytest.mark.usefixtures("quick_loops")
 Piece = tuple[BrokenOnce, Callable[[], object]]  # what is broken, and how it is given work

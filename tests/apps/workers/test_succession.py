@@ -79,7 +79,7 @@ async def test_a_long_line_comes_in_pieces_also_across_a_crash(stage: Stage) -> 
         await stage.store.state(job, "running")
         running = next(iter(stage.runtime.units.values()))
         running.records.append(OutputRecord(1, "stdout", b"a" * 16384, None))
-        await stage.runtime.append_system_line(running, "stderr", "between")
+        await stage.runtime.say(running, "stderr", "between")
         await stage.store.until(lambda: len(job.texts) == 2)
     running.records.append(OutputRecord(3, "stdout", b"tail\n", None))
 

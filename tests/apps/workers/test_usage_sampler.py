@@ -12,7 +12,7 @@ import pytest
 from tests.apps.workers.conftest import Stage
 from tests.support.fake_control_plane import FakeJob
 from worker.domain.runtime import UnitUsage
-from worker.supervisor import usage_sampler
+from worker.supervisor import attempt
 
 LOW = UnitUsage(cpu_percent=2.5, memory_bytes=10)
 HIGH = UnitUsage(cpu_percent=80.0, memory_bytes=90)
@@ -58,7 +58,7 @@ async def test_a_service_is_looked_at_too(stage: Stage) -> None:
 async def test_a_short_step_has_a_look_long_before_its_first_renewal(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage_sampler, "FIRST_S", 0.05)
+    monkeypatch.setattr(attempt, "FIRST_SAMPLE_S", 0.05)
     stage.runtime.usages = [LOW]
     async with stage.supervisor():
         job = await stage.add("sleep:0.3")
@@ -106,7 +106,7 @@ async def test_a_look_that_hangs_delays_no_renewal_and_no_end(stage: Stage) -> N
 async def test_a_look_that_fails_is_only_missing(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage_sampler, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(attempt, "SAMPLE_TIMEOUT_S", 0.05)
     stage.runtime.usage_hangs = True
     async with stage.supervisor(lease_s=0.3):
         job = await stage.add("sleep:0.8", leaseMs=300)

@@ -14,8 +14,7 @@ import pytest
 from kernel import clock
 from tests.apps.workers_http.conftest import SECRET, Server
 from tests.support import steps
-from worker.control_plane.answers import CredentialRefused
-from worker.control_plane.client import ControlPlaneClient
+from worker.control_plane.client import ControlPlaneClient, CredentialRefused
 from worker.control_plane.held_jobs import HeldJobs, job_of
 from worker.control_plane.http import HttpControlPlane, InstallationChanged
 from worker.domain.control_plane import (

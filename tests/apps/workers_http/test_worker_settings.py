@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from apps.workers import conf
 from tests.apps.workers_http.conftest import SECRET
 from tests.apps.workers_http.test_http_control_plane import line
-from worker.state import WorkerInUse, WorkerState
+from worker.process import WorkerInUse, WorkerState
 from worker.supervisor.spool import CHUNK_BYTES, Spool, SpoolEntry, SpoolSpace
 
 

@@ -18,7 +18,7 @@ from tests.support.parts import need
 from tests.support.tls_engine import Authority, behind_tls
 from worker.domain.readiness import TcpProbe
 from worker.domain.runtime import RuntimeOptions
-from worker.runtimes.docker.address import AddressInvalid
+from worker.runtimes.docker.engine import AddressInvalid
 from worker.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = pytest.mark.docker

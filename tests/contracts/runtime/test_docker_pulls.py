@@ -20,8 +20,8 @@ from worker.domain.runtime import (
     RuntimeOptions,
     no_credentials,
 )
-from worker.runtimes.docker.address import EngineAddress
-from worker.runtimes.docker.pulling import pull
+from worker.runtimes.docker.engine import EngineAddress
+from worker.runtimes.docker.images import pull
 from worker.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = pytest.mark.docker

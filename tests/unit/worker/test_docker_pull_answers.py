@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from worker.runtimes.docker.pulling import _problem
+from worker.runtimes.docker.images import _problem
 
 
 async def pieces(*parts: bytes) -> AsyncGenerator[bytes]:

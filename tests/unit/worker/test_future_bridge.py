@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apps.workers.control_plane.future_bridge import FutureBridge
+from apps.workers.control_plane.report_batcher import FutureBridge
 from worker.supervisor.first_of import first_of
 
 

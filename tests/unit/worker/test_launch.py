@@ -12,9 +12,16 @@ import pytest
 from kernel.errors import InvalidInput
 from tests.support import steps
 from worker.domain import ownership
-from worker.domain.command import CommandInvalid, image, program
-from worker.domain.environment import Folders, StepEnvironmentRules, step_environment
-from worker.domain.launch import LaunchRules, limits
+from worker.domain.launch import (
+    CommandInvalid,
+    LaunchRules,
+    StepEnvironmentRules,
+    image,
+    limits,
+    program,
+    step_environment,
+)
+from worker.domain.runtime import Folders
 from worker.domain.step_spec import StepNode, StepSpec, parse_step_spec
 
 CONTAINER = Folders(workspace="/partita/workspace", artifacts="/partita/artifacts")

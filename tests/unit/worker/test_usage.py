@@ -10,8 +10,8 @@ import pytest
 
 from worker.domain.runtime import Unit, UnitState
 from worker.runtimes.cpu_meter import CpuMeter
-from worker.runtimes.docker.stats import parse_counters
-from worker.runtimes.process.consumption import ProcessStat, consumed, parse_stat
+from worker.runtimes.docker.engine_http import parse_counters
+from worker.runtimes.process.units import ProcessStat, consumed, parse_stat
 
 STARTED = 1_000_000.0
 UNIT = Unit(

@@ -13,7 +13,7 @@ from typing import Any, Final
 import docker
 from docker.types import EndpointConfig, LogConfig, Mount
 
-from worker.domain.environment import GATEWAY_HOST
+from worker.domain.launch import GATEWAY_HOST
 from worker.domain.runtime import Launch
 from worker.domain.step_spec import Port
 

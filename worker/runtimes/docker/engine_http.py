@@ -1,6 +1,7 @@
-"""Requests over the engine's socket without its SDK, foremost the Logs API frame by frame.
+"""Requests to the engine without its SDK: logs, waits, statistics, programs in containers.
 
-The SDK's iterator drops which stream a record came from, and needs a thread a container.
+The SDK's log iterator drops the stream of each record, needs one thread per container, and would
+hold it while an engine does not answer.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Container, Mapping
-from typing import Final
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
 from worker.domain.output import OutputRecord
-from worker.runtimes.docker.address import READ_SIZE, EngineAddress, connect
-from worker.runtimes.log_frames import FrameReader
+from worker.runtimes.docker.engine import READ_SIZE, EngineAddress, connect
+from worker.runtimes.log_frames import HEADER, FrameReader
 
 _CONNECT_S: Final = 10.0
 _ANSWER_S: Final = 5.0
@@ -181,3 +184,96 @@ class _Chunks:
             self._open = size + 2
         self._buffer = data[start:]
         return b"".join(parts)
+
+
+_STDERR: Final = 2
+_BODY: Final = b'{"Detach":false,"Tty":false}'
+_SAID_LIMIT: Final = 4096
+
+
+class Attached:
+    """`said`: the last of what the program wrote to stderr."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.said = b""
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def output(self) -> AsyncGenerator[bytes]:
+        """What the program writes to stdout, until it ends."""
+        while True:
+            try:
+                stream, length = HEADER.unpack(await self._reader.readexactly(HEADER.size))
+                data = await self._reader.readexactly(length)
+            except asyncio.IncompleteReadError:
+                return
+            if stream == _STDERR:
+                self.said = (self.said + data)[-_SAID_LIMIT:]
+            else:
+                yield data
+
+
+@asynccontextmanager
+async def attach(address: EngineAddress, program: str) -> AsyncGenerator[Attached]:
+    """Start a created exec; the caller sets the limit.
+
+    Raises OSError, ConnectionBroken, EngineRefused.
+    """
+    reader, writer = await connect(address)
+    try:
+        writer.write(
+            f"POST /exec/{program}/start HTTP/1.1\r\nHost: docker\r\n"
+            "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(_BODY)}\r\n\r\n".encode()
+            + _BODY
+        )
+        await head(reader, accepted=(101, 200))
+        yield Attached(reader, writer)
+    finally:
+        writer.close()
+
+
+_NANOSECONDS: Final = 1e9
+# of control groups version 1 and 2: files kept in memory that the kernel takes back when needed
+_CACHES: Final = ("total_inactive_file", "inactive_file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """`cpu_s`: since the start. The peak is told by version 1 only, and counts cached files."""
+
+    cpu_s: float
+    memory_bytes: int
+    memory_peak_bytes: int | None
+
+
+async def counters_of(address: EngineAddress, unit_id: str) -> Counters | None:
+    """None: it does not run. Raises OSError, TimeoutError, ConnectionBroken, EngineRefused.
+
+    Not through the SDK: an engine that does not answer would hold one of its threads.
+    """
+    path = f"/containers/{unit_id}/stats?stream=0&one-shot=1"
+    try:
+        return parse_counters(json.loads(await whole_answer(address, path)))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConnectionBroken from error
+
+
+def parse_counters(stats: Mapping[str, Any]) -> Counters | None:
+    memory = stats["memory_stats"]
+    if not memory.get("usage"):  # of a container that has ended everything is empty or zero
+        return None
+    return Counters(
+        cpu_s=stats["cpu_stats"]["cpu_usage"]["total_usage"] / _NANOSECONDS,
+        memory_bytes=_without_cache(int(memory["usage"]), memory.get("stats") or {}),
+        memory_peak_bytes=int(memory["max_usage"]) if memory.get("max_usage") else None,
+    )
+
+
+def _without_cache(usage: int, details: Mapping[str, int]) -> int:
+    """The figure of `docker stats`."""
+    cached = next((details[name] for name in _CACHES if name in details), 0)
+    return max(0, usage - cached if cached < usage else usage)

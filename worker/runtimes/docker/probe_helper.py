@@ -22,9 +22,8 @@ from docker.types import LogConfig
 from worker.domain import ownership
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import RuntimeFailure, Unit
-from worker.runtimes.docker.attached import Attached, attach
 from worker.runtimes.docker.engine import APIError, Engine, explanation
-from worker.runtimes.docker.engine_http import ConnectionBroken, EngineRefused
+from worker.runtimes.docker.engine_http import Attached, ConnectionBroken, EngineRefused, attach
 from worker.runtimes.docker.images import Images
 
 _TRY_S: Final = 5.0

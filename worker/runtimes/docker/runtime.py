@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Final
 from kernel import clock
 from worker import host
 from worker.domain import ownership
-from worker.domain.environment import Folders
 from worker.domain.evaluation import UnitExit
 from worker.domain.output import OutputRecord
 from worker.domain.ownership import UnitOwner
@@ -22,6 +21,7 @@ from worker.domain.runtime import (
     STOP_GRACE_S,
     UNAVAILABLE_AFTER_S,
     Collected,
+    Folders,
     Launch,
     RemovedResources,
     RuntimeOptions,
@@ -33,14 +33,14 @@ from worker.domain.runtime import (
     UnitUsage,
 )
 from worker.runtimes.cpu_meter import CpuMeter
-from worker.runtimes.docker import artifacts, engine_http, stats
-from worker.runtimes.docker.address import engine_address
+from worker.runtimes.docker import artifacts, engine_http
 from worker.runtimes.docker.container_spec import ARTIFACTS, WORKSPACE, container, folder_archive
 from worker.runtimes.docker.engine import (
     APIError,
     Engine,
     NotFound,
     RuntimeRefused,
+    engine_address,
     explanation,
     inspected,
 )
@@ -293,7 +293,7 @@ class DockerRuntime:
 
     async def usage(self, unit: Unit) -> UnitUsage | None:
         try:
-            used = await stats.counters_of(self._engine.address, unit.id)
+            used = await engine_http.counters_of(self._engine.address, unit.id)
         except (OSError, TimeoutError, engine_http.ConnectionBroken, engine_http.EngineRefused):
             return None  # of one that is gone too; whether the engine is away shows elsewhere
         if used is None:

@@ -26,7 +26,6 @@ from typing import Any, ClassVar, Final
 import psutil
 
 from worker.domain import ownership
-from worker.domain.environment import Folders
 from worker.domain.evaluation import UnitExit
 from worker.domain.output import OutputRecord
 from worker.domain.ownership import UnitOwner
@@ -34,6 +33,7 @@ from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
+    Folders,
     ImageMissing,
     Launch,
     RemovedResources,
@@ -47,11 +47,12 @@ from worker.domain.runtime import (
 from worker.runtimes.cpu_meter import CpuMeter
 from worker.runtimes.log_frames import FrameReader
 from worker.runtimes.process import artifacts
-from worker.runtimes.process.consumption import Consumption, consumption_of
 from worker.runtimes.process.units import (
     KILLED,
+    Consumption,
     UnitFolder,
     await_end,
+    consumption_of,
     fill_workspace,
     is_filled,
     label_run,

@@ -9,8 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.workers import conf
 from kernel.registry import UnknownPlugin
-from worker.process import Worker, WorkerFailed
-from worker.state import WorkerInUse
+from worker.process import Worker, WorkerFailed, WorkerInUse
 
 
 class Command(BaseCommand):

@@ -1,14 +1,16 @@
-"""Services: started, probed until ready, kept until their run ends.
+"""From a started unit to the outcome of its step (reference: control-plane 11.5, 14.1).
 
-(reference: control-plane 14.1)
+Tasks and tests run to completion and are evaluated. Services are probed until they are ready and
+run until they are told to stop. Both export artifacts at their end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 
-from worker.domain.control_plane import JobOutcome
-from worker.domain.evaluation import Failure, service_ended
+from worker.domain.control_plane import JobOutcome, RequestRefused, Upload
+from worker.domain.evaluation import AttemptVerdict, Failure, judge, service_ended
 from worker.domain.readiness import (
     NO_PROBE_MESSAGE,
     Probe,
@@ -16,11 +18,12 @@ from worker.domain.readiness import (
     choose_probe,
     first_tcp_port,
 )
-from worker.domain.step_spec import Ready
-from worker.supervisor.artifact_export import export_artifacts
+from worker.domain.runtime import Collected, CollectedFile, PathRefused
+from worker.domain.step_spec import Export, Ready
 from worker.supervisor.attempt import StepAttempt
 from worker.supervisor.first_of import first_of
 from worker.supervisor.readiness_prober import until_any_seen, until_seen
+from worker.supervisor.retry import retry_until_answered
 
 DETACH = "detach"
 
@@ -123,3 +126,77 @@ async def _stop(attempt: StepAttempt) -> int:
     ended = await attempt.context.runtime.wait(attempt.unit)
     await attempt.output_end()
     return ended.exit_code
+
+
+async def run_to_completion(attempt: StepAttempt) -> JobOutcome:
+    """Raises RuntimeFailure."""
+    runtime, unit, limit_ms = attempt.context.runtime, attempt.unit, attempt.spec.timeout_ms
+    first = await first_of(
+        ended=runtime.wait(unit),
+        stop=attempt.stop_requested,
+        timeout_s=max(0.0, limit_ms / 1000 - attempt.age_s),
+    )
+    if first != "ended":
+        await runtime.stop(unit)
+    ended = await runtime.wait(unit)
+    await attempt.output_end()
+    if first == "stop":
+        return JobOutcome(status="canceled", reason="canceled", exit_code=ended.exit_code)
+    timed_out_ms = limit_ms if first == "timeout" else None
+    logs = attempt.log_matches()
+    verdict = judge(attempt.spec.evaluation, ended, logs, timed_out_ms=timed_out_ms)
+    missing = await export_artifacts(attempt, succeeded=verdict.succeeded)
+    return _outcome(verdict.with_failures(missing), ended.exit_code)
+
+
+def _outcome(verdict: AttemptVerdict, exit_code: int) -> JobOutcome:
+    if verdict.succeeded:
+        return JobOutcome(status="succeeded", exit_code=exit_code)
+    return JobOutcome(
+        status="failed", reason=verdict.reason, error=verdict.detail, exit_code=exit_code
+    )
+
+
+async def export_artifacts(attempt: StepAttempt, *, succeeded: bool) -> list[Failure]:
+    """A finding for each required export that nothing was found for."""
+    missing = []
+    for export in attempt.spec.exports:
+        if export.wanted(succeeded=succeeded) and not await _export(attempt, export):
+            if export.required:
+                detail = f"artifact {export.path} is missing"
+                missing.append(Failure(reason="artifact_missing", detail=detail))
+            else:
+                await attempt.log.append_system_line(
+                    f"no file for the artifact {export.path}", level="warn"
+                )
+    return missing
+
+
+async def _export(attempt: StepAttempt, export: Export) -> int:
+    """How many files were stored."""
+    try:
+        collected = await attempt.context.runtime.collect(attempt.unit, export.path)
+    except PathRefused as error:
+        collected = Collected(skipped=(str(error),))
+    for sentence in collected.skipped:
+        await attempt.log.append_system_line(sentence, level="warn")
+    return sum([await _store(attempt, export, file) for file in collected.files])
+
+
+async def _store(attempt: StepAttempt, export: Export, file: CollectedFile) -> bool:
+    upload = Upload(
+        path=file.path,
+        name=export.name,
+        format=export.format,
+        on=export.on,
+        media_type=mimetypes.guess_type(file.path)[0] or "application/octet-stream",
+        body=file.body,
+    )
+    try:
+        await retry_until_answered(lambda: attempt.context.control_plane.store(attempt.job, upload))
+    except RequestRefused as error:
+        await attempt.log.append_system_line(
+            f"artifact {file.path} was refused: {error}", level="warn"
+        )
+        return False
+    return True
