@@ -19,10 +19,7 @@ from django.apps import apps
 from kernel import background
 from sync_stack.configuration.startup import StartRefused, refusing
 from sync_stack.configuration.telemetry import Telemetry, observe_process
-from sync_stack.orchestrator import counters
-from sync_stack.orchestrator.execution.attempt import Ports
-from sync_stack.orchestrator.execution.task_runner import execute
-from sync_stack.orchestrator.serving.broker import (
+from sync_stack.orchestrator.server.broker import (
     QUEUE,
     TASK,
     Publisher,
@@ -30,8 +27,10 @@ from sync_stack.orchestrator.serving.broker import (
     send_to_broker,
     use_broker,
 )
-from sync_stack.orchestrator.serving.garbage_collection import collect_seldom
-from sync_stack.orchestrator.serving.ports import open_bundle, ports_of
+from sync_stack.orchestrator.server.ports import collect_seldom, open_bundle, ports_of
+from sync_stack.orchestrator.services import counters
+from sync_stack.orchestrator.services.execution.attempt import Ports
+from sync_stack.orchestrator.services.execution.task_runner import execute
 
 _FINISH_S: Final = 20.0
 _observing: Final[list[Telemetry]] = []  # at most one

@@ -6,8 +6,7 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Sink
-from sync_stack.orchestrator.execution.orphans import TargetLocation, is_yielded
-from sync_stack.orchestrator.execution.rule_sync import is_for
+from sync_stack.orchestrator.api import TargetLocation, is_for, is_yielded
 
 
 def rule_named(bundle: Bundle, name: str) -> Rule | None:

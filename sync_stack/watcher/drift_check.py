@@ -34,13 +34,10 @@ from sync_stack.core.drift import (
 )
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Live, Owner, Sink, SinkError
-from sync_stack.orchestrator.derived_keys import digest_key_of
-from sync_stack.orchestrator.models import Drift
-from sync_stack.watcher import store
+from sync_stack.orchestrator.api import Drift, Snapshot, digest_key_of, drift, drift_records
 from sync_stack.watcher.assignment import is_assigned, rule_named
 from sync_stack.watcher.heal_state import HealStates
 from sync_stack.watcher.metrics import Metrics, UnitFacts, env_label
-from sync_stack.watcher.store import Snapshot
 
 log: Final = logging.getLogger("partita.sync.watcher")
 MAX_LISTED: Final = 50
@@ -93,11 +90,11 @@ class DriftChecker:
     def look(self, unit_id: str) -> DriftCheckResult:
         """Raises the primary store's errors; those of the sink are an outcome."""
         for tried in range(1, _READS + 1):
-            seen = store.snapshot(unit_id)
+            seen = drift.snapshot(unit_id)
             if seen is None:
                 return DriftCheckResult(outcome=Outcome.ORPHAN)
             found = self._found(seen)
-            if found.outcome is not Outcome.READ or store.is_unchanged(seen):
+            if found.outcome is not Outcome.READ or drift.is_unchanged(seen):
                 return found
             log.debug("the unit changed during read %d", tried, extra={"unit_id": unit_id})
         return DriftCheckResult(outcome=Outcome.BUSY)
@@ -153,7 +150,7 @@ class DriftChecker:
             case Outcome.NOTHING if look.ledger.applied is None:
                 self._show(look, TargetStatus.UNKNOWN)
             case Outcome.BUSY if look.seen is not None:
-                row = store.open_episode(look.ledger.unit_id)
+                row = drift.open_episode(look.ledger.unit_id)
                 ours = row is not None and row.heal.get("last_task_id") == look.seen.busy_task
                 self._show(look, TargetStatus.HEALING if ours else TargetStatus.SYNCING)
             case Outcome.READ:
@@ -163,7 +160,7 @@ class DriftChecker:
         return ""
 
     def _compared(self, look: DriftCheckResult, *, hinted: bool) -> str:
-        row = store.open_episode(look.ledger.unit_id)
+        row = drift.open_episode(look.ledger.unit_id)
         if look.comparison:
             return self._drifted(look, row)
         if not hinted:  # a writer must not shorten pauses by being seen often
@@ -177,7 +174,7 @@ class DriftChecker:
         healing = row is not None and row.state == Episode.HEALING
         if row is not None and not healing:
             by = "sync" if _has_moved(row, ledger) else "external"
-            store.close(row, Episode.RESOLVED, by=by)
+            drift_records.close(row, Episode.RESOLVED, by=by)
             log.info("drift is gone", extra={"event": "drift_resolved", **_of(row), "by": by})
         status = TargetStatus.HEALING if healing else TargetStatus.IN_SYNC
         self._show(look, TargetStatus.INCONSISTENT if look.inconsistent else status)
@@ -189,10 +186,10 @@ class DriftChecker:
         memory = after_drift(before, now, self.poll_interval_s, opened=row is None)
         flapping = memory.flapping
         if row is None:
-            store.begin_episode(ledger, look.comparison, now, flapping=flapping)
+            drift_records.begin_episode(ledger, look.comparison, now, flapping=flapping)
         else:
-            store.go_on(row, ledger, look.comparison, now, flapping=flapping)
-        row = store.open_episode(ledger.unit_id)
+            drift_records.go_on(row, ledger, look.comparison, now, flapping=flapping)
+        row = drift.open_episode(ledger.unit_id)
         if row is None:
             return ""  # another watcher has closed it meanwhile
         self.memories.put(ledger.unit_id, memory)
@@ -226,7 +223,7 @@ class DriftChecker:
             flapping=memory.flapping,
             unhealed=is_unhealed(memory),
         )
-        store.write_status(ledger.unit_id, look.seen.status, status)
+        drift_records.write_status(ledger.unit_id, look.seen.status, status)
 
     def shift(self, unit_id: str, status: TargetStatus) -> None:
         """What a heal makes of the unit, until the next poll says more."""
@@ -237,7 +234,7 @@ class DriftChecker:
             return
         left = 0 if status is TargetStatus.IN_SYNC else fact.drift_keys
         self.facts[unit_id] = replace(fact, status=status, drift_keys=left)
-        store.write_status(unit_id, fact.status, status)
+        drift_records.write_status(unit_id, fact.status, status)
 
     def _tell(self, look: DriftCheckResult, row: Drift, *, flapping: bool) -> None:
         """One line for each poll that finds drift; names of keys, no values."""

@@ -17,10 +17,10 @@ from sync_stack.core.bundle.datasources import MongoOptions, RedisOptions
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.drift import HealState, as_sane
 from sync_stack.core.sink import SinkError
+from sync_stack.orchestrator.api import drift, drift_records
 from sync_stack.sinks import mongo_client, redis_client
 from sync_stack.sinks.limits import Timeouts
 from sync_stack.sinks.registry import Resolve
-from sync_stack.watcher import store
 
 log: Final = logging.getLogger("partita.sync.watcher")
 REDIS_KEY: Final = "partita:watcher:state"
@@ -40,10 +40,10 @@ class HealStateStore(Protocol):
 
 class StoreCopies:
     def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        return store.remembered(unit_ids)
+        return drift.remembered(unit_ids)
 
     def save(self, unit_id: str, content: Mapping[str, Any]) -> None:
-        store.remember(unit_id, content)
+        drift_records.remember(unit_id, content)
 
     def close(self) -> None:
         """Nothing of its own."""

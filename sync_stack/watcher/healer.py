@@ -31,10 +31,9 @@ from sync_stack.core.drift import (
     is_unhealed,
     may_heal,
 )
-from sync_stack.orchestrator.models import Drift
+from sync_stack.orchestrator.api import Drift, drift, drift_records
 from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
-from sync_stack.watcher import store
 from sync_stack.watcher.drift_check import DriftChecker, DriftCheckResult, Outcome
 
 log: Final = logging.getLogger("partita.sync.watcher")
@@ -115,7 +114,7 @@ class Healer:
 
     def begin(self, drift_id: str) -> Attempt | None:
         """Store the attempt; None when it is not due or another watcher was faster."""
-        row = store.episode(drift_id)
+        row = drift.episode(drift_id)
         if row is None or row.state not in (Episode.OPEN, Episode.UNHEALED):
             return None
         memory, now = self.looker.memories.of(row.unit_id), self.looker.now()
@@ -125,15 +124,15 @@ class Healer:
         heal = {"attempts": row.heal.get("attempts", 0) + 1}
         if begun.next_heal_at is not None:
             heal["next_attempt_at"] = clock.rfc3339(begun.next_heal_at)
-        if not store.write(row, state=Episode.HEALING.value, heal=heal):
+        if not drift_records.write(row, state=Episode.HEALING.value, heal=heal):
             return None
         self.looker.memories.put(row.unit_id, begun)
         self.looker.shift(row.unit_id, TargetStatus.HEALING)
         return self._under_way(drift_id)
 
     def _under_way(self, drift_id: str) -> Attempt | None:
-        row = store.episode(drift_id)
-        seen = store.snapshot(row.unit_id) if row is not None else None
+        row = drift.episode(drift_id)
+        seen = drift.snapshot(row.unit_id) if row is not None else None
         if row is None or seen is None or row.state != Episode.HEALING:
             return None
         number = row.heal.get("attempts", 0)
@@ -187,10 +186,10 @@ class Healer:
 
     def _note_task(self, drift_id: str, number: int, task_id: str) -> None:
         for _ in range(_TRIES):
-            row = store.episode(drift_id)
+            row = drift.episode(drift_id)
             if row is None or not _is_under_way(row, number):
                 return
-            if store.write(row, heal={**row.heal, "last_task_id": task_id}):
+            if drift_records.write(row, heal={**row.heal, "last_task_id": task_id}):
                 return
 
     async def _wait(self, task_id: str, until: float) -> Any:
@@ -229,7 +228,7 @@ class Healer:
         before = memories.of(attempt.unit_id)
         memory = heal_ended(before, now, self.settings.poll_interval_s, healed=healed)
         for _ in range(_TRIES):
-            row = store.episode(attempt.drift_id)
+            row = drift.episode(attempt.drift_id)
             if row is None or not _is_under_way(row, attempt.number):
                 return  # another watcher has ended it
             heal = {**row.heal, "last_outcome": ended.value}
@@ -285,12 +284,12 @@ def _is_under_way(row: Drift, number: int) -> bool:
 def _stored(row: Drift, ended: Ended, heal: dict[str, Any], *, unhealed: bool) -> bool:
     match ended:
         case Ended.HEALED:
-            return store.close(row, Episode.HEALED, by="heal", heal=heal)
+            return drift_records.close(row, Episode.HEALED, by="heal", heal=heal)
         case Ended.SUPERSEDED:
-            return store.close(row, Episode.SUPERSEDED, by="sync", heal=heal)
+            return drift_records.close(row, Episode.SUPERSEDED, by="sync", heal=heal)
         case _:
             state = Episode.UNHEALED if unhealed else Episode.OPEN
-            return store.write(row, state=state.value, heal=heal)
+            return drift_records.write(row, state=state.value, heal=heal)
 
 
 def _request(row: Drift, destination_id: str, number: int) -> pb.TriggerSyncRequest:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sync_stack.watcher import store
-from sync_stack.watcher.store import LeaderRecord
+from sync_stack.orchestrator.api import LeaderRecord, leader
 
 HEARTBEAT_S: Final = 5.0
 DEAD_AFTER_S: Final = 15.0
@@ -38,7 +37,7 @@ class LeaderElection:
         if self._mine is not None and not self.is_mine:
             self._lose()
         if self._mine is not None:
-            self._hold(store.beat(self._mine), began)
+            self._hold(leader.beat(self._mine), began)
         else:
             self._look(began)
         return self.is_mine
@@ -46,15 +45,15 @@ class LeaderElection:
     def release(self) -> None:
         mine, self._mine = self._mine, None
         if mine is not None:
-            store.give_up_lead(mine)
+            leader.give_up_lead(mine)
 
     def _look(self, now: float) -> None:
-        seen = store.lead()
+        seen = leader.lead()
         if seen != self._seen:
             self._seen, self._seen_at = seen, now
         free = seen is None or not seen.holder
         if free or now - self._seen_at >= DEAD_AFTER_S:
-            self._hold(store.take_lead(self.me, seen), now)
+            self._hold(leader.take_lead(self.me, seen), now)
 
     def _hold(self, mine: LeaderRecord | None, began: float) -> None:
         if mine is None:

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from django.db import Error as StoreError
+from django.db import close_old_connections
 
 from kernel.background import keep_running
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.rows.ledgers import destination_of
-from sync_stack.watcher import store
+from sync_stack.orchestrator.api import destination_of, drift, drift_records
 from sync_stack.watcher.drift_check import DriftChecker, DriftCheckResult, Outcome
 from sync_stack.watcher.healer import Ended, Healer
 from sync_stack.watcher.notifications import NOTICE_PAUSE_S, ChangeNotifications
@@ -76,8 +76,11 @@ class Threads:
 
 async def _in(pool: ThreadPoolExecutor, act: Callable[..., T], *args: Any) -> T:
     def call() -> T:
-        with store.store_thread():
+        close_old_connections()
+        try:
             return act(*args)
+        finally:
+            close_old_connections()
 
     return await asyncio.get_running_loop().run_in_executor(pool, call)
 
@@ -271,7 +274,7 @@ class Poller:
 
     async def resume_stored(self) -> None:
         """Attempts that are under way, of whatever watcher: wait for them."""
-        rows = await self._threads.run(store.healing)
+        rows = await self._threads.run(drift.healing)
         units = [row.unit_id for row in rows]
         await self._threads.run(self._looker.memories.learn, units, self._looker.now())
         for row in rows:
@@ -290,11 +293,11 @@ class Poller:
     async def _retain(self) -> None:
         while True:
             try:
-                await self._threads.run(store.forget_old, self._looker.now())
+                await self._threads.run(drift_records.forget_old, self._looker.now())
             except StoreError as error:
                 log.warning("no retention: the store failed: %s", type(error).__name__)
             await asyncio.sleep(RETAIN_S)
 
 
 def _units(datasource: str) -> dict[str, Destination]:
-    return {row.id: destination_of(row) for row in store.units(datasource)}
+    return {row.id: destination_of(row) for row in drift.units(datasource)}

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from unittest import mock
 
 from kernel import clock
+from sync_stack.orchestrator.server import broker
+from sync_stack.orchestrator.server.broker import BrokerAway, Publisher
 from sync_stack.orchestrator.services import sweeps
-from sync_stack.orchestrator.serving import broker
-from sync_stack.orchestrator.serving.broker import BrokerAway, Publisher
 
 
 class ModelBroker:

@@ -10,10 +10,11 @@ from typing import Any, Final
 from sync_stack.core.bundle.rules import Rule, SyncMode
 from sync_stack.core.prune import protected
 from sync_stack.core.tasks import MESSAGES, RETRYABLE, TERMINAL
-from sync_stack.orchestrator.execution.sources import rule_digest
+from sync_stack.orchestrator.domain import identity
+from sync_stack.orchestrator.domain.identity import RefName
 from sync_stack.orchestrator.models import JournalChunk, Lease, LedgerUnit, Task
-from sync_stack.orchestrator.rows import ledgers, refs
-from sync_stack.orchestrator.rows.refs import RefName
+from sync_stack.orchestrator.selectors import ledgers, refs
+from sync_stack.orchestrator.services.execution.ref_state import rule_digest
 from tests.faults.sync_world import MANY, History
 from tests.support.fake_sink import Layout
 
@@ -52,7 +53,7 @@ class Watched:
         assert unit.generation > before, f"generation {unit.generation} after {before}"
         self.generations[unit.id] = unit.generation
         seen = self.applied.setdefault((unit.id, unit.ref), [])
-        seen.append("" if unit.commit == refs.GONE else unit.commit)
+        seen.append("" if unit.commit == identity.GONE else unit.commit)
         if Task.objects.get(id=unit.last_task_id).kind == "heal":
             assert seen.pop() == seen[-1], "a heal brought another commit"
         assert history.git.explains(unit.ref, seen), f"an older commit over a newer: {seen}"
@@ -149,10 +150,10 @@ class Place:
 def _check_ref(history: History, rule: Rule, ref: str) -> None:
     branch = ref.removeprefix("refs/heads/")
     record = refs.find(RefName(rule=rule.name, repo=history.git.name, ref=ref))
-    head = history.git.heads.get(ref, refs.GONE)
+    head = history.git.heads.get(ref, identity.GONE)
     mapped = branch in rule.branch_map
     if record is None or record.seen is None:
-        due = rule.repositories == ("acme/shop",) and mapped and head != refs.GONE
+        due = rule.repositories == ("acme/shop",) and mapped and head != identity.GONE
         assert not due, f"{rule.name} has never looked at {ref}"
         return
     env = rule.branch_map.get(branch) or (branch if rule.env_as_branch and not _main(ref) else "")
@@ -160,7 +161,7 @@ def _check_ref(history: History, rule: Rule, ref: str) -> None:
         assert record.seen.outcome in {"ref_not_mapped", "repository_not_matched"}, record.seen
         return
     assert record.seen.commit == head, f"{rule.name} saw {record.seen}, {ref} is {head}"
-    if head == refs.GONE:
+    if head == identity.GONE:
         _check_gone(history, rule, env)
     else:
         place = _place(history, rule, env, head)

@@ -22,8 +22,6 @@ from sync_stack.core.bundle.rules import (
     SyncMode,
 )
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.execution.sources import rule_digest
-from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import (
     Counter,
     Drift,
@@ -34,8 +32,10 @@ from sync_stack.orchestrator.models import (
     Task,
     WatchState,
 )
-from sync_stack.orchestrator.rows import ledgers
+from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.accept import Refused
+from sync_stack.orchestrator.services.execution.ref_state import rule_digest
+from sync_stack.orchestrator.services.execution.task_runner import execute
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.services.sweeps import LostWorkerDetector
 from sync_stack.orchestrator.services.trigger import Heal, trigger_heal

@@ -18,7 +18,7 @@ from django.test import override_settings
 
 from kernel import ids
 from sync_stack.core.sink import Delete, Destination, Live, Owner, Put, SinkError, TargetMarker
-from sync_stack.orchestrator.execution import heartbeat, task_runner
+from sync_stack.orchestrator.services.execution import heartbeat, task_runner
 from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink
 

@@ -17,11 +17,11 @@ from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.bundle.secret_managers import SecretManager
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Sink
-from sync_stack.orchestrator.execution.attempt import Ports
-from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.rows import tasks
+from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.services.accept import Delivery, accept_delivery
+from sync_stack.orchestrator.services.execution.attempt import Ports
+from sync_stack.orchestrator.services.execution.task_runner import execute
 from sync_stack.repositories import Repositories
 from sync_stack.repositories.schemas import Schemas
 from tests.support.fake_sink import FakeSink, Layout

@@ -30,14 +30,14 @@ from sync_stack.gateway.forwarding import Outbound
 from sync_stack.gateway.inbox import Inbox, InboxForwarder
 from sync_stack.gateway.listener import InboundTls, Listener
 from sync_stack.gateway.webhook_stream import _Stream
-from sync_stack.orchestrator.execution import heartbeat
-from sync_stack.orchestrator.rows import overview, tasks
-from sync_stack.orchestrator.rows.tasks import Claim
-from sync_stack.orchestrator.services import sweeps
-from sync_stack.orchestrator.serving import process as orchestrator_process
-from sync_stack.orchestrator.serving.broker import LocalWorkers, Publisher
-from sync_stack.orchestrator.serving.process import OrchestratorProcess
-from sync_stack.orchestrator.serving.task_copies import TaskCopies
+from sync_stack.orchestrator.domain.identity import Claim
+from sync_stack.orchestrator.selectors import tasks
+from sync_stack.orchestrator.server import process as orchestrator_process
+from sync_stack.orchestrator.server.broker import LocalWorkers, Publisher
+from sync_stack.orchestrator.server.process import OrchestratorProcess
+from sync_stack.orchestrator.server.task_copies import TaskCopies
+from sync_stack.orchestrator.services import sweeps, task_transitions
+from sync_stack.orchestrator.services.execution import heartbeat
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.sinks.configmap_changes import ConfigMapChanges
 from sync_stack.watcher import process as watcher_process
@@ -101,7 +101,7 @@ async def test_every_loop_of_an_orchestrator_comes_back(
 ):
     settings.SYNC_GRPC_ADDR = settings.SYNC_HTTP_ADDR = "127.0.0.1:0"
     settings.SYNC_RECONCILE_INTERVAL_S = 0.05
-    monkeypatch.setattr(overview, "store_answers", lambda: None)
+    monkeypatch.setattr(tasks, "store_answers", lambda: None)
     monkeypatch.setattr(sweeps, "until_due", lambda _longest: 0.05)
     for name in ("WAKE_S", "RETAIN_S", "RENEW_S"):
         monkeypatch.setattr(orchestrator_process, name, 0.05)
@@ -139,7 +139,7 @@ async def test_an_orchestrator_is_not_ready_while_a_loop_fails(
     tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
     settings.SYNC_GRPC_ADDR = settings.SYNC_HTTP_ADDR = "127.0.0.1:0"
-    monkeypatch.setattr(overview, "store_answers", lambda: None)
+    monkeypatch.setattr(tasks, "store_answers", lambda: None)
     monkeypatch.setattr(LocalWorkers, "_poll", lambda _self: None)
     monkeypatch.setattr(orchestrator_process, "WAKE_S", 0.05)
     healthy = asyncio.Event()
@@ -283,7 +283,7 @@ Piece = tuple[BrokenOnce, Callable[[], object]]  # what is broken, and how it is
 
 @contextmanager
 def publisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
-    monkeypatch.setattr(tasks, "mark_published", lambda _ids, _now: None)
+    monkeypatch.setattr(task_transitions, "mark_published", lambda _ids, _now: None)
     once = BrokenOnce()
     publish = Publisher(once.call)
     publish.start()
@@ -294,7 +294,7 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
 @contextmanager
 def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce(lambda _claim: True)
-    monkeypatch.setattr(tasks, "beat", once.call)
+    monkeypatch.setattr(task_transitions, "beat", once.call)
     monkeypatch.setattr(heartbeat, "PERIOD_S", 0.02)
     with heartbeat.Heartbeat(Claim("a", 1), begun=time.monotonic()) as made:
         yield once, made.check

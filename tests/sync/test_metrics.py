@@ -15,9 +15,9 @@ from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.opened import open_configuration
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway.metrics import SCOPES, DurationHistogram, GatewayMetrics, LabeledCounter
-from sync_stack.orchestrator import counters
-from sync_stack.orchestrator.serving.metrics import Metrics as OrchestratorMetrics
-from sync_stack.orchestrator.serving.process import OrchestratorProcess
+from sync_stack.orchestrator.server.metrics import Metrics as OrchestratorMetrics
+from sync_stack.orchestrator.server.process import OrchestratorProcess
+from sync_stack.orchestrator.services import counters
 from sync_stack.watcher.healer import Ended
 from sync_stack.watcher.metrics import Metrics as WatcherMetrics
 from tests.support.bundles import changed, read_changed, valid

@@ -15,10 +15,10 @@ from sync_stack.configuration.opened import Configuration
 from sync_stack.configuration.startup import refusing
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
-from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.management.examples import ending
-from sync_stack.orchestrator.rows import overview
-from sync_stack.orchestrator.serving.ports import open_bundle, ports_of
+from sync_stack.orchestrator.selectors import ledgers
+from sync_stack.orchestrator.server.ports import open_bundle, ports_of
+from sync_stack.orchestrator.services.execution.attempt import Ports
 
 EXIT_ARGUMENTS: Final = 2
 EXIT_STORE: Final = 69
@@ -74,7 +74,7 @@ class SyncCommand(BaseCommand):
 
     def check_rule(self, name: str) -> None:
         """Refuse a `--rule` of which neither the store nor the bundle knows anything."""
-        if not name or overview.knows_rule(name):
+        if not name or ledgers.knows_rule(name):
             return
         configuration = self.bundle()
         try:
@@ -84,7 +84,7 @@ class SyncCommand(BaseCommand):
         rules = {rule.name for rule in bundle.rules}
         rules |= {rule.name for rule in bundle.disabled_rules}
         if name not in rules:
-            names = known(name, rules | overview.rules_of_units())
+            names = known(name, rules | ledgers.rules_of_units())
             raise CommandError(f"no rule {name!r} ({names})", returncode=EXIT_ARGUMENTS)
 
     def ports(self, configuration: Configuration) -> Ports:

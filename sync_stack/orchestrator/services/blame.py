@@ -15,10 +15,10 @@ from sync_stack.core.tasks import Kind
 from sync_stack.core.tasks import State as TaskState
 from sync_stack.formats import detect
 from sync_stack.orchestrator import derived_keys
-from sync_stack.orchestrator.execution.attempt import Ports
-from sync_stack.orchestrator.execution.sources import git_source
 from sync_stack.orchestrator.models import LedgerUnit, Task
-from sync_stack.orchestrator.rows import ledgers, overview, tasks
+from sync_stack.orchestrator.selectors import ledgers, tasks
+from sync_stack.orchestrator.services.execution.attempt import Ports
+from sync_stack.orchestrator.services.execution.ref_state import git_source
 from sync_stack.repositories import GitError, Signature, Source
 
 _MOST_UNITS = 10_000
@@ -64,7 +64,7 @@ class _Held:
 
 def origins(ports: Ports, key: str, where: Mapping[str, Any]) -> list[Origin]:
     """Of every unit that holds the key. Raises the store's errors only."""
-    units = overview.list_units(where, after="", limit=_MOST_UNITS)
+    units = ledgers.list_units(where, after="", limit=_MOST_UNITS)
     return [_origin(held) for unit in units if (held := _held(ports, unit, key))]
 
 
@@ -121,7 +121,7 @@ def _bringer(held: _Held) -> Task | None:
     ledger = held.ledger
     facets = [f"rule:{ledger.rule_id}\n", f"repo:{ledger.repo}\n", f"env:{ledger.env}\n"]
     done = {"state": TaskState.SUCCEEDED}
-    earlier = overview.list_tasks(done, facets, before=task.id, limit=_MOST_TASKS)
+    earlier = tasks.list_tasks(done, facets, before=task.id, limit=_MOST_TASKS)
     return next((each for each in earlier if _brought(each, held)), None)
 
 

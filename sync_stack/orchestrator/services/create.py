@@ -14,7 +14,8 @@ from sync_stack.core.events import Event, EventKind
 from sync_stack.core.tasks import TERMINAL, Kind, State
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.rows import tasks
+from sync_stack.orchestrator.selectors import tasks
+from sync_stack.orchestrator.services import task_transitions
 
 _RACES: Final = 10
 _FAILED: Final = (State.FAILED, State.DEAD)
@@ -70,7 +71,7 @@ def create_tasks(
     for _ in range(_RACES):
         known = tasks.newest_tries({new.idempotency_key for new in news})
         rows = _new_rows(news, known)
-        if tasks.add(list(rows.values())):
+        if task_transitions.add(list(rows.values())):
             fresh = {row.id for row in rows.values()} | tried
             created = [_created(rows, known, new.idempotency_key, fresh) for new in news]
             own = [each.task.id for each in created if each and not each.duplicate]

@@ -12,14 +12,14 @@ from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import Event
 from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind, State
-from sync_stack.orchestrator.execution.attempt import Ports
-from sync_stack.orchestrator.execution.orphans import is_orphan
-from sync_stack.orchestrator.execution.rule_sync import is_for
-from sync_stack.orchestrator.execution.sources import git_source
-from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import LedgerUnit, Task
-from sync_stack.orchestrator.rows import ledgers, overview, tasks
+from sync_stack.orchestrator.selectors import ledgers, tasks
+from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.create import NewTask, create_task
+from sync_stack.orchestrator.services.execution.attempt import Ports
+from sync_stack.orchestrator.services.execution.ref_state import git_source
+from sync_stack.orchestrator.services.execution.targets import is_for, is_orphan
+from sync_stack.orchestrator.services.execution.task_runner import execute
 from sync_stack.orchestrator.services.trigger import trigger_ref
 from sync_stack.repositories import Remote
 
@@ -62,7 +62,7 @@ def _nobody(_task_ids: Sequence[str]) -> None:
 
 
 def _refs(rule: Rule, ask: AskRemote, repo: str, env: str) -> Iterator[tuple[str, str]]:
-    units = overview.list_units({"rule_id": rule.name}, after="", limit=10_000)
+    units = ledgers.list_units({"rule_id": rule.name}, after="", limit=10_000)
     for unit in units:
         if (not repo or unit.repo == repo) and (not env or unit.env == env) and unit.ref:
             yield unit.repo, unit.ref
@@ -120,13 +120,13 @@ def carry_out(task: Task, ports: Ports) -> Task:
 def orphans(ports: Ports) -> list[LedgerUnit]:
     """Units that no rule yields any more. Raises SinkError, SecretError."""
     bundle = ports.bundle()
-    units = overview.list_units({}, after="", limit=100_000)
+    units = ledgers.list_units({}, after="", limit=100_000)
     return [unit for unit in units if is_orphan(bundle, unit, ports.open_sink)]
 
 
 def release_orphan(unit: LedgerUnit) -> bool:
     """Forget a unit; what it wrote stays where it is."""
-    return ledgers.forget(unit.id, unit.version)
+    return ledger_records.forget(unit.id, unit.version)
 
 
 def trigger_purge(bundle: Bundle, unit: LedgerUnit) -> Task:

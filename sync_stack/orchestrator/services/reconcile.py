@@ -17,13 +17,14 @@ from sync_stack.core.events import BadPayload
 from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator import conf
-from sync_stack.orchestrator.execution.attempt import Ports
-from sync_stack.orchestrator.execution.rule_sync import is_for
-from sync_stack.orchestrator.execution.sources import git_source, rule_digest
+from sync_stack.orchestrator.domain import identity
+from sync_stack.orchestrator.domain.identity import GONE, Record
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.rows import ledgers, refs, tasks
-from sync_stack.orchestrator.rows.refs import GONE, Record
+from sync_stack.orchestrator.selectors import ledgers, refs, tasks
 from sync_stack.orchestrator.services.create import TooManyTasks
+from sync_stack.orchestrator.services.execution.attempt import Ports
+from sync_stack.orchestrator.services.execution.ref_state import git_source, rule_digest
+from sync_stack.orchestrator.services.execution.targets import is_for
 from sync_stack.orchestrator.services.trigger import trigger_ref
 from sync_stack.repositories import GitError, Remote
 
@@ -117,7 +118,7 @@ def _unrecorded(look: ReconcilePass, known: dict[str, Record]) -> Iterator[tuple
                 continue
             remote = look.remote(rule, repo)
             for ref in _expected(rule, remote) if remote else ():
-                name = refs.RefName(rule=rule.name, repo=repo, ref=ref)
+                name = identity.RefName(rule=rule.name, repo=repo, ref=ref)
                 if name.hash not in known:
                     yield rule, repo, ref
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from kernel import clock
 from sync_stack.core.tasks import Change, State, TaskError
-from sync_stack.orchestrator import conf, counters
-from sync_stack.orchestrator.rows import journals, ledgers, refs, tasks
+from sync_stack.orchestrator import conf
+from sync_stack.orchestrator.selectors import ledgers, refs, tasks
+from sync_stack.orchestrator.services import counters, journals, ref_records, task_transitions
 
 Publish = Callable[[Sequence[str]], None]
 WAKE_LIMIT: Final = 1000
@@ -84,7 +85,7 @@ def _lose(task_id: str, attempt: int, beat: int) -> bool:
     else:
         fields |= {"next_attempt_at": clock.now(), "published_at": None}
     change = Change.EXHAUSTED if dead else Change.FAILED_FOR_NOW
-    taken = tasks.lose(task_id, attempt, beat, change, **fields)
+    taken = task_transitions.lose(task_id, attempt, beat, change, **fields)
     if taken:
         counters.ended(task.kind, State.DEAD if dead else State.RETRYING)
     if taken and dead:
@@ -100,7 +101,7 @@ def retain(limit: int = 1000) -> int:
     _drop_refs(before)
     named = ledgers.named_tasks() | refs.named_tasks()
     old = [name for name in tasks.terminal_ids(before, limit) if name not in named]
-    tasks.delete(old)
+    task_transitions.delete(old)
     _drop_journals(limit)
     return len(old)
 
@@ -110,7 +111,7 @@ def _drop_refs(before: datetime) -> None:
     for record, task_id in refs.without_unit().items():
         task = tasks.get(task_id)
         if task is None or (task.finished_at is not None and task.finished_at < before):
-            refs.delete(record, task_id)
+            ref_records.delete(record, task_id)
 
 
 def _drop_journals(limit: int) -> None:

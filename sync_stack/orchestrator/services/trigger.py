@@ -12,11 +12,11 @@ from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import BadPayload
 from sync_stack.core.ledger import State
 from sync_stack.core.tasks import Kind
-from sync_stack.orchestrator.execution.ref_events import event_for
-from sync_stack.orchestrator.rows import ledgers
-from sync_stack.orchestrator.rows.ledgers import TargetKey
+from sync_stack.orchestrator.domain.identity import TargetKey
+from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.accept import Refused
 from sync_stack.orchestrator.services.create import Created, NewTask, create_task
+from sync_stack.orchestrator.services.execution.ref_state import event_for
 
 Publish = Callable[[Sequence[str]], None]
 

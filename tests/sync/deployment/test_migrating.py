@@ -17,7 +17,7 @@ from django.db import OperationalError, connection
 
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.serving.startup import migrate
+from sync_stack.orchestrator.server.startup import migrate
 from tests.support.processes import ROOT
 
 

@@ -17,7 +17,7 @@ from kernel import clock
 from platform_site.settings.store import databases
 from platform_site.settings.store_of_bundle import mongo_of_bundle
 from sync_stack.configuration.startup import StartRefused
-from sync_stack.orchestrator.serving.startup import refuse_unsafe
+from sync_stack.orchestrator.server.startup import refuse_unsafe
 from sync_stack.rpc.first_start import prepare
 from sync_stack.rpc.tls import TlsFiles
 from tests.support import compose

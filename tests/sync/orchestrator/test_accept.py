@@ -11,7 +11,7 @@ from django.db import OperationalError
 
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.models import LedgerUnit, Task
-from sync_stack.orchestrator.rows import tasks
+from sync_stack.orchestrator.services import task_transitions
 from sync_stack.orchestrator.services.accept import Delivery, Refused, accept_delivery
 from sync_stack.orchestrator.services.create import TooManyTasks
 from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
@@ -94,7 +94,7 @@ def test_nothing_is_told_of_a_task_that_is_not_stored(world, monkeypatch):
     def fails(_row):
         raise OperationalError("the store is away")
 
-    monkeypatch.setattr(tasks, "add", fails)
+    monkeypatch.setattr(task_transitions, "add", fails)
     with pytest.raises(OperationalError):
         accept_delivery(delivery(), world.bundle, world.published.extend)
     assert not world.published

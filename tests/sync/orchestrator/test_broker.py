@@ -11,14 +11,14 @@ from celery import Celery
 
 from kernel import background
 from sync_stack.orchestrator import conf
-from sync_stack.orchestrator.rows import tasks
-from sync_stack.orchestrator.serving import broker
-from sync_stack.orchestrator.serving.broker import (
+from sync_stack.orchestrator.server import broker
+from sync_stack.orchestrator.server.broker import (
     BrokerAway,
     Publisher,
     queued_in_broker,
     send_to_broker,
 )
+from sync_stack.orchestrator.services import task_transitions
 from tests.support import servers
 from tests.support.processes import until
 
@@ -27,7 +27,7 @@ from tests.support.processes import until
 def marked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids that were marked as published; nothing waits longer than a moment."""
     names: list[str] = []
-    monkeypatch.setattr(tasks, "mark_published", lambda ids, _now: names.extend(ids))
+    monkeypatch.setattr(task_transitions, "mark_published", lambda ids, _now: names.extend(ids))
     monkeypatch.setattr(broker, "close_old_connections", lambda: None)
     monkeypatch.setattr(broker, "_PROBE_S", 0.05)
     monkeypatch.setattr(broker, "_AGAIN_S", 0.05)

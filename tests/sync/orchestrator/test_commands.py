@@ -13,10 +13,10 @@ from django.db import OperationalError, ProgrammingError
 from sync_stack.core.bundle.file_maps import FileEnvironment
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.execution.orphans import is_orphan
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.models import LedgerUnit, Task
-from sync_stack.orchestrator.rows import overview
+from sync_stack.orchestrator.selectors import ledgers
+from sync_stack.orchestrator.services.execution.targets import is_orphan
 from sync_stack.orchestrator.services.manual import trigger_purge
 from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
 from tests.support.sync_world import World, rule
@@ -349,7 +349,7 @@ def test_a_store_that_cannot_be_used_is_a_sentence_and_exit_code_69(monkeypatch,
     def fails(*_args, **_kwargs):
         raise error
 
-    monkeypatch.setattr(overview, "list_units", fails)
+    monkeypatch.setattr(ledgers, "list_units", fails)
     with pytest.raises(CommandError, match=sentence) as caught:
         call_command("sync_status")
     assert caught.value.returncode == 69

@@ -10,9 +10,9 @@ import pytest
 from kernel import clock
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.sink import SinkError
-from sync_stack.orchestrator.execution import applying
-from sync_stack.orchestrator.execution.attempt import Attempt
 from sync_stack.orchestrator.models import JournalChunk, Lease, LedgerUnit, Task
+from sync_stack.orchestrator.services.execution import apply
+from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.sweeps import LostWorkerDetector
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule
@@ -100,7 +100,7 @@ def test_a_kill_between_two_writes_of_the_store_is_made_good(prepared, step, mon
 
     task = prepared.commit_and_push({"app.yaml": AFTER})
     with monkeypatch.context() as patch:
-        owner = Attempt if step == "finish_part" else applying
+        owner = Attempt if step == "finish_part" else apply
         patch.setattr(owner, step, killed)
         with pytest.raises(Killed):
             prepared.run(task)

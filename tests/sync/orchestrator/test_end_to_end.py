@@ -13,7 +13,7 @@ import pytest
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.opened import open_configuration
 from sync_stack.core.bundle.secret_use import Process
-from sync_stack.orchestrator.serving.process import OrchestratorProcess
+from sync_stack.orchestrator.server.process import OrchestratorProcess
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import OrchestratorStub
 from tests.support.git_server import Repository

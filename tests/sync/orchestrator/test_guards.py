@@ -11,8 +11,8 @@ from sync_stack.core.bundle.rules import Prune, Rule
 from sync_stack.core.bundle.secret_managers import SecretManager, TokenAuth
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.execution.task_runner import execute
 from sync_stack.orchestrator.models import LedgerUnit
+from sync_stack.orchestrator.services.execution.task_runner import execute
 from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule

@@ -8,12 +8,12 @@ import time
 import pytest
 
 from sync_stack.core.tasks import TaskError
-from sync_stack.orchestrator.execution import heartbeat
-from sync_stack.orchestrator.execution.heartbeat import Heartbeat, LostTask
-from sync_stack.orchestrator.execution.task_runner import execute
+from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.rows import tasks
-from sync_stack.orchestrator.rows.tasks import Claim
+from sync_stack.orchestrator.services import task_transitions
+from sync_stack.orchestrator.services.execution import heartbeat
+from sync_stack.orchestrator.services.execution.heartbeat import Heartbeat, LostTask
+from sync_stack.orchestrator.services.execution.task_runner import execute
 
 pytestmark = pytest.mark.store
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.store
 @pytest.fixture
 def mine(world) -> Claim:
     task = world.commit_and_push({"app.yaml": "a: 1\n"})
-    claimed = tasks.claim(task.id, task.created_at)
+    claimed = task_transitions.claim(task.id, task.created_at)
     assert claimed is not None
     return Claim(claimed.id, claimed.attempt)
 

@@ -12,8 +12,8 @@ from django.db import connection
 
 from sync_stack.core.tasks import State
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.serving.http_app import HttpApi
-from sync_stack.orchestrator.serving.metrics import Metrics
+from sync_stack.orchestrator.server.http_api import HttpApi
+from sync_stack.orchestrator.server.metrics import Metrics
 
 pytestmark = pytest.mark.store
 UNKNOWN = (

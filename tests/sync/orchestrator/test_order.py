@@ -14,10 +14,10 @@ from django.db import connection
 from kernel import clock
 from sync_stack.core.bundle.rules import Cleanup, CleanupAction
 from sync_stack.core.tasks import LAG_DELAY_S
-from sync_stack.orchestrator.execution.task_runner import execute
+from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import LedgerUnit, RefRecord, Task
-from sync_stack.orchestrator.rows import destination_locks, ledgers, tasks
-from sync_stack.orchestrator.rows.tasks import Claim
+from sync_stack.orchestrator.services import destination_locks, ledger_records, task_transitions
+from sync_stack.orchestrator.services.execution.task_runner import execute
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.services.sweeps import OVERDUE_S, retain, until_due, wake
 from tests.support.fake_sink import FakeSink, Layout
@@ -206,7 +206,7 @@ def test_a_destination_has_one_holder_and_who_waits_goes_on_after_it(world):
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     place = LedgerUnit.objects.get().destination_id
     holder = world.push(world.repository.commit({"x": "1"}))
-    running = tasks.claim(holder.id, holder.created_at)
+    running = task_transitions.claim(holder.id, holder.created_at)
     assert running is not None
     mine = Claim(running.id, running.attempt)
     assert destination_locks.take(place, mine).generation == 2
@@ -373,7 +373,7 @@ def test_tasks_that_ledgers_name_outlive_the_retention(world):
 
 def test_git_that_is_back_ends_the_staleness_of_units_also_without_anything_to_write(world):
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    ledgers.mark_stale([LedgerUnit.objects.get().id], "2026-01-01T00:00:00.000Z")
+    ledger_records.mark_stale([LedgerUnit.objects.get().id], "2026-01-01T00:00:00.000Z")
     assert LedgerUnit.objects.get().stale_since
     assert world.finish(world.commit_and_push({"app.yaml": None})).message == "no_files"
     assert not LedgerUnit.objects.get().stale_since

@@ -15,8 +15,9 @@ from django.db import DataError, OperationalError, connections
 
 from kernel import clock
 from sync_stack.orchestrator.models import Task
-from sync_stack.orchestrator.rows import tasks
-from sync_stack.orchestrator.serving import grpc_service
+from sync_stack.orchestrator.selectors import tasks
+from sync_stack.orchestrator.server import grpc_service
+from sync_stack.orchestrator.services import task_transitions
 from sync_stack.rpc.channel import MAX_BATCH, MAX_BATCH_BYTES
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from tests.sync.orchestrator.test_accept import BODY
@@ -89,13 +90,13 @@ def _threads_keep_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_batch_is_one_write_and_what_is_refused_stops_no_other(world, monkeypatch):
     """Sync invariant 2."""
     written: list[int] = []
-    add = tasks.add
+    add = task_transitions.add
 
     def counting(rows: list[Task]) -> bool:
         written.append(len(rows))
         return add(rows)
 
-    monkeypatch.setattr(tasks, "add", counting)
+    monkeypatch.setattr(task_transitions, "add", counting)
     async with Calls(service(world)) as stub:
         came = await answers(
             stub,
@@ -178,17 +179,17 @@ async def test_beyond_the_limit_of_waiting_tasks_the_rest_of_a_batch_is_refused(
 
 async def test_a_store_that_fails_is_an_answer_and_the_stream_goes_on(world, monkeypatch):
     """Sync invariants 2 and 3."""
-    add = tasks.add
+    add = task_transitions.add
 
     def fails(_rows: Any) -> bool:
         raise OperationalError("the store is away")
 
     async with Calls(service(world)) as stub:
         call = stub.ProcessWebhooks()
-        monkeypatch.setattr(tasks, "add", fails)
+        monkeypatch.setattr(task_transitions, "add", fails)
         await call.write(batch(webhook("a"), webhook("b")))
         failed = await call.read()
-        monkeypatch.setattr(tasks, "add", add)
+        monkeypatch.setattr(task_transitions, "add", add)
         assert not world.published
         await call.write(batch(webhook("a"), webhook("b")))
         taken = await call.read()
@@ -201,14 +202,14 @@ async def test_a_store_that_fails_is_an_answer_and_the_stream_goes_on(world, mon
 
 async def test_a_delivery_that_the_store_cannot_hold_is_refused_alone(world, monkeypatch):
     """As PostgreSQL does with a text that is too long."""
-    add = tasks.add
+    add = task_transitions.add
 
     def narrow(rows: list[Task]) -> bool:
         if any(len(row.idempotency_key) > 100 for row in rows):
             raise DataError("value too long")
         return add(rows)
 
-    monkeypatch.setattr(tasks, "add", narrow)
+    monkeypatch.setattr(task_transitions, "add", narrow)
     async with Calls(service(world)) as stub:
         came = await answers(stub, webhook("a"), webhook("x" * 120), webhook("b"))
         alone = await status_of(stub.ProcessWebhook(webhook("x" * 120).request))

@@ -10,7 +10,7 @@ from celery.signals import worker_process_init, worker_process_shutdown
 
 from kernel import telemetry
 from sync_stack.orchestrator import tasks
-from sync_stack.orchestrator.serving.metrics import Metrics
+from sync_stack.orchestrator.server.metrics import Metrics
 from tests.support.otlp import collecting
 from tests.support.processes import until
 from tests.support.search_index import serving

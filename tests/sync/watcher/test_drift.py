@@ -11,7 +11,8 @@ import pytest
 from sync_stack.configuration.logs import JsonLines
 from sync_stack.core.ledger import Intent
 from sync_stack.orchestrator.models import Lease, LedgerUnit, Task
-from sync_stack.orchestrator.rows import ledgers
+from sync_stack.orchestrator.selectors import ledgers
+from sync_stack.orchestrator.services import ledger_records
 from tests.support.fake_sink import FakeSink
 from tests.sync.watcher.watching import PLACE, Watching
 
@@ -82,7 +83,7 @@ def test_values_are_logged_only_when_asked_for_and_never_of_secret_keys(watching
     assert unit.applied is not None
     keys = dict(unit.applied.keys)
     keys["b"] = keys["b"]._replace(secret=True)
-    ledgers.save(replace(unit, applied=replace(unit.applied, keys=keys)))
+    ledger_records.save(replace(unit, applied=replace(unit.applied, keys=keys)))
     watching.world.with_rules(self_heal=False)
     watching.looker.log_values = True
     watching.by_hand("a", "shown")
@@ -171,7 +172,7 @@ def test_an_intent_that_is_left_over_is_inconsistent_only_when_its_task_has_ende
     ledger = ledgers.get(watching.unit.id)
     assert ledger is not None
     assert ledger.applied is not None
-    ledgers.save(replace(ledger, intent=Intent(state=ledger.applied, journal="")))
+    ledger_records.save(replace(ledger, intent=Intent(state=ledger.applied, journal="")))
     if not over:
         Task.objects.update(state="RETRYING", finished_at=None)
     watching.by_hand()
@@ -183,7 +184,7 @@ def test_an_intent_that_is_left_over_is_inconsistent_only_when_its_task_has_ende
 def test_what_was_never_applied_is_unknown(watching: Watching):
     ledger = ledgers.get(watching.unit.id)
     assert ledger is not None
-    ledgers.save(replace(ledger, applied=None))
+    ledger_records.save(replace(ledger, applied=None))
     watching.poll()
     assert (watching.unit.status, watching.episodes) == ("unknown", [])
 

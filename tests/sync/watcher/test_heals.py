@@ -11,8 +11,9 @@ import pytest
 
 from sync_stack.core.sink import SinkError
 from sync_stack.orchestrator.models import Drift, Task
+from sync_stack.orchestrator.selectors import drift
+from sync_stack.orchestrator.services import drift_records
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
-from sync_stack.watcher import store
 from tests.sync.watcher.watching import Loop, Watching
 
 DEAD = (pb.TASK_STATE_DEAD, "sink_unavailable")
@@ -185,10 +186,10 @@ def test_two_watchers_never_heal_one_episode_twice(watching: Watching, monkeypat
         seen = [each.looker.look(watching.unit.id) for each in (watching, other)]
         due = [each.looker.record(look) for each, look in zip((watching, other), seen, strict=True)]
         assert len({*due}) == 1
-        both_read = store.episode(due[0])
+        both_read = drift.episode(due[0])
         assert watching.healer.begin(due[0]) is not None
         version = Drift.objects.get().version
-        monkeypatch.setattr(store, "episode", lambda _drift_id: both_read)
+        monkeypatch.setattr(drift, "episode", lambda _drift_id: both_read)
         assert other.healer.begin(due[0]) is None
         other.close()
     assert Drift.objects.get().version == version
@@ -247,5 +248,5 @@ def test_old_episodes_are_forgotten_open_ones_are_not(watching: Watching):
     watching.by_hand()
     watching.poll()
     assert watching.states == ["healed", "open"]
-    store.forget_old(watching.time + timedelta(days=91))
+    drift_records.forget_old(watching.time + timedelta(days=91))
     assert watching.states == ["open"]

@@ -15,9 +15,9 @@ from django.db import connection
 
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.models import Drift, LedgerUnit
-from sync_stack.orchestrator.rows import tasks
+from sync_stack.orchestrator.selectors import tasks
+from sync_stack.orchestrator.server.grpc_messages import task_message
 from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
-from sync_stack.orchestrator.serving.task_message import task_message
 from sync_stack.rpc.channel import SERVER_OPTIONS, OrchestratorChannel
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (

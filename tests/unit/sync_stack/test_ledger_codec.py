@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, State
-from sync_stack.orchestrator.rows.ledger_codec import decode, encode
+from sync_stack.orchestrator.domain.ledger_codec import decode, encode
 
 A = LedgerKey(record="a", digest="1" * 32, file="app.yaml")
 B = LedgerKey(record="b", digest="2" * 32, file="app.yaml", secret=True)

@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from sync_stack.configuration.startup import refusing
-from sync_stack.orchestrator.serving.ports import open_bundle
-from sync_stack.orchestrator.serving.process import serve
-from sync_stack.orchestrator.serving.startup import migrate, refuse_unsafe, tell_first_start
+from sync_stack.orchestrator.server.ports import open_bundle
+from sync_stack.orchestrator.server.process import serve
+from sync_stack.orchestrator.server.startup import migrate, refuse_unsafe, tell_first_start
 
 
 class Command(BaseCommand):

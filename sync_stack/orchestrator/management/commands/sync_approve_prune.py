@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from sync_stack.orchestrator.management.base import SyncCommand
+from sync_stack.orchestrator.server.documents import task_document
 from sync_stack.orchestrator.services.create import TooManyTasks
 from sync_stack.orchestrator.services.manual import NothingToSync, approve_prune
-from sync_stack.orchestrator.serving.documents import task_document
 
 
 class Command(SyncCommand):

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, given
+from sync_stack.orchestrator.server.documents import unit_document
 from sync_stack.orchestrator.services.blame import Origin, origins
-from sync_stack.orchestrator.serving.documents import unit_document
 from sync_stack.repositories import Signature
 
 _COLUMNS = ("DESTINATION", "LIVE", "COMMIT", "AUTHOR", "WRITTEN", "FILE", "TASK", "DELIVERY")

@@ -9,8 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 from kernel import clock
 from sync_stack.core.drift import Episode
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, given, known
-from sync_stack.orchestrator.rows import overview
-from sync_stack.orchestrator.serving.documents import drift_document
+from sync_stack.orchestrator.selectors import drift
+from sync_stack.orchestrator.server.documents import drift_document
 
 _COLUMNS = ("DRIFT", "RULE", "REPOSITORY", "ENV", "STATE", "SINCE", "POLLS", "CHANGED", "ADDED",
             "REMOVED")  # fmt: skip
@@ -33,7 +33,7 @@ class Command(SyncCommand):
         where = given(options, rule="rule_id", repo="repo", env="env", datasource="datasource")
         where |= {"state": state} if state else {}
         limit = max(1, options["limit"])
-        found = overview.list_drift(where, since=None, before="", limit=limit)
+        found = drift.list_drift(where, since=None, before="", limit=limit)
         rows = [
             (
                 drift.id,

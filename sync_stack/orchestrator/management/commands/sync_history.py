@@ -9,8 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 from kernel import clock
 from sync_stack.core.tasks import Kind, State
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, known
-from sync_stack.orchestrator.rows import overview
-from sync_stack.orchestrator.serving.documents import task_document
+from sync_stack.orchestrator.selectors import tasks
+from sync_stack.orchestrator.server.documents import task_document
 
 _COLUMNS = ("TASK", "CREATED", "KIND", "STATE", "MESSAGE", "COMMIT", "WRITTEN", "PRUNED")
 _COMMIT = 12
@@ -35,7 +35,7 @@ class Command(SyncCommand):
         self.check_rule(options["rule"])
         names = ("rule", "repo", "ref", "env")
         facets = [f"{name}:{options[name]}\n" for name in names if options[name]]
-        found = overview.list_tasks(where, facets, before="", limit=max(1, options["limit"]))
+        found = tasks.list_tasks(where, facets, before="", limit=max(1, options["limit"]))
         rows = [
             (
                 task.id,

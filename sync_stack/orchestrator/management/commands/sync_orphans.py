@@ -8,17 +8,17 @@ from django.core.management.base import CommandError, CommandParser
 
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.sink import SinkError
-from sync_stack.orchestrator.execution.attempt import Ports
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters
 from sync_stack.orchestrator.models import LedgerUnit, Task
+from sync_stack.orchestrator.server.documents import task_document, unit_document
 from sync_stack.orchestrator.services.create import TooManyTasks
+from sync_stack.orchestrator.services.execution.attempt import Ports
 from sync_stack.orchestrator.services.manual import (
     carry_out,
     orphans,
     release_orphan,
     trigger_purge,
 )
-from sync_stack.orchestrator.serving.documents import task_document, unit_document
 
 _COLUMNS = ("RULE", "REPOSITORY", "ENV", "DESTINATION", "KEYS", "DONE")
 

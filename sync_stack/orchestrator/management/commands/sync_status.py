@@ -9,8 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 from sync_stack.core.drift import TargetStatus
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, given, known
 from sync_stack.orchestrator.models import LedgerUnit
-from sync_stack.orchestrator.rows import overview
-from sync_stack.orchestrator.serving.documents import unit_document
+from sync_stack.orchestrator.selectors import ledgers
+from sync_stack.orchestrator.server.documents import unit_document
 
 _COLUMNS = ("RULE", "REPOSITORY", "ENV", "DESTINATION", "COMMIT", "GENERATION", "KEYS", "APPLIED",
             "STATUS")  # fmt: skip
@@ -35,7 +35,7 @@ class Command(SyncCommand):
         self.check_rule(options["rule"])
         columns = {name: name for name in ("repo", "env", "datasource", "status")}
         where = given(options, rule="rule_id", **columns)
-        units = overview.list_units(where, after="", limit=_MOST)
+        units = ledgers.list_units(where, after="", limit=_MOST)
         document = {"targets": [unit_document(unit) for unit in units]}
         self.show(options, document, _COLUMNS, [_row(unit) for unit in units])
 

@@ -8,9 +8,9 @@ from django.core.management.base import CommandError, CommandParser
 
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, rule_of
+from sync_stack.orchestrator.server.documents import task_document
 from sync_stack.orchestrator.services.create import TooManyTasks
 from sync_stack.orchestrator.services.manual import NothingToSync, remotes, trigger_manual
-from sync_stack.orchestrator.serving.documents import task_document
 from sync_stack.repositories import GitError
 
 

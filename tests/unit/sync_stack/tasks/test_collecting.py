@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from sync_stack.orchestrator.serving.garbage_collection import collect_seldom
+from sync_stack.orchestrator.server.ports import collect_seldom
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+"""What identifies a claim, a target and a ref, and what is recorded of a ref."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from sync_stack.core.ledger import Ledger
+from sync_stack.core.tasks import State
+
+MAX_RECENT: Final = 20
+GONE: Final = "0" * 40
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A task that is ours as long as it is RUNNING at this attempt."""
+
+    task_id: str
+    attempt: int
+
+    @property
+    def where(self) -> dict[str, Any]:
+        return {"id": self.task_id, "attempt": self.attempt, "state": State.RUNNING}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetKey:
+    """What a unit is: a rule's environment of a repository, at a destination."""
+
+    rule: str
+    repo: str
+    env: str
+    destination_id: str
+
+    @property
+    def hash(self) -> str:
+        text = "\n".join((self.rule, self.repo, self.env, self.destination_id))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def key_of(ledger: Ledger) -> TargetKey:
+    return TargetKey(
+        rule=ledger.rule_id,
+        repo=ledger.repo,
+        env=ledger.env,
+        destination_id=ledger.destination_id,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefName:
+    rule: str
+    repo: str
+    ref: str
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256("\n".join((self.rule, self.repo, self.ref)).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedRef:
+    """`dead`: how many tasks in a row ended DEAD with it.
+
+    `action` and `fork`: of a pull request's latest event; the ref itself tells neither.
+    """
+
+    commit: str
+    rule_digest: str
+    outcome: str
+    task_id: str
+    dead: int = 0
+    action: str = ""
+    fork: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """`recent`: commits that were applied, the newest last."""
+
+    name: RefName
+    platform: str
+    datasource: str
+    seen: ObservedRef | None = None
+    recent: tuple[str, ...] = ()
+    pr_time: str = ""
+
+    def applied(self, commit: str) -> Record:
+        kept = [entry for entry in self.recent if entry != commit]
+        return replace(self, recent=tuple([*kept, commit][-MAX_RECENT:]))

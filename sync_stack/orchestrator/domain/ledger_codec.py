@@ -1,0 +1,127 @@
+"""Encode ledgers as compressed, compact JSON without any value of a setting."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, State
+from sync_stack.core.tasks import TaskError
+
+MAX_BYTES: Final = 12 * 2**20
+_STATE_TEXTS: Final = (
+    "commit",
+    "ref",
+    "rule_digest",
+    "generation",
+    "at",
+    "task_id",
+    "override_commit",
+)
+
+
+def encode(ledger: Ledger) -> bytes:
+    """Raises TaskError(too_many_keys) beyond 12 MiB."""
+    document = {
+        "applied": _state_out(ledger.applied),
+        "intent": _intent_out(ledger),
+        "journal": ledger.intent.journal if ledger.intent else "",
+        "retained": _retained_out(ledger.retained),
+        "intent_retained": _retained_out(ledger.intent.retained) if ledger.intent else {},
+        "former_rules": sorted(ledger.former_rules),
+        "digest_key_id": ledger.digest_key_id,
+    }
+    packed = zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 1)
+    if len(packed) > MAX_BYTES:
+        raise TaskError("too_many_keys", f"the ledger is larger than {MAX_BYTES} bytes")
+    return packed
+
+
+def decode(content: bytes) -> dict[str, Any]:
+    """The fields of a Ledger that are kept in its content."""
+    document = json.loads(zlib.decompress(content))
+    applied = _state_in(document["applied"])
+    return {
+        "applied": applied,
+        "intent": _intent_in(document, applied),
+        "retained": _retained_in(document["retained"]),
+        "former_rules": frozenset(document["former_rules"]),
+        "digest_key_id": document["digest_key_id"],
+    }
+
+
+def _intent_out(ledger: Ledger) -> dict[str, Any] | None:
+    """Its keys are told as changes of the applied ones: most of them stay as they are."""
+    if ledger.intent is None:
+        return None
+    keys = ledger.intent.state.keys
+    before = ledger.applied.keys if ledger.applied else {}
+    return {
+        **_facts_out(ledger.intent.state),
+        "changed": _keys_out({k: entry for k, entry in keys.items() if before.get(k) != entry}),
+        "gone": [key for key in before if key not in keys],
+    }
+
+
+def _intent_in(document: Mapping[str, Any], applied: State | None) -> Intent | None:
+    told = document["intent"]
+    if told is None:
+        return None
+    retained = _retained_in(document["intent_retained"])
+    state = _state_of(told, _intended_keys(told, applied))
+    return Intent(state=state, journal=document["journal"], retained=retained)
+
+
+def _intended_keys(told: Mapping[str, Any], applied: State | None) -> dict[str, LedgerKey]:
+    """An intent that was stored before changes were told has all of its keys."""
+    if "keys" in told:
+        return _keys_in(told["keys"])
+    keys = {**(applied.keys if applied else {}), **_keys_in(told["changed"])}
+    for key in told["gone"]:
+        del keys[key]
+    return keys
+
+
+def _retained_out(retained: Mapping[str, RetainedKey]) -> dict[str, list[str]]:
+    return {key: [entry.record, entry.digest, entry.since] for key, entry in retained.items()}
+
+
+def _retained_in(document: Mapping[str, list[str]]) -> dict[str, RetainedKey]:
+    return {
+        key: RetainedKey(record=record, digest=digest, since=since)
+        for key, (record, digest, since) in document.items()
+    }
+
+
+def _state_out(state: State | None) -> dict[str, Any] | None:
+    return None if state is None else {**_facts_out(state), "keys": _keys_out(state.keys)}
+
+
+def _facts_out(state: State) -> dict[str, Any]:
+    """All but its keys."""
+    return {name: getattr(state, name) for name in _STATE_TEXTS} | {"files": list(state.files)}
+
+
+def _keys_out(keys: Mapping[str, LedgerKey]) -> dict[str, list[Any]]:
+    return {
+        key: [record, digest, file, int(secret)]
+        for key, (record, digest, file, secret) in keys.items()
+    }
+
+
+def _state_in(document: Mapping[str, Any] | None) -> State | None:
+    return None if document is None else _state_of(document, _keys_in(document["keys"]))
+
+
+def _state_of(document: Mapping[str, Any], keys: Mapping[str, LedgerKey]) -> State:
+    texts = {name: document[name] for name in _STATE_TEXTS}
+    return State(**texts, files=tuple(document["files"]), keys=keys)
+
+
+def _keys_in(document: Mapping[str, list[Any]]) -> dict[str, LedgerKey]:
+    return {
+        key: LedgerKey(record, digest, file, bool(secret))
+        for key, (record, digest, file, secret) in document.items()
+    }

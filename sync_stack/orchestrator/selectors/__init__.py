@@ -1,0 +1,1 @@
+"""Reads of the orchestrator's rows."""

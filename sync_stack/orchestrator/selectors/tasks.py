@@ -1,0 +1,132 @@
+"""Reads of tasks: one task, the lists that sweeps and pages ask for, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import Count, Q
+
+from kernel import clock
+from sync_stack.core.ref_updates import RefUpdate
+from sync_stack.core.ref_updates import outdated_tasks as moves_overtaken
+from sync_stack.core.tasks import TERMINAL, State
+from sync_stack.orchestrator.domain.identity import Claim
+from sync_stack.orchestrator.models import Task
+
+_KNOWN_MOVES: Final = 2000  # of a ref, the last ones
+
+
+def get(task_id: str) -> Task | None:
+    return Task.objects.filter(id=task_id).first()
+
+
+def newest_try(idempotency_key: str) -> Task | None:
+    return Task.objects.filter(idempotency_key=idempotency_key).order_by("-try_number").first()
+
+
+def newest_tries(idempotency_keys: Collection[str]) -> dict[str, Task]:
+    """By key; keys without a task are left out."""
+    rows = Task.objects.filter(idempotency_key__in=list(idempotency_keys)).order_by("try_number")
+    return {row.idempotency_key: row for row in rows}
+
+
+def count_waiting() -> int:
+    return Task.objects.filter(state__in=[State.PENDING, State.RETRYING]).count()
+
+
+def is_running(task_id: str, attempt: int) -> bool:
+    return Task.objects.filter(**Claim(task_id, attempt).where).exists()
+
+
+def waiting(task_ids: Sequence[str]) -> list[Task]:
+    """Those of them that wait, oldest first, without what they left behind."""
+    rows = Task.objects.filter(id__in=list(task_ids), state__in=[State.PENDING, State.RETRYING])
+    return list(rows.order_by("id").defer("memory", "result", "progress"))
+
+
+def coalescing(coalesce_key: str, *, than: str) -> list[str]:
+    """Waiting tasks of the same ref, other than `than`."""
+    if not coalesce_key:
+        return []
+    waiting = Task.objects.filter(
+        coalesce_key=coalesce_key, state__in=[State.PENDING, State.RETRYING]
+    ).exclude(id=than)
+    return list(waiting.order_by("id").values_list("id", flat=True)[:1000])
+
+
+def outdated_tasks(
+    coalesce_key: str, waiting: Iterable[Task], heads: Collection[str]
+) -> frozenset[str]:
+    """Those of a ref's tasks whose commits it has left, as other deliveries of it say."""
+    moves = [_move(task.id, task.facets) for task in waiting]
+    if not moves or not coalesce_key:
+        return frozenset()
+    known = Task.objects.filter(coalesce_key=coalesce_key).order_by("-id")
+    rows = known.values_list("id", "facets")[:_KNOWN_MOVES]
+    return moves_overtaken(moves, [_move(*row) for row in rows], heads)
+
+
+def _move(task_id: str, facets: str) -> RefUpdate:
+    told = dict(line.partition(":")[::2] for line in facets.splitlines())
+    return RefUpdate(task_id, told.get("before", ""), told.get("commit", ""))
+
+
+def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:
+    """PENDING since before `fresh`, or RETRYING and due, and not published since `again`."""
+    due = Q(state=State.PENDING, created_at__lte=fresh) | Q(
+        state=State.RETRYING, next_attempt_at__lte=now
+    )
+    unpublished = Q(published_at__isnull=True) | Q(published_at__lte=again)
+    waiting = Task.objects.filter(due & unpublished).order_by("id")
+    return list(waiting.values_list("id", flat=True)[:limit])
+
+
+def next_retry(*, after: datetime, until: datetime) -> datetime | None:
+    """When the first of the tasks that wait between these two moments is due."""
+    waiting = Task.objects.filter(
+        state=State.RETRYING, next_attempt_at__gt=after, next_attempt_at__lte=until
+    )
+    return waiting.order_by("next_attempt_at").values_list("next_attempt_at", flat=True).first()
+
+
+def running() -> list[tuple[str, int, int]]:
+    """(id, attempt, beat) of all that run."""
+    rows = Task.objects.filter(state=State.RUNNING).order_by("id")
+    return list(rows.values_list("id", "attempt", "beat"))
+
+
+def terminal_ids(before: datetime, limit: int) -> list[str]:
+    rows = Task.objects.filter(finished_at__lt=before, state__in=list(TERMINAL))
+    return list(rows.order_by("finished_at").values_list("id", flat=True)[:limit])
+
+
+def waiting_by_state() -> dict[str, int]:
+    live = [State.PENDING, State.RUNNING, State.RETRYING]
+    rows = Task.objects.filter(state__in=live).values_list("state").annotate(Count("id"))
+    return dict.fromkeys(map(str, live), 0) | dict(rows)
+
+
+def oldest_pending_s() -> float:
+    first = Task.objects.filter(state=State.PENDING).order_by("id").first()
+    return (clock.now() - first.created_at).total_seconds() if first else 0.0
+
+
+def store_answers() -> None:
+    """Raises the store's error when it cannot be used."""
+    Task.objects.order_by("id").values_list("id", flat=True).first()
+    connection.close_if_unusable_or_obsolete()
+
+
+def list_tasks(
+    where: Mapping[str, Any], facets: Sequence[str], *, before: str, limit: int
+) -> list[Task]:
+    """Newest first; `facets` are beginnings of lines of the task's facets."""
+    rows = Task.objects.filter(**where).order_by("-id")
+    for facet in facets:
+        rows = rows.filter(facets__contains=f"\n{facet}")
+    if before:
+        rows = rows.filter(id__lt=before)
+    return list(rows[:limit])

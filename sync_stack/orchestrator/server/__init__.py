@@ -1,0 +1,1 @@
+"""The processes of the orchestrator: gRPC and HTTP servers, workers, sweeps."""

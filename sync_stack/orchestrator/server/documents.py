@@ -1,0 +1,107 @@
+"""Rows as the documents of the HTTP API and of `-o json`.
+
+(reference: sync-stack 4.10, 4.11, 6.4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from kernel import clock
+from sync_stack.core.tasks import TERMINAL, State
+from sync_stack.orchestrator.models import Drift, LedgerUnit, Task
+from sync_stack.orchestrator.services.execution.results import shown_target
+
+_TASK_TEXTS: Final = (
+    "platform",
+    "datasource",
+    "tenant",
+    "delivery_id",
+    "correlation_id",
+    "bundle_digest",
+    "retry_of",
+    "superseded_by",
+    "approved_by",
+)
+_TASK_TIMES: Final = ("next_attempt_at", "created_at", "started_at", "finished_at")
+_UNIT_FIELDS: Final = (
+    "rule_id",
+    "repo",
+    "env",
+    "datasource",
+    "destination",
+    "commit",
+    "ref",
+    "generation",
+    "keys",
+    "applied_at",
+    "last_task_id",
+    "status",
+    "stale_since",
+)
+
+
+def task_document(task: Task, *, whole: bool = True) -> dict[str, Any]:
+    """`whole` False: as in lists, without `result.files` and the warnings of targets."""
+    made: dict[str, Any] = {
+        "task_id": task.id,
+        "kind": task.kind,
+        "state": task.state,
+        "message": task.message,
+        "attempt": task.attempt,
+        "max_attempts": task.max_attempts,
+    }
+    made |= _given({name: getattr(task, name) for name in _TASK_TEXTS})
+    made |= _times(task)
+    if events := task.request.get("events"):
+        made["event"] = events[0]
+        if len(events) > 1:
+            made["events"] = events
+    if task.progress:
+        made["progress"] = task.progress
+    if task.error:
+        made["error"] = task.error
+    if State(task.state) in TERMINAL:
+        made["duration_ms"] = task.duration_ms
+        made["result"] = _result(task.result, whole=whole)
+    return made
+
+
+def _result(result: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+    totals = {name: result.get(name, 0) for name in ("written", "pruned", "unchanged", "restored")}
+    made: dict[str, Any] = totals | {"adopted": result.get("adopted", 0)}
+    targets = [shown_target(target) for target in result.get("targets", ())]
+    if whole:
+        made["files"] = result.get("files", [])
+    else:
+        targets = [{k: v for k, v in target.items() if k != "warnings"} for target in targets]
+    return made | {"targets": targets}
+
+
+def _times(row: Any) -> dict[str, str]:
+    found = {name: getattr(row, name) for name in _TASK_TIMES}
+    return {name: clock.rfc3339(instant) for name, instant in found.items() if instant}
+
+
+def unit_document(unit: LedgerUnit) -> dict[str, Any]:
+    fields = {name: getattr(unit, name) for name in _UNIT_FIELDS}
+    return {"unit_id": unit.id, "stale": bool(unit.stale_since)} | _given(fields)
+
+
+def drift_document(drift: Drift) -> dict[str, Any]:
+    fields = {
+        field.name: getattr(drift, field.name)
+        for field in drift._meta.fields  # noqa: SLF001 - Django's public name
+        if field.name not in ("id", "version", "unit_id", "slot")
+    }
+    shown = {
+        name: clock.rfc3339(value) if isinstance(value, datetime) else value
+        for name, value in fields.items()
+    }
+    return {"drift_id": drift.id} | _given(shown)
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in ("", None, {})}

@@ -1,0 +1,117 @@
+"""Messages and spans of the gRPC interface (reference: sync-stack 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from kernel import clock, telemetry
+from kernel.telemetry import FinishedSpan
+from kernel.trace_context import new_span, parse_traceparent
+from sync_stack.orchestrator.models import Task
+from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
+
+_TARGET_TEXTS: Final = (
+    "rule_id",
+    "repo",
+    "ref",
+    "env",
+    "datasource",
+    "destination",
+    "commit",
+    "outcome",
+    "sync_mode",
+)
+_TARGET_NUMBERS: Final = ("generation", "written", "pruned", "unchanged", "restored")
+
+
+class CallSpan:
+    """One call, or one delivery of a stream; anything else than a traceparent counts as none.
+
+    `traceparent` is for what the call sets off: its own span, or, untraced, the caller's.
+    """
+
+    def __init__(self, method: str, sent: str) -> None:
+        self._method = method
+        self._parent = parse_traceparent(sent)
+        self._traced = telemetry.is_configured()
+        if self._traced:
+            self._span, self._started_at = new_span(below=self._parent), clock.now()
+        self.traceparent = str(self._span if self._traced else self._parent or "")
+
+    def end(self, *, error: str = "") -> None:
+        if not self._traced:
+            return
+        telemetry.record(
+            FinishedSpan(
+                name=f"partita.sync.v1.Orchestrator/{self._method}",
+                context=self._span,
+                parent_id=self._parent.span_id if self._parent else "",
+                started_at=self._started_at,
+                ended_at=clock.now(),
+                attributes={"rpc.system": "grpc", "rpc.method": self._method},
+                error=error,
+            )
+        )
+
+
+@contextmanager
+def traced(method: str, context: Any) -> Iterator[str]:
+    """Yield the `traceparent` for what the call sets off; its metadata holds the caller's."""
+    metadata = dict(context.invocation_metadata() or ())
+    span, error = CallSpan(method, str(metadata.get("traceparent", ""))), "error"
+    try:
+        yield span.traceparent
+        error = ""
+    finally:
+        span.end(error=error)
+
+
+def state_of(task: Task) -> Any:
+    return pb.TaskState.Value(f"TASK_STATE_{task.state}")
+
+
+def task_message(task: Task) -> Any:
+    message = pb.Task(
+        task_id=task.id,
+        state=state_of(task),
+        message=task.message,
+        duration_ms=task.duration_ms,
+        kind=task.kind,
+        attempt=task.attempt,
+        max_attempts=task.max_attempts,
+        correlation_id=task.correlation_id,
+        delivery_id=task.delivery_id,
+        idempotency_key=task.idempotency_key,
+        targets=[_target(target) for target in task.result.get("targets", ())],
+    )
+    for name in ("created_at", "started_at", "finished_at", "next_attempt_at"):
+        if instant := getattr(task, name):
+            getattr(message, name).CopyFrom(_timestamp(instant))
+    if task.error:
+        message.error.CopyFrom(_error(task.error))
+    return message
+
+
+def _timestamp(instant: datetime) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromDatetime(instant)
+    return stamp
+
+
+def _error(error: Mapping[str, Any]) -> Any:
+    known = {name: error[name] for name in ("code", "detail", "retryable") if name in error}
+    places = {name: error[name] for name in ("file", "line", "column") if error.get(name)}
+    return pb.TaskError(**known, **places)
+
+
+def _target(target: Mapping[str, Any]) -> Any:
+    fields = {name: target.get(name, "") for name in _TARGET_TEXTS}
+    message = pb.TaskTarget(**fields, **{n: target.get(n, 0) for n in _TARGET_NUMBERS})
+    if target.get("error"):
+        message.error.CopyFrom(_error(target["error"]))
+    return message

@@ -1,0 +1,365 @@
+"""The HTTP API of the orchestrator: read only (reference: sync-stack 4.11)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from django.db import Error as StoreError
+from django.db import close_old_connections
+
+from kernel.clock import parse_rfc3339
+from kernel.errors import FieldError, PlatformError
+from kernel.ids import new_uuid
+from kernel.problems import PROBLEMS, problem_document, problem_headers
+from sync_stack.core.tasks import Kind, State
+from sync_stack.orchestrator.selectors import drift, ledgers, tasks
+from sync_stack.orchestrator.server.documents import drift_document, task_document, unit_document
+from sync_stack.orchestrator.server.metrics import Metrics
+from sync_stack.orchestrator.server.openapi import DOCS_PAGE, OPENAPI
+
+Scope = Mapping[str, Any]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+MAX_LIMIT: Final = 200
+DEFAULT_LIMIT: Final = 50
+QueryParameters = Mapping[str, list[str]]
+_ID: Final = re.compile(r"[0-9a-f-]{36}\Z")
+_COMMIT: Final = re.compile(r"[0-9a-f]{7,64}\Z")
+_PAGE: Final = ("limit", "cursor")
+_TASK_COLUMNS: Final = ("kind", "platform", "datasource", "delivery_id")
+_TASK_FACETS: Final = ("rule", "repo", "ref", "env")
+_TASK_FILTERS: Final = ("state", "commit", "created_after", "created_before")
+_DRIFT_STATES: Final = ("open", "healing", "healed", "resolved", "unhealed", "superseded")
+_STATUSES: Final = (
+    "in_sync",
+    "drifted",
+    "healing",
+    "flapping",
+    "syncing",
+    "inconsistent",
+    "unknown",
+)
+log: Final = logging.getLogger(__name__)
+TASK_ROUTE: Final = "/v1/tasks/{task_id}"
+_PROTECTED: Final = frozenset({"/v1/tasks", TASK_ROUTE, "/v1/targets", "/v1/drift"})
+_TASK_ID: Final = re.compile(r"[0-9a-f-]{36}")  # what a store may be asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """`path` has no `/` at its end; header names are lower case."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+
+    @classmethod
+    def of(cls, scope: Scope) -> Request:
+        headers = {
+            name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
+        }
+        return cls(
+            method=scope["method"],
+            path=scope["path"].rstrip("/") or "/",
+            query=scope["query_string"].decode("latin-1"),
+            headers=headers,
+        )
+
+    def parameters(
+        self, known: Sequence[str], repeated: Sequence[str] = ()
+    ) -> dict[str, list[str]]:
+        """Name → values. Raises PlatformError for unknown and repeated ones."""
+        found: dict[str, list[str]] = {}
+        for name, value in parse_qsl(self.query, keep_blank_values=True):
+            if name not in known:
+                raise invalid("unknown_parameter", name, f"known: {', '.join(sorted(known))}")
+            if name in found and name not in repeated:
+                raise invalid("invalid_parameter", name, "given more than once")
+            if "\0" in value:
+                raise invalid("invalid_parameter", name, "holds a NUL, which no name does")
+            found.setdefault(name, []).append(value)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    async def send(self, send: Send, *, head_only: bool, extra: Mapping[str, str]) -> None:
+        headers = {
+            "content-type": self.content_type,
+            "content-length": str(len(self.body)),
+            "x-content-type-options": "nosniff",
+            "cache-control": "no-store",
+            **self.headers,
+            **extra,
+        }
+        pairs = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
+        await send({"type": "http.response.start", "status": self.status, "headers": pairs})
+        body = b"" if head_only else self.body
+        await send({"type": "http.response.body", "body": body})
+
+
+def answer(document: Any, **options: Any) -> Answer:
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return Answer(body=text.encode(), **options)
+
+
+def problem(error: PlatformError, request: Request, **headers: str) -> Answer:
+    document = problem_document(error, instance=request.path, request_id=str(new_uuid()))
+    return answer(
+        document,
+        status=PROBLEMS[error.problem_code],
+        content_type="application/problem+json",
+        headers=problem_headers(error) | headers,
+    )
+
+
+def invalid(code: str, name: str, detail: str) -> PlatformError:
+    entry = FieldError(pointer=name, code=code, detail=detail)
+    return PlatformError(f"{name}: {detail}", code=code, errors=[entry])
+
+
+def limit_of(parameters: Mapping[str, list[str]]) -> int:
+    """1 to 200, else 50. Raises PlatformError."""
+    text = parameters.get("limit", [str(DEFAULT_LIMIT)])[0]
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT:
+        raise invalid("invalid_parameter", "limit", f"expected 1 to {MAX_LIMIT}")
+    return int(text)
+
+
+def list_tasks(request: Request) -> Answer:
+    known = (*_TASK_COLUMNS, *_TASK_FACETS, *_TASK_FILTERS, *_PAGE)
+    given = request.parameters(known, repeated=("state",))
+    where: dict[str, Any] = {name: given[name][0] for name in _TASK_COLUMNS if name in given}
+    if "kind" in given:
+        where["kind"] = _among("kind", given["kind"][0].lower(), [str(kind) for kind in Kind])
+    if "state" in given:
+        states = [str(state) for state in State]
+        where["state__in"] = [_among("state", text.upper(), states) for text in given["state"]]
+    where |= _created(given)
+    facets = [f"{name}:{given[name][0]}\n" for name in _TASK_FACETS if name in given]
+    facets += _commit(given)
+    limit = limit_of(given)
+    rows = tasks.list_tasks(where, facets, before=_cursor(given), limit=limit + 1)
+    return _page("tasks", rows, limit, lambda row: task_document(row, whole=False))
+
+
+def list_targets(request: Request) -> Answer:
+    given = request.parameters(("rule", "datasource", "repo", "env", "status", *_PAGE))
+    where = _columns(given, {"rule": "rule_id"}, ("rule", "datasource", "repo", "env", "status"))
+    if "status" in given:
+        _among("status", given["status"][0], _STATUSES)
+    limit = limit_of(given)
+    rows = ledgers.list_units(where, after=_cursor(given), limit=limit + 1)
+    return _page("targets", rows, limit, unit_document)
+
+
+def list_drift(request: Request) -> Answer:
+    given = request.parameters(("rule", "datasource", "env", "state", "since", *_PAGE))
+    where = _columns(given, {"rule": "rule_id"}, ("rule", "datasource", "env", "state"))
+    if "state" in given:
+        _among("state", given["state"][0], _DRIFT_STATES)
+    since = _moment(given, "since")
+    limit = limit_of(given)
+    rows = drift.list_drift(where, since=since, before=_cursor(given), limit=limit + 1)
+    return _page("drift", rows, limit, drift_document)
+
+
+def _columns(
+    given: QueryParameters, renamed: Mapping[str, str], names: Sequence[str]
+) -> dict[str, str]:
+    return {renamed.get(name, name): given[name][0] for name in names if name in given}
+
+
+def _created(given: QueryParameters) -> dict[str, datetime]:
+    after, before = _moment(given, "created_after"), _moment(given, "created_before")
+    found = {"created_at__gt": after, "created_at__lt": before}
+    return {name: instant for name, instant in found.items() if instant is not None}
+
+
+def _moment(given: QueryParameters, name: str) -> datetime | None:
+    if name not in given:
+        return None
+    try:
+        return parse_rfc3339(given[name][0])
+    except ValueError:
+        raise invalid("invalid_parameter", name, "expected an RFC 3339 time") from None
+
+
+def _commit(given: QueryParameters) -> list[str]:
+    if "commit" not in given:
+        return []
+    text = given["commit"][0].lower()
+    if not _COMMIT.match(text):
+        raise invalid("invalid_parameter", "commit", "expected at least 7 hex digits")
+    return [f"commit:{text}"]
+
+
+def _among(name: str, text: str, options: Sequence[str]) -> str:
+    if text not in options:
+        raise invalid("invalid_parameter", name, f"expected one of {', '.join(options)}")
+    return text
+
+
+def _cursor(given: QueryParameters) -> str:
+    if "cursor" not in given:
+        return ""
+    try:
+        text = base64.urlsafe_b64decode(given["cursor"][0] + "==").decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        text = ""
+    if not _ID.match(text):
+        raise PlatformError("the cursor is not one of this list", code="invalid_cursor")
+    return text
+
+
+def _page(
+    name: str, rows: Sequence[Any], limit: int, document: Callable[[Any], dict[str, Any]]
+) -> Answer:
+    body: dict[str, Any] = {name: [document(row) for row in rows[:limit]]}
+    if len(rows) > limit:
+        cursor = base64.urlsafe_b64encode(rows[limit - 1].id.encode()).decode().rstrip("=")
+        body["nextCursor"] = cursor
+    return answer(body)
+
+
+@dataclass(kw_only=True)
+class HttpApi:
+    """An ASGI application. `checks` says how the parts are: name → ok, degraded or failed."""
+
+    keys: tuple[str, ...]
+    origins: tuple[str, ...]
+    checks: Callable[[], Mapping[str, str]]
+    metrics: Metrics
+    threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="http-store")
+    )
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request, begun = Request.of(scope), time.perf_counter()
+        route = _route_of(request.path)
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self.threads, self.respond, request, route)
+        head = request.method == "HEAD"
+        await found.send(send, head_only=head, extra=self._cors(request))
+        label = route or "other"
+        method = request.method if request.method in ("GET", "HEAD", "OPTIONS") else "other"
+        self.metrics.http.labels(method, label, str(found.status)).inc()
+        self.metrics.http_seconds.labels(method, label).observe(time.perf_counter() - begun)
+
+    def respond(self, request: Request, route: str) -> Answer:
+        """Every error becomes a problem document."""
+        close_old_connections()
+        try:
+            return self._routed(request, route)
+        except PlatformError as error:
+            allow = {"Allow": "GET, HEAD"} if error.problem_code == "method_not_allowed" else {}
+            return problem(error, request, **allow)
+        except StoreError as error:
+            log.warning("%s: the store failed: %s", request.path, type(error).__name__)
+            unusable = PlatformError("the store cannot be used", code="datastore_unavailable")
+            return problem(unusable, request)
+
+    def _routed(self, request: Request, route: str) -> Answer:
+        if not route:
+            raise PlatformError("there is no such path", code="not_found")
+        if request.method == "OPTIONS" and self._cors(request):
+            return Answer(body=b"", status=204)
+        if request.method not in ("GET", "HEAD"):
+            raise PlatformError(f"{request.method} is not allowed", code="method_not_allowed")
+        if route in _PROTECTED:
+            self._authenticate(request)
+        return ROUTES[route](self, request)
+
+    def _authenticate(self, request: Request) -> None:
+        if not self.keys:
+            return
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        matched = [hmac.compare_digest(key.encode(), given.encode()) for key in self.keys]
+        if scheme.lower() != "bearer" or not any(matched):
+            raise PlatformError("a task API key is required", code="unauthenticated")
+
+    def _cors(self, request: Request) -> dict[str, str]:
+        origin = request.headers.get("origin", "")
+        if not origin or origin not in self.origins:
+            return {"vary": "Origin"} if self.origins else {}
+        return {
+            "access-control-allow-origin": origin,
+            "access-control-allow-methods": "GET",
+            "access-control-allow-headers": "Authorization",
+            "vary": "Origin",
+        }
+
+    def task(self, request: Request) -> Answer:
+        request.parameters(())
+        task_id = request.path.rpartition("/")[2]
+        task = tasks.get(task_id) if _TASK_ID.fullmatch(task_id) else None
+        if task is None:
+            raise PlatformError("there is no such task", code="task_not_found")
+        tag = hashlib.sha256(f"{task.id}:{task.version}:{task.beat}".encode()).hexdigest()[:32]
+        headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
+        if f'"{tag}"' in request.headers.get("if-none-match", ""):
+            return Answer(body=b"", status=304, headers=headers)
+        return answer(task_document(task), headers=headers)
+
+    def readiness(self, _request: Request) -> Answer:
+        checks = dict(self.checks())
+        ready = all(checks.get(part) == "ok" for part in ("store", "grpc", "background"))
+        status = "READY" if ready else "NOT_READY"
+        return answer({"status": status, "checks": checks}, status=200 if ready else 503)
+
+    def liveness(self, _request: Request) -> Answer:
+        return answer({"status": "OK"})
+
+    def openapi(self, _request: Request) -> Answer:
+        return answer(OPENAPI)
+
+    def docs(self, _request: Request) -> Answer:
+        policy = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        return Answer(body=DOCS_PAGE, content_type="text/html; charset=utf-8", headers=policy)
+
+    def scrape(self, _request: Request) -> Answer:
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return Answer(body=self.metrics.text(), content_type=kind)
+
+
+ROUTES: Final[Mapping[str, Callable[[HttpApi, Request], Answer]]] = {
+    TASK_ROUTE: HttpApi.task,
+    "/v1/tasks": lambda _api, request: list_tasks(request),
+    "/v1/targets": lambda _api, request: list_targets(request),
+    "/v1/drift": lambda _api, request: list_drift(request),
+    "/v1/health/liveness": HttpApi.liveness,
+    "/v1/health/readiness": HttpApi.readiness,
+    "/openapi.json": HttpApi.openapi,
+    "/docs": HttpApi.docs,
+    "/metrics": HttpApi.scrape,
+}
+
+
+def _route_of(path: str) -> str:
+    """The route that a path belongs to; empty for none."""
+    if path in ROUTES:
+        return path
+    is_task = path.startswith("/v1/tasks/") and path.count("/") == TASK_ROUTE.count("/")
+    return TASK_ROUTE if is_task else ""

@@ -1,0 +1,257 @@
+"""Metrics of the API process (reference: sync-stack 4.12); those of tasks come from the store."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, product
+from typing import Any, Final
+
+import grpc
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from sync_stack.configuration.metrics import shared_text
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
+from sync_stack.core.tasks import RETRYABLE, Kind, State
+from sync_stack.orchestrator.selectors import ledgers, tasks
+from sync_stack.orchestrator.services import counters
+from sync_stack.orchestrator.services.counters import (
+    BUCKETS,
+    FETCH_SECONDS,
+    STAGE_SECONDS,
+    TASK_SECONDS,
+)
+
+OTHER: Final = "other"
+OUTCOMES: Final = ("ok", "error")
+_COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "orch_tasks_total": ("Attempts that ended, by what became of the task.", ("kind", "state")),
+    "orch_task_retries_total": ("Attempts that are tried again.", ("code",)),
+    "orch_task_failures_total": ("Tasks that ended FAILED or DEAD.", ("code",)),
+    "orch_keys_written_total": ("Keys written.", ("datasource",)),
+    "orch_keys_pruned_total": ("Keys pruned.", ("datasource",)),
+    "orch_restores_total": ("Units given back what they held.", ("outcome",)),
+    "orch_superseded_total": ("Tasks whose work another one has done.", ()),
+    "orch_worker_background_failures_total": (
+        "Errors of background loops of workers, which then run again.",
+        ("loop",),
+    ),
+    "orch_worker_log_lines_dropped_total": ("Log lines of workers not shipped.", ("reason",)),
+}
+_ENDS: Final = (State.SUCCEEDED, State.RETRYING, State.FAILED, State.DEAD)
+_CLOSED: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "orch_tasks_total": tuple(product(map(str, Kind), map(str, _ENDS))),
+    "orch_task_retries_total": tuple((code,) for code, again in RETRYABLE.items() if again),
+    "orch_task_failures_total": tuple((code,) for code in RETRYABLE),
+    "orch_restores_total": (("ok",), ("error",)),
+}
+_HISTOGRAMS: Final[Mapping[str, tuple[str, str]]] = {
+    TASK_SECONDS: ("From a task's first claim to its end.", "kind"),
+    STAGE_SECONDS: ("Time of the stages of attempts.", "stage"),
+    FETCH_SECONDS: ("Time of fetches that asked the remote.", "outcome"),
+}
+
+
+class GrpcCall:
+    """One call; `status` is what it will be counted as."""
+
+    def __init__(self) -> None:
+        self.status = "OK"
+
+    async def abort(self, context: Any, status: str, detail: str) -> None:
+        self.status = status
+        await context.abort(grpc.StatusCode[status], detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """The labels that a bundle allows; made once for it, as each delivery asks."""
+
+    bundle: Bundle | None = None
+    segments: frozenset[str] = frozenset()
+    platforms: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> _Known:
+        return cls(
+            bundle=bundle,
+            segments=frozenset({rule.segment for rule in bundle.rules} | {RESERVED_SEGMENT}),
+            platforms=frozenset(each.name for each in bundle.platforms),
+        )
+
+
+class Metrics:
+    def __init__(self, *, version: str = "") -> None:
+        self.registry: Final = CollectorRegistry()
+        self._known = _Known()
+        self._grpc = Counter(
+            "orch_grpc_requests", "gRPC calls.", ["rpc_method", "status"], registry=self.registry
+        )
+        self._grpc_seconds = Histogram(
+            "orch_grpc_request_duration_seconds",
+            "Time of gRPC calls.",
+            ["rpc_method"],
+            registry=self.registry,
+        )
+        self.webhooks = Counter(
+            "orch_webhooks",
+            "Deliveries.",
+            ["datasource", "platform", "outcome"],
+            registry=self.registry,
+        )
+        self.http = Counter(
+            "orch_http_requests",
+            "HTTP requests.",
+            ["method", "route", "status_code"],
+            registry=self.registry,
+        )
+        self.http_seconds = Histogram(
+            "orch_http_request_duration_seconds",
+            "Time of HTTP requests.",
+            ["method", "route"],
+            registry=self.registry,
+        )
+        info = Gauge("orch_build_info", "This build.", ["version"], registry=self.registry)
+        info.labels(version).set(1)
+        self._stored = StoredMetrics()
+        self.registry.register(self._stored)
+
+    def expect(self, bundle: Bundle) -> None:
+        """Give each counter of the rules a zero to begin with: a rate needs one before an event."""
+        routes = {(rule.segment, rule.platform) for rule in bundle.rules}
+        if bundle.schema_registry:
+            routes.add((RESERVED_SEGMENT, bundle.schema_registry.platform))
+        for (segment, platform), outcome in product(routes, OUTCOMES):
+            self.webhooks.labels(segment, platform, outcome)
+        self._stored.expect(rule.datasource for rule in bundle.rules)
+
+    @contextmanager
+    def grpc_call(self, method: str) -> Iterator[GrpcCall]:
+        call, begun = GrpcCall(), time.perf_counter()
+        try:
+            yield call
+        finally:
+            self.grpc_answered(method, call.status, time.perf_counter() - begun)
+
+    @contextmanager
+    def grpc_stream(self, method: str) -> Iterator[GrpcCall]:
+        """A stream counts only when it is refused; what it brings is counted one by one."""
+        call, begun = GrpcCall(), time.perf_counter()
+        try:
+            yield call
+        finally:
+            if call.status != "OK":
+                self.grpc_answered(method, call.status, time.perf_counter() - begun)
+
+    def grpc_answered(self, method: str, status: str, seconds: float) -> None:
+        self._grpc.labels(method, status).inc()
+        self._grpc_seconds.labels(method).observe(seconds)
+
+    def webhook(self, bundle: Bundle, datasource: str, platform: str, outcome: str) -> None:
+        if self._known.bundle is not bundle:
+            self._known = _Known.of(bundle)
+        where = (
+            _one_of(self._known.segments, datasource),
+            _one_of(self._known.platforms, platform),
+        )
+        self.webhooks.labels(*where, outcome).inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry) + shared_text()
+
+
+def _one_of(known: Collection[str], label: str) -> str:
+    return label if label in known else OTHER
+
+
+class StoredMetrics:
+    """Counters of all workers, and what the task store looks like now."""
+
+    def __init__(self) -> None:
+        self._datasources: frozenset[str] = frozenset()
+
+    def expect(self, datasources: Iterable[str]) -> None:
+        """From any thread. What an earlier bundle named stays: a counter does not go away."""
+        self._datasources |= frozenset(datasources)
+
+    def collect(self) -> Iterator[Metric]:
+        stored: dict[str, list[_Stored]] = defaultdict(list)
+        for row in counters.every():
+            name, *pairs = row.id.split("|")
+            labels = dict(pair.split("=", 1) for pair in pairs)
+            stored[name].append(_Stored(labels, row.value, row.seconds))
+        for name, (words, names) in _COUNTERS.items():
+            yield _counter(name, words, names, stored[name], self._expected(name, names))
+        for name, (words, label) in _HISTOGRAMS.items():
+            yield _histogram(name, words, label, stored[name])
+        depth = GaugeMetricFamily("orch_task_queue_depth", "Tasks by state.", labels=["state"])
+        for state, count in tasks.waiting_by_state().items():
+            depth.add_metric([state], count)
+        yield depth
+        yield GaugeMetricFamily(
+            "orch_task_oldest_pending_seconds",
+            "Age of the oldest task that waits.",
+            value=tasks.oldest_pending_s(),
+        )
+        yield GaugeMetricFamily(
+            "orch_stale_targets", "Units that cannot follow Git now.", value=ledgers.stale_units()
+        )
+
+    def _expected(self, name: str, labels: tuple[str, ...]) -> Collection[tuple[str, ...]]:
+        """The labels' values that have a zero: all of a closed list, and those of the bundle."""
+        if labels == ("datasource",):
+            return [(each,) for each in sorted(self._datasources)]
+        return _CLOSED.get(name, ()) if labels else ((),)
+
+    def describe(self) -> Iterator[Metric]:
+        yield from ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    labels: Mapping[str, str]
+    value: float
+    seconds: float
+
+
+def _counter(
+    name: str,
+    words: str,
+    labels: tuple[str, ...],
+    rows: list[_Stored],
+    expected: Collection[tuple[str, ...]],
+) -> CounterMetricFamily:
+    """What is stored, and a zero for what is expected and has not happened."""
+    family = CounterMetricFamily(name, words, labels=labels)
+    values = dict.fromkeys(expected, 0.0)
+    values |= {tuple(row.labels[label] for label in labels): row.value for row in rows}
+    for found, value in values.items():
+        family.add_metric(list(found), value)
+    return family
+
+
+def _histogram(name: str, words: str, label: str, rows: list[_Stored]) -> HistogramMetricFamily:
+    """Prometheus's buckets hold what is below them too; ours do not."""
+    family = HistogramMetricFamily(name, words, labels=[label])
+    for value in sorted({row.labels[label] for row in rows}):
+        mine = {row.labels["le"]: row for row in rows if row.labels[label] == value}
+        counts = [mine[bound].value if bound in mine else 0.0 for bound in BUCKETS]
+        buckets = list(zip(BUCKETS, accumulate(counts), strict=True))
+        family.add_metric([value], buckets, sum(row.seconds for row in mine.values()))
+    return family

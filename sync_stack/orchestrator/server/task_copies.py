@@ -1,0 +1,160 @@
+"""Copies of task records for whoever reads no API: `task_backend_datasource`.
+
+A copy is a courtesy: it is written behind the tasks' back, and nothing waits for it or fails by it.
+
+(reference: sync-stack 1.4)
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+from django.db import Error as StoreError
+from django.db import close_old_connections, connection
+
+from kernel import clock
+from kernel.background import BackgroundThread
+from sync_stack.configuration.secrets import SecretError
+from sync_stack.core.bundle.datasources import Datasource, MongoOptions, RedisOptions
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.sink import SinkError
+from sync_stack.orchestrator.selectors import tasks
+from sync_stack.orchestrator.server.documents import task_document
+from sync_stack.sinks import mongo_client, redis_client
+from sync_stack.sinks.limits import Timeouts
+from sync_stack.sinks.registry import Resolve
+
+log: Final = logging.getLogger(__name__)
+KEPT: Final = timedelta(hours=24)
+COLLECTION: Final = "partita_tasks"
+_MOST_WAITING: Final = 10_000
+_ROUNDS: Final = 5
+Publish = Callable[[Sequence[str]], None]
+
+
+class Backend(Protocol):
+    def put(self, document: Mapping[str, Any]) -> None:
+        """Raises SinkError."""
+
+
+class RedisBackend:
+    """A key `partita:task:<id>` a task, for 24 hours."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def put(self, document: Mapping[str, Any]) -> None:
+        text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+        with redis_client.translated():
+            self._client.set(f"partita:task:{document['task_id']}", text, ex=KEPT)
+
+
+class MongoBackend:
+    """A document a task; the server deletes it 24 hours after its last change."""
+
+    def __init__(self, collection: Any) -> None:
+        self._collection = collection
+        with mongo_client.translated():
+            collection.create_index("copied_at", expireAfterSeconds=int(KEPT.total_seconds()))
+
+    def put(self, document: Mapping[str, Any]) -> None:
+        named = {"_id": document["task_id"], "copied_at": clock.now(), **document}
+        with mongo_client.translated():
+            self._collection.replace_one({"_id": named["_id"]}, named, upsert=True)
+
+
+def open_backend(datasource: Datasource, resolve: Resolve) -> Backend:
+    """Raises SinkError, SecretError."""
+    options, timeouts = datasource.options, Timeouts.of(datasource)
+    if isinstance(options, RedisOptions):
+        return RedisBackend(redis_client.connect(options, timeouts, resolve))
+    if isinstance(options, MongoOptions):
+        client = mongo_client.connect(options, timeouts, resolve)
+        return MongoBackend(mongo_client.collection(client, options, COLLECTION))
+    raise SinkError("destination_invalid", f"{datasource.name} takes no copies of tasks")
+
+
+class TaskCopies:
+    """Writes copies on a thread of its own, which starts with the first one.
+
+    The bundle is asked each time: another datasource counts from the next copy on.
+    """
+
+    def __init__(self, bundle: Callable[[], Bundle], resolve: Resolve) -> None:
+        self._bundle = bundle
+        self._resolve = resolve
+        self._open: tuple[Datasource, Backend] | None = None
+        self._waiting: queue.Queue[str] = queue.Queue(_MOST_WAITING)
+        self._starting = threading.Lock()
+        self._thread: BackgroundThread | None = None
+        self._failing = False
+
+    def __call__(self, task_ids: Sequence[str]) -> None:
+        """Never blocks, never raises; beyond 10,000 waiting ones copies are left out."""
+        if not self._bundle().task_backend_datasource:
+            return
+        self._start()
+        for task_id in task_ids:
+            try:
+                self._waiting.put_nowait(task_id)
+            except queue.Full:
+                return
+
+    def beside(self, publish: Publish) -> Publish:
+        """`publish`, with a copy of what it is told of."""
+
+        def both(task_ids: Sequence[str]) -> None:
+            publish(task_ids)
+            self(task_ids)
+
+        return both
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = BackgroundThread(
+                    "task-copies", self._run, after_failure=close_old_connections
+                )
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            task_id = self._waiting.get()
+            close_old_connections()
+            try:
+                self._copy(task_id)
+            except (SinkError, SecretError, StoreError) as error:
+                if not self._failing:
+                    log.warning("tasks are not copied: %s", error)
+                self._failing = True
+            else:
+                self._failing = False
+            if self._waiting.empty():
+                connection.close()
+
+    def _copy(self, task_id: str) -> None:
+        """What stands there in the end is the newest, whoever else copies the same task."""
+        known = -1
+        for _ in range(_ROUNDS):
+            task = tasks.get(task_id)
+            if task is None or task.version == known:
+                return
+            known = task.version
+            if backend := self._backend():
+                backend.put(task_document(task))
+
+    def _backend(self) -> Backend | None:
+        bundle = self._bundle()
+        name = bundle.task_backend_datasource
+        if not name:
+            return None
+        datasource = bundle.datasource(name)
+        if self._open is None or self._open[0] != datasource:
+            self._open = (datasource, open_backend(datasource, self._resolve))
+        return self._open[1]

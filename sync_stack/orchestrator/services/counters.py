@@ -1,0 +1,86 @@
+"""Counters of all workers, kept in the store and exported by the API process.
+
+(reference: sync-stack 4.12)
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from django.db import Error as StoreError
+from django.db.models import F
+
+from sync_stack.orchestrator.models import Counter
+from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
+
+log: Final = logging.getLogger(__name__)
+TASK_SECONDS: Final = "orch_task_duration_seconds"
+STAGE_SECONDS: Final = "orch_stage_duration_seconds"
+FETCH_SECONDS: Final = "orch_git_fetch_duration_seconds"
+BUCKETS: Final = (
+    *("0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0"),
+    *("10.0", "30.0", "60.0", "300.0", "+Inf"),
+)
+_BOUNDS: Final = tuple(map(float, BUCKETS))
+
+
+def ended(kind: str, state: str, count: int = 1) -> None:
+    add("orch_tasks_total", float(count), kind=kind, state=state)
+
+
+def retried(code: str) -> None:
+    add("orch_task_retries_total", code=code)
+
+
+def failed(code: str) -> None:
+    add("orch_task_failures_total", code=code)
+
+
+def superseded(count: int = 1) -> None:
+    add("orch_superseded_total", float(count))
+
+
+def written(targets: Iterable[Mapping[str, Any]]) -> None:
+    """Keys of a task that succeeded, by datasource."""
+    for target in targets:
+        for name in ("written", "pruned"):
+            if count := target.get(name):
+                add(f"orch_keys_{name}_total", float(count), datasource=target["datasource"])
+
+
+def restored(outcome: str) -> None:
+    add("orch_restores_total", outcome=outcome)
+
+
+def fetched(seconds: float, *, ok: bool) -> None:
+    """A fetch of Git that asked the remote."""
+    observe(FETCH_SECONDS, seconds, outcome="ok" if ok else "error")
+
+
+def observe(name: str, seconds: float, **labels: str) -> None:
+    """One observation of a histogram: a row for each bucket, of what falls into it alone."""
+    bucket = BUCKETS[bisect_left(_BOUNDS, seconds)]
+    _raise(name, {**labels, "le": bucket}, value=1.0, seconds=max(0.0, seconds))
+
+
+def add(name: str, amount: float = 1.0, **labels: str) -> None:
+    """Count; a store that fails costs the count and nothing else."""
+    _raise(name, labels, value=amount)
+
+
+def _raise(name: str, labels: Mapping[str, str], **amounts: float) -> None:
+    key = "|".join([name, *(f"{label}={labels[label]}" for label in sorted(labels))])
+    more = {column: F(column) + amount for column, amount in amounts.items()}
+    try:
+        known = update_if_unchanged(Counter, {"id": key}, **more)
+        if not known and not insert_if_absent(Counter(id=key, **amounts)):
+            update_if_unchanged(Counter, {"id": key}, **more)
+    except StoreError as error:
+        log.warning("%s is not counted: %s", name, type(error).__name__)
+
+
+def every() -> list[Counter]:
+    return list(Counter.objects.order_by("id"))

@@ -1,0 +1,93 @@
+"""Writes of drift: episodes, statuses of targets, and the heal states of the watcher."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from kernel import clock
+from kernel.ids import new_uuid7
+from sync_stack.core.drift import Comparison, Episode, TargetStatus, changes_listed
+from sync_stack.core.ledger import Ledger
+from sync_stack.orchestrator.models import Drift, LedgerUnit, WatchState
+from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
+
+KEPT: Final = timedelta(days=90)
+MAX_CHANGES: Final = 200
+_OPEN: Final = (Episode.OPEN.value, Episode.HEALING.value, Episode.UNHEALED.value)
+
+
+def write_status(unit_id: str, before: str, status: TargetStatus) -> None:
+    """With its time, when it is another one."""
+    if before != status:
+        update_if_unchanged(LedgerUnit, {"id": unit_id}, status=status.value, status_at=clock.now())
+
+
+def begin_episode(ledger: Ledger, comparison: Comparison, now: datetime, **more: Any) -> bool:
+    """False when another watcher has begun it."""
+    row = Drift(
+        id=new_uuid7(),
+        slot=ledger.unit_id,
+        unit_id=ledger.unit_id,
+        rule_id=ledger.rule_id,
+        platform=ledger.platform,
+        datasource=ledger.datasource,
+        kind=ledger.kind,
+        tenant=ledger.tenant,
+        env=ledger.env,
+        repo=ledger.repo,
+        destination=ledger.destination,
+        state=Episode.OPEN.value,
+        first_seen_at=now,
+        heal={"attempts": 0},
+        **_as_seen(ledger, comparison, now),
+        **more,
+    )
+    return insert_if_absent(row)
+
+
+def go_on(row: Drift, ledger: Ledger, comparison: Comparison, now: datetime, **more: Any) -> bool:
+    """Seen once more."""
+    return write(row, polls=row.polls + 1, **_as_seen(ledger, comparison, now), **more)
+
+
+def _as_seen(ledger: Ledger, comparison: Comparison, now: datetime) -> dict[str, Any]:
+    assert ledger.applied is not None
+    return {
+        "ref": ledger.applied.ref,
+        "commit": ledger.applied.commit,
+        "generation": ledger.applied.generation,
+        "last_seen_at": now,
+        "counts": comparison.counts,
+        "changes": changes_listed(comparison, MAX_CHANGES),
+    }
+
+
+def write(row: Drift, **fields: Any) -> bool:
+    """On the version that was read."""
+    where = {"id": row.id, "version": row.version}
+    return update_if_unchanged(Drift, where, version=row.version + 1, **fields)
+
+
+def close(row: Drift, state: Episode, *, by: str = "", **fields: Any) -> bool:
+    """The unit may have another episode now."""
+    return write(
+        row,
+        state=state.value,
+        slot=row.id,
+        resolved_at=clock.now(),
+        resolved_by=by,
+        **fields,
+    )
+
+
+def forget_old(now: datetime) -> None:
+    closed = Drift.objects.filter(last_seen_at__lt=now - KEPT)
+    closed.exclude(state__in=_OPEN).delete()
+
+
+def remember(unit_id: str, content: Mapping[str, Any]) -> None:
+    row = WatchState(id=unit_id, content=dict(content))
+    if not update_if_unchanged(WatchState, {"id": unit_id}, content=dict(content)):
+        insert_if_absent(row)

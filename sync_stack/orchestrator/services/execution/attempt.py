@@ -1,0 +1,200 @@
+"""An attempt at a task: what it works with, and how long its stages took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from kernel import clock, telemetry
+from kernel.telemetry import FinishedSpan
+from kernel.trace_context import TraceContext, new_span, parse_traceparent
+from sync_stack.core.bundle.datasources import Datasource
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secrets import SecretRef
+from sync_stack.core.events import Event
+from sync_stack.core.sink import Sink
+from sync_stack.core.tasks import TERMINAL, State
+from sync_stack.orchestrator.domain.identity import Claim
+from sync_stack.orchestrator.models import Task
+from sync_stack.orchestrator.services import counters, task_transitions
+from sync_stack.orchestrator.services.execution.heartbeat import Heartbeat
+from sync_stack.repositories import Repositories, Source, TreeEntry
+from sync_stack.repositories.schemas import Schemas
+
+_FIRST: Final = "git"
+Resolve = Callable[[SecretRef, Mapping[str, str] | None], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    name: str
+    started_at: datetime
+    seconds: float
+
+
+class Timing:
+    """`state` is what the attempt made of the task, `error` the code of its failure, if it did."""
+
+    def __init__(self) -> None:
+        self.stages: list[Stage] = []
+        self.state: State | None = None
+        self.error = ""
+        self.started_at = clock.now()
+        self._begun = time.perf_counter()
+        self._open = (_FIRST, self.started_at, self._begun)
+
+    def enter(self, name: str) -> None:
+        """The stage before it is over; to enter the one that goes on changes nothing."""
+        if name != self._open[0]:
+            self._leave()
+            self._open = (name, clock.now(), time.perf_counter())
+
+    def tell(self, task: Task) -> None:
+        """At the end of the attempt, once. A store that fails costs the figures only."""
+        self._leave()
+        self._count(task)
+        if telemetry.is_configured():
+            self._trace(task)
+
+    def _leave(self) -> None:
+        name, started_at, begun = self._open
+        self.stages.append(Stage(name, started_at, time.perf_counter() - begun))
+
+    def _count(self, task: Task) -> None:
+        for stage in self.stages:
+            counters.observe(counters.STAGE_SECONDS, stage.seconds, stage=stage.name)
+        if self.state in TERMINAL:
+            taken = clock.now() - (task.started_at or task.created_at)
+            counters.observe(counters.TASK_SECONDS, taken.total_seconds(), kind=task.kind)
+
+    def _trace(self, task: Task) -> None:
+        """A span of the attempt below the one that the task came from; its stages below it."""
+        parent = parse_traceparent(task.traceparent)
+        mine = new_span(below=parent)
+        telemetry.record(
+            FinishedSpan(
+                name="sync.task",
+                context=mine,
+                parent_id=parent.span_id if parent else "",
+                started_at=self.started_at,
+                ended_at=_after(self.started_at, time.perf_counter() - self._begun),
+                attributes={
+                    "sync.task_id": task.id,
+                    "sync.task_kind": task.kind,
+                    "sync.attempt": task.attempt,
+                    "sync.state": str(self.state or "lost"),
+                },
+                error=self.error,
+            )
+        )
+        for stage in self.stages:
+            _trace_stage(stage, mine)
+
+
+def _trace_stage(stage: Stage, attempt: TraceContext) -> None:
+    telemetry.record(
+        FinishedSpan(
+            name=f"sync.{stage.name}",
+            context=new_span(below=attempt),
+            parent_id=attempt.span_id,
+            started_at=stage.started_at,
+            ended_at=_after(stage.started_at, stage.seconds),
+            attributes={},
+        )
+    )
+
+
+def _after(instant: datetime, seconds: float) -> datetime:
+    return instant + timedelta(seconds=seconds)
+
+
+def nobody(_task_ids: Sequence[str]) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The outside world. `jitter` gives 0.5 to 1; `publish` says that tasks may be picked up.
+
+    `copied` is told of tasks that have changed.
+    """
+
+    bundle: Callable[[], Bundle]
+    resolve: Resolve
+    repositories: Repositories
+    schemas: Schemas
+    open_sink: Callable[[Datasource], Sink]
+    publish: Callable[[Sequence[str]], None]
+    jitter: Callable[[], float]
+    copied: Callable[[Sequence[str]], None] = nobody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSync:
+    """One rule of a task for one of its events; done parts are not repeated."""
+
+    rule: Rule
+    event: Event
+    number: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.number}:{self.rule.name}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """`done`: what earlier attempts, and this one so far, have brought to an end, by part.
+
+    `failing`: parts of this attempt that may pass the next time. `heads`: what each part's
+    ref was when it was looked at. `coalescing`: the waiting tasks of the same ref, as they were
+    before the first look.
+    """
+
+    task: Task
+    mine: Claim
+    beat: Heartbeat
+    bundle: Bundle
+    ports: Ports
+    done: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failing: dict[str, dict[str, Any]] = field(default_factory=dict)
+    heads: dict[str, str] = field(default_factory=dict)
+    lags: int = 0
+    coalescing: list[str] = field(default_factory=list)
+    trees: dict[tuple[Source, str], Mapping[str, TreeEntry]] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
+
+    def approved(self, destination_id: str, env: str) -> frozenset[str]:
+        """The keys of a unit that an operator has seen and let go."""
+        given = self.task.request.get("approved", {})
+        return frozenset(given.get(f"{destination_id}:{env}", ()))
+
+    def tree(self, source: Source, commit: str, *, ref: str = "") -> Mapping[str, TreeEntry]:
+        """The files of a commit, fetched once: what it holds never changes. Raises GitError."""
+        known = self.trees.get((source, commit))
+        if known is None:
+            self.ports.repositories.fetch(source, commit, ref=ref)
+            known = self.trees[source, commit] = self.ports.repositories.tree(source, commit)
+        return known
+
+    def now(self) -> str:
+        return clock.rfc3339(clock.now())
+
+    def stage(self, name: str, ratio: float) -> None:
+        """Show where we are. Raises LostTask."""
+        self.timing.enter(name)
+        if not task_transitions.write(self.mine, progress={"stage": name, "ratio": ratio}):
+            raise self.beat.refused()
+
+    def finish_part(self, part: RuleSync, outcome: dict[str, Any]) -> None:
+        """The commit point of a part (4.8 step 8): one write. Raises LostTask."""
+        self.done[part.key] = outcome
+        self.remember()
+
+    def remember(self) -> None:
+        if not task_transitions.write(self.mine, memory={"done": self.done, "lags": self.lags}):
+            raise self.beat.refused()

@@ -1,0 +1,317 @@
+"""Refs: the repository of a rule, the state of a ref at the remote, and what is recorded of it.
+
+(reference: sync-stack 1.5, 4.4, 4.9)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Final
+
+from kernel import clock
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.platforms import Flavor, Platform
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secrets import SecretRef
+from sync_stack.core.events import Effect, Event, EventKind, clone_url, ref_fields
+from sync_stack.core.overrides import FILE_NAME, MAX_BYTES, apply_overrides
+from sync_stack.core.tasks import MAX_LAGS, State, TaskError
+from sync_stack.orchestrator.derived_keys import digest_key_id
+from sync_stack.orchestrator.domain.identity import GONE, ObservedRef, Record, RefName
+from sync_stack.orchestrator.selectors import ledgers, refs, tasks
+from sync_stack.orchestrator.services import ledger_records, ref_records
+from sync_stack.orchestrator.services.execution.attempt import Attempt, Resolve, RuleSync
+from sync_stack.platforms import git_platform
+from sync_stack.repositories import GitError, Remote, Source
+from sync_stack.repositories.entry import readable
+
+_TOKEN_USERS: Final = {"github": "x-access-token", "bitbucket": "x-token-auth"}
+log: Final = logging.getLogger(__name__)
+_PERMANENT: Final = ("path_is_symlink", "path_is_submodule", "lfs_pointer", "file_too_large")
+MIN_PREFIX: Final = 7
+_APPLIED = ("completed", "no_changes")
+_UNPARSED = frozenset(
+    {"parse_error", "unsupported_expression", "unknown_format", "root_key_missing"}
+)
+
+
+def git_source(platform: Platform, rule: Rule | None, repo: str, resolve: Resolve) -> Source:
+    """Built from the bundle only. Raises SecretError."""
+
+    def secret(ref: SecretRef | None) -> str:
+        return resolve(ref, None) if ref else ""
+
+    password = secret(platform.token) or secret(platform.password)
+    user = platform.username or _TOKEN_USERS.get(platform.kind, "oauth2")
+    return Source(
+        url=(rule.repo_url if rule else "") or url_of(platform, repo),
+        username=user if password else "",
+        password=password,
+        private_key=secret(platform.ssh_private_key),
+        passphrase=secret(platform.ssh_passphrase),
+        known_hosts=platform.known_hosts,
+        verify_ssl=platform.verify_ssl,
+        ca_cert=platform.ca_cert,
+        timeout_s=platform.timeout_s,
+    )
+
+
+def url_of(platform: Platform, repo: str) -> str:
+    datacenter = platform.kind == "bitbucket" and platform.flavor is Flavor.DATACENTER
+    return clone_url(platform.endpoint, f"scm/{repo}" if datacenter else repo, platform.protocol)
+
+
+def rule_digest(bundle: Bundle, rule: Rule) -> str:
+    """Changes when the same commit might now be written otherwise; secrets count as references."""
+    known = [_plain(rule), _plain(bundle.datasource(rule.datasource)), digest_key_id()]
+    text = json.dumps(known, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case SecretRef():
+            plain: Any = str(value)
+        case Enum():
+            plain = value.value
+        case Mapping():
+            plain = {str(key): _plain(entry) for key, entry in value.items()}
+        case tuple() | list():
+            plain = [_plain(entry) for entry in value]
+        case _ if is_dataclass(value):
+            plain = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.compare}
+        case _:
+            plain = value
+    return plain
+
+
+def event_for(bundle: Bundle, rule: Rule, repo: str, ref: str) -> Event:
+    """An event without a commit: whatever the ref is now. Raises BadPayload."""
+    platform = bundle.platform(rule.platform)
+    url = rule.repo_url or url_of(platform, repo)
+    name = RefName(rule=rule.name, repo=repo, ref=ref)
+    return Event(platform=platform.name, repo=repo, clone_url=url, **_fields(name))
+
+
+def _fields(name: RefName) -> dict[str, Any]:
+    """A pull request is what its last event said, closed or a fork's; unknown, it is a fork's."""
+    pull = pull_request_of(name.ref)
+    if not pull:
+        return ref_fields(name.ref)
+    record = refs.find(name)
+    seen = record.seen if record else None
+    return {
+        "kind": EventKind.PULL_REQUEST,
+        "ref": name.ref,
+        "pr": pull,
+        "action": seen.action if seen else "",
+        "fork": seen is None or seen.fork,
+    }
+
+
+def pull_request_of(ref: str) -> int:
+    """The number in a pull request's ref; 0 for other refs."""
+    parts = ref.split("/")
+    if parts[:1] != ["refs"] or parts[1:2] not in (["pull"], ["merge-requests"], ["pull-requests"]):
+        return 0
+    return int(parts[2]) if parts[2].isascii() and parts[2].isdigit() else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRule:
+    """`commit`: where the file was read; empty when the rule allows no overrides."""
+
+    rule: Rule
+    commit: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def overrides_at(attempt: Attempt, source: Source, rule: Rule, commit: str) -> OwnRule:
+    """Read at the head of the default branch, never at the pushed ref. Raises GitError."""
+    if rule.allow_overrides is False or not commit:
+        return OwnRule(rule=rule)
+    try:
+        found = apply_overrides(rule, _content(attempt, source, commit))
+    except GitError as error:
+        if error.code not in _PERMANENT:
+            raise
+        return _with_warning(rule, commit, f"{FILE_NAME} is not used: {error.detail}")
+    if found.ignored:
+        log.info("%s of %s: ignored %s", FILE_NAME, source.url, ", ".join(found.ignored))
+    return _with_warning(found.rule, commit, found.warning)
+
+
+def _content(attempt: Attempt, source: Source, commit: str) -> bytes | None:
+    entry = readable(attempt.tree(source, commit), FILE_NAME)
+    if entry is None:
+        return None
+    return attempt.ports.repositories.content(source, entry, max_bytes=MAX_BYTES)
+
+
+def _with_warning(rule: Rule, commit: str, warning: str) -> OwnRule:
+    return OwnRule(rule=rule, commit=commit, warnings=(warning[:500],) if warning else ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefState:
+    """`head` is the commit to bring; GONE when the ref is no more. `rule` has overrides applied."""
+
+    source: Source
+    remote: Remote
+    head: str
+    event: Event
+    rule: Rule
+    rule_digest: str
+    override_commit: str = ""
+    warnings: tuple[str, ...] = ()
+    closed: bool = False
+
+    @property
+    def gone(self) -> bool:
+        return self.head == GONE
+
+
+def read_ref(attempt: Attempt, part: RuleSync) -> RefState:
+    """Ask the remote. Raises GitError, and TaskError(ref_lagging) while the host lags behind."""
+    attempt.beat.check()
+    platform = attempt.bundle.platform(part.rule.platform)
+    source = git_source(platform, part.rule, part.event.repo, attempt.ports.resolve)
+    remote = attempt.ports.repositories.ls_remote(source)
+    head = attempt.heads[part.key] = remote.refs.get(part.event.ref, GONE)
+    closed = _closes(attempt, part)
+    if head != GONE and not closed:
+        _refuse_lag(attempt, part, head)
+    default = remote.refs.get(f"refs/heads/{remote.head_branch}", "")
+    own = overrides_at(attempt, source, part.rule, default)
+    return RefState(
+        source=source,
+        remote=remote,
+        head=head,
+        event=replace(part.event, default_branch=remote.head_branch),
+        rule=own.rule,
+        rule_digest=rule_digest(attempt.bundle, part.rule),
+        override_commit=own.commit,
+        warnings=own.warnings,
+        closed=closed,
+    )
+
+
+def ref_name(part: RuleSync) -> RefName:
+    return RefName(rule=part.rule.name, repo=part.event.repo, ref=part.event.ref)
+
+
+def _closes(attempt: Attempt, part: RuleSync) -> bool:
+    """Whether the pull request is closed by this event, or was by a later one already handled."""
+    if part.event.kind is not EventKind.PULL_REQUEST:
+        return False
+    platform = git_platform(attempt.bundle.platform(part.rule.platform))
+    later = later_record(part)
+    action = later.seen.action if later and later.seen else part.event.action
+    return platform.effect(action) is Effect.CLOSE
+
+
+def later_record(part: RuleSync) -> Record | None:
+    """The ref's record, if a later event of the pull request has been handled."""
+    record = refs.find(ref_name(part))
+    mine = part.event.as_dict().get("pr_time", "")
+    return record if record and mine and record.pr_time > mine else None
+
+
+def _refuse_lag(attempt: Attempt, part: RuleSync, head: str) -> None:
+    """The event names a commit that the host does not show yet, and shows one that we know.
+
+    Not waited for where other deliveries tell that the ref has left that commit.
+    """
+    commit = part.event.commit
+    if not commit or is_same(head, commit) or attempt.lags >= MAX_LAGS:
+        return
+    record = refs.find(ref_name(part))
+    recent = record.recent if record else ()
+    if any(is_same(known, commit) for known in recent):
+        return
+    known_head = head == part.event.before or head in recent
+    if known_head and not tasks.outdated_tasks(attempt.task.coalesce_key, [attempt.task], {head}):
+        raise TaskError("ref_lagging", f"the host does not show {commit[:12]} yet")
+
+
+def is_same(commit: str, other: str) -> bool:
+    """Whether one names the other; platforms may give a prefix."""
+    short, long = sorted((commit, other), key=len)
+    return len(short) >= MIN_PREFIX and long.startswith(short)
+
+
+def mark_failure(part: RuleSync, error: TaskError) -> None:
+    """Units that cannot follow Git now keep what they have and are `stale`.
+
+    All of the repository's while it cannot be read; those of the ref while its head cannot be
+    parsed.
+    """
+    rule, event = part.rule.name, part.event
+    if error.code.startswith("git_"):
+        units = set(ledgers.versions(rule, event.repo))
+    elif error.code in _UNPARSED:
+        units = set(ledgers.intents_of_ref(rule, event.repo, event.ref))
+    else:
+        return
+    ledger_records.mark_stale(units, clock.rfc3339(clock.now()))
+
+
+def mark_read(part: RuleSync) -> None:
+    """The repository could be read: only units of refs whose head was not parsed stay stale."""
+    rule, repo = part.rule.name, part.event.repo
+    unparsed = {ref for ref in ledgers.stale_refs(rule, repo) if _is_unparsed(rule, repo, ref)}
+    ledger_records.unmark_stale(rule, repo, but=unparsed)
+
+
+def mark_success(part: RuleSync) -> None:
+    """The head of the ref was brought."""
+    ledger_records.unmark_stale_of_ref(part.rule.name, part.event.repo, part.event.ref)
+
+
+def _is_unparsed(rule: str, repo: str, ref: str) -> bool:
+    record = refs.find(RefName(rule=rule, repo=repo, ref=ref))
+    return record is not None and record.seen is not None and record.seen.outcome in _UNPARSED
+
+
+def record_refs(attempt: Attempt, parts: list[RuleSync], state: State) -> None:
+    """Written just before the task ends."""
+    for part in parts:
+        outcome = attempt.done.get(part.key) or attempt.failing.get(part.key) or {}
+        if outcome.get("message") == "pull_request_action_ignored":
+            continue  # nobody looked at the ref
+        fresh = Record(
+            name=ref_name(part),
+            platform=part.rule.platform,
+            datasource=part.rule.segment,
+        )
+        digest = outcome.get("rule_digest") or rule_digest(attempt.bundle, part.rule)
+        ref_records.update(fresh, _change(attempt, part, outcome, state, digest))
+
+
+def _change(
+    attempt: Attempt, part: RuleSync, outcome: dict[str, Any], state: State, digest: str
+) -> Any:
+    pr_time = part.event.as_dict().get("pr_time", "")
+
+    def change(record: Record) -> Record:
+        dead = (record.seen.dead if record.seen else 0) + 1 if state is State.DEAD else 0
+        latest = record.seen if record.seen and pr_time < record.pr_time else part.event
+        seen = ObservedRef(
+            commit=outcome.get("commit", ""),
+            rule_digest=digest,
+            outcome=outcome.get("message", str(state)),
+            task_id=attempt.task.id,
+            dead=dead,
+            action=latest.action,
+            fork=latest.fork,
+        )
+        found = replace(record, seen=seen, pr_time=max(record.pr_time, pr_time))
+        applied = outcome.get("message") in _APPLIED
+        return found.applied(seen.commit) if applied else found
+
+    return change

@@ -1,0 +1,86 @@
+"""Writes of ledgers: each is written as a whole, on the version that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any
+
+from kernel.ids import new_uuid7
+from sync_stack.core.ledger import Ledger
+from sync_stack.core.sink import Destination
+from sync_stack.orchestrator.domain import identity
+from sync_stack.orchestrator.domain.ledger_codec import encode
+from sync_stack.orchestrator.models import LedgerUnit
+from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
+
+
+def create(ledger: Ledger, destination: Destination) -> Ledger | None:
+    """The first write of a unit; None when somebody else has made it."""
+    made = replace(ledger, unit_id=ledger.unit_id or new_uuid7(), version=1)
+    row = LedgerUnit(
+        id=made.unit_id,
+        version=1,
+        key=identity.key_of(made).hash,
+        address=destination.address,
+        separator=destination.separator,
+        **_columns(made),
+    )
+    return made if insert_if_absent(row) else None
+
+
+def save(ledger: Ledger) -> Ledger | None:
+    """Write it as it is, on the version that was read; None when that has moved."""
+    where = {"id": ledger.unit_id, "version": ledger.version}
+    fields = _columns(ledger) | {"key": identity.key_of(ledger).hash}
+    if not update_if_unchanged(LedgerUnit, where, version=ledger.version + 1, **fields):
+        return None
+    return replace(ledger, version=ledger.version + 1)
+
+
+def _columns(ledger: Ledger) -> dict[str, Any]:
+    applied, intent = ledger.applied, ledger.intent
+    return {
+        "rule_id": ledger.rule_id,
+        "tenant": ledger.tenant,
+        "platform": ledger.platform,
+        "datasource": ledger.datasource,
+        "kind": ledger.kind,
+        "repo": ledger.repo,
+        "env": ledger.env,
+        "destination": ledger.destination,
+        "destination_id": ledger.destination_id,
+        "content": encode(ledger),
+        "ref": applied.ref if applied else "",
+        "commit": applied.commit if applied else "",
+        "rule_digest": applied.rule_digest if applied else "",
+        "generation": applied.generation if applied else 0,
+        "keys": len(applied.keys) if applied else 0,
+        "applied_at": applied.at if applied else "",
+        "last_task_id": applied.task_id if applied else "",
+        "intent_task_id": intent.state.task_id if intent else "",
+        "journal": intent.journal if intent else "",
+        "stale_since": ledger.stale_since,
+    }
+
+
+def mark_stale(unit_ids: Iterable[str], since: str) -> None:
+    """Git could not be read or parsed; an older mark stays. It is no part of the ledger."""
+    LedgerUnit.objects.filter(id__in=list(unit_ids), stale_since="").update(stale_since=since)
+
+
+def unmark_stale(rule: str, repo: str, *, but: Collection[str] = ()) -> None:
+    """Git could be read again; `but`: units of these refs stay stale."""
+    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo).exclude(stale_since="")
+    rows.exclude(ref__in=list(but)).update(stale_since="")
+
+
+def unmark_stale_of_ref(rule: str, repo: str, ref: str) -> None:
+    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo, ref=ref).exclude(stale_since="")
+    rows.update(stale_since="")
+
+
+def forget(unit_id: str, version: int) -> bool:
+    """Delete a ledger that nobody is at work on; False when it has moved."""
+    rows = LedgerUnit.objects.filter(id=unit_id, version=version, intent_task_id="")
+    return bool(rows.delete()[0])

@@ -1,1 +1,0 @@
-"""The processes of the orchestrator: gRPC and HTTP servers, execution, sweeps."""
