@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 import redis
 
-from sync_stack.core.bundle.datasources import RedisOptions
-from sync_stack.core.bundle.datasources import Datasource
+from sync_stack.core.bundle.datasources import Datasource, RedisOptions
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator.server.documents import task_document
 from sync_stack.orchestrator.server.task_copies import TaskCopies
