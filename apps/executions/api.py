@@ -1,4 +1,4 @@
-"""Executions: run a resolved suite on a backend, and tell what happens.
+"""Executions: run a resolved suite on a backend, and publish what happens.
 
 Depends on profiles, suites, agents, platform_settings, accounts, streams and system; never on
 workers, which do the work, nor on console, which shows it.
@@ -6,29 +6,14 @@ workers, which do the work, nor on console, which shows it.
 
 from __future__ import annotations
 
-from apps.executions.domain.errors import (
-    ArtifactNotFound,
-    ExecutionActive,
-    ExecutionFinished,
-    ExecutionNotFound,
-)
-from apps.executions.domain.launching import (
-    Idempotency,
-    IdempotencyKeyReused,
-    Launched,
-    LaunchRequest,
-    QueueFull,
-)
-from apps.executions.domain.log_search import LineFilter
-from apps.executions.domain.reports import (
+from apps.executions.domain.agent_reports import (
     ActiveJob,
     Adopted,
     ArtifactUpload,
     Completion,
     ContentNotFound,
-    EndingJob,
-    ExchangeAnswer,
     JobNotFound,
+    JobToStop,
     KeptJob,
     Lease,
     LogChunk,
@@ -36,39 +21,54 @@ from apps.executions.domain.reports import (
     LogLine,
     Recorded,
     Renewal,
+    ReportBatchResult,
     StaleAttempt,
     StateReport,
     Supervisor,
     Usage,
 )
-from apps.executions.domain.run_filter import RunFilter
-from apps.executions.domain.topics import OVERVIEW_NUDGE, WORK_NUDGE, events_topic, logs_topic
-from apps.executions.selectors.artifacts import StoredFile, artifact_file
-from apps.executions.selectors.detail import detail, run_detail
-from apps.executions.selectors.ending_jobs import ending_jobs
-from apps.executions.selectors.envelopes import event_envelope, log_envelope
-from apps.executions.selectors.junit import junit_document
+from apps.executions.domain.events import (
+    OVERVIEW_NUDGE,
+    WORK_NUDGE,
+    events_topic,
+    jobs_nudge,
+    logs_topic,
+)
+from apps.executions.domain.runs import (
+    ArtifactNotFound,
+    ExecutionActive,
+    ExecutionFinished,
+    ExecutionNotFound,
+    Idempotency,
+    IdempotencyKeyReused,
+    Launched,
+    LaunchRequest,
+    QueueFull,
+    RunFilter,
+)
+from apps.executions.selectors.artifacts import StoredFile, artifact_file, junit_document
+from apps.executions.selectors.detail import detail, event_envelope, log_envelope, run_detail
+from apps.executions.selectors.jobs import is_job, jobs_to_stop
 from apps.executions.selectors.launchable import backend_options, launch_suites
-from apps.executions.selectors.logs import SearchState, log_pages, search_log
+from apps.executions.selectors.logs import LineFilter, SearchState, log_pages, search_log
 from apps.executions.selectors.overview import OverviewTaker, overview
 from apps.executions.selectors.runs import (
     NEWEST_FIRST,
+    get_execution,
     list_executions,
     matching_runs,
     recent_runs,
+    summaries,
+    summary,
 )
-from apps.executions.selectors.scope import get_execution
-from apps.executions.selectors.steps import is_job
-from apps.executions.selectors.summaries import summaries, summary
+from apps.executions.services.agent_reports import record_reports
 from apps.executions.services.artifacts import ArtifactTooLarge, source_content, store_artifact
+from apps.executions.services.cancellation import cancel
 from apps.executions.services.dispatch import dispatch
-from apps.executions.services.ending import cancel, delete, releasable_runs, remove_old_runs
-from apps.executions.services.exchange import exchange
 from apps.executions.services.launch import launch, launch_once
-from apps.executions.services.leases import adopt, lose_jobs_of, renew
-from apps.executions.services.moves import jobs_nudge
-from apps.executions.services.sweep import sweep
-from apps.executions.services.sweeper import Sweeper
+from apps.executions.services.leases import adopt, expire_jobs_of, renew
+from apps.executions.services.retention import delete, releasable_runs, remove_old_runs
+from apps.executions.services.sweep import Sweeper, sweep
 
 __all__ = [
     "NEWEST_FIRST",
@@ -81,14 +81,13 @@ __all__ = [
     "ArtifactUpload",
     "Completion",
     "ContentNotFound",
-    "EndingJob",
-    "ExchangeAnswer",
     "ExecutionActive",
     "ExecutionFinished",
     "ExecutionNotFound",
     "Idempotency",
     "IdempotencyKeyReused",
     "JobNotFound",
+    "JobToStop",
     "KeptJob",
     "LaunchRequest",
     "Launched",
@@ -101,6 +100,7 @@ __all__ = [
     "QueueFull",
     "Recorded",
     "Renewal",
+    "ReportBatchResult",
     "RunFilter",
     "SearchState",
     "StaleAttempt",
@@ -116,13 +116,13 @@ __all__ = [
     "delete",
     "detail",
     "dispatch",
-    "ending_jobs",
     "event_envelope",
     "events_topic",
-    "exchange",
+    "expire_jobs_of",
     "get_execution",
     "is_job",
     "jobs_nudge",
+    "jobs_to_stop",
     "junit_document",
     "launch",
     "launch_once",
@@ -131,10 +131,10 @@ __all__ = [
     "log_envelope",
     "log_pages",
     "logs_topic",
-    "lose_jobs_of",
     "matching_runs",
     "overview",
     "recent_runs",
+    "record_reports",
     "releasable_runs",
     "remove_old_runs",
     "renew",

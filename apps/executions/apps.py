@@ -10,4 +10,4 @@ class ExecutionsConfig(AppConfig):
     def ready(self) -> None:
         from apps.system.api import lifespan_parts
 
-        lifespan_parts.register_path("sweeper", "apps.executions.services.sweeper.SweeperPart")
+        lifespan_parts.register_path("sweeper", "apps.executions.services.sweep.SweeperPart")

@@ -1,4 +1,4 @@
-"""Rows of runs: fields and indices only. `services` write them, each in one unit of work."""
+"""Rows of runs: fields and indexes. The services write them, each in one unit of work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernel.ids import new_uuid
 
 
 class Snapshot(models.Model):
-    """What a run was launched with, content-addressed: equal launches share one row.
+    """The suite and profile of a run, stored once under the digest of their content.
 
     `document` is zlib-compressed JSON: `suite` (the definition as on the wire, `topology` in it),
     `profile` {fileName, label, env, services, secretRefs, observability}, `contents`
@@ -26,7 +26,7 @@ class Snapshot(models.Model):
 
 
 class Execution(models.Model):
-    """A run. `version` is raised by the first statement of whoever plans it."""
+    """A run. The first statement of a transaction that plans it raises `version`."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     version = models.PositiveIntegerField(default=0)
@@ -68,11 +68,11 @@ class Execution(models.Model):
     finished_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True)  # gone for readers; the rows follow
-    # when the sweep must look at this run at the latest: queue wait, run time, teardown, cancel
+    # when the sweep ends what is late: queue wait, run time, teardown, cancel
     deadline = models.DateTimeField(null=True)
 
     total_steps = models.PositiveIntegerField(default=0)
-    standings = models.TextField(blank=True)  # a letter a step, by place: domain.standings
+    standings = models.TextField(blank=True)  # domain.status_codes, a character per step
     bound_agent_id = models.CharField(max_length=128, blank=True)
     log_bytes = models.BigIntegerField(default=0)
     log_lines_dropped = models.BigIntegerField(default=0)
@@ -94,12 +94,12 @@ class Execution(models.Model):
 
 
 class Step(models.Model):
-    """A step of a run and its job in one row. What never changes of it is in the snapshot.
+    """A step of a run and its job in one row. The snapshot has the rest, which never changes.
 
-    `index` is 1-based in level order. `cancel_reason` is non-empty from the cancel request on.
-    `not_before`: between two attempts, when the next may be claimed. `deadline`: when the sweep
-    ends the attempt although its supervisor did not. `repeats`: {event name: how often}, of the
-    events that may come several times in one attempt.
+    `index` is 1-based in level order (the code counts from 0). `cancel_reason` is set from the
+    request to stop on. `not_before`: when the next attempt may be claimed. `deadline`: when the
+    sweep ends the attempt if its supervisor has not. `repeats`: {event name: count} for events
+    that may come several times in one attempt.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
@@ -198,7 +198,7 @@ class Artifact(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """The stored answer to a POST that carried `Idempotency-Key`; kept 24 h.
+    """The stored response to a POST with an `Idempotency-Key`; kept 24 h.
 
     (reference: control-plane 1.2)
     """
@@ -215,7 +215,7 @@ class IdempotencyKey(models.Model):
 
 
 class WorkLease(models.Model):
-    """Work that one process at a time may do, such as the sweep."""
+    """A lease on work that one process at a time does, such as the sweep."""
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     version = models.PositiveIntegerField(default=0)

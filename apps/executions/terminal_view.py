@@ -1,4 +1,4 @@
-"""A run, live in a terminal: its log lines as they are stored, its steps below them."""
+"""The terminal view of a run: its log lines as they are stored, its steps below them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.executions.selectors.detail import run_detail
 from apps.streams import api as streams
 from apps.system.api import ExitCode, printable
 
-POLL_S: Final = 0.25  # a nudge comes sooner; without one this is how late a line may be
+POLL_S: Final = 0.25  # how late a line may be without a nudge
 TERMINAL: Final = frozenset({"Healthy", "Failed", "Canceled"})
 _LINES_AT_ONCE: Final = 1000
 _STEPS_ONLY: Final = frozenset({"suite", "events", "artifacts"})
@@ -31,9 +31,9 @@ _MARKS: Final = {
     "canceled": ("■", "yellow"),
 }
 _VERDICTS: Final = {"Healthy": ("✓", "green"), "Failed": ("✗", "red"), "Canceled": ("■", "yellow")}
-# what a board too small for all steps shows first
+# the order in which steps get a row if there are too few
 _URGENCY: Final = ("running", "failed", "queued", "canceled", "pending", "skipped", "healthy")
-# reasons that blame the machinery, not the suite
+# reasons that concern the infrastructure, not the suite
 _INFRASTRUCTURE: Final = frozenset(
     {"runtime_unavailable", "agent_unavailable", "agent_lost", "internal_error"}
     | {"backend_unavailable", "secret_unresolved", "run_timeout"}
@@ -42,7 +42,7 @@ _INFRASTRUCTURE: Final = frozenset(
 
 
 class LogReader:
-    """Reads a run's log on from where it stopped; sleeps until a nudge or POLL_S."""
+    """Reads the log of a run from where it stopped; waits for a nudge or POLL_S."""
 
     def __init__(self, run_id: str, *, after: int = 0) -> None:
         self.topic = f"execution-logs:{run_id}"
@@ -54,7 +54,7 @@ class LogReader:
         self._unsubscribe()
 
     def batches(self) -> Iterator[list[dict[str, Any]]]:
-        """Every stored line after the last one read, about a thousand at once."""
+        """Yield the stored lines after the last one read, about a thousand at a time."""
         while chunks := streams.read(self.topic, after=self.after, limit=_LINES_AT_ONCE):
             yield [json.loads(record) for chunk in chunks for record in chunk.records]
             self.after = chunks[-1].last
@@ -65,9 +65,9 @@ class LogReader:
 
 
 def watch(run_id: str, console: Console, *, stop: threading.Event | None = None) -> str:
-    """Print the run's lines until it is over (or `stop` is set); returns its last status.
+    """Print the lines of a run until it is over or `stop` is set; return its last status.
 
-    On a terminal the steps stand below the lines, as many as half of it holds.
+    A terminal shows the steps below the lines, in up to half of its rows.
     """
     reader = LogReader(run_id)
     colours: dict[str, str] = {}
@@ -80,7 +80,7 @@ def watch(run_id: str, console: Console, *, stop: threading.Event | None = None)
                     texts = [rendered(line, colours, width) for line in lines]
                     console.print(Text("\n").join(texts), soft_wrap=True)
                 if console.is_terminal:
-                    live.update(_board(detail, rows=max(4, console.height // 2)), refresh=True)
+                    live.update(_step_table(detail, rows=max(4, console.height // 2)), refresh=True)
                 if detail["status"] in TERMINAL or (stop is not None and stop.is_set()):
                     return str(detail["status"])
                 reader.wait()
@@ -89,13 +89,13 @@ def watch(run_id: str, console: Console, *, stop: threading.Event | None = None)
 
 
 def _source_width(steps: Sequence[Mapping[str, Any]], console: Console) -> int:
-    """Of the longest source, yet at most a quarter of the terminal."""
+    """Return the width of the longest source, at most a quarter of the terminal."""
     longest = max(len(source) for source in ["execution", *(step["id"] for step in steps)])
     return min(longest, max(9, console.width // 4))
 
 
 def rendered(line: dict[str, Any], colours: dict[str, str], width: int = 14) -> Text:
-    """`MM:SS source  text`, `width` for the source; events are dim, warnings and errors marked."""
+    """Return `MM:SS source  text`; events are dim, warnings and errors colored."""
     source = line["source"]
     colour = colours.setdefault(source, _COLOURS[len(colours) % len(_COLOURS)])
     style = {"error": "red", "warn": "yellow"}.get(line["level"], "")
@@ -111,11 +111,11 @@ def _shortened(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _board(detail: Mapping[str, Any], *, rows: int) -> Group:
+def _step_table(detail: Mapping[str, Any], *, rows: int) -> Group:
     steps = detail["steps"]
     shown = sorted(steps, key=lambda step: _URGENCY.index(step["status"]))[:rows]
     kept = {step["id"] for step in shown}
-    lines = [_board_row(step) for step in steps if step["id"] in kept]
+    lines = [_step_row(step) for step in steps if step["id"] in kept]
     if rest := len(steps) - len(shown):
         lines.append(Text(f"   … and {rest} more: {_counts(steps)}", style="dim"))
     head = Text(f"{detail['suiteTitle']} ", style="bold")
@@ -125,7 +125,7 @@ def _board(detail: Mapping[str, Any], *, rows: int) -> Group:
     return Group(Text(), *(_one_line(line) for line in [head, *lines]))
 
 
-def _board_row(step: Mapping[str, Any]) -> Text:
+def _step_row(step: Mapping[str, Any]) -> Text:
     mark, style = _MARKS[step["status"]]
     row = Text(f" {mark} ", style=style)
     row.append(f"{step['id']:<20} ", style="bold")
@@ -138,7 +138,7 @@ def _board_row(step: Mapping[str, Any]) -> Text:
 
 
 def _one_line(text: Text) -> Text:
-    """A row that a narrow terminal cuts instead of wrapping it."""
+    """Let a narrow terminal cut the row instead of wrapping it."""
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
@@ -149,7 +149,7 @@ def _counts(steps: Sequence[Mapping[str, Any]]) -> str:
 
 
 def exit_code(detail: Mapping[str, Any]) -> ExitCode:
-    """The end of a watched run as an exit code."""
+    """Return the exit code for a watched run."""
     if detail["status"] == "Failed":
         reasons = {detail.get("reason")} | {
             step.get("reason") for step in detail["steps"] if step["status"] == "failed"
@@ -160,7 +160,7 @@ def exit_code(detail: Mapping[str, Any]) -> ExitCode:
 
 
 def print_verdict(detail: Mapping[str, Any], console: Console) -> None:
-    """The steps with their reasons, failures first, then one line with the verdict."""
+    """Print the steps with their reasons, failures first, then one line with the verdict."""
     order = {"failed": 0, "canceled": 1, "skipped": 2}
     width = _source_width(detail["steps"], console)
     for step in sorted(detail["steps"], key=lambda step: order.get(step["status"], 3)):
@@ -189,6 +189,6 @@ def _verdict_row(step: Mapping[str, Any], width: int) -> Text:
 
 
 def _because(step: Mapping[str, Any]) -> str:
-    """What the step says of its end, else the step that it goes back to in the end."""
+    """Return the detail of the step, else the root of its cause."""
     roots = [f"{cause['stepId']}: {cause['reason']}" for cause in step.get("cause", ())]
     return str(step.get("detail") or "".join(roots[-1:]))

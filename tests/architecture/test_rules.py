@@ -41,7 +41,7 @@ def test_no_row_locks_and_no_raw_sql() -> None:
     offenders = [
         line
         for line in lines_matching(r"select_for_update|\.raw\(|RawSQL|\.extra\(|\.cursor\(", "apps")
-        if not re.match(r"apps/(executions/services/board_rows|streams/services/topics)\.py:", line)
+        if not re.match(r"apps/(executions/services/run_rows|streams/services/topics)\.py:", line)
     ]
     assert not offenders, "\n".join(offenders)
 
@@ -102,7 +102,7 @@ UNWATCHED = {
     "kernel/background.py": "it is what watches",
     "kernel/pinned_http.py": "what the thread raises is raised where its outcome is awaited",
     "apps/system/parts.py": "prometheus_client's own listener, which outlives its requests' errors",
-    "apps/executions/services/board.py": "one nudge, which the next look makes up for",
+    "apps/executions/services/run_aggregate.py": "one nudge, which the next look makes up for",
     "apps/executions/management/commands/run.py": "sets an event when a command's time is over",
     "sync_stack/orchestrator/tasks.py": "sets an event when a worker's time to finish is over",
 }

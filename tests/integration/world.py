@@ -138,7 +138,7 @@ class World:
         """
         run = booted_run(node("a", name=CANARY), principal=self._ada(), files={"x": b"y"})
         supervisor = supervisor_of(get_agent("edge-1"))
-        (spec,) = executions.exchange(supervisor, claims=1).claimed
+        (spec,) = executions.record_reports(supervisor, claims=1).claimed
         upload = executions.ArtifactUpload(
             path="x", name="", format="raw", on="always", media_type="text/plain",
             body=CANARY.encode(),
@@ -147,7 +147,7 @@ class World:
         artifact_id, _ = executions.store_artifact(supervisor, *job, upload)
         if finished:
             done = executions.Completion(job_id=job[0], attempt=job[1], exit_code=0)
-            executions.exchange(supervisor, completions=[done])
+            executions.record_reports(supervisor, completions=[done])
         return Belongings(run, spec, artifact_id)
 
     def forget_attempts(self) -> None:

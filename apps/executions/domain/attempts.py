@@ -1,8 +1,9 @@
-"""Attempts: which failures are tried again, how soon, and what a lost supervisor means."""
+"""Attempts: which failures are retried, after which pause, and what may be requeued."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -25,6 +26,15 @@ _NEVER_RETRIED: Final = frozenset(
 _LONGEST_PAUSE: Final = timedelta(seconds=30)
 
 
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """Why an attempt failed."""
+
+    reason: StepReason
+    detail: str
+    exit_code: int | None = None
+
+
 def may_retry(node: PlanNode, reason: StepReason, *, retries_used: int) -> bool:
     """Whether a failed attempt is followed by another (reference: control-plane 11.5)."""
     if retries_used >= node.retries or reason in _NEVER_RETRIED:
@@ -33,12 +43,12 @@ def may_retry(node: PlanNode, reason: StepReason, *, retries_used: int) -> bool:
 
 
 def pause_before_retry(retries_used: int) -> timedelta:
-    """1 s, 2 s, 4 s … at most 30 s; `retries_used` counts those made before."""
+    """Return 1 s, 2 s, 4 s … at most 30 s; `retries_used` counts the earlier retries."""
     return min(_LONGEST_PAUSE, timedelta(seconds=2 ** min(retries_used, 10)))
 
 
 def may_requeue(node: PlanNode, *, requeues: int) -> bool:
-    """Whether a step goes on elsewhere after its supervisor was lost.
+    """Whether a step is queued again after its supervisor was lost.
 
     (reference: control-plane 15.2)
     """
@@ -48,7 +58,7 @@ def may_requeue(node: PlanNode, *, requeues: int) -> bool:
 def is_irreplaceable(
     owner: str, backend: str, *, online: Iterable[tuple[str, Container[str]]]
 ) -> bool:
-    """Whether nobody but `owner` could go on with a step of a backend that is not shared.
+    """Whether only `owner` can continue a step on a backend that is not shared.
 
     `online`: supervisors by name, with the backends that they serve.
     """
@@ -56,7 +66,7 @@ def is_irreplaceable(
 
 
 def reason_of(text: str) -> StepReason:
-    """What a supervisor gave as the reason; an unknown one is `internal_error`."""
+    """Return the reason that a supervisor reported; an unknown one is `internal_error`."""
     try:
         return StepReason(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The plan of a run: who needs whom, and `decide`, which says what follows from the statuses.
+"""The plan of a run: the dependencies of its steps, and `decide`, which acts on their statuses.
 
-Pure. Steps are named by their place in the topology, from 0 (reference: control-plane 11.5).
+Pure. A step is identified by its index in the topology, from 0 (reference: control-plane 11.5).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from apps.executions.domain.states import TERMINAL_STEP, StepReason, StepStatus
 _WAITING: Final = (StepStatus.PENDING, StepStatus.QUEUED)
 _STARTED: Final = (StepStatus.RUNNING, StepStatus.HEALTHY)
 _ALWAYS_AGAIN: Final = ("service", "log", "mock")
-_NOBODY: Final[frozenset[int]] = frozenset()
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanNode:
-    """One step. `needs` are its hard dependencies, `triggers` its `on_failure`, as places."""
+    """One step. `needs` are its hard dependencies, `triggers` its `on_failure`, as indexes."""
 
     id: str
     kind: str = "task"
@@ -31,15 +31,15 @@ class PlanNode:
     triggers: tuple[int, ...] = ()
     continue_on_failure: bool = False
     retries: int = 0
-    may_run_again: bool = False  # unasked, in a new world: `idempotent`, and kinds that always may
+    may_run_again: bool = False  # against a replaced service: `idempotent`, and some kinds
     has_image: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     nodes: tuple[PlanNode, ...]
-    by_level: tuple[int, ...] = field(init=False)  # whoever is needed comes first
-    bits: tuple[int, ...] = field(init=False)  # of a place; the next three: sets of places
+    by_level: tuple[int, ...] = field(init=False)  # dependencies first
+    bits: tuple[int, ...] = field(init=False)  # of an index; the next four are sets of indexes
     needs_of: tuple[int, ...] = field(init=False)
     triggers_of: tuple[int, ...] = field(init=False)
     continuing: int = field(init=False)
@@ -47,22 +47,24 @@ class Plan:
 
     def __post_init__(self) -> None:
         nodes = self.nodes
-        order = sorted(range(len(nodes)), key=lambda at: (nodes[at].level, nodes[at].id))
-        continuing = _set_of(at for at, node in enumerate(nodes) if node.continue_on_failure)
+        order = sorted(range(len(nodes)), key=lambda index: (nodes[index].level, nodes[index].id))
+        continuing = _set_of(index for index, node in enumerate(nodes) if node.continue_on_failure)
         for name, value in {
             "by_level": tuple(order),
-            "bits": tuple(1 << at for at in range(len(nodes))),
+            "bits": tuple(1 << index for index in range(len(nodes))),
             "needs_of": tuple(_set_of(node.needs) for node in nodes),
             "triggers_of": tuple(_set_of(node.triggers) for node in nodes),
             "continuing": continuing,
-            "services": _set_of(at for at, node in enumerate(nodes) if node.kind == "service"),
+            "services": _set_of(
+                index for index, node in enumerate(nodes) if node.kind == "service"
+            ),
         }.items():
             object.__setattr__(self, name, value)  # the way into a frozen dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """`because`: the place of the dependency at fault, for the two reasons that have one."""
+    """Why a step is skipped; `because` is the index of the dependency at fault, if there is one."""
 
     reason: StepReason
     because: int | None = None
@@ -70,7 +72,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What follows now. `verdict` is set once every step is terminal: True is healthy."""
+    """The next changes of a run; `verdict` is set once every step is terminal, True if healthy."""
 
     start: tuple[int, ...] = ()
     skip: Mapping[int, Skip] = field(default_factory=dict)
@@ -81,11 +83,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """What follows for the others when services start anew, as places in level order.
+    """The effect of replaced services on other steps, as indexes in level order.
 
-    `started`: ran against one of them, directly or through others. `reset`: these, to run again,
-    and what was queued behind one of these or was skipped, to be decided again. `stuck`: of those
-    that started, what must not run twice; the run cannot go on.
+    `started`: steps that ran against one of them, directly or through others. `reset`: these steps,
+    and steps behind them that were queued or skipped and are decided again. `stuck`: started steps
+    that must not run twice, so that the run cannot continue.
     """
 
     started: tuple[int, ...] = ()
@@ -93,45 +95,45 @@ class Replacement:
     stuck: tuple[int, ...] = ()
 
 
-def plan_of(topology: Sequence[Mapping[str, Any]]) -> Plan:
-    """The plan of a wire topology (reference: control-plane 9), in its order."""
-    places = {node["id"]: place for place, node in enumerate(topology)}
-    return Plan(tuple(_planned(node, places) for node in topology))
+def plan_of(topology: Sequence[Mapping[str, Any]]) -> RunPlan:
+    """Return the plan of a wire topology (reference: control-plane 9), in its order."""
+    indexes = {node["id"]: index for index, node in enumerate(topology)}
+    return RunPlan(tuple(_planned(node, indexes) for node in topology))
 
 
 def decide(
-    plan: Plan,
+    plan: RunPlan,
     statuses: Sequence[StepStatus],
     *,
     max_parallel: int,
-    again: Set[int] = _NOBODY,
-    not_selected: Set[int] = _NOBODY,
+    again: Set[int] = _NONE,
+    not_selected: Set[int] = _NONE,
 ) -> Decision:
-    """What to start, skip, cancel or end, from the status of every step.
+    """Return the steps to start, skip or cancel, from the status of every step.
 
     `again`: queued steps between two attempts, which a failure elsewhere does not stop.
-    `not_selected`: skipped steps that satisfy their dependents (a rerun of the failed ones).
-    Asking again after obeying answers nothing new.
+    `not_selected`: skipped steps that satisfy their dependents (a rerun of failed steps).
+    Once a decision is applied, the next one is empty.
     """
     bits = _Bits.of(plan, statuses, not_selected)
     failing = bool(bits.hard)
     skip: dict[int, Skip] = {}
     cancel: list[int] = []
-    for at in plan.by_level:
+    for index in plan.by_level:
         if failing:
-            bits.mark_failure_path(plan, at)
-        if statuses[at] not in _WAITING:
+            bits.mark_failure_path(plan, index)
+        if statuses[index] not in _WAITING:
             continue
-        end = _dead_end(plan, bits, at)
-        goes_on = at in again or bits.failure_path & plan.bits[at]
+        end = _dead_end(plan, bits, index)
+        goes_on = index in again or bits.failure_path & plan.bits[index]
         if end is None and failing and not goes_on:
             end = Skip(StepReason.RUN_FAILED)
         if end is StepStatus.CANCELED:
-            bits.end(plan, at, canceled=True)
-            cancel.append(at)
+            bits.end(plan, index, canceled=True)
+            cancel.append(index)
         elif isinstance(end, Skip):
-            bits.end(plan, at)
-            skip[at] = end
+            bits.end(plan, index)
+            skip[index] = end
     start = _startable(plan, bits, max_parallel)
     ended = not start and bits.terminal == (1 << len(statuses)) - 1
     return Decision(
@@ -144,67 +146,71 @@ def decide(
 
 
 def replacement(
-    plan: Plan,
+    plan: RunPlan,
     statuses: Sequence[StepStatus],
     services: Iterable[int],
     *,
-    not_selected: Set[int] = _NOBODY,
+    not_selected: Set[int] = _NONE,
 ) -> Replacement:
-    """Find what becomes void when `services` start anew.
+    """Return the effect of replaced `services` on the steps that depend on them.
 
-    What failed or was canceled stays so: the run does not build on it.
+    Failed and canceled steps stay so, because nothing builds on them.
     """
     anew = _set_of(services)
     below = _downstream(plan, anew) & ~anew
-    dependents = [at for at in plan.by_level if plan.bits[at] & below]
-    started = tuple(at for at in dependents if statuses[at] in _STARTED)
+    dependents = [index for index in plan.by_level if plan.bits[index] & below]
+    started = tuple(index for index in dependents if statuses[index] in _STARTED)
     behind = _downstream(plan, _set_of(started))
 
-    def is_void(at: int) -> bool:
-        if statuses[at] is StepStatus.QUEUED:
-            return bool(plan.bits[at] & behind)
-        skipped = statuses[at] is StepStatus.SKIPPED and at not in not_selected
-        return skipped or statuses[at] in _STARTED
+    def is_void(index: int) -> bool:
+        if statuses[index] is StepStatus.QUEUED:
+            return bool(plan.bits[index] & behind)
+        skipped = statuses[index] is StepStatus.SKIPPED and index not in not_selected
+        return skipped or statuses[index] in _STARTED
 
     return Replacement(
         started=started,
-        reset=tuple(at for at in dependents if is_void(at)),
-        stuck=tuple(at for at in started if not plan.nodes[at].may_run_again),
+        reset=tuple(index for index in dependents if is_void(index)),
+        stuck=tuple(index for index in started if not plan.nodes[index].may_run_again),
     )
 
 
-def upstream(plan: Plan, place: int) -> tuple[int, ...]:
+def upstream(plan: RunPlan, index: int) -> tuple[int, ...]:
     """Return what a step depends on, directly or through others, the nearest level first."""
-    below = _upstream(plan, place)
-    return tuple(at for at in reversed(plan.by_level) if plan.bits[at] & below)
+    below = _upstream(plan, index)
+    return tuple(index for index in reversed(plan.by_level) if plan.bits[index] & below)
 
 
-def may_begin(plan: Plan, statuses: Sequence[StepStatus], at: int, skipped_by: Set[int]) -> bool:
-    """Whether a queued step may be claimed; `skipped_by` are the steps not selected.
+def may_begin(
+    plan: RunPlan, statuses: Sequence[StepStatus], index: int, skipped_by: Set[int]
+) -> bool:
+    """Return whether a queued step may be claimed; `skipped_by` are the steps not selected.
 
-    Below a step that failed, a service may be starting anew.
+    Below a step that failed, it waits for services that start again.
     """
-    if not all(is_satisfied(plan, statuses, need, skipped_by) for need in plan.nodes[at].needs):
+    if not all(is_satisfied(plan, statuses, need, skipped_by) for need in plan.nodes[index].needs):
         return False
     if StepStatus.FAILED not in statuses:
         return True
     return not any(
         plan.nodes[up].kind == "service" and statuses[up] not in TERMINAL_STEP
-        for up in upstream(plan, at)
+        for up in upstream(plan, index)
     )
 
 
-def is_satisfied(plan: Plan, statuses: Sequence[StepStatus], at: int, skipped_by: Set[int]) -> bool:
-    """Whether dependents of `at` may go on; `skipped_by` are the steps not selected."""
-    status = statuses[at]
+def is_satisfied(
+    plan: RunPlan, statuses: Sequence[StepStatus], index: int, skipped_by: Set[int]
+) -> bool:
+    """Return whether dependents of `index` may run; `skipped_by` are the steps not selected."""
+    status = statuses[index]
     if status is StepStatus.FAILED:
-        return plan.nodes[at].continue_on_failure
-    return status is StepStatus.HEALTHY or (status is StepStatus.SKIPPED and at in skipped_by)
+        return plan.nodes[index].continue_on_failure
+    return status is StepStatus.HEALTHY or (status is StepStatus.SKIPPED and index in skipped_by)
 
 
 @dataclass(slots=True)
 class _Bits:
-    """Sets of places, each the bits of one number: large runs are decided fast."""
+    """Sets of steps as bits of integers, so that large runs are decided fast."""
 
     pending: int = 0
     busy: int = 0
@@ -217,12 +223,12 @@ class _Bits:
     failure_path: int = 0
 
     @classmethod
-    def of(cls, plan: Plan, statuses: Sequence[StepStatus], not_selected: Set[int]) -> _Bits:
+    def of(cls, plan: RunPlan, statuses: Sequence[StepStatus], not_selected: Set[int]) -> _Bits:
         by_status = dict.fromkeys(StepStatus, 0)
         for bit, status in zip(plan.bits, statuses, strict=True):
             by_status[status] |= bit
         failed = by_status[StepStatus.FAILED]
-        selected = ~sum(plan.bits[at] for at in not_selected)
+        selected = ~sum(plan.bits[index] for index in not_selected)
         skipped = by_status[StepStatus.SKIPPED]
         healthy, canceled = by_status[StepStatus.HEALTHY], by_status[StepStatus.CANCELED]
         return cls(
@@ -236,15 +242,15 @@ class _Bits:
             canceled=canceled,
         )
 
-    def mark_failure_path(self, plan: Plan, at: int) -> None:
-        """A failed or still undecided trigger, or dependence on such a node."""
-        triggers = plan.triggers_of[at]
+    def mark_failure_path(self, plan: RunPlan, index: int) -> None:
+        """Add a step with a trigger that failed or is undecided, or that depends on such a step."""
+        triggers = plan.triggers_of[index]
         may_fire = triggers & (self.failed | ~self.terminal)
-        if may_fire or (plan.needs_of[at] | triggers) & self.failure_path:
-            self.failure_path |= plan.bits[at]
+        if may_fire or (plan.needs_of[index] | triggers) & self.failure_path:
+            self.failure_path |= plan.bits[index]
 
-    def end(self, plan: Plan, at: int, *, canceled: bool = False) -> None:
-        bit = plan.bits[at]
+    def end(self, plan: RunPlan, index: int, *, canceled: bool = False) -> None:
+        bit = plan.bits[index]
         self.pending &= ~bit
         self.busy &= ~bit
         self.terminal |= bit
@@ -254,12 +260,12 @@ class _Bits:
             self.skipped |= bit
 
 
-def _dead_end(plan: Plan, bits: _Bits, at: int) -> Skip | StepStatus | None:
-    needs, triggers = plan.needs_of[at], plan.triggers_of[at]
+def _dead_end(plan: RunPlan, bits: _Bits, index: int) -> Skip | StepStatus | None:
+    needs, triggers = plan.needs_of[index], plan.triggers_of[index]
     if needs & bits.hard:
-        return Skip(StepReason.DEPENDENCY_FAILED, _first(plan, at, bits.hard))
+        return Skip(StepReason.DEPENDENCY_FAILED, _first(plan, index, bits.hard))
     if needs & bits.skipped:
-        return Skip(StepReason.DEPENDENCY_SKIPPED, _first(plan, at, bits.skipped))
+        return Skip(StepReason.DEPENDENCY_SKIPPED, _first(plan, index, bits.skipped))
     if needs & bits.canceled:
         return StepStatus.CANCELED
     if triggers and not triggers & (bits.failed | ~bits.terminal):
@@ -267,56 +273,56 @@ def _dead_end(plan: Plan, bits: _Bits, at: int) -> Skip | StepStatus | None:
     return None
 
 
-def _first(plan: Plan, at: int, among: int) -> int:
-    return next(need for need in plan.nodes[at].needs if plan.bits[need] & among)
+def _first(plan: RunPlan, index: int, among: int) -> int:
+    return next(need for need in plan.nodes[index].needs if plan.bits[need] & among)
 
 
-def _startable(plan: Plan, bits: _Bits, max_parallel: int) -> tuple[int, ...]:
+def _startable(plan: RunPlan, bits: _Bits, max_parallel: int) -> tuple[int, ...]:
     room = max_parallel - bits.busy.bit_count()
     if room <= 0 or not bits.pending:
         return ()
-    ready = (at for at in plan.by_level if _is_ready(plan, bits, at))
+    ready = (index for index in plan.by_level if _is_ready(plan, bits, index))
     return tuple(islice(ready, room))
 
 
-def _is_ready(plan: Plan, bits: _Bits, at: int) -> bool:
-    if not bits.pending & plan.bits[at] or plan.needs_of[at] & ~bits.satisfied:
+def _is_ready(plan: RunPlan, bits: _Bits, index: int) -> bool:
+    if not bits.pending & plan.bits[index] or plan.needs_of[index] & ~bits.satisfied:
         return False
-    if bits.failed and _upstream(plan, at) & plan.services & ~bits.terminal:
-        return False  # a service that it builds on through a failed step is starting anew
-    triggers = plan.triggers_of[at]
+    if bits.failed and _upstream(plan, index) & plan.services & ~bits.terminal:
+        return False  # a service behind a failed step starts again
+    triggers = plan.triggers_of[index]
     return not triggers or (not triggers & ~bits.terminal and bool(triggers & bits.failed))
 
 
-def _downstream(plan: Plan, places: int) -> int:
-    """These and whatever depends on them, directly or through others."""
-    for at in plan.by_level:
-        if (plan.needs_of[at] | plan.triggers_of[at]) & places:
-            places |= plan.bits[at]
-    return places
+def _downstream(plan: RunPlan, indexes: int) -> int:
+    """Return these steps and those that depend on them, directly or through others."""
+    for index in plan.by_level:
+        if (plan.needs_of[index] | plan.triggers_of[index]) & indexes:
+            indexes |= plan.bits[index]
+    return indexes
 
 
-def _upstream(plan: Plan, place: int) -> int:
-    below = plan.needs_of[place] | plan.triggers_of[place]
-    for at in reversed(plan.by_level):
-        if plan.bits[at] & below:
-            below |= plan.needs_of[at] | plan.triggers_of[at]
+def _upstream(plan: RunPlan, index: int) -> int:
+    below = plan.needs_of[index] | plan.triggers_of[index]
+    for other in reversed(plan.by_level):
+        if plan.bits[other] & below:
+            below |= plan.needs_of[other] | plan.triggers_of[other]
     return below
 
 
-def _set_of(places: Iterable[int]) -> int:
-    return reduce(or_, (1 << at for at in places), 0)
+def _set_of(indexes: Iterable[int]) -> int:
+    return reduce(or_, (1 << index for index in indexes), 0)
 
 
-def _planned(node: Mapping[str, Any], places: Mapping[str, int]) -> PlanNode:
+def _planned(node: Mapping[str, Any], indexes: Mapping[str, int]) -> PlanNode:
     triggers = tuple(node.get("onFailure", ()))
     needs = [need for need in node.get("after", ()) if need not in triggers]
     return PlanNode(
         id=node["id"],
         kind=node["kind"],
         level=node["level"],
-        needs=tuple(places[need] for need in dict.fromkeys(needs)),
-        triggers=tuple(places[trigger] for trigger in dict.fromkeys(triggers)),
+        needs=tuple(indexes[need] for need in dict.fromkeys(needs)),
+        triggers=tuple(indexes[trigger] for trigger in dict.fromkeys(triggers)),
         continue_on_failure=bool(node.get("continueOnFailure")),
         retries=int(node.get("retries", 0)),
         may_run_again=node["kind"] in _ALWAYS_AGAIN or bool(node.get("idempotent")),

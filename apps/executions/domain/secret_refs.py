@@ -1,4 +1,4 @@
-"""What a secretRef names, and the value among a secret's fields. Pure.
+"""References to secrets: their source, their path, and the value among the fields. Pure.
 
 (reference: control-plane 10)
 """
@@ -21,15 +21,15 @@ class NoSuchValue(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class SecretPlace:
-    """A path below the prefix, and the field of the secret there; empty: the secret says which."""
+class SecretPath:
+    """The path of a secret with the prefix, and the name of its field, or empty."""
 
     path: str
     field: str = ""
 
 
 def source_of(provider: str, ref: str) -> Source | None:
-    """Who has it; None for a provider that nobody knows."""
+    """Return the source of the secret, or None for an unknown provider."""
     if provider in _OWN:
         return "local"
     if provider == _AWS:
@@ -37,16 +37,16 @@ def source_of(provider: str, ref: str) -> Source | None:
     return "vault" if "vault" in provider or ref.startswith(_VAULT_SCHEME) else None
 
 
-def place_of(ref: str, *, prefix: str = "") -> SecretPlace:
-    """Raises NoSuchValue for a path that could lead out of the prefix."""
+def secret_path(ref: str, *, prefix: str = "") -> SecretPath:
+    """Return the path; raise NoSuchValue for one that could lead out of the prefix."""
     path, _, field = ref.removeprefix(_VAULT_SCHEME).partition("#")
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise NoSuchValue("its path has an empty part, . or ..")
-    return SecretPlace("/".join(filter(None, (prefix.strip("/"), path))), field)
+    return SecretPath("/".join(filter(None, (prefix.strip("/"), path))), field)
 
 
 def field_of(fields: Mapping[str, Any], name: str) -> str:
-    """The named field, else the only one, else `value`. Raises NoSuchValue."""
+    """Return the named field, else the only one, else `value`; raise NoSuchValue."""
     if not name:
         name = next(iter(fields)) if len(fields) == 1 else "value"
     if name not in fields:
@@ -55,7 +55,7 @@ def field_of(fields: Mapping[str, Any], name: str) -> str:
 
 
 def field_of_json(text: str, name: str) -> str:
-    """Without a name the whole text; with one, that key of the JSON object. Raises NoSuchValue."""
+    """Return the whole text, or with a name this key of the JSON object; raise NoSuchValue."""
     if not name:
         return text
     try:

@@ -1,7 +1,6 @@
 """The three state machines of a run: execution, step and job.
 
-Each is an enum of states, an enum of events, one table and `advance`: no one else names what
-comes next.
+Each is an enum of states, an enum of events and a table. Only the tables name the next state.
 
 (reference: control-plane 11.3, 11.4, 15.2)
 """
@@ -48,12 +47,12 @@ class StepEvent(StrEnum):
     FAILED = "failed"
     RETRY = "retry"
     REQUEUED = "requeued"
-    RESET = "reset"  # a service that it ran against, or that decided about it, starts anew
+    RESET = "reset"  # a service that it ran against was replaced
     CANCELED = "canceled"
 
 
 class JobState(StrEnum):
-    """`none`: the step was not handed to the backend yet, or never will be."""
+    """`none`: the step has not been queued for its backend, or never will be."""
 
     NONE = "none"
     PENDING = "pending"
@@ -69,12 +68,12 @@ class JobEvent(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELED = "canceled"
-    RETURNED = "returned"  # a retry, or a lease that was lost
+    RETURNED = "returned"  # a retry, or a lease that expired
     RESET = "reset"
 
 
 class StepReason(StrEnum):
-    """Why a step ended as it did; what is not here is `internal_error`.
+    """Why a step ended as it did; any other reason is `internal_error`.
 
     (reference: control-plane 11.4)
     """
@@ -118,7 +117,7 @@ class RunReason(StrEnum):
 
 
 class CancelReason(StrEnum):
-    """What a supervisor is told when a job of it must stop (reference: control-plane 15.1)."""
+    """Why a supervisor must stop a job (reference: control-plane 15.1)."""
 
     CANCELED = "canceled"
     TEARDOWN = "teardown"
@@ -157,8 +156,8 @@ STEP_TRANSITIONS: Final[dict[tuple[StepStatus, StepEvent], StepStatus]] = {
     (StepStatus.RUNNING, StepEvent.FAILED): StepStatus.FAILED,
     (StepStatus.RUNNING, StepEvent.RETRY): StepStatus.QUEUED,
     (StepStatus.RUNNING, StepEvent.REQUEUED): StepStatus.QUEUED,
-    # what ran against a service that starts anew runs again; what was queued or skipped because of
-    # such a step is decided again
+    # what ran against a replaced service runs again; what was queued or skipped because of it is
+    # decided again
     (StepStatus.RUNNING, StepEvent.RESET): StepStatus.PENDING,
     (StepStatus.RUNNING, StepEvent.CANCELED): StepStatus.CANCELED,
     (StepStatus.HEALTHY, StepEvent.RESET): StepStatus.PENDING,
@@ -190,10 +189,10 @@ Status = TypeVar("Status", ExecutionStatus, StepStatus, JobState)
 
 
 class IllegalTransition(Exception):
-    """No row of the table leads from this state by this event: a report that comes too late."""
+    """The table has no transition from this state by this event: the report is too late."""
 
     def __init__(self, *, current: StrEnum, event: StrEnum) -> None:
-        super().__init__(f"{current!r} does not know {event!r}")
+        super().__init__(f"no transition from {current!r} by {event!r}")
         self.current = current
         self.event = event
 

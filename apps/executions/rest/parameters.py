@@ -11,7 +11,10 @@ from django.http import QueryDict
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
-from apps.executions.domain.log_search import (
+from apps.executions.domain.runs import RunFilter
+from apps.executions.domain.states import ExecutionStatus
+from apps.executions.selectors.detail import PARTS
+from apps.executions.selectors.logs import (
     KINDS,
     LEVELS,
     PATTERN_MAX_CHARACTERS,
@@ -19,9 +22,6 @@ from apps.executions.domain.log_search import (
     PatternInvalid,
     compiled,
 )
-from apps.executions.domain.run_filter import RunFilter
-from apps.executions.domain.states import ExecutionStatus
-from apps.executions.selectors.detail import PARTS
 from apps.system.rest import InvalidParameter, choice_parameter, flag_parameter
 from kernel import clock
 

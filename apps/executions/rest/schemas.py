@@ -9,8 +9,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.executions.domain.log_search import KINDS, LEVELS
 from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
+from apps.executions.selectors.logs import KINDS, LEVELS
 
 Text = serializers.CharField
 Number = serializers.IntegerField

@@ -1,30 +1,36 @@
-"""Artifacts as they go on the wire, and their bytes."""
+"""Artifacts as they go on the wire, their bytes, and the results of a run as JUnit XML."""
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Final
 
 from apps.accounts.api import Principal
-from apps.executions.domain.errors import ArtifactNotFound
-from apps.executions.models import Artifact, Blob, Execution
-from apps.executions.selectors.scope import get_execution
+from apps.executions.domain import junit
+from apps.executions.domain.bounded_cache import BoundedCache
+from apps.executions.domain.junit import Case, Outcome, SuiteOfStep
+from apps.executions.domain.runs import ArtifactNotFound
+from apps.executions.domain.states import StepStatus
+from apps.executions.models import Artifact, Blob, Execution, Step
+from apps.executions.selectors.runs import get_execution
 from kernel import clock
 
 INLINE_BYTES: Final = 64 * 2**10
 _ARTIFACT_ID: Final = re.compile(r"^[a-z0-9-]{1,300}\Z")
-_HEADS_KEPT: Final = 256
-_heads: dict[str, str | None] = {}
-_heads_lock = Lock()
+_OUTCOMES: Final[dict[str, Outcome]] = {
+    StepStatus.HEALTHY: "passed",
+    StepStatus.FAILED: "failure",
+}
+_heads: Final[BoundedCache[str, str | None]] = BoundedCache(256)  # None: not a UTF-8 text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """An artifact and its bytes; `sha256` is hex, `file_name` the last part of its path."""
+    """An artifact and its bytes; `file_name` is the last part of its path."""
 
     file_name: str
     media_type: str
@@ -33,14 +39,14 @@ class StoredFile:
 
 
 def artifacts_of(row: Execution) -> list[dict[str, Any]]:
-    """Every artifact of the run, oldest first; text with its first 64 KiB."""
+    """Return every artifact of the run, oldest first; text with its first 64 KiB."""
     artifacts = list(row.artifacts.order_by("created_at", "artifact_id"))
-    heads = _heads_of({artifact.sha256 for artifact in artifacts})
+    heads = _heads.get_many({artifact.sha256 for artifact in artifacts}, _read_heads)
     return [_wire(row.run_id, artifact, heads.get(artifact.sha256)) for artifact in artifacts]
 
 
 def artifact_file(principal: Principal, run_id: str, artifact_id: str) -> StoredFile:
-    """Raises ExecutionNotFound, ArtifactNotFound."""
+    """Return the file; raise ExecutionNotFound or ArtifactNotFound."""
     row = get_execution(principal, run_id)
     named = row.artifacts.filter(artifact_id=artifact_id)
     artifact = named.first() if _ARTIFACT_ID.match(artifact_id) else None
@@ -85,34 +91,75 @@ def _optional(artifact: Artifact, head: str | None) -> dict[str, Any]:
     return optional
 
 
-def _heads_of(digests: Iterable[str]) -> Mapping[str, str | None]:
-    """SHA-256 → the beginning of a text, None for what is no UTF-8 text.
-
-    One query for those not in memory; one body at a time is held.
-    """
-    wanted = set(digests)
-    with _heads_lock:
-        known = {digest: _heads[digest] for digest in wanted & _heads.keys()}
-    if missing := wanted - known.keys():
-        blobs = Blob.objects.filter(sha256__in=list(missing)).values_list("sha256", "data")
-        read = {digest: text_head(bytes(data)) for digest, data in blobs.iterator(chunk_size=1)}
-        _keep(read)
-        known |= read
-    return known
-
-
-def _keep(read: Mapping[str, str | None]) -> None:
-    with _heads_lock:
-        _heads.update(read)
-        for digest in list(_heads)[:-_HEADS_KEPT]:
-            del _heads[digest]
+def _read_heads(digests: set[str]) -> dict[str, str | None]:
+    """Return SHA-256 → beginning of the text; hold one body at a time."""
+    blobs = Blob.objects.filter(sha256__in=list(digests)).values_list("sha256", "data")
+    return {digest: text_head(bytes(data)) for digest, data in blobs.iterator(chunk_size=1)}
 
 
 def text_head(body: bytes) -> str | None:
-    """The characters of the first 64 KiB, None unless they are UTF-8 without NUL."""
+    """Return the characters of the first 64 KiB, or None unless they are UTF-8 without NUL."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         text = decoder.decode(body[:INLINE_BYTES], final=len(body) <= INLINE_BYTES)
     except UnicodeDecodeError:
         return None
     return None if "\x00" in text else text
+
+
+def junit_document(principal: Principal, run_id: str) -> bytes:
+    """Return one `testsuite` per step; raise ExecutionNotFound.
+
+    It has the cases that the last attempt reported, or the step as its only case.
+    """
+    row = get_execution(principal, run_id)
+    reported = _reported_cases(row)
+    suites = [
+        _suite_of(step, reported.get((step.step_id, step.attempt), ()))
+        for step in Step.objects.filter(execution=row).order_by("index")
+    ]
+    return junit.as_junit(f"{row.suite_title} {row.run_id}", suites)
+
+
+def _reported_cases(row: Execution) -> dict[tuple[str, int], list[Case]]:
+    """Return (step id, attempt) → cases; hold the bytes of one report at a time."""
+    reports = row.artifacts.filter(format__in=junit.REPORT_FORMATS).order_by("created_at", "path")
+    by_content: dict[str, list[Artifact]] = defaultdict(list)
+    for report in reports:
+        by_content[report.sha256].append(report)
+    cases: dict[tuple[str, int], list[Case]] = defaultdict(list)
+    blobs = Blob.objects.filter(sha256__in=list(by_content)).values_list("sha256", "data")
+    for digest, body in blobs.iterator(chunk_size=1):
+        for report in by_content[digest]:
+            cases[report.step_id, report.attempt] += _cases_of(report.format, bytes(body))
+    return cases
+
+
+def _cases_of(format_: str, body: bytes) -> tuple[Case, ...]:
+    """Return no cases for an unreadable report: the run has an event about it."""
+    try:
+        return junit.read_cases(format_, body)
+    except junit.ReportUnreadable:
+        return ()
+
+
+def _suite_of(step: Step, cases: Iterable[Case]) -> SuiteOfStep:
+    return SuiteOfStep(
+        name=step.step_id,
+        cases=tuple(cases) or (_step_as_case(step),),
+        started_at=clock.rfc3339(step.started_at) if step.started_at else "",
+    )
+
+
+def _step_as_case(step: Step) -> Case:
+    outcome = _OUTCOMES.get(step.status, "skipped")
+    span = step.finished_at - step.started_at if step.finished_at and step.started_at else None
+    return Case(
+        name=step.name,
+        classname=step.step_id,
+        outcome=outcome,
+        seconds=None if span is None else max(0.0, span.total_seconds()),
+        message=step.detail or step.reason or ("" if outcome == "passed" else step.status),
+        kind=step.reason,
+        text=step.detail,
+    )

@@ -1,38 +1,48 @@
-"""One run in full: its Detail (reference: control-plane 11.2)."""
+"""One run in full: its Detail, its steps, and what surrounds the records of its streams.
+
+(reference: control-plane 11.2, 12)
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Set
+from datetime import datetime
 from typing import Any, Final
 
 from apps.accounts.api import Principal
-from apps.executions.domain.topics import events_topic, logs_topic
-from apps.executions.models import Execution
+from apps.executions.domain.events import events_topic, logs_topic
+from apps.executions.domain.steps import StepEdges, waiting_on
+from apps.executions.models import Execution, Step
 from apps.executions.selectors.artifacts import artifacts_of
-from apps.executions.selectors.scope import all_runs, find_run, get_execution
-from apps.executions.selectors.snapshots import suite_of
-from apps.executions.selectors.steps import steps_of
-from apps.executions.selectors.summaries import summary
+from apps.executions.selectors.runs import (
+    all_runs,
+    duration,
+    find_run,
+    get_execution,
+    summary,
+)
+from apps.executions.selectors.snapshots import edges_of, suite_of
 from apps.streams import api as streams
 from kernel import clock
 
 PARTS: Final = ("suite", "events", "steps", "artifacts")
 _SUITE_TEXTS: Final = ("id", "title", "repository", "suiteStar")
 _SUITE_LISTS: Final = ("profiles", "folders", "topology", "resolvedDependencies", "apiSurfaces")
-_READS: Final = 4  # how often a run that changes meanwhile is read again
+_READS: Final = 4  # of a run that changes meanwhile
+_NO_EDGES: Final = StepEdges(depends_on=(), on_failure=(), continue_on_failure=False)
 
 
 def detail(principal: Principal, run_id: str, *, omit: Set[str] = frozenset()) -> dict[str, Any]:
-    """The Detail without the parts named in `omit`. Raises ExecutionNotFound.
+    """Return the Detail without the parts in `omit`; raise ExecutionNotFound.
 
-    Its parts are of one moment: a run that changes while it is read is read again, a few times.
+    Its parts are of one moment: a run that changes meanwhile is read again, up to four times.
     """
     return _of_one_moment(lambda: get_execution(principal, run_id), omit)
 
 
 def run_detail(run_id: str, omit: Set[str] = frozenset()) -> dict[str, Any]:
-    """The Detail of any workspace's run, for commands, without `omit`. Raises ExecutionNotFound."""
+    """Return the Detail of a run of any workspace, for commands; raise ExecutionNotFound."""
     return _of_one_moment(lambda: find_run(all_runs(), run_id), omit)
 
 
@@ -65,7 +75,7 @@ def _detail_of(row: Execution, omit: Set[str]) -> dict[str, Any]:
 
 
 def events_of(run_id: str) -> list[dict[str, Any]]:
-    """Every event of the run: the one at index n - 1 has stream id n."""
+    """Return every event of the run; the event at index n - 1 has stream id n."""
     chunks = streams.iterate(events_topic(run_id))
     return [json.loads(record) for chunk in chunks for record in chunk.records]
 
@@ -93,3 +103,93 @@ def _suite(definition: Mapping[str, Any]) -> dict[str, Any]:
         for file in definition["sourceFiles"]
     ]
     return suite
+
+
+def steps_of(row: Execution, *, now: datetime) -> list[dict[str, Any]]:
+    """Return every step of the run as on the wire, in level order."""
+    steps = list(Step.objects.filter(execution=row).order_by("index"))
+    edges = edges_of([row.snapshot_id])[row.snapshot_id]
+    statuses = {step.step_id: step.status for step in steps}
+    return [
+        _step_identity(step, edges.get(step.step_id, _NO_EDGES), statuses)
+        | _step_outcome(step)
+        | _step_times(step, now)
+        | _step_usage(step)
+        for step in steps
+    ]
+
+
+def _step_identity(step: Step, node: StepEdges, statuses: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "id": step.step_id,
+        "name": step.name,
+        "kind": step.kind,
+        "variant": step.variant,
+        "level": step.level,
+        "dependsOn": list(node.depends_on),
+        "onFailure": list(node.on_failure),
+        "continueOnFailure": node.continue_on_failure,
+        "status": step.status,
+        "attempt": step.attempt,
+        "waitingOn": waiting_on(node, step.status, statuses),
+    }
+
+
+def _step_outcome(step: Step) -> dict[str, Any]:
+    optional = {
+        "reason": step.reason,
+        "detail": step.detail,
+        "cause": step.cause,
+        "agentId": step.agent_id,
+    }
+    present: dict[str, Any] = {name: value for name, value in optional.items() if value}
+    if step.exit_code is not None:
+        present["exitCode"] = step.exit_code
+    return present
+
+
+def _step_times(step: Step, now: datetime) -> dict[str, Any]:
+    instants = {
+        "queuedAt": step.queued_at,
+        "startedAt": step.started_at,
+        "finishedAt": step.finished_at,
+    }
+    present: dict[str, Any] = {
+        name: clock.rfc3339(instant) for name, instant in instants.items() if instant is not None
+    }
+    if step.started_at is None:
+        return present | {"duration": "00:00"}
+    span = max(step.finished_at or now, step.started_at) - step.started_at
+    return present | {"duration": clock.mmss(span), "durationMs": clock.milliseconds(span)}
+
+
+def _step_usage(step: Step) -> dict[str, Any]:
+    figures = {
+        "cpuPercent": step.cpu_percent,
+        "memoryBytes": step.memory_bytes,
+        "memoryPeakBytes": step.memory_peak_bytes,
+    }
+    known = {name: figure for name, figure in figures.items() if figure is not None}
+    return {"usage": known} if known else {}
+
+
+def event_envelope(topic: str) -> dict[str, Any] | None:
+    """Return the present state of the run for a frame of events; None once it is deleted."""
+    row = all_runs().filter(run_id=_run_id(topic)).first()
+    if row is None:
+        return None
+    return {
+        "executionId": row.run_id,
+        "executionStatus": row.status,
+        "failing": row.failing,
+        "duration": duration(row, clock.now())["duration"],
+        "updatedAt": clock.rfc3339(row.updated_at),
+    }
+
+
+def log_envelope(topic: str) -> dict[str, Any]:
+    return {"executionId": _run_id(topic)}
+
+
+def _run_id(topic: str) -> str:
+    return topic.partition(":")[2]

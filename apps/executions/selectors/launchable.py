@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from apps.agents import api as agents
 from apps.agents.api import Agent
-from apps.executions.domain.routing import carries
+from apps.executions.domain.runs import carries
 from apps.platform_settings.api import Backend, backends
 from apps.suites.api import list_suites
 

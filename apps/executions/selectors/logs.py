@@ -1,38 +1,88 @@
-"""A run's stored log: whole, as text, and searched."""
+"""The stored log of a run: downloaded, and searched in linear time whatever the pattern."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
+import re2
 
-from apps.executions.domain.log_search import LineFilter
-from apps.executions.domain.topics import logs_topic
+from apps.executions.domain.events import logs_topic
 from apps.streams import api as streams
 from apps.streams.api import Chunk
 
+KINDS: Final = ("", "system", "output", "metric", "user")
+LEVELS: Final = ("debug", "info", "warn", "error")
+PATTERN_MAX_CHARACTERS: Final = 1_000
+_PATTERN_MAX_BYTES: Final = 8 * 2**20  # of memory, compiled
 SEARCHED_RECORDS: Final = 200_000  # in one request, or
 SEARCHED_BYTES: Final = 64 * 2**20
 Form = Literal["txt", "ndjson"]
 
 
-class _Line(msgspec.Struct):
+class _TextLine(msgspec.Struct):
     timestamp: str
     source: str
     text: str
 
 
-_line = msgspec.json.Decoder(_Line)
+_line = msgspec.json.Decoder(_TextLine)
 _document = msgspec.json.Decoder()
+
+
+class LinePattern(Protocol):
+    def search(self, text: str) -> object | None: ...
+
+
+class PatternInvalid(ValueError):
+    """The text is not a valid RE2 pattern; the message is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFilter:
+    """A pattern for the text, and the sources, kinds and levels; empty sets mean any."""
+
+    pattern: LinePattern
+    sources: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    levels: frozenset[str] = frozenset()
+
+    def matches(self, line: Mapping[str, Any]) -> bool:
+        """Return whether a log line, as on the wire, matches."""
+        return (
+            (not self.sources or line["source"] in self.sources)
+            and (not self.kinds or line["kind"] in self.kinds)
+            and (not self.levels or line["level"] in self.levels)
+            and self.pattern.search(line["text"]) is not None
+        )
+
+
+def compiled(query: str, *, regex: bool, case: bool) -> LinePattern:
+    """Return the pattern, literal unless `regex`, case-sensitive with `case`.
+
+    Raise PatternInvalid for what RE2 refuses: back references, look-around, huge repetitions.
+    """
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _PATTERN_MAX_BYTES
+    options.case_sensitive = case
+    options.literal = not regex
+    try:
+        pattern: LinePattern = re2.compile(query, options=options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "not understood"
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise PatternInvalid(text) from None
+    return pattern
 
 
 @dataclass(slots=True)
 class SearchState:
-    """How far a search has come.
+    """The progress of a search.
 
-    `after`: the last record looked at for matches; the first `counted` records are in `total`.
+    `after` is the last record searched for matches; `total` covers the first `counted` records.
     """
 
     after: int = 0
@@ -40,13 +90,13 @@ class SearchState:
     total: int = 0
 
     def as_key(self) -> tuple[int, int, int]:
-        """What the positional arguments of a new one are."""
+        """Return the positional arguments of an equal state."""
         return self.after, self.counted, self.total
 
 
 @dataclass(slots=True, kw_only=True)
 class SearchPage:
-    """`matches`: `{id, line}` in order; `rest`: where to go on, None at the end of the log."""
+    """`matches` holds `{id, line}` in order; `rest` is None at the end of the log."""
 
     matches: list[dict[str, Any]] = field(default_factory=list)
     total: int = 0
@@ -54,9 +104,9 @@ class SearchPage:
 
 
 def log_pages(run_id: str, form: Form, *, source: str | None = None) -> Iterator[bytes]:
-    """The log as it is stored now, a chunk at a time.
+    """Yield the log as it is stored now, a chunk at a time.
 
-    As lines `MM:SS [source] text`, or the records of the log stream as lines of JSON.
+    `txt` has lines `MM:SS [source] text`, `ndjson` the records of the log stream.
     """
     topic = logs_topic(run_id)
     last = streams.last_ids([topic]).get(topic, 0)
@@ -64,19 +114,27 @@ def log_pages(run_id: str, form: Form, *, source: str | None = None) -> Iterator
         if chunk.first > last:
             return
         kept = chunk.cut(after=0, upto=last)
-        yield _as_text(kept) if form == "txt" else _as_records(kept, run_id)
+        if form == "txt":
+            lines = map(_line.decode, kept.records)
+            texts = [f"{line.timestamp} [{line.source}] {line.text}\n" for line in lines]
+            yield "".join(texts).encode()
+        else:
+            yield b"".join(
+                b'{"id":%d,"executionId":"%b","line":%b}\n' % (number, run_id.encode(), record)
+                for number, record in enumerate(kept.records, start=kept.first)
+            )
 
 
 def search_log(run_id: str, wanted: LineFilter, state: SearchState, *, limit: int) -> SearchPage:
-    """At most `limit` matches after `state`, and the number of matches in what was searched so far.
+    """Return at most `limit` matches after `state`, and the number of matches so far.
 
-    One call looks at `SEARCHED_RECORDS` records or `SEARCHED_BYTES`, whichever is less: a page may
-    then be short, or empty, with a rest; `total` is complete once a page has no rest.
+    One call reads up to `SEARCHED_RECORDS` records or `SEARCHED_BYTES`, so that a page with a rest
+    may be short or empty. `total` is complete once a page has no rest.
     """
     topic = logs_topic(run_id)
     last = streams.last_ids([topic]).get(topic, 0)
     source = next(iter(wanted.sources)) if len(wanted.sources) == 1 else None
-    scan = _Scan(wanted, state, limit)
+    scan = _LogScan(wanted, state, limit)
     for chunk in streams.iterate(topic, after=state.after, source=source):
         scan.take(chunk)
         if scan.exhausted or (scan.is_full and scan.counted >= last):
@@ -84,14 +142,14 @@ def search_log(run_id: str, wanted: LineFilter, state: SearchState, *, limit: in
     return scan.page(ended=True)
 
 
-class _Scan:
-    """Chunks go in, matches and counts come out."""
+class _LogScan:
+    """Collects matches and counts from chunks."""
 
     def __init__(self, wanted: LineFilter, state: SearchState, limit: int) -> None:
         self._wanted = wanted
         self._limit = limit
         self._start = state.after
-        self._place = state.after
+        self._last = state.after
         self.counted = state.counted
         self._total = state.total
         self._records = 0
@@ -109,13 +167,13 @@ class _Scan:
     def take(self, chunk: Chunk) -> None:
         for number, record in enumerate(chunk.records, start=chunk.first):
             if number > self._start:
-                self._look_at(number, record)
-        self._place = chunk.last
+                self._match(number, record)
+        self._last = chunk.last
         self.counted = max(self.counted, chunk.last)
         self._records += len(chunk.records)
         self._bytes += sum(map(len, chunk.records))
 
-    def _look_at(self, number: int, record: bytes) -> None:
+    def _match(self, number: int, record: bytes) -> None:
         line = _document.decode(record)
         if not self._wanted.matches(line):
             return
@@ -125,19 +183,7 @@ class _Scan:
 
     def page(self, *, ended: bool) -> SearchPage:
         matches = self._found[: self._limit]
-        place = matches[-1]["id"] if self.is_full else self._place
-        rest = SearchState(after=place, counted=self.counted, total=self._total)
+        last = matches[-1]["id"] if self.is_full else self._last
+        rest = SearchState(after=last, counted=self.counted, total=self._total)
         more = self.is_full or not ended
         return SearchPage(matches=matches, total=self._total, rest=rest if more else None)
-
-
-def _as_text(chunk: Chunk) -> bytes:
-    lines = map(_line.decode, chunk.records)
-    return "".join(f"{line.timestamp} [{line.source}] {line.text}\n" for line in lines).encode()
-
-
-def _as_records(chunk: Chunk, run_id: str) -> bytes:
-    return b"".join(
-        b'{"id":%d,"executionId":"%b","line":%b}\n' % (number, run_id.encode(), record)
-        for number, record in enumerate(chunk.records, start=chunk.first)
-    )

@@ -1,7 +1,7 @@
-"""The engine overview, kept in this process's memory and read from the store when that moved.
+"""The engine overview: cached in this process, and read from the store when runs have changed.
 
-The store has the truth: a refresh compares versions and reads what changed, so a lost nudge costs
-at most `MAX_AGE_S`.
+A refresh compares versions with the store and reads what changed, so that a lost nudge delays it
+by at most `MAX_AGE_S`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from django.db.models import Count, QuerySet
 
 from apps.accounts.api import Principal, visible_workspaces
 from apps.executions.domain import overview as rules
+from apps.executions.domain.events import OVERVIEW_NUDGE
 from apps.executions.domain.overview import RunFact, StepFact
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus
-from apps.executions.domain.topics import OVERVIEW_NUDGE
 from apps.executions.models import Execution, Step
-from apps.executions.selectors.scope import all_runs
-from apps.executions.selectors.snapshots import shapes_of
-from apps.executions.selectors.summaries import summaries
+from apps.executions.selectors.runs import all_runs, summaries
+from apps.executions.selectors.snapshots import edges_of
 from apps.streams import api as streams
 from kernel import clock
 
@@ -47,21 +46,21 @@ class _Entry:
         return self.row.version, self.row.updated_at
 
 
-class Board:
-    """What the overview shows, of all workspaces. Any thread may ask."""
+class OverviewCache:
+    """The runs of all workspaces that the overview shows, for any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._entries: dict[UUID, _Entry] = {}
-        self._moved = Event()
+        self._changed = Event()
         self._read_at = float("-inf")
-        streams.listen(OVERVIEW_NUDGE, self._moved.set)
+        streams.listen(OVERVIEW_NUDGE, self._changed.set)
 
     def entries(self) -> Mapping[str, _Entry]:
-        """By run id, as the store has them now."""
+        """Return the entries by run id, as the store has them now."""
         with self._lock:
-            if self._moved.is_set() or time.monotonic() - self._read_at > MAX_AGE_S:
-                self._moved.clear()  # before the reads: what moves during them is read again
+            if self._changed.is_set() or time.monotonic() - self._read_at > MAX_AGE_S:
+                self._changed.clear()  # before the reads: later changes are read again
                 self._refresh()
                 self._read_at = time.monotonic()
             return {entry.row.run_id: entry for entry in self._entries.values()}
@@ -77,17 +76,17 @@ class Board:
         self._entries = kept | _read(changed)
 
 
-_board: Board | None = None
-_board_lock = Lock()
+_overview_cache: OverviewCache | None = None
+_overview_cache_lock = Lock()
 
 
-def board() -> Board:
+def overview_cache() -> OverviewCache:
     """The one of this process, made and filled at first use."""
-    global _board  # noqa: PLW0603 - one memory a process
-    with _board_lock:
-        if _board is None:
-            _board = Board()
-        return _board
+    global _overview_cache  # noqa: PLW0603 - one memory a process
+    with _overview_cache_lock:
+        if _overview_cache is None:
+            _overview_cache = OverviewCache()
+        return _overview_cache
 
 
 def overview(principal: Principal, *, workspace_id: str | None = None) -> dict[str, Any]:
@@ -99,9 +98,9 @@ def overview(principal: Principal, *, workspace_id: str | None = None) -> dict[s
 
 
 def overview_of(workspaces: frozenset[UUID] | None) -> dict[str, Any]:
-    """The overview of some workspaces; None: of all."""
+    """Return the overview of these workspaces; None means all."""
     now = clock.now()
-    entries = board().entries()
+    entries = overview_cache().entries()
     scope = None if workspaces is None else frozenset(map(str, workspaces))
     shown = [
         entries[fact.id]
@@ -119,7 +118,7 @@ def overview_of(workspaces: frozenset[UUID] | None) -> dict[str, Any]:
 
 
 class OverviewTaker:
-    """Calls give the overview as JSON bytes, the same ones until more than the clock has moved."""
+    """Returns the overview as JSON bytes, the same ones while nothing but durations has changed."""
 
     def __init__(self, workspaces: frozenset[UUID] | None) -> None:
         self._workspaces = workspaces
@@ -144,7 +143,7 @@ def _without_clock(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _marks(now: datetime) -> dict[UUID, _Mark]:
-    """What the overview may hold: primary key → (version, time of the last change)."""
+    """Return the runs of the overview: primary key → (version, time of the last change)."""
     active = all_runs().filter(status__in=_ACTIVE)
     finished = all_runs().filter(
         status__in=list(FINAL_EXECUTION), finished_at__gt=now - rules.FINISHED_FOR
@@ -161,7 +160,7 @@ def _marks(now: datetime) -> dict[UUID, _Mark]:
 
 
 def _read(pks: Collection[UUID]) -> dict[UUID, _Entry]:
-    """Three queries for any number of runs, and one for the snapshots not yet in memory."""
+    """Read runs with three queries, and one more for the snapshots that are not cached."""
     if not pks:
         return {}
     rows = list(Execution.objects.filter(pk__in=list(pks)).defer("message", "cancel_reason"))
@@ -195,8 +194,8 @@ def _step_counts(pks: Collection[UUID]) -> Mapping[UUID, dict[str, int]]:
 
 
 def _active_steps(rows: Collection[Execution]) -> dict[UUID, tuple[StepFact, ...]]:
-    shapes = shapes_of(row.snapshot_id for row in rows)
-    edges = {row.pk: shapes[row.snapshot_id] for row in rows}
+    edges_by_snapshot = edges_of(row.snapshot_id for row in rows)
+    edges = {row.pk: edges_by_snapshot[row.snapshot_id] for row in rows}
     steps: dict[UUID, list[StepFact]] = defaultdict(list)
     query = Step.objects.filter(execution_id__in=list(edges)).order_by("index")
     columns = ("execution_id", "step_id", "name", "kind", "status", "level")

@@ -1,17 +1,25 @@
-"""Lists of runs, newest first."""
+"""Runs: which ones a caller may see, lists of them, and their Summaries.
+
+(reference: control-plane 11.2)
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 
-from apps.accounts.api import Principal
-from apps.executions.domain.run_filter import RunFilter
+from apps.accounts.api import Principal, visible_workspaces
+from apps.executions.domain.runs import ExecutionNotFound, QueuedRun, RunFilter, admission_order
+from apps.executions.domain.states import ExecutionStatus
 from apps.executions.models import Execution
-from apps.executions.selectors.scope import all_runs, visible_runs
-from apps.executions.selectors.summaries import summaries
+from kernel import clock
 
+_RUN_ID: Final = re.compile(r"^run-[0-9a-f]{12}\Z")
 NEWEST_FIRST: Final = ("-started_at", "-id")
 _SEARCHED: Final = (
     "run_id",
@@ -25,23 +33,53 @@ _SEARCHED: Final = (
 )
 
 
+def all_runs() -> QuerySet[Execution, Execution]:
+    """Return every run that is not deleted, for admission and commands."""
+    return Execution.objects.filter(deleted_at=None)
+
+
+def visible_runs(
+    principal: Principal, *, workspace_id: str | None = None
+) -> QuerySet[Execution, Execution]:
+    """Return the runs of the workspaces of `principal`, for administrators of all workspaces.
+
+    `workspace_id` limits them to one; raise InvalidInput (invalid_parameter) if it is not a UUID.
+    """
+    workspaces = visible_workspaces(principal, workspace_id)
+    runs = all_runs()
+    return runs if workspaces is None else runs.filter(workspace_id__in=list(workspaces))
+
+
+def get_execution(principal: Principal, run_id: str) -> Execution:
+    """Return the run; raise ExecutionNotFound, with one text for unknown, deleted, foreign runs."""
+    return find_run(visible_runs(principal), run_id)
+
+
+def find_run(runs: QuerySet[Execution, Execution], run_id: str) -> Execution:
+    """Return the run of this id; raise ExecutionNotFound, also if this is not an id of a run."""
+    row = runs.filter(run_id=run_id).first() if _RUN_ID.match(run_id) else None
+    if row is None:
+        raise ExecutionNotFound
+    return row
+
+
 def matching_runs(
     principal: Principal, wanted: RunFilter, *, workspace_id: str | None = None
 ) -> QuerySet[Execution, Execution]:
-    """The rows that `principal` may see and `wanted` lets through, unordered."""
+    """Return the visible runs that match the filter, unordered."""
     return _narrowed(visible_runs(principal, workspace_id=workspace_id), wanted)
 
 
 def list_executions(
     principal: Principal, wanted: RunFilter | None = None, *, limit: int = 50
 ) -> list[dict[str, Any]]:
-    """Wire Summaries of the newest matching runs."""
+    """Return the Summaries of the newest matching runs."""
     rows = matching_runs(principal, wanted or RunFilter())
     return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
 
 
 def recent_runs(*, status: str = "", suite_id: str = "", limit: int = 20) -> list[dict[str, Any]]:
-    """Wire Summaries of every workspace's newest runs; `status` is a comma list. For commands."""
+    """Return the Summaries of the newest runs of all workspaces; `status` is a comma list."""
     statuses = frozenset(part.strip() for part in status.split(",") if part.strip())
     rows = _narrowed(all_runs(), RunFilter(statuses=statuses, suite_id=suite_id))
     return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
@@ -66,3 +104,87 @@ def _narrowed(
     for field in _SEARCHED:
         anywhere |= Q(**{f"{field}__icontains": wanted.words})
     return runs.filter(anywhere)
+
+
+def summary(row: Execution, *, now: datetime | None = None) -> dict[str, Any]:
+    """Return the Summary of one run; see `summaries`."""
+    return summaries([row], now=now)[0]
+
+
+def summaries(rows: Sequence[Execution], *, now: datetime | None = None) -> list[dict[str, Any]]:
+    """Return the Summaries as on the wire, in the order of `rows`.
+
+    Needs two queries if a run is queued, for its position over all workspaces, else none.
+    """
+    instant = now or clock.now()
+    queued = any(row.status == ExecutionStatus.QUEUED for row in rows)
+    queue = admission_queue() if queued else {}
+    positions = {run_id: number for number, run_id in enumerate(queue, start=1)}
+    return [
+        _identity(row) | _status(row, positions) | duration(row, instant) | _times(row)
+        for row in rows
+    ]
+
+
+def admission_queue() -> dict[str, UUID]:
+    """Return the queued runs of all workspaces in the order of admission: run id → primary key."""
+    queued = Execution.objects.filter(status=ExecutionStatus.QUEUED.value, deleted_at=None)
+    rows = list(queued.values_list("pk", "run_id", "workspace_id", "started_at"))
+    if not rows:
+        return {}
+    keys = {run_id: pk for pk, run_id, _, _ in rows}
+    runs = [
+        QueuedRun(run_id=run_id, workspace_id=workspace_id, accepted_at=accepted_at)
+        for _, run_id, workspace_id, accepted_at in rows
+    ]
+    last_boot = _last_boots({run.workspace_id for run in runs})
+    return {run_id: keys[run_id] for run_id in admission_order(runs, last_boot=last_boot)}
+
+
+def _last_boots(workspace_ids: Iterable[Any]) -> dict[Any, datetime]:
+    """Return workspace → its last admission; workspaces without any are absent."""
+    booted = Execution.objects.filter(workspace_id__in=list(workspace_ids), booted_at__isnull=False)
+    rows: Iterable[tuple[UUID, datetime]] = booted.values_list("workspace_id").annotate(
+        last=Max("booted_at")
+    )
+    return dict(rows)
+
+
+def duration(row: Execution, now: datetime) -> dict[str, Any]:
+    """Return `duration` and `durationMs`: from acceptance to the end, or to now."""
+    span = max(row.finished_at or now, row.started_at) - row.started_at
+    return {"duration": clock.mmss(span), "durationMs": clock.milliseconds(span)}
+
+
+def _identity(row: Execution) -> dict[str, Any]:
+    identity = {
+        "id": row.run_id,
+        "suiteId": row.suite_id,
+        "suiteTitle": row.suite_title,
+        "profile": row.profile,
+        "backendId": row.backend_id,
+        "backend": row.backend_label,
+        "backendKind": row.backend_kind,
+        "trigger": row.trigger,
+        "workspaceId": str(row.workspace_id),
+    }
+    return identity | ({"rerunOf": row.rerun_of} if row.rerun_of else {})
+
+
+def _status(row: Execution, positions: Mapping[str, int]) -> dict[str, Any]:
+    optional = {
+        "reason": row.reason,
+        "reasonDetail": row.reason_detail,
+        "queuePosition": positions.get(row.run_id),
+    }
+    present = {name: value for name, value in optional.items() if value}
+    return {"status": row.status, "failing": row.failing, **present}
+
+
+def _times(row: Execution) -> dict[str, Any]:
+    instants = {
+        "startedAt": row.started_at,
+        "bootedAt": row.booted_at,
+        "finishedAt": row.finished_at,
+    }
+    return {name: clock.rfc3339(instant) for name, instant in instants.items() if instant}

@@ -1,56 +1,72 @@
-"""Snapshots: what a run was launched with, read back. A snapshot never changes, so it is cached."""
+"""Snapshots: what a run was launched with. A snapshot never changes, so it is cached."""
 
 from __future__ import annotations
 
 import json
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from threading import Lock
 from typing import Any, Final
 from uuid import UUID
 
-from apps.executions.domain.step_shape import NodeShape, node_shapes
+from apps.executions.domain.bounded_cache import BoundedCache
+from apps.executions.domain.plan import RunPlan, plan_of
+from apps.executions.domain.steps import StepEdges, step_edges
 from apps.executions.models import Snapshot
 
-_SHAPES_KEPT: Final = 256
-_shapes: dict[UUID, Mapping[str, NodeShape]] = {}
-_shapes_lock = Lock()
+_edges: Final[BoundedCache[UUID, Mapping[str, StepEdges]]] = BoundedCache(256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDefinition:
+    """A snapshot as planning and claims need it; `nodes` are wire nodes in topology order.
+
+    `suite` has id, title, repository; `contents` source suite id → {digest, size}.
+    """
+
+    plan: RunPlan
+    nodes: tuple[Mapping[str, Any], ...]
+    suite: Mapping[str, str]
+    profile: Mapping[str, Any]
+    contents: Mapping[str, Mapping[str, Any]]
+
+
+@lru_cache(maxsize=256)
+def run_definition(snapshot_id: UUID) -> RunDefinition:
+    document = _document(snapshot_id)
+    suite = document["suite"]
+    return RunDefinition(
+        plan=plan_of(suite["topology"]),
+        nodes=tuple(suite["topology"]),
+        suite={key: suite[key] for key in ("id", "title", "repository")},
+        profile=document["profile"],
+        contents=document["contents"],
+    )
 
 
 @lru_cache(maxsize=16)
 def suite_of(snapshot_id: UUID) -> Mapping[str, Any]:
-    """The suite definition as on the wire, at the time of the launch.
+    """Return the suite definition at the time of the launch, as on the wire.
 
     (reference: control-plane 9)
     """
-    packed = Snapshot.objects.values_list("document", flat=True).get(pk=snapshot_id)
-    suite: Mapping[str, Any] = _unpacked(packed)["suite"]
+    suite: Mapping[str, Any] = _document(snapshot_id)["suite"]
     return suite
 
 
-def shapes_of(snapshot_ids: Iterable[UUID]) -> dict[UUID, Mapping[str, NodeShape]]:
-    """Snapshot id → step id → its edges; one query for all that are not in memory."""
-    wanted = set(snapshot_ids)
-    with _shapes_lock:
-        known = {pk: _shapes[pk] for pk in wanted & _shapes.keys()}
-    if missing := wanted - known.keys():
-        read = _read_shapes(missing)
-        _keep_shapes(read)
-        known |= read
-    return known
+def edges_of(snapshot_ids: Iterable[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
+    """Return snapshot id → step id → edges; one query for all snapshots that are not cached."""
+    return _edges.get_many(snapshot_ids, _read_edges)
 
 
-def _read_shapes(snapshot_ids: Iterable[UUID]) -> dict[UUID, Mapping[str, NodeShape]]:
+def _read_edges(snapshot_ids: set[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
     rows = Snapshot.objects.filter(pk__in=list(snapshot_ids)).values_list("pk", "document")
-    return {pk: node_shapes(_unpacked(packed)["suite"]["topology"]) for pk, packed in rows}
+    return {pk: step_edges(_unpacked(packed)["suite"]["topology"]) for pk, packed in rows}
 
 
-def _keep_shapes(read: Mapping[UUID, Mapping[str, NodeShape]]) -> None:
-    with _shapes_lock:
-        _shapes.update(read)
-        for pk in list(_shapes)[:-_SHAPES_KEPT]:
-            del _shapes[pk]
+def _document(snapshot_id: UUID) -> dict[str, Any]:
+    return _unpacked(Snapshot.objects.values_list("document", flat=True).get(pk=snapshot_id))
 
 
 def _unpacked(packed: bytes | memoryview) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files: what steps export, and the source files that steps get."""
+"""Files: artifacts that steps export, and the source files that steps get."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apps.executions.domain.junit import REPORT_FORMATS, ReportUnreadable, read_summary
-from apps.executions.domain.reports import (
+from apps.executions.domain.agent_reports import (
     ArtifactUpload,
     ContentNotFound,
     JobNotFound,
     Supervisor,
 )
+from apps.executions.domain.junit import REPORT_FORMATS, ReportUnreadable, read_summary
 from apps.executions.models import Artifact, Blob, Step
-from apps.executions.selectors.plans import places_of_jobs, run_plan
-from apps.executions.services.board import Board, open_board, write_boards
-from apps.executions.services.exchange import refuse_stale
-from apps.executions.services.specs import source_suite
+from apps.executions.selectors.jobs import indexes_of_jobs
+from apps.executions.selectors.snapshots import run_definition
+from apps.executions.services.agent_reports import refuse_stale
+from apps.executions.services.claims import source_suite
+from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
 from apps.streams.api import unit_of_work
 from kernel.errors import PlatformError
 from kernel.ids import slug
@@ -26,7 +27,7 @@ MAX_ARTIFACT_BYTES: Final = 10 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class _Report:
+class _TestReport:
     summary: dict[str, Any] | None = None
     problem: str = ""
 
@@ -36,13 +37,13 @@ class ArtifactTooLarge(PlatformError):
 
 
 def source_content(supervisor: Supervisor, job_id: str, attempt: int) -> bytes:
-    """The files of the step's suite, tar.gz. Raises JobNotFound, StaleAttempt, ContentNotFound."""
+    """Return the files of the suite as tar.gz; raise JobNotFound, StaleAttempt, ContentNotFound."""
     step = Step.objects.select_related("execution").filter(job_id=job_id).first()
     if step is None:
         raise JobNotFound
     refuse_stale(step, supervisor, attempt)
-    run = run_plan(step.execution.snapshot_id)
-    content = run.contents.get(source_suite(run, step.index - 1))
+    definition = run_definition(step.execution.snapshot_id)
+    content = definition.contents.get(source_suite(definition, step.index - 1))
     if content is None:
         raise ContentNotFound
     sha256 = content["digest"].removeprefix("sha256:")
@@ -52,12 +53,10 @@ def source_content(supervisor: Supervisor, job_id: str, attempt: int) -> bytes:
 def store_artifact(
     supervisor: Supervisor, job_id: str, attempt: int, upload: ArtifactUpload
 ) -> tuple[str, bool]:
-    """Keep one exported file; returns (artifact id, whether it is new).
+    """Store an exported file; return (artifact id, whether it is new).
 
-    The same path and bytes again: the first one's id. A test report that cannot be read is kept,
-    with an event that says so.
-
-    Raises JobNotFound, StaleAttempt, ArtifactTooLarge.
+    The same path and bytes get the id of the first one. An unreadable test report is stored with
+    an event about it. Raise JobNotFound, StaleAttempt or ArtifactTooLarge.
     """
     if len(upload.body) > MAX_ARTIFACT_BYTES:
         raise ArtifactTooLarge(f"an artifact has at most {MAX_ARTIFACT_BYTES} bytes")
@@ -67,47 +66,47 @@ def store_artifact(
 
 @unit_of_work
 def _store(
-    supervisor: Supervisor, job: tuple[str, int], upload: ArtifactUpload, report: _Report
+    supervisor: Supervisor, job: tuple[str, int], upload: ArtifactUpload, report: _TestReport
 ) -> tuple[str, bool]:
-    board, at = _held_step(supervisor, *job)
+    run, index = _held_step(supervisor, *job)
     sha256 = hashlib.sha256(upload.body).hexdigest()
-    stored = Artifact.objects.filter(execution_id=board.execution.pk, step_id=board.row(at).step_id)
+    stored = Artifact.objects.filter(execution_id=run.execution.pk, step_id=run.step(index).step_id)
     same = stored.filter(attempt=job[1], path=upload.path, sha256=sha256).first()
     if same is not None:
         return same.artifact_id, False
     store_blob(sha256, upload.body)
-    artifact = _artifact(board, at, upload, sha256)
+    artifact = _artifact(run, index, upload, sha256)
     artifact.test_summary = report.summary
     artifact.save(force_insert=True)
     if report.problem:
-        board.say(at, "artifacts", f"{upload.path}: {report.problem}", level="warn")
-    write_boards([board])
+        run.emit_step_event(index, "artifacts", f"{upload.path}: {report.problem}", level="warn")
+    save_runs([run])
     return artifact.artifact_id, True
 
 
 def store_blob(sha256: str, body: bytes) -> None:
-    """Equal bytes share a row, whoever came first."""
+    """Store bytes under their digest, or keep the row of equal bytes."""
     Blob.objects.get_or_create(sha256=sha256, defaults={"size": len(body), "data": body})
 
 
-def _held_step(supervisor: Supervisor, job_id: str, attempt: int) -> tuple[Board, int]:
-    execution_pk, at = places_of_jobs([job_id]).get(job_id, (None, 0))
-    board = open_board(execution_pk) if execution_pk else None
-    if board is None:
+def _held_step(supervisor: Supervisor, job_id: str, attempt: int) -> tuple[RunAggregate, int]:
+    execution_pk, index = indexes_of_jobs([job_id]).get(job_id, (None, 0))
+    run = load_run(execution_pk) if execution_pk else None
+    if run is None:
         raise JobNotFound
-    refuse_stale(board.row(at), supervisor, attempt)
-    return board, at
+    refuse_stale(run.step(index), supervisor, attempt)
+    return run, index
 
 
-def _artifact(board: Board, at: int, upload: ArtifactUpload, sha256: str) -> Artifact:
-    node = board.run.nodes[at]
+def _artifact(run: RunAggregate, index: int, upload: ArtifactUpload, sha256: str) -> Artifact:
+    node = run.definition.nodes[index]
     file_name = upload.path.rsplit("/", 1)[-1]
     return Artifact(
-        execution_id=board.execution.pk,
-        artifact_id=_free_id(board, f"{node['id']}-{upload.name or file_name}-{upload.format}"),
+        execution_id=run.execution.pk,
+        artifact_id=_free_id(run, f"{node['id']}-{upload.name or file_name}-{upload.format}"),
         step_id=node["id"],
         step_name=node["name"],
-        attempt=board.attempt(at),
+        attempt=run.attempt(index),
         path=upload.path,
         name=upload.name,
         on=upload.on,
@@ -115,15 +114,15 @@ def _artifact(board: Board, at: int, upload: ArtifactUpload, sha256: str) -> Art
         media_type=upload.media_type,
         size=len(upload.body),
         sha256=sha256,
-        created_at=board.now,
+        created_at=run.now,
     )
 
 
-def _free_id(board: Board, wanted: str) -> str:
+def _free_id(run: RunAggregate, wanted: str) -> str:
     base = slug(wanted)[:280]
     taken = set(
         Artifact.objects.filter(
-            execution_id=board.execution.pk, artifact_id__startswith=base
+            execution_id=run.execution.pk, artifact_id__startswith=base
         ).values_list("artifact_id", flat=True)
     )
     number = 1
@@ -132,10 +131,10 @@ def _free_id(board: Board, wanted: str) -> str:
     return candidate
 
 
-def _read_report(upload: ArtifactUpload) -> _Report:
+def _read_report(upload: ArtifactUpload) -> _TestReport:
     if upload.format not in REPORT_FORMATS:
-        return _Report()
+        return _TestReport()
     try:
-        return _Report(read_summary(upload.format, upload.body))
+        return _TestReport(read_summary(upload.format, upload.body))
     except ReportUnreadable as error:
-        return _Report(problem=f"no readable {upload.format} report: {error}")
+        return _TestReport(problem=f"no readable {upload.format} report: {error}")

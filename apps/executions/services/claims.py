@@ -1,67 +1,110 @@
-"""Handing out steps: the oldest that this supervisor can run (reference: control-plane 15.2)."""
+"""Claims: steps go to the supervisor that asks, with the spec that it needs to run them.
+
+(reference: control-plane 13.1, 15.2)
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
 from apps.agents.api import is_online
+from apps.executions import conf
+from apps.executions.domain.agent_reports import Supervisor
+from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.plan import may_begin
-from apps.executions.domain.reports import Supervisor
-from apps.executions.domain.states import ExecutionStatus, JobState
-from apps.executions.domain.topics import WORK_NUDGE
+from apps.executions.domain.runs import carries
+from apps.executions.domain.states import ExecutionStatus, JobState, RunReason
+from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.executions.models import Step
-from apps.executions.services import moves
-from apps.executions.services.board import Board, open_boards
-from apps.executions.services.eligibility import routed_backends
-from apps.executions.services.measuring import waited
+from apps.executions.selectors.snapshots import RunDefinition
+from apps.executions.services import step_transitions
+from apps.executions.services.metrics import queue_waited
+from apps.executions.services.run_aggregate import RunAggregate, load_run, load_runs, save_runs
+from apps.executions.services.run_progression import fail_run
+from apps.executions.services.secrets import (
+    SecretUnresolved,
+    overriding,
+    resolve_secrets,
+    secret_overrides,
+)
+from apps.executions.services.tracing import attempt_span
+from apps.platform_settings.api import backends as configured_backends
+from apps.streams.api import unit_of_work
+from apps.system.api import installation_id
 from kernel import clock
 
+log = logging.getLogger("partita.executions")
+ClaimedStep = tuple[RunAggregate, int]
 _SPARE: Final = 16  # candidates read beyond those wanted: some turn out not to be for this one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    """A claimed step: enough to build its spec after the transaction."""
-
-    board: Board
-    at: int
-    job_id: str
-    attempt: int
+_IMPORTED_KEYS: Final = (
+    "sourceSuiteId",
+    "sourceSuiteTitle",
+    "sourceRepository",
+    "sourceVersion",
+    "dependencyAlias",
+    "resolvedRef",
+    "digest",
+)
 
 
 def claim_steps(
-    supervisor: Supervisor, boards: dict[UUID, Board], *, limit: int, looks_around: bool = True
-) -> list[Claimed]:
-    """Claim on the open boards and on those of other runs, which are opened and put into `boards`.
+    supervisor: Supervisor, runs: dict[UUID, RunAggregate], *, limit: int, looks_around: bool = True
+) -> list[ClaimedStep]:
+    """Claim steps of the loaded runs and of others, which are loaded into `runs`.
 
-    Oldest first; what was queued just now on an open board comes last. `looks_around` False: only
-    that.
+    The oldest step comes first, steps queued in this unit of work last. `looks_around` False
+    claims only the latter.
     """
-    backends = routed_backends(supervisor) if limit else {}
+    backends = _served_backends(supervisor) if limit else {}
     if not backends:
         return []
-    places = _candidates(supervisor, backends, limit + _SPARE) if looks_around else {}
-    boards.update(open_boards({pk for pk, _ in places} - boards.keys()))
-    fresh = [(pk, at) for pk, board in boards.items() for at in _just_queued(board)]
-    claimed: list[Claimed] = []
-    for pk, at in dict.fromkeys([*places, *fresh]):
+    waiting = _candidates(supervisor, backends, limit + _SPARE) if looks_around else {}
+    runs.update(load_runs({pk for pk, _ in waiting} - runs.keys()))
+    fresh = [(pk, index) for pk, run in runs.items() for index in run.queued_now]
+    claimed: list[ClaimedStep] = []
+    for pk, index in dict.fromkeys([*waiting, *fresh]):
         if len(claimed) == limit:
             break
-        board = boards.get(pk)
-        if board is not None and _may_claim(board, at, supervisor, backends):
-            board.measure(waited(places.get((pk, at), board.now), board.now, _kind(board, at)))
-            claimed.append(_claim(board, at, supervisor))
+        run = runs.get(pk)
+        if run is not None and _may_claim(run, index, supervisor, backends):
+            queued_at = waiting.get((pk, index), run.now)
+            run.record_metric(queue_waited(queued_at, run.now, run.plan.nodes[index].kind))
+            step_transitions.claim(run, index, supervisor)
+            if not run.execution.bound_agent_id:
+                run.change_run(bound_agent_id=supervisor.agent_id)
+            claimed.append((run, index))
     return claimed
 
 
+def release_bindings(runs: Iterable[RunAggregate]) -> None:
+    """Release runs from supervisors that are offline, so that others can claim their steps."""
+    for run in runs:
+        bound = run.execution.bound_agent_id
+        if bound and not is_online(bound):
+            run.change_run(bound_agent_id="")
+            run.nudge(WORK_NUDGE)
+
+
+def _served_backends(supervisor: Supervisor) -> dict[str, str]:
+    """Return backend id → kind of the backends whose steps this supervisor may claim."""
+    return {
+        backend.backend_id: backend.kind
+        for backend in configured_backends()
+        if backend.enabled
+        and backend.backend_id in supervisor.backends
+        and backend.kind in supervisor.kinds
+        and carries(backend.routing_tags, supervisor.labels)
+    }
+
+
 def claimable(backends: Iterable[str]) -> QuerySet[Step, Step]:
-    """Steps that wait for a supervisor of one of these backends."""
+    """Return the steps that wait for a supervisor of one of these backends."""
     return Step.objects.filter(
         Q(not_before=None) | Q(not_before__lte=clock.now()),
         job_state=JobState.PENDING.value,
@@ -74,49 +117,151 @@ def claimable(backends: Iterable[str]) -> QuerySet[Step, Step]:
 def _candidates(
     supervisor: Supervisor, backends: Iterable[str], limit: int
 ) -> dict[tuple[UUID, int], datetime]:
-    """Run and place → since when it waits, the oldest first."""
+    """Return (run, index of the step) → time of queuing, the oldest first."""
     mine = Q(execution__bound_agent_id__in=["", supervisor.agent_id])
     steps = claimable(backends).filter(mine)
     if supervisor.capabilities:
         steps = steps.filter(kind__in=supervisor.capabilities)
     rows = steps.order_by("queued_at", "index")
     columns = ("execution_id", "index", "queued_at")
-    return {(pk, index - 1): since for pk, index, since in rows.values_list(*columns)[:limit]}
+    return {(pk, number - 1): since for pk, number, since in rows.values_list(*columns)[:limit]}
 
 
-def _kind(board: Board, at: int) -> str:
-    return board.run.plan.nodes[at].kind
-
-
-def _just_queued(board: Board) -> list[int]:
-    return [at for at in board.started_now if board.job_states[at] is JobState.PENDING]
-
-
-def _may_claim(board: Board, at: int, supervisor: Supervisor, backends: Mapping[str, str]) -> bool:
-    execution = board.execution
-    if not board.is_planning or board.job_states[at] is not JobState.PENDING:
+def _may_claim(
+    run: RunAggregate, index: int, supervisor: Supervisor, backends: Mapping[str, str]
+) -> bool:
+    execution = run.execution
+    if not run.is_planning or run.job_states[index] is not JobState.PENDING:
         return False
     if backends.get(execution.backend_id) != execution.backend_kind:
         return False
     if execution.bound_agent_id not in ("", supervisor.agent_id):
         return False
-    node = board.run.plan.nodes[at]
+    node = run.plan.nodes[index]
     if supervisor.capabilities and node.kind not in supervisor.capabilities:
         return False
-    return may_begin(board.run.plan, board.statuses, at, set(board.not_selected))
+    return may_begin(run.plan, run.statuses, index, set(run.not_selected))
 
 
-def _claim(board: Board, at: int, supervisor: Supervisor) -> Claimed:
-    moves.claim(board, at, supervisor)
-    if not board.execution.bound_agent_id:
-        board.change_run(bound_agent_id=supervisor.agent_id)
-    return Claimed(board=board, at=at, job_id=board.keys.job_ids[at], attempt=board.attempt(at))
+def specs_of(claimed: Iterable[ClaimedStep]) -> tuple[dict[str, Any], ...]:
+    """Return the specs of claimed steps; fail runs whose secrets do not resolve and omit these."""
+    specs = []
+    for run, index in claimed:
+        try:
+            specs.append(step_spec(run, index))
+        except SecretUnresolved as error:
+            log.warning("%s: %s", run.execution.run_id, error.detail)
+            fail_for_secrets(run.execution.pk, error.detail)
+    return tuple(specs)
 
 
-def release_bindings(boards: Iterable[Board]) -> None:
-    """Let other supervisors go on with runs whose own one is offline."""
-    for board in boards:
-        bound = board.execution.bound_agent_id
-        if bound and not is_online(bound):
-            board.change_run(bound_agent_id="")
-            board.nudge(WORK_NUDGE)
+@unit_of_work
+def fail_for_secrets(execution_pk: Any, detail: str) -> None:
+    run = load_run(execution_pk)
+    if run is not None and run.is_planning:
+        fail_run(run, RunReason.SECRET_UNRESOLVED, detail)
+        save_runs([run])
+
+
+def step_spec(run: RunAggregate, index: int) -> dict[str, Any]:
+    """Return what a supervisor needs to run the step; raise SecretUnresolved.
+
+    Values of secrets are in `env`, the names of their variables in `secretKeys`.
+    """
+    definition = run.definition
+    node = definition.nodes[index]
+    secrets = resolve_secrets(definition.profile["secretRefs"])
+    env = _env(run, index, secrets)
+    spec = {
+        "jobId": run.keys.job_ids[index],
+        "attempt": run.attempt(index),
+        **_run_facts(run),
+        "runtimeProfile": node.get("runtimeProfile", run.execution.profile),
+        **{key: node[key] for key in _IMPORTED_KEYS if key in node},
+        "stepIndex": index + 1,
+        "totalSteps": len(definition.nodes),
+        "leaseMs": int(conf.lease().total_seconds() * 1000),
+        "timeoutMs": node["timeoutMs"],
+        "env": env,
+        "headers": node.get("runtimeHeaders", {}),
+        "mockUrls": {},
+        "secretKeys": sorted(secrets.keys() | secret_overrides(env)),
+        "evaluation": _evaluation(node),
+        "onFailure": list(node.get("onFailure", ())),
+        "artifactExports": list(node.get("artifactExports", ())),
+        "observability": dict(definition.profile["observability"]),
+        "node": dict(node),
+    }
+    if traceparent := _traceparent(run, index):
+        spec["traceparent"] = traceparent
+        spec["env"]["TRACEPARENT"] = traceparent
+    if content := definition.contents.get(source_suite(definition, index)):
+        spec["content"] = dict(content)
+    return spec | ({"traffic": node["traffic"]} if "traffic" in node else {})
+
+
+def source_suite(definition: RunDefinition, index: int) -> str:
+    """Return the id of the suite that declares the step; the step sees the files of this suite."""
+    source: str = definition.nodes[index].get("sourceSuiteId", definition.suite["id"])
+    return source
+
+
+def _run_facts(run: RunAggregate) -> dict[str, Any]:
+    execution = run.execution
+    facts = {
+        "executionId": execution.run_id,
+        "suiteId": execution.suite_id,
+        "suiteTitle": execution.suite_title,
+        "suiteRepository": execution.suite_repository,
+        "workspaceId": str(execution.workspace_id),
+        "owner": execution.author,
+        "installationId": installation_id(),
+        "profile": execution.profile,
+        "trigger": execution.trigger,
+        "backendId": execution.backend_id,
+        "backendKind": execution.backend_kind,
+        "backendLabel": execution.backend_label,
+    }
+    return facts | ({"requestId": execution.request_id} if execution.request_id else {})
+
+
+def _traceparent(run: RunAggregate, index: int) -> str:
+    """Return the traceparent of the attempt's span; empty if the profile turns traces off.
+
+    (reference: control-plane 6.1)
+    """
+    if not run.definition.profile["observability"].get("traces", True):
+        return ""
+    span = attempt_span(run.execution, run.plan.nodes[index].id, run.attempt(index))
+    return str(span or "")
+
+
+def _env(run: RunAggregate, index: int, secrets: Mapping[str, str]) -> dict[str, str]:
+    node = run.definition.nodes[index]
+    built_ins = BuiltIns(
+        execution_id=run.execution.run_id,
+        suite_id=run.execution.suite_id,
+        source_suite_id=source_suite(run.definition, index),
+        profile=run.execution.profile,
+        step_id=node["id"],
+        step_name=node["name"],
+        step_kind=node["kind"],
+        attempt=run.attempt(index),
+        mock_base_url=conf.mock_base_url(),
+    ).variables(conf.env_prefixes())
+    return layered_env(
+        node,
+        profile=run.definition.profile,
+        overrides=overriding(),
+        secrets=secrets,
+        built_ins=built_ins,
+    )
+
+
+def _evaluation(node: Mapping[str, Any]) -> dict[str, Any]:
+    declared = node.get("evaluation", {})
+    return {
+        "expectExit": declared.get("expectExit", 0),
+        "expectLogs": list(declared.get("expectLogs", ())),
+        "failOnLogs": list(declared.get("failOnLogs", ())),
+    }

@@ -1,27 +1,27 @@
-"""Admission: which queued runs begin, and how they boot."""
+"""Admission: queued runs boot while capacity is free, round-robin over workspaces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from django.db.models import F
 
 from apps.executions import conf
-from apps.executions.domain.queue_order import Waiting, admission_order
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, RunReason
 from apps.executions.models import Execution, WorkLease
-from apps.executions.selectors.plans import run_plan
-from apps.executions.selectors.summaries import last_boots
-from apps.executions.services.board import Board, open_boards, write_boards
+from apps.executions.selectors.runs import admission_queue
+from apps.executions.selectors.snapshots import run_definition
+from apps.executions.services.run_aggregate import load_runs, save_runs
+from apps.executions.services.run_progression import boot, fail_run
 from apps.executions.services.secrets import SecretUnresolved, resolve_secrets
-from apps.executions.services.settling import boot, fail_run
 from apps.platform_settings.api import backends
 from apps.streams.api import unit_of_work
 from kernel import clock
 
-_ADMISSION = "admission"
-_ACTIVE = [
+Problem = tuple[RunReason, str]
+_ADMISSION: Final = "admission"
+_ACTIVE: Final = [
     str(status)
     for status in ExecutionStatus
     if status not in FINAL_EXECUTION and status is not ExecutionStatus.QUEUED
@@ -29,12 +29,12 @@ _ACTIVE = [
 
 
 def dispatch() -> int:
-    """Admit queued runs while there is room, round-robin over workspaces; how many began or failed.
+    """Admit queued runs while there is capacity; return how many booted or failed.
 
-    A run whose secrets do not resolve, or whose backend is gone, fails instead
+    A run fails instead if its secrets do not resolve or its backend is gone
     (reference: control-plane 11.3).
     """
-    waiting = _next_in_line()
+    waiting = _admissible()
     if not waiting:
         return 0
     # secrets are read before the transaction: a provider may take seconds
@@ -43,53 +43,48 @@ def dispatch() -> int:
 
 
 def ensure_lease_row(name: str) -> None:
-    """Make the row once; whoever comes second finds it."""
+    """Create the row of a work lease unless it exists."""
     if not WorkLease.objects.filter(name=name).exists():
-        _make_lease_row(name)
+        _create_lease_row(name)
 
 
 @unit_of_work
-def _make_lease_row(name: str) -> None:
+def _create_lease_row(name: str) -> None:
     WorkLease.objects.get_or_create(name=name, defaults={"expires_at": clock.now()})
 
 
-def _next_in_line() -> list[UUID]:
-    queued = Execution.objects.filter(status=ExecutionStatus.QUEUED.value, deleted_at=None)
-    rows = queued.values_list("pk", "run_id", "workspace_id", "started_at")
-    keys = {run_id: pk for pk, run_id, _, _ in rows}
-    if not keys:
+def _admissible() -> list[UUID]:
+    """Return the next runs in the queue, as many as there is capacity for."""
+    queue = list(admission_queue().values())
+    if not queue:
         return []
-    waiting = [
-        Waiting(run_id=run_id, workspace_id=workspace_id, accepted_at=accepted_at)
-        for _, run_id, workspace_id, accepted_at in rows
-    ]
-    order = admission_order(waiting, last_boot=last_boots({run.workspace_id for run in waiting}))
-    room = conf.max_active() - Execution.objects.filter(status__in=_ACTIVE).count()
-    return [keys[run_id] for run_id in order[: max(0, room)]]
+    capacity = conf.max_active() - Execution.objects.filter(status__in=_ACTIVE).count()
+    return queue[: max(0, capacity)]
 
 
 @unit_of_work
-def _admit(problems: dict[UUID, tuple[RunReason, str] | None]) -> int:
+def _admit(problems: dict[UUID, Problem | None]) -> int:
     ensure_lease_row(_ADMISSION)
-    # one admission at a time, or two would both take the last free place
+    # one admission at a time: two would both use the last free capacity
     WorkLease.objects.filter(name=_ADMISSION).update(version=F("version") + 1)
-    admitted: Sequence[UUID] = [pk for pk in _next_in_line() if pk in problems]
-    boards = open_boards(admitted)
-    begun = [boards[pk] for pk in admitted if pk in boards and _is_queued(boards[pk])]
-    for board in begun:
-        if problem := problems[board.execution.pk]:
-            fail_run(board, *problem)
+    checked = [pk for pk in _admissible() if pk in problems]
+    runs = load_runs(checked)
+    queued = ExecutionStatus.QUEUED
+    admitted = [
+        run
+        for run in filter(None, map(runs.get, checked))
+        if run.execution.status == queued and not run.execution.verdict
+    ]
+    for run in admitted:
+        if problem := problems[run.execution.pk]:
+            fail_run(run, *problem)
         else:
-            boot(board)
-    write_boards(begun)
-    return len(begun)
+            boot(run)
+    save_runs(admitted)
+    return len(admitted)
 
 
-def _is_queued(board: Board) -> bool:
-    return board.execution.status == ExecutionStatus.QUEUED and not board.execution.verdict
-
-
-def _problem(execution_pk: UUID) -> tuple[RunReason, str] | None:
+def _problem(execution_pk: UUID) -> Problem | None:
     execution = Execution.objects.filter(pk=execution_pk).first()
     if execution is None:
         return None
@@ -99,7 +94,7 @@ def _problem(execution_pk: UUID) -> tuple[RunReason, str] | None:
             f"backend {execution.backend_id!r} is gone or disabled since the launch",
         )
     try:
-        resolve_secrets(run_plan(execution.snapshot_id).profile["secretRefs"])
+        resolve_secrets(run_definition(execution.snapshot_id).profile["secretRefs"])
     except SecretUnresolved as error:
         return RunReason.SECRET_UNRESOLVED, error.detail
     return None

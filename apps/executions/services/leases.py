@@ -1,17 +1,21 @@
-"""Holding steps: leases renewed, adopted after a restart, lost (reference: control-plane 15.2)."""
+"""Leases: renewed by their supervisors, adopted after a restart, expired.
+
+(reference: control-plane 15.2)
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
+
+from django.db.models import QuerySet
 
 from apps.agents.api import heard_of, online_agents
 from apps.executions import conf
-from apps.executions.domain.attempts import is_irreplaceable
-from apps.executions.domain.reports import (
+from apps.executions.domain.agent_reports import (
     ActiveJob,
     Adopted,
     KeptJob,
@@ -20,54 +24,57 @@ from apps.executions.domain.reports import (
     StaleAttempt,
     Supervisor,
 )
+from apps.executions.domain.attempts import is_irreplaceable
 from apps.executions.domain.states import JobState
 from apps.executions.models import Step
-from apps.executions.services import moves
-from apps.executions.services.board import Board, open_boards, write_boards
-from apps.executions.services.claims import release_bindings
-from apps.executions.services.measuring import leases_expired
+from apps.executions.services import step_transitions
+from apps.executions.services.claims import fail_for_secrets, release_bindings, step_spec
+from apps.executions.services.metrics import leases_expired
+from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
+from apps.executions.services.run_progression import progress_run
 from apps.executions.services.secrets import SecretUnresolved
-from apps.executions.services.settling import settle
-from apps.executions.services.specs import fail_for_secrets, step_spec
-from apps.executions.services.usage import UNMEASURED, figures
 from apps.platform_settings.api import backends
 from apps.streams.api import unit_of_work
 from kernel import clock
 from kernel.clock import milliseconds
 
-_SHARED: Final = ("remote-docker", "kubernetes")  # types of backends whose units others reach too
+_SHARED: Final = ("remote-docker", "kubernetes")  # backends whose units others can reach
 
 
 @unit_of_work
 def renew(supervisor: Supervisor, leases: Sequence[Renewal]) -> list[Lease | StaleAttempt]:
-    """Prolong the leases this process still holds, by conditional updates; the others are stale."""
+    """Renew the leases that this process still holds; the result of the others is StaleAttempt."""
     heard_of(supervisor.agent_id, supervisor.incarnation)
     expires_at = clock.now() + conf.lease()
-    for attempt, jobs in _by_attempt(leases).items():
+    jobs_by_attempt: dict[int, list[str]] = defaultdict(list)
+    for lease in leases:
+        jobs_by_attempt[lease.attempt].append(lease.job_id)
+    for attempt, jobs in jobs_by_attempt.items():
         _held_by(supervisor).filter(attempt=attempt, job_id__in=jobs).update(
             lease_expires_at=expires_at
         )
-    held = {step.job_id: step for step in _held_by(supervisor).filter(job_id__in=_jobs(leases))}
+    job_ids = [lease.job_id for lease in leases]
+    held = {step.job_id: step for step in _held_by(supervisor).filter(job_id__in=job_ids)}
     grace = lease_grace(supervisor)
-    answers = [_renewed(held.get(lease.job_id), lease, grace) for lease in leases]
+    results = [_renewed(held.get(lease.job_id), lease, grace) for lease in leases]
     _store_usage(held, leases)
-    return answers
+    return results
 
 
 def lease_grace(supervisor: Supervisor) -> timedelta:
-    """How long after their end this supervisor can still renew its leases, as things are now."""
+    """Return how long after their end this supervisor can renew its leases at present."""
     mine = {(supervisor.agent_id, backend_id) for backend_id in supervisor.backends}
     return conf.lease_owner_patience() if _awaited(mine) == mine else conf.lease_grace()
 
 
 def adopt(supervisor: Supervisor, active: Sequence[ActiveJob]) -> Adopted:
-    """A supervisor has started and names the units it found; what it cannot name is lost.
+    """Keep the jobs whose units a restarted supervisor has found; end its other jobs.
 
-    Kept jobs go on with the same attempt under the new incarnation. Of the others: an attempt
-    whose container was never created is queued again; the rest follows the rules of a lost lease.
+    Kept jobs continue with the same attempt under the new incarnation. Of the others, an attempt
+    whose container was never created is queued again; the rest ends like an expired lease.
     """
     kept = _adopt(supervisor, tuple(active))
-    keep = tuple(filter(None, (_kept_job(board, at) for board, at in kept)))
+    keep = tuple(filter(None, (_kept_job(run, index) for run, index in kept)))
     kept_ids = {job.job_id for job in keep}
     return Adopted(
         keep=keep, drop=tuple(job.job_id for job in active if job.job_id not in kept_ids)
@@ -75,54 +82,58 @@ def adopt(supervisor: Supervisor, active: Sequence[ActiveJob]) -> Adopted:
 
 
 @unit_of_work
-def _adopt(supervisor: Supervisor, active: Sequence[ActiveJob]) -> list[tuple[Board, int]]:
+def _adopt(supervisor: Supervisor, active: Sequence[ActiveJob]) -> list[tuple[RunAggregate, int]]:
     named = {(job.job_id, job.attempt) for job in active}
-    boards = _boards_of(_running().filter(agent_id=supervisor.agent_id))
+    runs = _runs_of(_running().filter(agent_id=supervisor.agent_id))
     kept = []
-    for board, at in _held(boards, supervisor.agent_id):
-        row = board.row(at)
+    for run, index in _held(runs, supervisor.agent_id):
+        row = run.step(index)
         if (row.job_id, row.attempt) in named:
-            board.change(
-                at,
+            run.change_step(
+                index,
                 incarnation=supervisor.incarnation,
-                lease_expires_at=board.now + conf.lease(),
+                lease_expires_at=run.now + conf.lease(),
             )
-            kept.append((board, at))
+            kept.append((run, index))
         elif row.unit_started_at is None:
-            moves.give_back(board, at, "its supervisor restarted before the container was created")
+            step_transitions.release(
+                run, index, "its supervisor restarted before the container was created"
+            )
         else:
-            moves.lose(board, at, "its supervisor restarted and no longer has it")
-    _settle(boards.values())
+            step_transitions.expire(run, index, "its supervisor restarted and no longer has it")
+    _progress_and_save(runs.values())
     return kept
 
 
 @unit_of_work
-def lose_jobs_of(agent_id: str) -> None:
-    """A supervisor was removed: its running jobs are lost at once."""
-    boards = _boards_of(_running().filter(agent_id=agent_id))
-    for board, at in _held(boards, agent_id):
-        moves.lose(board, at, f"{agent_id} was removed")
-    _settle(boards.values())
+def expire_jobs_of(agent_id: str) -> None:
+    """Expire the running jobs of a supervisor that was removed."""
+    runs = _runs_of(_running().filter(agent_id=agent_id))
+    for run, index in _held(runs, agent_id):
+        step_transitions.expire(run, index, f"{agent_id} was removed")
+    _progress_and_save(runs.values())
 
 
-def lose_expired_leases() -> int:
-    """Take what nobody renewed until the grace after its end; returns how many jobs that were.
+def expire_leases() -> int:
+    """Expire leases that were not renewed within the grace after their end; return how many.
 
-    Owners that nobody could replace are waited for: they go on with what still runs.
+    A supervisor that no other can replace has longer, because it can continue what still runs.
     """
     now = clock.now()
     late = _running().filter(lease_expires_at__lt=now - conf.lease_grace())
     rows = list(late.values_list("pk", "agent_id", "backend_id", "lease_expires_at"))
     awaited = _awaited({(agent_id, backend_id) for _, agent_id, backend_id, _ in rows})
     since = now - conf.lease_owner_patience()
-    given_up = [pk for pk, *owner, end in rows if tuple(owner) not in awaited or end < since]
-    lost = _lose_expired(given_up, now - conf.lease_grace()) if given_up else 0
+    given_up = [
+        pk for pk, *owner, end in rows if tuple(owner) not in awaited or (end and end < since)
+    ]
+    lost = _expire_leases(given_up, now - conf.lease_grace()) if given_up else 0
     leases_expired(lost)
     return lost
 
 
 def _awaited(owners: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Those of these supervisors and backends that no other supervisor could replace now."""
+    """Return the (agent, backend) pairs that no other supervisor could replace now."""
     asked = set(owners)
     if not asked:
         return set()
@@ -136,50 +147,52 @@ def _awaited(owners: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 @unit_of_work
-def _lose_expired(steps: Sequence[UUID], cutoff: datetime) -> int:
+def _expire_leases(steps: Sequence[UUID], cutoff: datetime) -> int:
     late = _running().filter(pk__in=steps, lease_expires_at__lt=cutoff)
-    boards = _boards_of(late)
-    expired = _running().filter(execution_id__in=list(boards))
-    # from here on a renewal comes too late: it needs a lease that is still there
+    runs = _runs_of(late)
+    expired = _running().filter(execution_id__in=list(runs))
+    # a renewal is too late from here on: it needs a lease
     expired.filter(pk__in=steps, lease_expires_at__lt=cutoff).update(lease_expires_at=None)
     lost = list(expired.filter(lease_expires_at=None).values_list("execution_id", "index"))
     alive = {(agent.agent_id, agent.incarnation) for agent in online_agents()}
-    for execution_pk, index in lost:
-        _lose_one(boards[execution_pk], index - 1, alive)
-    release_bindings(boards.values())
-    _settle(boards.values())
+    for execution_pk, number in lost:
+        _expire_lease(runs[execution_pk], number - 1, alive)
+    release_bindings(runs.values())
+    _progress_and_save(runs.values())
     return len(lost)
 
 
-def _lose_one(board: Board, at: int, alive: set[tuple[str, str]]) -> None:
-    row = board.row(at)
+def _expire_lease(run: RunAggregate, index: int, alive: set[tuple[str, str]]) -> None:
+    row = run.step(index)
     lives = (row.agent_id, row.incarnation) in alive
     if lives and row.unit_started_at is None and _never_renewed(row):
-        # the very process lives, but never heard of its claim: the answer to it was lost
-        moves.give_back(board, at, f"{row.agent_id} never began this attempt")
+        # this very process is alive but never received its claim: the response was lost
+        step_transitions.release(run, index, f"{row.agent_id} never began this attempt")
     else:
-        moves.lose(board, at, f"{row.agent_id} was lost: it no longer renews its lease")
+        step_transitions.expire(
+            run, index, f"{row.agent_id} was lost: it no longer renews its lease"
+        )
 
 
 def _never_renewed(row: Step) -> bool:
-    """Whoever heard of a claim renews it."""
+    """Return whether the supervisor never renewed the lease, as it does once it knows the claim."""
     if row.started_at is None or row.lease_expires_at is None:
         return False
     return row.lease_expires_at <= row.started_at + conf.lease()
 
 
-def _settle(boards: Iterable[Board]) -> None:
-    written = list(boards)
-    for board in written:
-        settle(board)
-    write_boards(written)
+def _progress_and_save(runs: Iterable[RunAggregate]) -> None:
+    written = list(runs)
+    for run in written:
+        progress_run(run)
+    save_runs(written)
 
 
-def _running() -> Any:
+def _running() -> QuerySet[Step, Step]:
     return Step.objects.filter(job_state=JobState.RUNNING.value)
 
 
-def _held_by(supervisor: Supervisor) -> Any:
+def _held_by(supervisor: Supervisor) -> QuerySet[Step, Step]:
     return _running().filter(
         agent_id=supervisor.agent_id,
         incarnation=supervisor.incarnation,
@@ -187,31 +200,20 @@ def _held_by(supervisor: Supervisor) -> Any:
     )
 
 
-def _boards_of(steps: Any) -> dict[UUID, Board]:
-    places: dict[UUID, list[int]] = defaultdict(list)
-    for execution_pk, index in steps.values_list("execution_id", "index"):
-        places[execution_pk].append(index - 1)
-    return open_boards(places, rows=places)
+def _runs_of(steps: QuerySet[Step, Step]) -> dict[UUID, RunAggregate]:
+    indexes: dict[UUID, list[int]] = defaultdict(list)
+    for execution_pk, number in steps.values_list("execution_id", "index"):
+        indexes[execution_pk].append(number - 1)
+    return load_runs(indexes, steps=indexes)
 
 
-def _held(boards: dict[UUID, Board], agent_id: str) -> list[tuple[Board, int]]:
+def _held(runs: dict[UUID, RunAggregate], agent_id: str) -> list[tuple[RunAggregate, int]]:
     return [
-        (board, at)
-        for board in boards.values()
-        for at in board.open_jobs()
-        if board.row(at).agent_id == agent_id
+        (run, index)
+        for run in runs.values()
+        for index in run.open_jobs()
+        if run.step(index).agent_id == agent_id
     ]
-
-
-def _by_attempt(leases: Iterable[Renewal]) -> dict[int, list[str]]:
-    jobs: dict[int, list[str]] = defaultdict(list)
-    for lease in leases:
-        jobs[lease.attempt].append(lease.job_id)
-    return jobs
-
-
-def _jobs(leases: Iterable[Renewal]) -> list[str]:
-    return [lease.job_id for lease in leases]
 
 
 def _renewed(step: Step | None, lease: Renewal, grace: timedelta) -> Lease | StaleAttempt:
@@ -231,19 +233,19 @@ def _store_usage(held: dict[str, Step], leases: Iterable[Renewal]) -> None:
     for lease in leases:
         step = held.get(lease.job_id)
         if lease.usage and step is not None and step.attempt == lease.attempt:
-            for name, figure in figures(step, lease.usage).items():
-                setattr(step, name, figure)
+            for name, value in step_transitions.usage_values(step, lease.usage).items():
+                setattr(step, name, value)
             measured.append(step)
     if measured:
-        Step.objects.bulk_update(measured, list(UNMEASURED))
+        Step.objects.bulk_update(measured, step_transitions.USAGE_COLUMNS)
 
 
-def _kept_job(board: Board, at: int) -> KeptJob | None:
-    row = board.row(at)
+def _kept_job(run: RunAggregate, index: int) -> KeptJob | None:
+    row = run.step(index)
     try:
-        spec = step_spec(board, at, attempt=row.attempt)
+        spec = step_spec(run, index)
     except SecretUnresolved as error:
-        fail_for_secrets(board.execution.pk, error.detail)
+        fail_for_secrets(run.execution.pk, error.detail)
         return None
     return KeptJob(
         job_id=row.job_id,

@@ -1,19 +1,23 @@
-"""What is due although nobody said so: found in the store every 2 s, by one process at a time."""
+"""The sweep: one process at a time finds in the store what is due, every 2 s."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Q
 
 from apps.agents.api import OFFLINE_AFTER, seen_since
 from apps.executions import conf
+from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.states import (
     ExecutionStatus,
     JobState,
@@ -21,26 +25,28 @@ from apps.executions.domain.states import (
     StepReason,
     StepStatus,
 )
-from apps.executions.domain.topics import WORK_NUDGE
 from apps.executions.models import Execution, Step, WorkLease
-from apps.executions.services import moves
-from apps.executions.services.board import Board, open_board, write_boards
+from apps.executions.services import step_transitions
 from apps.executions.services.claims import release_bindings
 from apps.executions.services.dispatch import dispatch, ensure_lease_row
-from apps.executions.services.ending import remove_old_runs
-from apps.executions.services.idempotency import forget_old_keys
-from apps.executions.services.leases import lose_expired_leases
-from apps.executions.services.measuring import gauge, ungauge
-from apps.executions.services.settling import fail_run, force_end, settle
-from apps.streams.api import nudge, unit_of_work
+from apps.executions.services.launch import delete_old_idempotency_keys
+from apps.executions.services.leases import expire_leases
+from apps.executions.services.metrics import forget_gauges, set_gauges
+from apps.executions.services.retention import remove_old_runs
+from apps.executions.services.run_aggregate import load_run, save_runs
+from apps.executions.services.run_progression import fail_run, force_end, progress_run
+from apps.streams.api import DatastoreUnavailable, nudge, release_stale_connection, unit_of_work
+from apps.system.api import LifespanPart
 from kernel import clock, durations
+from kernel.background import BackgroundThread
 from kernel.errors import PlatformError
 
 log = logging.getLogger("partita.executions")
+INTERVAL_S: Final = 2.0
 _LEASE: Final = "sweep"
 _LEASE_FOR: Final = timedelta(seconds=10)
 _UNCLAIMED_FOR: Final = timedelta(seconds=60)
-_PAUSE_S: Final = 10.0  # between two looks of a process that is there
+_PAUSE_S: Final = 10.0  # without a check, after which a process was absent
 _HOLDER: Final = secrets.token_hex(8)  # this process
 _TIMED: Final = [
     str(status)
@@ -49,44 +55,44 @@ _TIMED: Final = [
 
 
 class Presence:
-    """Since when this process has looked without a pause.
+    """How long this process has run without a pause.
 
-    After a pause (the process or its machine stood still, or has just started) everybody else may
-    have been away too: whoever returns gets the time of a lease before anything counts as late.
+    After a pause (the process or its machine stood still, or has just started) all other processes
+    may have been absent too. They get the time of a lease before anything counts as late.
     """
 
     def __init__(self) -> None:
-        self._since_s = self._looked_at_s = _now_s()
+        self._since_s = self._checked_at_s = _now_s()
 
-    def look(self) -> None:
+    def check(self) -> None:
         now_s = _now_s()
-        if now_s - self._looked_at_s > _PAUSE_S:
+        if now_s - self._checked_at_s > _PAUSE_S:
             self._since_s = now_s
-        self._looked_at_s = now_s
+        self._checked_at_s = now_s
 
     def is_long_enough(self) -> bool:
         return _now_s() - self._since_s >= conf.lease().total_seconds()
 
 
 def _now_s() -> float:
-    """Goes on while the machine sleeps, unlike `time.monotonic` on Linux."""
+    """Return a time that advances while the machine sleeps, unlike `time.monotonic` on Linux."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def sweep(presence: Presence | None = None) -> bool:
-    """Do everything that is due; False when another process holds the sweep's lease.
+    """Do everything that is due; return False if another process holds the sweep lease.
 
-    Each kind of work is independent: what fails is logged and found again by the next sweep.
-    `presence`: of whoever sweeps again and again; without it everybody had time enough.
+    Each kind of work is independent: a failure is logged, and the next sweep tries again.
+    Without `presence`, a process is assumed to have run long enough.
     """
     if presence:
-        presence.look()
+        presence.check()
     ensure_lease_row(_LEASE)
     if not _take_lease():
-        ungauge()
+        forget_gauges()
         return False
     for work in _WORK:
-        if not _may_do(work, presence):
+        if not _may_run(work, presence):
             continue
         try:
             work()
@@ -97,10 +103,10 @@ def sweep(presence: Presence | None = None) -> bool:
     return True
 
 
-def _may_do(work: Callable[[], None], presence: Presence | None) -> bool:
+def _may_run(work: Callable[[], None], presence: Presence | None) -> bool:
     if presence is None or work not in _ENDING:
         return True
-    presence.look()
+    presence.check()
     return presence.is_long_enough()
 
 
@@ -115,13 +121,13 @@ def _take_lease() -> bool:
 
 
 @unit_of_work
-def leave_sweeping() -> None:
-    """Another process may sweep at once."""
+def release_sweep_lease() -> None:
+    """Release the lease, so that another process can sweep at once."""
     WorkLease.objects.filter(name=_LEASE, holder=_HOLDER).update(expires_at=clock.now())
 
 
 def _end_overdue_runs() -> None:
-    """Queue wait, run time, teardown and cancel all have a deadline (invariant 5)."""
+    """End runs after the deadline for queue wait, run time, teardown or cancel (invariant 5)."""
     due = Execution.objects.filter(
         status__in=_TIMED, deadline__lte=clock.now(), deleted_at=None
     ).values_list("pk", flat=True)
@@ -131,36 +137,36 @@ def _end_overdue_runs() -> None:
 
 @unit_of_work
 def _end_overdue_run(pk: UUID) -> None:
-    board = open_board(pk)
-    if board is None or board.is_over or not _is_past(board.execution.deadline, board.now):
+    run = load_run(pk)
+    if run is None or run.is_over or not _is_past(run.execution.deadline, run.now):
         return
-    if board.execution.verdict or board.execution.status == ExecutionStatus.CANCELING:
-        force_end(board)
+    if run.execution.verdict or run.execution.status == ExecutionStatus.CANCELING:
+        force_end(run)
     else:
         longest = durations.shown(conf.max_duration().total_seconds())
-        fail_run(board, RunReason.RUN_TIMEOUT, f"the run took longer than {longest}")
-    write_boards([board])
+        fail_run(run, RunReason.RUN_TIMEOUT, f"the run took longer than {longest}")
+    save_runs([run])
 
 
 def _end_overdue_steps() -> None:
-    """Attempts that their supervisor should have ended, but keeps renewing."""
+    """Fail attempts that their supervisor renews but did not end in time."""
     due = Step.objects.filter(job_state=JobState.RUNNING.value, deadline__lte=clock.now())
-    for pk, index in list(due.values_list("execution_id", "index")):
-        _end_overdue_step(pk, index - 1)
+    for pk, number in list(due.values_list("execution_id", "index")):
+        _end_overdue_step(pk, number - 1)
 
 
 @unit_of_work
-def _end_overdue_step(pk: UUID, at: int) -> None:
-    board = open_board(pk)
-    if board is None or not _is_past(board.row(at).deadline, board.now):
+def _end_overdue_step(pk: UUID, index: int) -> None:
+    run = load_run(pk)
+    if run is None or not _is_past(run.step(index).deadline, run.now):
         return
-    if board.statuses[at] is not StepStatus.RUNNING:
+    if run.statuses[index] is not StepStatus.RUNNING:
         return
-    service = board.run.plan.nodes[at].kind == "service"
+    service = run.plan.nodes[index].kind == "service"
     reason = StepReason.NOT_READY if service else StepReason.TIMEOUT
-    moves.fail(board, at, reason, "its supervisor did not end it in time")
-    settle(board)
-    write_boards([board])
+    step_transitions.fail(run, index, reason, "its supervisor did not end it in time")
+    progress_run(run)
+    save_runs([run])
 
 
 def _wake_due_retries() -> None:
@@ -170,7 +176,7 @@ def _wake_due_retries() -> None:
 
 
 def _fail_unclaimed_steps() -> None:
-    """Queued for 60 s while no supervisor of the backend was there: `agent_unavailable`."""
+    """Fail steps queued for 60 s without a supervisor of the backend: `agent_unavailable`."""
     since = clock.now() - _UNCLAIMED_FOR
     waiting = Step.objects.filter(
         job_state=JobState.PENDING.value,
@@ -179,23 +185,23 @@ def _fail_unclaimed_steps() -> None:
     )
     rows = list(waiting.values_list("execution_id", "index", "backend_id"))
     abandoned = {backend for backend in {row[2] for row in rows} if not seen_since(since, backend)}
-    for pk, index, backend in rows:
+    for pk, number, backend in rows:
         if backend in abandoned:
-            _fail_unclaimed_step(pk, index - 1, since)
+            _fail_unclaimed_step(pk, number - 1, since)
 
 
 @unit_of_work
-def _fail_unclaimed_step(pk: UUID, at: int, since: datetime) -> None:
-    board = open_board(pk)
-    if board is None or not board.is_planning or not _is_past(board.row(at).queued_at, since):
+def _fail_unclaimed_step(pk: UUID, index: int, since: datetime) -> None:
+    run = load_run(pk)
+    if run is None or not run.is_planning or not _is_past(run.step(index).queued_at, since):
         return
-    if board.open_jobs():  # held by a supervisor whose lease decides first
+    if run.open_jobs():  # their supervisor may return before its lease expires
         return
-    if board.job_states[at] is JobState.PENDING:
-        text = f"no supervisor of {board.execution.backend_label} was online for 60 s"
-        moves.fail(board, at, StepReason.AGENT_UNAVAILABLE, text)
-        settle(board)
-        write_boards([board])
+    if run.job_states[index] is JobState.PENDING:
+        text = f"no supervisor of {run.execution.backend_label} was online for 60 s"
+        step_transitions.fail(run, index, StepReason.AGENT_UNAVAILABLE, text)
+        progress_run(run)
+        save_runs([run])
 
 
 def _end_bindings() -> None:
@@ -205,20 +211,16 @@ def _end_bindings() -> None:
         steps__job_state=JobState.PENDING.value,
     ).exclude(bound_agent_id="")
     for pk, agent_id in set(bound.values_list("pk", "bound_agent_id")):
-        if not any(agent.agent_id == agent_id for agent in seen_since(_offline_since())):
+        if not any(agent.agent_id == agent_id for agent in seen_since(clock.now() - OFFLINE_AFTER)):
             _end_binding(pk)
 
 
 @unit_of_work
 def _end_binding(pk: UUID) -> None:
-    board: Board | None = open_board(pk)
-    if board is not None and not board.is_over and not board.open_jobs():
-        release_bindings([board])
-        write_boards([board])
-
-
-def _offline_since() -> datetime:
-    return clock.now() - OFFLINE_AFTER
+    run = load_run(pk)
+    if run is not None and not run.is_over and not run.open_jobs():
+        release_bindings([run])
+        save_runs([run])
 
 
 def _is_past(instant: datetime | None, now: datetime) -> bool:
@@ -231,16 +233,16 @@ def _admit() -> None:
 
 def _remove() -> None:
     remove_old_runs()
-    forget_old_keys()
+    delete_old_idempotency_keys()
 
 
-def _lose() -> None:
-    lose_expired_leases()
+def _expire() -> None:
+    expire_leases()
 
 
-# what ends something because somebody is late
+# these end something because somebody is late
 _ENDING: Final = (
-    _lose,
+    _expire,
     _end_overdue_runs,
     _end_overdue_steps,
     _fail_unclaimed_steps,
@@ -251,5 +253,64 @@ _WORK: Final[tuple[Callable[[], None], ...]] = (
     _wake_due_retries,
     _admit,
     _remove,
-    gauge,
+    set_gauges,
 )
+
+
+class Sweeper:
+    """A thread that sweeps; of several processes that have one, one sweeps at a time."""
+
+    def __init__(self, *, interval_s: float = INTERVAL_S) -> None:
+        self._interval_s = interval_s
+        self._stopped = threading.Event()
+        self._presence = Presence()
+        self._thread: BackgroundThread | None = None
+
+    def start(self) -> None:
+        if self._thread is None:
+            self._stopped.clear()
+            self._presence = Presence()
+            self._thread = BackgroundThread(
+                "sweeper", self._run, ended=self._stopped, after_failure=release_stale_connection
+            )
+            self._thread.start()
+
+    def stop(self, *, wait_s: float = 5.0) -> None:
+        """Stop after the current sweep, and wait for it up to `wait_s`."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(wait_s)
+            self._thread = None
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._try(lambda: sweep(self._presence))
+            self._stopped.wait(self._interval_s)
+        self._try(release_sweep_lease)
+        connection.close()
+
+    def _try(self, work: Callable[[], object]) -> None:
+        try:
+            release_stale_connection()
+            work()
+        except DatastoreUnavailable as error:
+            log.warning("sweep: %s", error.detail)
+        except (OperationalError, InterfaceError) as error:
+            log.warning("sweep: the store is unavailable: %s", error)
+
+
+class SweeperPart(LifespanPart):
+    """The sweeper of a web process."""
+
+    def __init__(self) -> None:
+        self._sweeper = Sweeper()
+
+    async def start(self) -> None:
+        self._sweeper.start()
+
+    async def drain(self) -> None:
+        """Stop before the parts that export metrics and traces, because each sweep has both."""
+        await self.stop()
+
+    async def stop(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self._sweeper.stop)

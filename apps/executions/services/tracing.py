@@ -1,9 +1,8 @@
-"""The trace of a run: a span of the run, one below it for each attempt.
+"""The trace of a run: one span for the run, and one below it for each attempt.
 
-A run outlives any process, so its spans are promised before they exist: the run's own ids are
-stored with it, those of an attempt follow from them. A span is handed over as a whole, after the
-commit that ends what it stands for, by the process that commits it. The board is the one of the
-unit of work that took effect: one that was repeated tells nothing.
+A run outlives any process, so the ids of its spans exist before the spans: those of the run are
+stored with it, and those of attempts derive from them. The process that commits the end of a run
+or an attempt records the whole span after the commit; a repeated unit of work records nothing.
 
 (reference: control-plane 2)
 """
@@ -15,7 +14,7 @@ from typing import Final
 
 from apps.executions.domain.states import ExecutionStatus, StepStatus
 from apps.executions.models import Execution
-from apps.executions.services.board import Board
+from apps.executions.services.run_aggregate import RunAggregate
 from kernel import telemetry
 from kernel.trace_context import TraceContext, parse_traceparent
 
@@ -23,31 +22,32 @@ _FAILED: Final = str(StepStatus.FAILED)
 
 
 def attempt_span(execution: Execution, step_id: str, attempt: int) -> TraceContext | None:
-    """Where an attempt's own spans belong; None for a run that was stored without a trace."""
-    run = parse_traceparent(execution.traceparent)
-    return run.child(step_id, attempt) if run else None
+    """Return the parent of the attempt's own spans; None for a run without a trace."""
+    run_span = parse_traceparent(execution.traceparent)
+    return run_span.child(step_id, attempt) if run_span else None
 
 
-def trace_attempt(board: Board, at: int, status: str, reason: str) -> None:
-    """The attempt under way ends now. What waited and was never claimed was no attempt.
+def trace_attempt(run: RunAggregate, index: int, status: str, reason: str) -> None:
+    """Record the span of the attempt that ends now, from its claim.
 
-    It lasts from the claim; one that failed before any claim (nobody was there) from its queuing.
+    A step that failed without a claim has a span from the time it was queued; one that ended
+    otherwise without a claim has none.
     """
-    run = _traced(board.execution)
-    since = board.known(at, "started_at")
+    run_span = _traced(run.execution)
+    since = run.known_value(index, "started_at")
     if since is None and status == _FAILED:
-        since = board.known(at, "queued_at")
-    if run is None or since is None:
+        since = run.known_value(index, "queued_at")
+    if run_span is None or since is None:
         return
-    node, attempt = board.run.plan.nodes[at], board.attempt(at)
+    node, attempt = run.plan.nodes[index], run.attempt(index)
     finished = telemetry.FinishedSpan(
         name=f"step {node.id}",
-        context=run.child(node.id, attempt),
-        parent_id=run.span_id,
+        context=run_span.child(node.id, attempt),
+        parent_id=run_span.span_id,
         started_at=since,
-        ended_at=board.now,
+        ended_at=run.now,
         attributes={
-            "execution_id": board.execution.run_id,
+            "execution_id": run.execution.run_id,
             "step_id": node.id,
             "kind": node.kind,
             "attempt": attempt,
@@ -56,12 +56,12 @@ def trace_attempt(board: Board, at: int, status: str, reason: str) -> None:
         },
         error=reason if status == _FAILED else "",
     )
-    board.measure(partial(telemetry.record, finished))
+    run.record_metric(partial(telemetry.record, finished))
 
 
-def trace_run(board: Board) -> None:
-    """The run is over, from its acceptance to now."""
-    execution = board.execution
+def trace_run(run: RunAggregate) -> None:
+    """Record the span of the run, from its acceptance to now."""
+    execution = run.execution
     span = _traced(execution)
     if span is None:
         return
@@ -70,7 +70,7 @@ def trace_run(board: Board) -> None:
         context=span,
         parent_id=execution.parent_span_id,
         started_at=execution.started_at,
-        ended_at=board.now,
+        ended_at=run.now,
         attributes={
             "execution_id": execution.run_id,
             "suite": execution.suite_id,
@@ -81,9 +81,9 @@ def trace_run(board: Board) -> None:
         },
         error=str(execution.reason) if execution.status == ExecutionStatus.FAILED else "",
     )
-    board.measure(partial(telemetry.record, finished))
+    run.record_metric(partial(telemetry.record, finished))
 
 
 def _traced(execution: Execution) -> TraceContext | None:
-    """The run's own span, where spans are exported at all."""
+    """Return the span of the run, or None if spans are not exported."""
     return parse_traceparent(execution.traceparent) if telemetry.is_configured() else None

@@ -82,8 +82,8 @@ class InProcessControlPlane:
         """Nobody is registered under this name any more. Raises ControlPlaneUnavailable."""
         await self._in_thread(lambda: agents.remove(self._supervisor.agent_id))
 
-    def _exchange(self, **reports: Any) -> executions.ExchangeAnswer:
-        return executions.exchange(self._supervisor, **reports)
+    def _exchange(self, **reports: Any) -> executions.ReportBatchResult:
+        return executions.record_reports(self._supervisor, **reports)
 
     async def heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
         return await self._in_thread(lambda: self._heartbeat(beat))

@@ -67,7 +67,7 @@ LULL_S: Final = 0.002  # reports come in bursts: those that one answer set free 
 BURST_S: Final = 0.01  # which wait for one another this long at most
 STATE_LULLS: Final = 3  # so many lulls after states alone, for which nobody waits: the output of
 STATE_BURST_S: Final = 0.03  # short steps follows at once, and one transaction serves for both
-Exchange = Callable[..., executions.ExchangeAnswer]
+Exchange = Callable[..., executions.ReportBatchResult]
 Answer = Future[Any]
 
 

@@ -34,4 +34,4 @@ def register_worker(
 def remove_agent(agent_id: str) -> None:
     """Its token dies first, then its jobs are lost. Nothing happens for an unknown one."""
     agents.remove(agent_id)
-    executions.lose_jobs_of(agent_id)
+    executions.expire_jobs_of(agent_id)

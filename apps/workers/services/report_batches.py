@@ -74,7 +74,7 @@ class _Batcher:
         chunks = _of(group, executions.LogChunk)
         completions = _of(group, executions.Completion)
         claims = [waiting for waiting in group if waiting.report is None]
-        answer = executions.exchange(
+        answer = executions.record_reports(
             self._supervisor,
             states=_reports(states),
             chunks=_reports(chunks),

@@ -34,7 +34,7 @@ class StopRequest:
 
     agent_id: str
     host_url: str
-    jobs: tuple[executions.EndingJob, ...]
+    jobs: tuple[executions.JobToStop, ...]
 
 
 def send_stop_requests(run_id: str) -> None:
@@ -50,11 +50,11 @@ def send_stop_requests(run_id: str) -> None:
 
 def _stop_requests(run_id: str) -> list[StopRequest]:
     """For the workers that are there and said where to call them."""
-    jobs = executions.ending_jobs(run_id)
+    jobs = executions.jobs_to_stop(run_id)
     if not jobs:
         return []
     urls = {agent.agent_id: agent.host_url for agent in agents.online_agents() if agent.host_url}
-    by_agent: defaultdict[str, list[executions.EndingJob]] = defaultdict(list)
+    by_agent: defaultdict[str, list[executions.JobToStop]] = defaultdict(list)
     for job in jobs:
         by_agent[job.agent_id].append(job)
     return [
@@ -88,7 +88,7 @@ async def _send_to_worker(its: StopRequest, secret: str, resolver: Resolver) -> 
         log.info("%s did not answer within %g s; it will ask", its.agent_id, WITHIN_S)
 
 
-async def _tell(client: httpx.AsyncClient, base: str, job: executions.EndingJob) -> None:
+async def _tell(client: httpx.AsyncClient, base: str, job: executions.JobToStop) -> None:
     what = "cleanup" if job.run_is_over else "cancel"
     url = f"{base}/api/v1/agent/jobs/{job.job_id}/{what}"
     try:

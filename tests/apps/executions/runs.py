@@ -13,12 +13,11 @@ from apps.accounts.api import Principal
 from apps.agents.api import Registration, register
 from apps.agents.models import Agent
 from apps.executions import api, conf
-from apps.executions.domain.standings import letter
+from apps.executions.domain.events import events_topic, logs_topic
 from apps.executions.domain.states import JobState, StepStatus
-from apps.executions.domain.topics import events_topic, logs_topic
+from apps.executions.domain.status_codes import status_code_of
 from apps.executions.models import Execution, Step
-from apps.executions.services.launch import Accepted, store_run
-from apps.executions.services.snapshots import packed_suite
+from apps.executions.services.launch import Accepted, packed_suite, store_run
 from apps.platform_settings.api import backends
 from apps.profiles.api import LaunchProfile
 from apps.streams.api import read
@@ -156,7 +155,7 @@ class Run:
         """Step id → status; the run's own row must tell the same."""
         rows = list(Step.objects.filter(execution_id=self.pk).order_by("index"))
         told = "".join(
-            letter(
+            status_code_of(
                 StepStatus(row.status),
                 JobState(row.job_state),
                 attempt=row.attempt,
@@ -233,7 +232,7 @@ class Worker:
 
     def claim(self, limit: int = 100) -> list[str]:
         """The ids of the steps that were handed out."""
-        claimed = api.exchange(self.supervisor, claims=limit).claimed
+        claimed = api.record_reports(self.supervisor, claims=limit).claimed
         self.jobs.update({spec["node"]["id"]: spec for spec in claimed})
         return [spec["node"]["id"] for spec in claimed]
 
@@ -246,14 +245,14 @@ class Worker:
         return api.adopt(self.supervisor, active)
 
     def report(self, step: str, state: str) -> Any:
-        return api.exchange(self.supervisor, states=[self.state(step, state)]).states[0]
+        return api.record_reports(self.supervisor, states=[self.state(step, state)]).states[0]
 
     def state(self, step: str, state: str = "running") -> api.StateReport:
         job = self.jobs[step]
         return api.StateReport(job_id=job["jobId"], attempt=job["attempt"], state=state)
 
     def log(self, step: str, *texts: str, seq: int = 0, position: int | None = None) -> Any:
-        return api.exchange(
+        return api.record_reports(
             self.supervisor, chunks=[self.chunk(step, *texts, seq=seq, position=position)]
         ).chunks[0]
 
@@ -271,7 +270,7 @@ class Worker:
 
     def end(self, step: str, status: str = "succeeded", **facts: Any) -> Any:
         done = self.completion(step, status, **facts)
-        return api.exchange(self.supervisor, completions=[done]).completions[0]
+        return api.record_reports(self.supervisor, completions=[done]).completions[0]
 
     def fail(self, step: str, **facts: Any) -> Any:
         facts = {"reason": "exit_nonzero", "exit_code": 1, "error": "exit code 1", **facts}

@@ -9,7 +9,7 @@ import pytest
 from apps.agents import models as agents
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
-from apps.executions.services.ending import remove_old_runs
+from apps.executions.services.retention import remove_old_runs
 from apps.streams.api import last_ids
 from kernel import clock
 from tests.apps.executions.runs import (

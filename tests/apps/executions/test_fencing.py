@@ -26,7 +26,7 @@ def everything(worker: Worker, step: str) -> list[object]:
     """Each report there is, about one job, at once."""
     job = worker.jobs[step]
     report = api.StateReport(job_id=job["jobId"], attempt=job["attempt"], state="running")
-    answer = api.exchange(
+    answer = api.record_reports(
         worker.supervisor,
         states=[report],
         chunks=[worker.chunk(step, "late")],
@@ -88,7 +88,7 @@ def test_one_refused_report_does_not_touch_the_others(worker: Worker):
     run = booted_run(node("a"), node("b"))
     worker.claim()
     unknown = api.Completion(job_id="job_nobody", attempt=1)
-    answer = api.exchange(
+    answer = api.record_reports(
         worker.supervisor,
         completions=[unknown, worker.completion("a"), worker.completion("b", "exploded")],
     )
@@ -134,7 +134,7 @@ def test_nothing_ends_with_missing_lines(worker: Worker):
 def test_lines_and_their_completion_may_come_in_one_call(worker: Worker):
     run = booted_run(node("build"))
     worker.claim()
-    answer = api.exchange(
+    answer = api.record_reports(
         worker.supervisor,
         chunks=[worker.chunk("build", "one", "two")],
         completions=[worker.completion("build", final_seq=2)],
@@ -167,7 +167,7 @@ def test_claims_keep_to_backends_kinds_and_capabilities(worker: Worker):
     remote = api.Supervisor(
         agent_id="remote", incarnation="1", kinds=("remote-agent",), backends=("local-docker",)
     )
-    assert api.exchange(remote, claims=1).claimed == ()
+    assert api.record_reports(remote, claims=1).claimed == ()
     assert Worker("tester", capabilities=("test",)).claim() == ["unit"]
 
 
@@ -292,7 +292,7 @@ def test_jobs_of_a_removed_agent_are_lost(worker: Worker):
     run = booted_run(node("unit", kind="test"))
     worker.claim()
     worker.report("unit", "running")
-    api.lose_jobs_of(worker.agent_id)
+    api.expire_jobs_of(worker.agent_id)
     assert run.reasons == {"unit": "agent_lost"}
 
 

@@ -92,7 +92,7 @@ def test_without_logs_only_system_lines_and_events_are_kept(worker: Worker):
     ]
     chunk = api.LogChunk(job_id=job["jobId"], attempt=1, seq=0, position=2, lines=lines)
 
-    told = api.exchange(worker.supervisor, chunks=[chunk]).chunks[0]
+    told = api.record_reports(worker.supervisor, chunks=[chunk]).chunks[0]
     worker.end("a", final_seq=3)
 
     assert isinstance(told, api.Recorded)

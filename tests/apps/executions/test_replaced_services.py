@@ -205,7 +205,7 @@ def end_together(worker: Worker, **outcomes: str) -> None:
         worker.completion(step, "failed", reason=reason, exit_code=1, error="exit code 1")
         for step, reason in outcomes.items()
     ]
-    api.exchange(worker.supervisor, completions=done)
+    api.record_reports(worker.supervisor, completions=done)
 
 
 @pytest.mark.parametrize("order", [("check", "store"), ("store", "check")])

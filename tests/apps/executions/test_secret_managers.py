@@ -16,8 +16,8 @@ import pytest
 from moto import mock_aws
 
 from apps.executions.domain.states import RunReason
-from apps.executions.services import secret_managers
-from apps.executions.services.secret_managers import Asked, ManagerAway, asked
+from apps.executions.services import secrets
+from apps.executions.services.secrets import ManagerAway, ManagerCache, manager_cache
 from apps.suites.api import SecretRef
 from kernel.redaction import known_secrets
 from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
@@ -31,10 +31,10 @@ ROUTE = "GET kv/data/psp"
 
 @pytest.fixture(autouse=True)
 def _nothing_asked() -> Iterator[None]:
-    asked.forget()
+    manager_cache.forget()
     yield
-    asked.forget()
-    secret_managers._aws.cache_clear()
+    manager_cache.forget()
+    secrets._aws.cache_clear()
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_step_gets_the_value_and_the_supervisor_knows_what_to_mask(vault, work
 
 
 def test_steps_that_start_together_ask_once(vault, monkeypatch, worker: Worker):
-    monkeypatch.setattr(secret_managers, "KEPT_S", 600)
+    monkeypatch.setattr(secrets, "KEPT_S", 600)
     _booted(REF, SecretRef(key="PSP_USER", provider="vault", ref="psp#user"), steps=8)
 
     assert len(worker.claim()) == 8
@@ -116,8 +116,8 @@ def test_without_an_address_the_run_says_what_is_missing(settings, tmp_path: Pat
 
 def test_no_run_waits_long_for_a_vault_that_hangs(vault, monkeypatch):
     """Invariants 5 and 37: the next ones do not even ask."""
-    monkeypatch.setattr(secret_managers, "WITHIN_S", 0.3)
-    monkeypatch.setattr(secret_managers, "LEFT_ALONE_S", 600)
+    monkeypatch.setattr(secrets, "WITHIN_S", 0.3)
+    monkeypatch.setattr(secrets, "PAUSE_S", 600)
     vault.behaviour.delay_s = 1.0
 
     assert "no answer within 0.3 s" in _problem(REF)
@@ -127,7 +127,7 @@ def test_no_run_waits_long_for_a_vault_that_hangs(vault, monkeypatch):
 
 def test_who_gave_no_answer_is_asked_again_a_moment_later():
     times = iter([0.0] * 3 + [4.9] * 2 + [5.1] * 9)
-    managers, calls = Asked(clock=lambda: next(times)), []
+    managers, calls = ManagerCache(clock=lambda: next(times)), []
 
     def fetch() -> str:
         calls.append(1)
@@ -137,8 +137,8 @@ def test_who_gave_no_answer_is_asked_again_a_moment_later():
 
     for _ in range(2):
         with pytest.raises(ManagerAway):
-            managers.answer("vault", "psp", fetch)
-    assert managers.answer("vault", "psp", fetch) == "value"
+            managers.read("vault", "psp", fetch)
+    assert managers.read("vault", "psp", fetch) == "value"
 
 
 @pytest.mark.parametrize("ref", ["HOME", "home", "JWT_SECRET", "../HOME"])
@@ -199,10 +199,10 @@ def test_what_aws_does_not_have_fails_the_run_by_its_reference(aws):
 
 def test_many_at_once_are_bounded_and_all_are_told(monkeypatch):
     """Invariant 37: a manager that hangs takes four threads, and each caller a moment."""
-    monkeypatch.setattr(secret_managers, "WITHIN_S", 0.3)
-    released, managers = Event(), Asked()
+    monkeypatch.setattr(secrets, "WITHIN_S", 0.3)
+    released, managers = Event(), ManagerCache()
     with ThreadPoolExecutor(16) as callers:
-        tried = [callers.submit(managers.answer, "m", str(n), released.wait) for n in range(16)]
+        tried = [callers.submit(managers.read, "m", str(n), released.wait) for n in range(16)]
         errors = [attempt.exception(30) for attempt in tried]
     released.set()
 

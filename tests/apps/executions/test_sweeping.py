@@ -14,7 +14,7 @@ from apps.executions import api
 from apps.executions.models import WorkLease
 from apps.executions.services import enqueue as publishing
 from apps.executions.services import sweep as sweeping
-from apps.executions.services.sweeper import SweeperPart
+from apps.executions.services.sweep import SweeperPart
 from apps.streams.api import listen
 from apps.system.api import metrics
 from kernel import clock
@@ -33,11 +33,11 @@ def test_one_process_at_a_time_sweeps(monkeypatch):
 @pytest.mark.store
 def test_who_stops_sweeping_leaves_it_to_the_others_at_once(monkeypatch):
     assert api.sweep()
-    sweeping.leave_sweeping()
+    sweeping.release_sweep_lease()
     monkeypatch.setattr(sweeping, "_HOLDER", "another process")
     assert api.sweep()
     monkeypatch.setattr(sweeping, "_HOLDER", "a third one")
-    sweeping.leave_sweeping()
+    sweeping.release_sweep_lease()
     assert not api.sweep()
 
 
@@ -75,7 +75,7 @@ def test_what_fails_in_one_kind_of_work_does_not_stop_the_others(monkeypatch, ca
 def test_a_claim_whose_answer_was_lost_goes_back_though_the_step_may_not_run_twice(worker: Worker):
     """Invariant 9 forbids running it twice; it never ran: its supervisor lives and has it not."""
     run = booted_run(node("unit", kind="test"))
-    api.exchange(worker.supervisor, claims=1)
+    api.record_reports(worker.supervisor, claims=1)
     let_leases_lapse()
     api.sweep()
     assert run.statuses == {"unit": "queued"}
@@ -86,7 +86,7 @@ def test_a_claim_whose_answer_was_lost_goes_back_though_the_step_may_not_run_twi
 def test_a_renewed_lease_that_lapses_is_no_lost_claim(worker: Worker):
     """Invariant 9: who renewed it had begun it, whatever else was heard of that."""
     run = booted_run(node("unit", kind="test"))
-    api.exchange(worker.supervisor, claims=1)
+    api.record_reports(worker.supervisor, claims=1)
     let_leases_lapse(renewed=True)
     api.sweep()
     assert run.statuses == {"unit": "failed"}
@@ -119,7 +119,7 @@ def test_the_pause_before_a_retry_ends_with_a_nudge(worker: Worker):
 
 def test_the_sweeper_thread_sweeps_until_it_is_stopped(monkeypatch):
     swept = threading.Semaphore(0)
-    monkeypatch.setattr("apps.executions.services.sweeper.sweep", lambda _: swept.release())
+    monkeypatch.setattr("apps.executions.services.sweep.sweep", lambda _: swept.release())
     sweeper = api.Sweeper(interval_s=0.01)
     sweeper.start()
     assert swept.acquire(timeout=5)
@@ -131,7 +131,7 @@ def test_the_sweeper_thread_sweeps_until_it_is_stopped(monkeypatch):
 
 def test_a_server_that_drains_sweeps_no_more(monkeypatch):
     swept = threading.Semaphore(0)
-    monkeypatch.setattr("apps.executions.services.sweeper.sweep", lambda _: swept.release())
+    monkeypatch.setattr("apps.executions.services.sweep.sweep", lambda _: swept.release())
 
     async def serve() -> None:
         part = SweeperPart()

@@ -47,7 +47,7 @@ def test_supervisors_that_claim_at_once_never_get_the_same_step(names: list[str]
 
     def claim(worker: Worker) -> None:
         for _ in range(4):
-            answer = api.exchange(worker.supervisor, claims=2)
+            answer = api.record_reports(worker.supervisor, claims=2)
             claimed.extend(spec["jobId"] for spec in answer.claimed)
 
     at_once([partial(claim, worker) for worker in workers])
@@ -90,7 +90,7 @@ def test_a_claim_that_does_not_look_around_takes_what_its_reports_set_free(worke
     booted_run(node("elsewhere"))
 
     done = [worker.completion("a")]
-    answer = api.exchange(worker.supervisor, completions=done, claims=8, looks_around=False)
+    answer = api.record_reports(worker.supervisor, completions=done, claims=8, looks_around=False)
 
     assert [spec["node"]["id"] for spec in answer.claimed] == ["b"]
 
@@ -106,7 +106,7 @@ def test_a_level_of_any_width_takes_the_same_few_queries(
     worker.claim()
 
     with django_assert_num_queries(8 if connection.vendor == "postgresql" else 12):
-        answer = api.exchange(
+        answer = api.record_reports(
             worker.supervisor,
             states=[worker.state(step) for step in steps],
             chunks=[worker.chunk(step, "hello") for step in steps],
@@ -123,7 +123,7 @@ def test_mirror_lines_stand_in_the_order_of_their_events(worker: Worker):
     run = booted_run(node("a"), node("b"))
     worker.claim()
 
-    api.exchange(
+    api.record_reports(
         worker.supervisor,
         states=[worker.state("a"), worker.state("b")],
         chunks=[worker.chunk("a", "hello"), worker.chunk("b", "hello")],

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.executions import api
 from apps.executions.models import Execution
-from apps.executions.services import board as boards
+from apps.executions.services import run_aggregate
 from apps.streams import api as streams
 from kernel import telemetry
 from kernel.telemetry import FinishedSpan, TelemetrySettings
@@ -236,7 +236,7 @@ def test_a_unit_of_work_that_is_repeated_tells_each_span_once(
         if lost:
             raise lost.pop()
 
-    monkeypatch.setattr(boards, "append", lose_first)
+    monkeypatch.setattr(run_aggregate, "append", lose_first)
     worker.end("build")
     assert lost == []
     assert len(Trace(collector).spans) == 2

@@ -17,7 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.services.administrators import ensure_seed_admin
 from apps.accounts.services.sign_up import sign_up
 from apps.accounts.services.tokens import issue_tokens
-from apps.executions.domain.topics import events_topic, logs_topic
+from apps.executions.domain.events import events_topic, logs_topic
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
 from apps.streams import api as streams
 from kernel import clock

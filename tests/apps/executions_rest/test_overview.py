@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from apps.executions.domain.topics import OVERVIEW_NUDGE
+from apps.executions.domain.events import OVERVIEW_NUDGE
 from apps.executions.models import Execution, Step
 from apps.executions.selectors import overview as overviews
-from apps.executions.selectors.overview import Board, OverviewTaker
+from apps.executions.selectors.overview import OverviewCache, OverviewTaker
 from apps.streams import api as streams
 from kernel import clock
 from tests.apps.executions_rest.conftest import make_run
@@ -27,7 +27,7 @@ COUNTS = {
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch, db):
-    monkeypatch.setattr(overviews, "_board", None)
+    monkeypatch.setattr(overviews, "_overview_cache", None)
 
 
 def test_an_overview_has_exactly_its_keys(ada):
@@ -73,7 +73,7 @@ def test_a_change_is_seen_at_once_after_its_nudge(ada):
     ada.get("engine/overview")
     Step.objects.filter(execution=row, step_id="db").update(status="healthy")
     Execution.objects.filter(pk=row.pk).update(version=row.version + 1)
-    overviews.board()._moved.set()
+    overviews.overview_cache()._changed.set()
 
     (run,) = ada.get("engine/overview").json()["executions"]
 
@@ -82,22 +82,22 @@ def test_a_change_is_seen_at_once_after_its_nudge(ada):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_nudge_reaches_the_board(ada):
-    board = overviews.board()
-    board.entries()
+    overview_cache = overviews.overview_cache()
+    overview_cache.entries()
 
     streams.nudge(OVERVIEW_NUDGE)
 
-    assert board._moved.is_set()
+    assert overview_cache._changed.is_set()
 
 
 def test_without_a_nudge_a_change_is_seen_a_moment_later(ada, monkeypatch):
     row = make_run(ada.workspace_id)
-    board = Board()
-    board.entries()
+    overview_cache = OverviewCache()
+    overview_cache.entries()
     Execution.objects.filter(pk=row.pk).update(version=7, status="Canceling")
     monkeypatch.setattr(overviews, "MAX_AGE_S", 0)
 
-    assert board.entries()[row.run_id].row.status == "Canceling"
+    assert overview_cache.entries()[row.run_id].row.status == "Canceling"
 
 
 def test_what_was_deleted_or_is_a_day_old_is_gone(ada):
@@ -111,12 +111,12 @@ def test_what_was_deleted_or_is_a_day_old_is_gone(ada):
 def test_an_unchanged_overview_takes_two_queries(django_assert_num_queries, ada):
     for _ in range(5):
         make_run(ada.workspace_id, statuses=["running"])
-    board = Board()
-    board.entries()
-    board._moved.set()
+    overview_cache = OverviewCache()
+    overview_cache.entries()
+    overview_cache._changed.set()
 
     with django_assert_num_queries(2):
-        board.entries()
+        overview_cache.entries()
 
 
 def test_reading_many_runs_anew_takes_few_queries(django_assert_max_num_queries, ada):
@@ -124,7 +124,7 @@ def test_reading_many_runs_anew_takes_few_queries(django_assert_max_num_queries,
         make_run(ada.workspace_id, statuses=["running"])
 
     with django_assert_max_num_queries(6):
-        assert len(Board().entries()) == 10
+        assert len(OverviewCache().entries()) == 10
 
 
 def test_the_clock_alone_makes_no_new_snapshot(ada, bob):
@@ -132,10 +132,10 @@ def test_the_clock_alone_makes_no_new_snapshot(ada, bob):
     take = OverviewTaker(frozenset({ada.workspace_id}))
     first = take()
     make_run(bob.workspace_id)
-    overviews.board()._moved.set()
+    overviews.overview_cache()._changed.set()
     second = take()
     Execution.objects.filter(pk=row.pk).update(failing=True, version=9)
-    overviews.board()._moved.set()
+    overviews.overview_cache()._changed.set()
     third = take()
 
     assert first == second

@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from django.db import connections
 
-from apps.executions.domain.topics import OVERVIEW_NUDGE
+from apps.executions.domain.events import OVERVIEW_NUDGE
 from apps.executions.models import Execution
 from apps.executions.selectors import overview as overviews
 from apps.streams import api as streams
@@ -235,7 +235,7 @@ async def test_a_reader_that_comes_and_goes_gets_every_line_once(ada, row):
 
 
 async def test_an_overview_stream_sends_the_newest_state(ada, row, monkeypatch):
-    monkeypatch.setattr(overviews, "_board", None)
+    monkeypatch.setattr(overviews, "_overview_cache", None)
 
     async with streaming("engine/overview/stream", ada, last_event_id="5") as stream:
         first = await stream.record()
@@ -249,7 +249,7 @@ async def test_an_overview_stream_sends_the_newest_state(ada, row, monkeypatch):
 
 async def test_an_overview_stream_holds_only_the_callers_scope(ada, bob, row, monkeypatch):
     """Invariant 16."""
-    monkeypatch.setattr(overviews, "_board", None)
+    monkeypatch.setattr(overviews, "_overview_cache", None)
 
     async with streaming("engine/overview/stream", bob) as stream:
         first = await stream.record()

@@ -14,7 +14,7 @@ from apps.accounts import lifespan as accounts
 from apps.console.embedded import celery_thread as embedded
 from apps.console.embedded import demo as demos
 from apps.console.embedded import up
-from apps.executions.services import enqueue, sweeper
+from apps.executions.services import enqueue, sweep
 from apps.streams.services.hub import Hub
 from apps.streams.services.redis_nudges import RedisNudges
 from apps.streams.services.stream_leases import StreamLeases
@@ -48,10 +48,10 @@ async def at_once(*_arguments: Any, **_options: Any) -> None:
 
 @asynccontextmanager
 async def sweeping(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
-    for name in ("release_stale_connection", "leave_sweeping"):
-        monkeypatch.setattr(sweeper, name, lambda: None)
-    made = sweeper.Sweeper(interval_s=0.01)
-    once = broken(sweeper, "sweep", nothing)
+    for name in ("release_stale_connection", "release_sweep_lease"):
+        monkeypatch.setattr(sweep, name, lambda: None)
+    made = sweep.Sweeper(interval_s=0.01)
+    once = broken(sweep, "sweep", nothing)
     made.start()
     yield once, lambda: None
     made.stop()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from apps.executions.api import EndingJob
+from apps.executions.api import JobToStop
 from apps.workers.services.stop_requests import StopRequest, send_to_workers
 from tests.apps.workers.conftest import Stage
 from worker.application import WorkerApplication
@@ -65,7 +65,7 @@ async def test_a_step_stops_by_a_call_before_any_lease_tells_it(stage: Stage, ag
         job = await stage.add("out:begun", "serve")
         await stage.store.until(lambda: job.texts == ["begun"])
 
-        ending = EndingJob(agent_id=agent_id, job_id=job.job.job_id)
+        ending = JobToStop(agent_id=agent_id, job_id=job.job.job_id)
         await send_to_workers(
             [StopRequest(agent_id=agent_id, host_url=url, jobs=(ending,))], SECRET
         )

@@ -10,8 +10,8 @@ import pytest
 
 from apps.executions.api import (
     Completion,
-    ExchangeAnswer,
     Recorded,
+    ReportBatchResult,
     StaleAttempt,
     StateReport,
 )
@@ -32,11 +32,11 @@ class Store:
 
     def exchange(
         self, *, states: Any, chunks: Any, completions: Any, claims: int, looks_around: bool
-    ) -> ExchangeAnswer:
+    ) -> ReportBatchResult:
         del claims, looks_around
         self.asked.set()
         assert self.answers.wait(10)
-        return ExchangeAnswer(
+        return ReportBatchResult(
             states=tuple(StaleAttempt() for _ in states),
             chunks=tuple(StaleAttempt() for _ in chunks),
             completions=tuple(StaleAttempt() for _ in completions),
@@ -44,7 +44,7 @@ class Store:
 
 
 class FailingStore(Store):
-    def exchange(self, **_reports: Any) -> ExchangeAnswer:
+    def exchange(self, **_reports: Any) -> ReportBatchResult:
         super().exchange(states=(), chunks=(), completions=(), claims=0, looks_around=True)
         raise OSError("the disk is full")
 
@@ -88,9 +88,9 @@ class RecordingStore:
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
 
-    def exchange(self, **call: Any) -> ExchangeAnswer:
+    def exchange(self, **call: Any) -> ReportBatchResult:
         self.calls.append(call)
-        return ExchangeAnswer(
+        return ReportBatchResult(
             states=tuple(Recorded(next_seq=0) for _ in call["states"]),
             chunks=tuple(Recorded(next_seq=0) for _ in call["chunks"]),
             completions=tuple(Recorded(next_seq=0) for _ in call["completions"]),

@@ -17,8 +17,8 @@ from apps.console.embedded.celery_thread import CeleryThread
 from apps.executions import api
 from apps.executions.domain.states import RunReason
 from apps.executions.models import Execution
-from apps.executions.services import board as boards
-from apps.executions.services.settling import fail_run
+from apps.executions.services import run_aggregate
+from apps.executions.services.run_progression import fail_run
 from apps.executions.services.sweep import _end_overdue_runs
 from apps.streams.api import unit_of_work
 from apps.system.api import celery_application
@@ -37,7 +37,7 @@ from worker.credentials import derived_token
 pytestmark = pytest.mark.slow
 
 CREDENTIAL = f"Bearer {derived_token(SECRET, 'edge-1')}"
-JOB = api.EndingJob(agent_id="edge-1", job_id="job_" + "x" * 22)
+JOB = api.JobToStop(agent_id="edge-1", job_id="job_" + "x" * 22)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def sent(monkeypatch) -> list[tuple[str, ...]]:
         if task == "workers.call_off":
             messages.append(arguments)
 
-    monkeypatch.setattr(boards, "enqueue", record)
+    monkeypatch.setattr(run_aggregate, "enqueue", record)
     return messages
 
 
@@ -86,7 +86,7 @@ def cancel(run: Run) -> None:
 
 def jobs(run: Run) -> list[tuple[str, bool]]:
     names = {run.step(id_).job_id: id_ for id_ in run.statuses}
-    return [(names[job.job_id], job.run_is_over) for job in api.ending_jobs(run.id)]
+    return [(names[job.job_id], job.run_is_over) for job in api.jobs_to_stop(run.id)]
 
 
 def test_a_cancel_asks_for_calls_once_it_is_stored(worker, sent):
@@ -119,10 +119,10 @@ def test_the_failure_of_a_run_as_a_whole_stops_its_jobs_by_calls_too(worker, sen
 
     @unit_of_work
     def time_is_over() -> None:
-        board = boards.open_board(run.pk)
+        board = run_aggregate.load_run(run.pk)
         assert board is not None
         fail_run(board, RunReason.RUN_TIMEOUT, "too long")
-        boards.write_boards([board])
+        run_aggregate.save_runs([board])
 
     time_is_over()
 
@@ -190,7 +190,7 @@ def test_a_run_of_a_local_backend_calls_nobody(settings, sent):
 
 
 def test_a_run_that_is_unknown_has_no_jobs():
-    assert api.ending_jobs("run-0123456789ab") == ()
+    assert api.jobs_to_stop("run-0123456789ab") == ()
     send_stop_requests("run-0123456789ab")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.executions.domain.plan import Decision, Plan, Skip
+from apps.executions.domain.plan import Decision, RunPlan, Skip
 from apps.executions.domain.states import StepReason, StepStatus
 
 P, Q, R = StepStatus.PENDING, StepStatus.QUEUED, StepStatus.RUNNING
@@ -12,7 +12,7 @@ TERMINAL = {H, F, S, C}
 
 
 def expected_decision(
-    plan: Plan, statuses: list[StepStatus], max_parallel: int, again: set[int]
+    plan: RunPlan, statuses: list[StepStatus], max_parallel: int, again: set[int]
 ) -> Decision:
     now = list(statuses)
     failing = any(hard(plan, now, at) for at in range(len(now)))
@@ -42,24 +42,24 @@ def expected_decision(
     )
 
 
-def in_order(plan: Plan) -> list[int]:
+def in_order(plan: RunPlan) -> list[int]:
     return sorted(range(len(plan.nodes)), key=lambda at: (plan.nodes[at].level, plan.nodes[at].id))
 
 
-def places_of(plan: Plan, level: int) -> list[int]:
+def places_of(plan: RunPlan, level: int) -> list[int]:
     return [at for at in in_order(plan) if plan.nodes[at].level == level]
 
 
-def hard(plan: Plan, now: list[StepStatus], at: int) -> bool:
+def hard(plan: RunPlan, now: list[StepStatus], at: int) -> bool:
     return now[at] == F and not plan.nodes[at].continue_on_failure
 
 
-def satisfied(plan: Plan, now: list[StepStatus], at: int) -> bool:
+def satisfied(plan: RunPlan, now: list[StepStatus], at: int) -> bool:
     return now[at] == H or (now[at] == F and plan.nodes[at].continue_on_failure)
 
 
 def fate_of(  # noqa: PLR0911 - one sentence of the rules after another
-    plan: Plan, now: list[StepStatus], at: int, *, failing: bool
+    plan: RunPlan, now: list[StepStatus], at: int, *, failing: bool
 ) -> Skip | StepStatus | None:
     node = plan.nodes[at]
     for need in node.needs:
@@ -78,7 +78,7 @@ def fate_of(  # noqa: PLR0911 - one sentence of the rules after another
     return None
 
 
-def on_failure_path(plan: Plan, now: list[StepStatus], at: int) -> bool:
+def on_failure_path(plan: RunPlan, now: list[StepStatus], at: int) -> bool:
     node = plan.nodes[at]
     undecided_or_failed = [t for t in node.triggers if now[t] == F or now[t] not in TERMINAL]
     return bool(undecided_or_failed) or any(
@@ -86,7 +86,7 @@ def on_failure_path(plan: Plan, now: list[StepStatus], at: int) -> bool:
     )
 
 
-def is_ready(plan: Plan, now: list[StepStatus], at: int) -> bool:
+def is_ready(plan: RunPlan, now: list[StepStatus], at: int) -> bool:
     node = plan.nodes[at]
     if now[at] != P or not all(satisfied(plan, now, need) for need in node.needs):
         return False
@@ -98,6 +98,6 @@ def is_ready(plan: Plan, now: list[StepStatus], at: int) -> bool:
     return not ended or (set(ended) <= TERMINAL and F in ended)
 
 
-def below(plan: Plan, at: int) -> set[int]:
+def below(plan: RunPlan, at: int) -> set[int]:
     edges = {*plan.nodes[at].needs, *plan.nodes[at].triggers}
     return edges.union(*(below(plan, edge) for edge in edges))

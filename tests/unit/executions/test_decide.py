@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.executions.domain.plan import Decision, Plan, PlanNode, decide
+from apps.executions.domain.plan import Decision, PlanNode, RunPlan, decide
 from apps.executions.domain.states import StepReason, StepStatus
 from tests.unit.executions.oracle import expected_decision
 
@@ -23,7 +23,7 @@ LETTERS = {
 }
 
 
-def plan(**needs: str) -> Plan:
+def plan(**needs: str) -> RunPlan:
     """`b="a"`: b after a; `b="!a"`: b on failure of a; a name with `_` continues on failure."""
     places = {name.rstrip("_"): at for at, name in enumerate(needs)}
     levels: dict[str, int] = {}
@@ -43,19 +43,19 @@ def plan(**needs: str) -> Plan:
                 continue_on_failure=name.endswith("_"),
             )
         )
-    return Plan(tuple(nodes))
+    return RunPlan(tuple(nodes))
 
 
-def asked(graph: Plan, letters: str, **facts: Any) -> Decision:
+def asked(graph: RunPlan, letters: str, **facts: Any) -> Decision:
     facts.setdefault("max_parallel", 100)
     return decide(graph, [LETTERS[letter] for letter in letters], **facts)
 
 
-def names(graph: Plan, places: Any) -> list[str]:
+def names(graph: RunPlan, places: Any) -> list[str]:
     return [graph.nodes[at].id for at in places]
 
 
-def skipped(graph: Plan, decision: Decision) -> dict[str, str]:
+def skipped(graph: RunPlan, decision: Decision) -> dict[str, str]:
     return {graph.nodes[at].id: str(skip.reason) for at, skip in decision.skip.items()}
 
 
@@ -159,7 +159,7 @@ def test_what_was_not_selected_satisfies_its_dependents():
 
 
 @st.composite
-def boards(draw: Any) -> tuple[Plan, list[StepStatus], set[int]]:
+def boards(draw: Any) -> tuple[RunPlan, list[StepStatus], set[int]]:
     count = draw(st.integers(1, 7))
     levels: list[int] = []
     nodes = []
@@ -182,7 +182,7 @@ def boards(draw: Any) -> tuple[Plan, list[StepStatus], set[int]]:
     statuses = draw(st.lists(st.sampled_from(StepStatus), min_size=count, max_size=count))
     queued = [at for at, status in enumerate(statuses) if status is StepStatus.QUEUED]
     again = draw(st.sets(st.sampled_from(queued))) if queued else set()
-    return Plan(tuple(nodes)), statuses, again
+    return RunPlan(tuple(nodes)), statuses, again
 
 
 @settings(max_examples=600, deadline=None)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from apps.executions.domain.attempts import MAX_REQUEUES
 from apps.executions.domain.plan import (
-    Plan,
     PlanNode,
+    RunPlan,
     decide,
     may_begin,
     replacement,
@@ -67,7 +67,7 @@ def test_what_must_not_run_twice_is_told_apart():
         PlanNode(id="check", level=2, needs=(1,), may_run_again=True),
         PlanNode(id="later", level=2, needs=(1,)),
     )
-    found = replacement(Plan(nodes), [LETTERS[letter] for letter in "hhrp"], [0])
+    found = replacement(RunPlan(nodes), [LETTERS[letter] for letter in "hhrp"], [0])
     assert (found.started, found.stuck) == ((1, 2), (1,))
 
 
@@ -80,7 +80,7 @@ def test_the_way_to_the_root_names_the_nearest_first():
 class Simulation:
     """A run of a plan in memory; each step remembers which start of each service it ran against."""
 
-    plan: Plan
+    plan: RunPlan
     chance: random.Random
     statuses: list[StepStatus] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
@@ -144,7 +144,7 @@ class Simulation:
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
+def plans(draw: st.DrawFn) -> RunPlan:
     nodes: list[PlanNode] = []
     for at in range(draw(st.integers(1, 7))):
         before = st.sampled_from(range(at)) if at else st.nothing()
@@ -162,7 +162,7 @@ def plans(draw: st.DrawFn) -> Plan:
                 may_run_again=kind == "service" or draw(st.booleans()),
             )
         )
-    return Plan(tuple(nodes))
+    return RunPlan(tuple(nodes))
 
 
 @settings(max_examples=300, deadline=None)

@@ -9,10 +9,10 @@ import pytest
 
 from apps.executions.domain.secret_refs import (
     NoSuchValue,
-    SecretPlace,
+    SecretPath,
     field_of,
     field_of_json,
-    place_of,
+    secret_path,
     source_of,
 )
 
@@ -34,15 +34,15 @@ def test_the_provider_says_who_has_it(provider: str, ref: str, source: str | Non
 
 
 def test_a_path_lies_below_the_prefix():
-    assert place_of("psp#token", prefix="kv") == SecretPlace("kv/psp", "token")
-    assert place_of("vault://psp", prefix="/kv/team/") == SecretPlace("kv/team/psp")
-    assert place_of("kv/psp") == SecretPlace("kv/psp")
+    assert secret_path("psp#token", prefix="kv") == SecretPath("kv/psp", "token")
+    assert secret_path("vault://psp", prefix="/kv/team/") == SecretPath("kv/team/psp")
+    assert secret_path("kv/psp") == SecretPath("kv/psp")
 
 
 @pytest.mark.parametrize("ref", ["../other", "a/../b", "a//b", "/a", "a/", ".", "", "#field"])
 def test_no_path_leads_out_of_the_prefix(ref: str):
     with pytest.raises(NoSuchValue):
-        place_of(ref, prefix="kv/team")
+        secret_path(ref, prefix="kv/team")
 
 
 def test_without_a_name_it_is_the_only_field_or_value():

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from apps.executions.domain.log_search import LineFilter, PatternInvalid, compiled
+from apps.executions.selectors.logs import LineFilter, PatternInvalid, compiled
 
 LINE = {"source": "api", "kind": "output", "level": "info", "text": "GET /pets 200"}
 

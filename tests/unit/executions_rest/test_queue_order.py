@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from apps.executions.domain.queue_order import Waiting, admission_order
+from apps.executions.domain.runs import QueuedRun, admission_order
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
 def waiting(run_id, workspace, minute):
     accepted = NOON + timedelta(minutes=minute)
-    return Waiting(run_id=run_id, workspace_id=workspace, accepted_at=accepted)
+    return QueuedRun(run_id=run_id, workspace_id=workspace, accepted_at=accepted)
 
 
 def test_workspaces_take_turns_and_each_keeps_its_order():

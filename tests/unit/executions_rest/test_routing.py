@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.executions.domain.routing import carries
+from apps.executions.domain.runs import carries
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from apps.executions.domain.step_shape import NodeShape, waiting_on
+from apps.executions.domain.steps import StepEdges, waiting_on
 
-NODE = NodeShape(depends_on=("db", "seed"), on_failure=("seed", "check"), continue_on_failure=False)
+NODE = StepEdges(depends_on=("db", "seed"), on_failure=("seed", "check"), continue_on_failure=False)
 
 
 def test_a_pending_step_waits_for_what_is_not_over():

@@ -72,7 +72,7 @@ an id may also be the address of the run's page"""
             "-w", "--watch", action="store_true", help="show the run until it is over"
         )
         launch.add_argument(
-            "--timeout", type=seconds, help="stop watching after, such as 5m (exit 13)"
+            "--timeout", type=seconds, help="stop terminal_view after, such as 5m (exit 13)"
         )
 
 
@@ -104,7 +104,7 @@ def statuses(text: str) -> str:
 
 def launch_run(options: dict[str, Any]) -> int:
     if options["timeout"] and not options["watch"]:
-        raise InvalidInput("--timeout ends the watching: it needs --watch")
+        raise InvalidInput("--timeout ends the terminal_view: it needs --watch")
     request = executions.LaunchRequest(
         suite_id=options["suite"], profile=options["profile"], backend=options["backend"]
     )

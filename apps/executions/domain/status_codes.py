@@ -1,7 +1,7 @@
-"""How all steps of a run stand, as one letter each: what planners read, in the run's own row.
+"""Status codes: the status of every step of a run as one character each, in the row of the run.
 
-The letters say no more than the step rows, and are written with them; a planner that reads one
-text instead of a thousand rows takes as long for a large run as for a small one.
+They repeat what the step rows have, and are written with them. To plan a run, one text is read
+instead of a row per step, so that a large run takes no longer to read than a small one.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ JOB_OF: Final[dict[str, JobState]] = {
 }
 
 
-def letter(status: StepStatus, job: JobState, *, attempt: int, repeats: bool = False) -> str:
-    """Return the letter of a step; `repeats`: events of it may come a second time."""
+def status_code_of(
+    status: StepStatus, job: JobState, *, attempt: int, repeats: bool = False
+) -> str:
+    """Return the code of a step; `repeats`: some of its events have come before."""
     if status is StepStatus.PENDING and (attempt or repeats):
         return PENDING_AGAIN
     if status is StepStatus.QUEUED and attempt > 1:
@@ -58,6 +60,6 @@ def letter(status: StepStatus, job: JobState, *, attempt: int, repeats: bool = F
     return status.value[0]
 
 
-def places_of(letters: Sequence[str], wanted: str) -> list[int]:
-    """Where one of the `wanted` letters stands."""
-    return [at for at, each in enumerate(letters) if each in wanted]
+def indexes_with(status_codes: Sequence[str], wanted: str) -> list[int]:
+    """Return the indexes of the steps with one of these codes."""
+    return [index for index, each in enumerate(status_codes) if each in wanted]

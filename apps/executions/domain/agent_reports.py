@@ -1,4 +1,4 @@
-"""What supervisors and the control plane say to each other (reference: control-plane 15)."""
+"""Messages between supervisors and the control plane (reference: control-plane 15)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernel.errors import NotFound, PlatformError
 
 
 class StaleAttempt(PlatformError):
-    """Another attempt is current, or another supervisor holds it, or the job is over."""
+    """Another attempt is current, another supervisor holds it, or the job is over."""
 
     code = "stale_attempt"
 
@@ -20,7 +20,7 @@ class StaleAttempt(PlatformError):
 
 
 class LogGap(PlatformError):
-    """Lines before these are missing; `nextSeq` of the problem is where to go on."""
+    """Lines are missing; `nextSeq` of the problem is the number of the next expected line."""
 
     code = "log_gap"
 
@@ -44,8 +44,8 @@ class ContentNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndingJob:
-    """A job of `agent_id` that must stop; `run_is_over`: nothing of its run is needed any more."""
+class JobToStop:
+    """A job of `agent_id` that must stop; `run_is_over`: its whole run can be removed."""
 
     agent_id: str
     job_id: str
@@ -54,7 +54,7 @@ class EndingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervisor:
-    """Who reports and claims. `kinds`: backend kinds; empty `capabilities` mean every step kind."""
+    """The caller. `kinds` are backend kinds; empty `capabilities` mean every step kind."""
 
     agent_id: str
     incarnation: str
@@ -138,8 +138,8 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangeAnswer:
-    """One entry per report, in order: `Recorded`, or why it was refused; and the claimed specs."""
+class ReportBatchResult:
+    """One entry per report, in order: `Recorded` or the reason to refuse it; and claimed specs."""
 
     states: tuple[Recorded | PlatformError, ...] = ()
     chunks: tuple[Recorded | PlatformError, ...] = ()
@@ -156,7 +156,7 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """`grace_ms`: how long after its end it can still be renewed, as things are now."""
+    """`grace_ms`: how long after its end it can be renewed at present."""
 
     status: str
     cancel_reason: str
@@ -177,7 +177,7 @@ class ActiveJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptJob:
-    """Where to go on: `next_seq` numbers the next line, `position` counts the records taken."""
+    """A job that continues at line `next_seq` and after `position` records of the runtime's log."""
 
     job_id: str
     attempt: int

@@ -1,8 +1,7 @@
-"""What runs and steps count in the metrics (reference: control-plane 2), told after the commit."""
+"""Metrics of runs and steps (reference: control-plane 2); updates are made after the commit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -12,19 +11,19 @@ from django.db.models import Count
 from apps.agents.api import online_agents
 from apps.executions.domain.states import ExecutionStatus
 from apps.executions.models import Execution
+from apps.executions.services.run_aggregate import MetricUpdate
 from apps.system.api import metrics
 from kernel.clock import milliseconds
 
-Measure = Callable[[], None]
 _KINDS: Final = ("local", "kubernetes", "remote-agent")
-_LEVELS: Final = {
+_GAUGES: Final = {
     "partita.executions.active": [str(ExecutionStatus.BOOTING), str(ExecutionStatus.CANCELING)],
     "partita.executions.queued": [str(ExecutionStatus.QUEUED)],
 }
 _ONLINE: Final = "partita.agents.online"
 
 
-def run_finished(run: Execution) -> Measure:
+def run_finished(run: Execution) -> MetricUpdate:
     return partial(
         metrics.count,
         "partita.executions.finished",
@@ -34,11 +33,13 @@ def run_finished(run: Execution) -> Measure:
     )
 
 
-def step_finished(kind: str, status: str, reason: str) -> Measure:
+def step_finished(kind: str, status: str, reason: str) -> MetricUpdate:
     return partial(metrics.count, "partita.steps.finished", kind=kind, status=status, reason=reason)
 
 
-def step_took(span: tuple[datetime, datetime], kind: str, status: str, reason: str) -> Measure:
+def step_duration(
+    span: tuple[datetime, datetime], kind: str, status: str, reason: str
+) -> MetricUpdate:
     took = milliseconds(span[1] - span[0])
     return partial(
         metrics.observe,
@@ -50,15 +51,11 @@ def step_took(span: tuple[datetime, datetime], kind: str, status: str, reason: s
     )
 
 
-def waited(queued_at: datetime, claimed_at: datetime, kind: str) -> Measure:
+def queue_waited(queued_at: datetime, claimed_at: datetime, kind: str) -> MetricUpdate:
     wait = milliseconds(claimed_at - queued_at)
     return partial(
         metrics.observe, "partita.step.queue_wait.ms", wait, kind=kind, status="running", reason=""
     )
-
-
-def lines_stored(count: int) -> Measure:
-    return partial(metrics.count, "partita.log.lines", count, stream="logs")
 
 
 def report_refused() -> None:
@@ -69,9 +66,9 @@ def leases_expired(count: int) -> None:
     metrics.count("partita.agent.leases_expired", count)
 
 
-def gauge() -> None:
-    """Set what stands at a level: runs that are active or queued, workers that are online."""
-    for name, statuses in _LEVELS.items():
+def set_gauges() -> None:
+    """Set the gauges: active runs, queued runs, and workers that are online."""
+    for name, statuses in _GAUGES.items():
         runs = Execution.objects.filter(status__in=statuses, deleted_at=None)
         counted = dict(runs.values_list("backend_kind").annotate(Count("pk")))
         for kind in _KINDS:
@@ -80,7 +77,7 @@ def gauge() -> None:
     metrics.set_gauge(_ONLINE, len(workers))
 
 
-def ungauge() -> None:
-    """Another process sets the levels now: what this one knows grows old."""
-    for name in (*_LEVELS, _ONLINE):
+def forget_gauges() -> None:
+    """Remove the gauges from this process, because another process sets them now."""
+    for name in (*_GAUGES, _ONLINE):
         metrics.forget(name)

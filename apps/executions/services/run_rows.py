@@ -1,7 +1,7 @@
-"""How a board reads and writes its rows: by the ORM, and on PostgreSQL by statements made once.
+"""The rows of a run aggregate: read and written by the ORM, on PostgreSQL by cached statements.
 
-Each batch of reports uses the same few statements. To have the ORM build them anew, with forty
-columns and a placeholder a key, was a third of what its transaction cost.
+Each batch of reports uses the same few statements. Without the cache, a third of the time of its
+transaction goes into the ORM, which builds them with forty columns and a placeholder for each key.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _READ: Final = "SELECT {columns} FROM {table} WHERE id = ANY(%b)"
 
 
 def raise_versions(execution_pks: Sequence[UUID]) -> list[Execution]:
-    """Return the runs, each with a version that is higher by one; those that are gone are left out.
+    """Raise the version of the runs by one and return them without deleted ones.
 
-    Whoever plans one of them too waits here until this transaction is over.
+    Another transaction that does the same waits here until this one is over.
     """
     if _is_postgresql():
         return _fetched(Execution, _RAISE, execution_pks)
@@ -45,7 +45,7 @@ def read_steps(step_pks: Sequence[UUID]) -> list[Step]:
 
 
 def update_rows(model: type[Row], pks: Sequence[UUID], values: Mapping[str, Any]) -> int:
-    """Give all these rows the same values, by field; returns how many rows there are."""
+    """Give all these rows the same values, by field; return the number of rows."""
     if not _is_postgresql():
         return model.objects.filter(pk__in=pks).update(**values)
     statement, fields = _updating(model, tuple(values))
@@ -75,8 +75,8 @@ def _converted(
     row: Sequence[Any], conversions: Iterable[tuple[int, Callable[..., Any]]]
 ) -> list[Any]:
     values = list(row)
-    for place, convert in conversions:
-        values[place] = convert(values[place], None, connection)
+    for column, convert in conversions:
+        values[column] = convert(values[column], None, connection)
     return values
 
 
@@ -84,13 +84,13 @@ def _converted(
 def _reading(
     model: type[models.Model], statement: str
 ) -> tuple[str, list[str], list[tuple[int, Callable[..., Any]]]]:
-    """The statement, the fields of its columns, and which of these are stored in another form."""
+    """Return the statement, the names of its fields, and the conversions by column."""
     described: Any = model._meta  # noqa: SLF001 - public in spite of its name
     fields = described.concrete_fields
     columns = ", ".join(f'"{field.column}"' for field in fields)
     conversions = [
-        (place, field.from_db_value)
-        for place, field in enumerate(fields)
+        (column, field.from_db_value)
+        for column, field in enumerate(fields)
         if hasattr(field, "from_db_value")
     ]
     text = statement.format(table=described.db_table, columns=columns)

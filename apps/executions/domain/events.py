@@ -1,0 +1,138 @@
+"""Events and log lines of a run: their topics, ids and causes, and their bytes in the streams.
+
+(reference: control-plane 11.2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from apps.executions.domain.agent_reports import LogLine
+from kernel.clock import mmss
+
+OVERVIEW_NUDGE: Final = "overview"
+WORK_NUDGE: Final = "work"
+RUN_SOURCE: Final = "execution"
+# Events that may come several times in one attempt; all others come once by the state machine.
+REPEATABLE: Final = frozenset({"adopted", "image-pull", "artifacts", "reset", "reset-mocks"})
+_SKEW: Final = timedelta(days=1)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Event(msgspec.Struct, omit_defaults=True):
+    """An event as on the wire; `timestamp` and `time` are those of `timestamps`."""
+
+    id: str
+    source: str
+    timestamp: str
+    time: str
+    text: str
+    status: str
+    level: str
+    reason: str | None = None
+    attempt: int | None = None
+
+
+class _LineRecord(msgspec.Struct, omit_defaults=True):
+    source: str
+    timestamp: str
+    time: str
+    level: str
+    kind: str
+    text: str
+    attempt: int | None = None
+    continued: bool = False
+
+
+def events_topic(run_id: str) -> str:
+    return f"execution-events:{run_id}"
+
+
+def logs_topic(run_id: str) -> str:
+    return f"execution-logs:{run_id}"
+
+
+def jobs_nudge(agent_id: str) -> str:
+    """Return the nudge that wakes a supervisor when one of its jobs must stop."""
+    return f"jobs:{agent_id}"
+
+
+def event_id(source: str, what: str, *, attempt: int = 0, nth: int = 1) -> str:
+    """Return `api-running`, `api-running-2` in attempt 2, `api-running-2.2` repeated there.
+
+    Ids are unique in a run, and the same for the same fact.
+    """
+    named = f"{source}-{what}"
+    if attempt > 1:
+        named += f"-{attempt}"
+    return named if nth == 1 else f"{named}.{nth}"
+
+
+def cause_chain(
+    step_id: str, *, reason: str, exit_code: int | None, cause: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the cause of a dependent of this step: the step itself, then its own causes."""
+    link: dict[str, Any] = {"stepId": step_id, "reason": reason}
+    if exit_code is not None:
+        link["exitCode"] = exit_code
+    return [link, *map(dict, cause)]
+
+
+def in_words(chain: Sequence[Mapping[str, Any]]) -> str:
+    """Return the chain for people: `api: exit_nonzero (exit code 3), after db: not_ready`."""
+    return ", after ".join(
+        f"{link['stepId']}: {link['reason']}"
+        + (f" (exit code {link['exitCode']})" if "exitCode" in link else "")
+        for link in chain
+    )
+
+
+def timestamps(started_at: datetime, instant: datetime) -> tuple[str, str]:
+    """Return the time since the start of the run as MM:SS, and the time in RFC 3339."""
+    utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    return mmss(utc - started_at), f"{utc.isoformat(timespec='milliseconds')[:23]}Z"
+
+
+def event_records(event: Event) -> tuple[bytes, bytes]:
+    """Return the record of the event and the record of the log line that repeats it."""
+    line = _LineRecord(
+        event.source, event.timestamp, event.time, event.level, "", event.text, event.attempt
+    )
+    return _encode(event), _encode(line)
+
+
+def line_records(
+    source: str,
+    lines: Iterable[LogLine],
+    *,
+    started_at: datetime,
+    now: datetime,
+    attempt: int,
+) -> list[bytes]:
+    """Return one record per line; `attempt` 0 is left out.
+
+    A line has its own time. If that is a day or more ahead, the clock that stamped it is wrong,
+    and the line gets the time of its arrival.
+    """
+    records = []
+    last, timestamp, time = started_at, *timestamps(started_at, started_at)
+    for line in lines:
+        if line.time is not last and line.time != last:  # a burst of lines has one time
+            last = line.time
+            timestamp, time = timestamps(started_at, last if last < now + _SKEW else now)
+        record = _LineRecord(
+            source,
+            timestamp,
+            time,
+            line.level,
+            line.kind,
+            line.text,
+            attempt or None,
+            line.continued,
+        )
+        records.append(_encode(record))
+    return records

@@ -1,0 +1,144 @@
+"""Runs: what callers ask for, why they are refused, and the order of admission.
+
+(reference: control-plane 11.1, 15.2)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kernel.errors import NotFound, PlatformError
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class ExecutionNotFound(NotFound):
+    """The run is unknown, deleted or of another workspace; the response does not tell which."""
+
+    code = "execution_not_found"
+
+    def __init__(self) -> None:
+        super().__init__("there is no execution of that id")
+
+
+class ArtifactNotFound(NotFound):
+    code = "artifact_not_found"
+
+    def __init__(self) -> None:
+        super().__init__("the execution has no artifact of that id")
+
+
+class ExecutionActive(PlatformError):
+    """The run is not over, or it is kept alive."""
+
+    code = "execution_active"
+
+
+class ExecutionFinished(PlatformError):
+    code = "execution_finished"
+
+
+class QueueFull(PlatformError):
+    code = "queue_full"
+
+
+class IdempotencyKeyReused(PlatformError):
+    """The key was used before with another body."""
+
+    code = "idempotency_key_reused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest:
+    """`backend` is an id, empty or `auto`; `trigger` is Manual, CI or API."""
+
+    suite_id: str
+    profile: str = ""
+    backend: str = ""
+    keep_alive_ms: int = 0
+    trigger: str = "Manual"
+    author: str = ""
+    commit: str = ""
+    branch: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idempotency:
+    """An idempotency key and what it is valid for; `body` is the request body as sent."""
+
+    principal: str
+    method: str
+    path: str
+    key: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """`replayed`: the summary answers an earlier request with the same Idempotency-Key."""
+
+    summary: dict[str, Any]
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which runs a list holds; empty and None mean any.
+
+    `since` (inclusive) and `until` (exclusive) apply to the time of acceptance. `words` is searched
+    in ids, titles, profile, author, branch, commit and message.
+    """
+
+    statuses: frozenset[str] = frozenset()
+    suite_id: str = ""
+    profile: str = ""
+    backend_id: str = ""
+    trigger: str = ""
+    words: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRun:
+    """A run that waits for admission."""
+
+    run_id: str
+    workspace_id: Hashable
+    accepted_at: datetime
+
+
+def admission_order(
+    waiting: Iterable[QueuedRun], *, last_boot: Mapping[Any, datetime]
+) -> list[str]:
+    """Return run ids in the order of admission: round-robin over workspaces, oldest runs first.
+
+    `last_boot`: workspace → its last admission. The workspace with the oldest one comes first;
+    workspaces without any come before all others.
+    """
+    lanes: dict[Hashable, deque[str]] = defaultdict(deque)
+    for run in sorted(waiting, key=lambda run: (run.accepted_at, run.run_id)):
+        lanes[run.workspace_id].append(run.run_id)
+    # sorted() is stable: equal workspaces stay in the order of their oldest run
+    turns = deque(sorted(lanes, key=lambda workspace: last_boot.get(workspace, _NEVER)))
+    order: list[str] = []
+    while turns:
+        workspace = turns.popleft()
+        order.append(lanes[workspace].popleft())
+        if lanes[workspace]:
+            turns.append(workspace)
+    return order
+
+
+def carries(routing_tags: Iterable[str], labels: Mapping[str, str]) -> bool:
+    """Return whether every tag, `key` or `key=value`, is among the labels of a supervisor."""
+    for tag in routing_tags:
+        key, equals, value = tag.partition("=")
+        if key not in labels or (equals and labels[key] != value):
+            return False
+    return True

@@ -1,0 +1,112 @@
+"""Steps: their environment, their edges in the topology, and the messages of log nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apps.executions.domain.states import TERMINAL_STEP, StepStatus
+
+WORKSPACE_DIR: Final = "/partita/workspace"
+ARTIFACTS_DIR: Final = "/partita/artifacts"
+_PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIns:
+    """The values of the built-in variables (reference: control-plane 13.2)."""
+
+    execution_id: str
+    suite_id: str
+    source_suite_id: str
+    profile: str
+    step_id: str
+    step_name: str
+    step_kind: str
+    attempt: int
+    mock_base_url: str
+
+    def variables(self, prefixes: Sequence[str]) -> dict[str, str]:
+        values = {
+            "EXECUTION_ID": self.execution_id,
+            "SUITE_ID": self.suite_id,
+            "SOURCE_SUITE_ID": self.source_suite_id,
+            "PROFILE": self.profile,
+            "STEP_ID": self.step_id,
+            "STEP_NAME": self.step_name,
+            "STEP_KIND": self.step_kind,
+            "ATTEMPT": str(self.attempt),
+            "WORKSPACE_DIR": WORKSPACE_DIR,
+            "ARTIFACTS_DIR": ARTIFACTS_DIR,
+            "MOCK_BASE_URL": self.mock_base_url,
+        }
+        return {f"{prefix}_{name}": text for prefix in prefixes for name, text in values.items()}
+
+
+def layered_env(
+    node: Mapping[str, Any],
+    *,
+    profile: Mapping[str, Any],
+    overrides: Mapping[str, str],
+    secrets: Mapping[str, str],
+    built_ins: Mapping[str, str],
+) -> dict[str, str]:
+    """Merge, low to high: profile, overrides, node, profile entry of the step, secrets, built-ins.
+
+    `profile` has `env` and `services` {id or name of a step: {key: value}}
+    (reference: control-plane 10).
+    """
+    services = profile["services"]
+    return {
+        **profile["env"],
+        **overrides,
+        **node.get("env", {}),
+        **node.get("runtimeEnv", {}),
+        **services.get(node["name"], {}),
+        **services.get(node["id"], {}),
+        **secrets,
+        **built_ins,
+    }
+
+
+def filled_in(message: str, *, env: Mapping[str, str], facts: Mapping[str, str]) -> str:
+    """Fill in `{{suite}}`, `{{env.NAME}}` and other facts; leave unknown names as they are."""
+
+    def replacement(match: re.Match[str]) -> str:
+        name = match[1]
+        if name.startswith("env."):
+            return env.get(name[4:], match[0])
+        return facts.get(name, match[0])
+
+    return _PLACEHOLDER.sub(replacement, message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEdges:
+    """The edges of a topology node, as step ids like on the wire."""
+
+    depends_on: tuple[str, ...]
+    on_failure: tuple[str, ...]
+    continue_on_failure: bool
+
+
+def step_edges(topology: Sequence[Mapping[str, Any]]) -> dict[str, StepEdges]:
+    """Return step id → edges; `topology` holds wire nodes (reference: control-plane 9)."""
+    return {
+        node["id"]: StepEdges(
+            depends_on=tuple(node["dependsOn"]),
+            on_failure=tuple(node.get("onFailure", ())),
+            continue_on_failure=bool(node.get("continueOnFailure", False)),
+        )
+        for node in topology
+    }
+
+
+def waiting_on(node: StepEdges, status: str, statuses: Mapping[str, str]) -> list[str]:
+    """Return the ids of steps that a pending step waits for; other steps wait for none."""
+    if status != StepStatus.PENDING:
+        return []
+    needs = dict.fromkeys((*node.depends_on, *node.on_failure))
+    return [need for need in needs if statuses.get(need) not in TERMINAL_STEP]

@@ -1,0 +1,311 @@
+"""Batches of agent reports: what happened to the jobs of a supervisor, and its claims, together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.executions.domain.agent_reports import (
+    Completion,
+    JobNotFound,
+    LogChunk,
+    LogGap,
+    Recorded,
+    ReportBatchResult,
+    StaleAttempt,
+    StateReport,
+    Supervisor,
+)
+from apps.executions.domain.attempts import StepFailure, reason_of
+from apps.executions.domain.plan import upstream
+from apps.executions.domain.states import JobState, StepReason, StepStatus
+from apps.executions.models import Artifact, Step
+from apps.executions.selectors.jobs import JobIndex, indexes_of_jobs
+from apps.executions.services import step_transitions
+from apps.executions.services.claims import ClaimedStep, claim_steps, specs_of
+from apps.executions.services.metrics import report_refused
+from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
+from apps.executions.services.run_progression import progress_run
+from apps.streams.api import unit_of_work
+from kernel.errors import InvalidInput, PlatformError
+
+Report = TypeVar("Report", StateReport, LogChunk, Completion)
+Record = Callable[[RunAggregate, int, Report], Recorded]
+Result = Recorded | PlatformError
+_UNIT_STATES: Final = {
+    "image-pull": "pulling the image",
+    "running": "started",
+    "adopted": "adopted by its supervisor's successor",
+}
+
+
+def record_reports(
+    supervisor: Supervisor,
+    *,
+    states: Sequence[StateReport] = (),
+    chunks: Sequence[LogChunk] = (),
+    completions: Sequence[Completion] = (),
+    claims: int = 0,
+    looks_around: bool = True,
+) -> ReportBatchResult:
+    """Record every report in this order, progress the runs, and claim up to `claims` steps.
+
+    `looks_around` False claims only steps that these reports queue; it saves a query for callers
+    that searched a moment ago and were not nudged since.
+    A refused report (its result is StaleAttempt, LogGap, JobNotFound or InvalidInput) does not
+    affect the others. Secrets are resolved after the transaction.
+    """
+    reports = (states, chunks, completions)
+    results, claimed = _record_reports(supervisor, reports, claims, looks_around=looks_around)
+    return ReportBatchResult(
+        states=results[0],
+        chunks=results[1],
+        completions=results[2],
+        claimed=specs_of(claimed),
+    )
+
+
+@unit_of_work
+def _record_reports(
+    supervisor: Supervisor,
+    reports: tuple[Sequence[StateReport], Sequence[LogChunk], Sequence[Completion]],
+    claims: int,
+    *,
+    looks_around: bool,
+) -> tuple[tuple[tuple[Result, ...], ...], list[ClaimedStep]]:
+    states, chunks, completions = reports
+    batch = _ReportBatch(supervisor, [*states, *chunks, *completions])
+    results = (
+        batch.apply(states, _record_state),
+        batch.apply(chunks, _record_chunk),
+        batch.apply(completions, _record_completion),
+    )
+    for run in batch.runs.values():
+        progress_run(run)
+    claimed = claim_steps(supervisor, batch.runs, limit=claims, looks_around=looks_around)
+    save_runs(batch.runs.values())
+    return results, claimed
+
+
+class _ReportBatch:
+    """Reports of a supervisor, and the runs that they are about."""
+
+    def __init__(self, supervisor: Supervisor, reports: Iterable[Any]) -> None:
+        self._supervisor = supervisor
+        self._indexes: dict[str, JobIndex] = indexes_of_jobs(report.job_id for report in reports)
+        steps: dict[UUID, list[int]] = defaultdict(list)
+        for execution_pk, index in self._indexes.values():
+            steps[execution_pk].append(index)
+        self.runs: dict[UUID, RunAggregate] = load_runs(steps, steps=steps)
+
+    def apply(self, reports: Sequence[Report], record: Record[Report]) -> tuple[Result, ...]:
+        """Apply reports of services first; return the results in the order of `reports`."""
+        order = sorted(range(len(reports)), key=lambda nth: not self._is_service(reports[nth]))
+        results = {nth: self._apply(reports[nth], record) for nth in order}
+        return tuple(results[nth] for nth in range(len(reports)))
+
+    def _is_service(self, report: Any) -> bool:
+        found = self._find(report.job_id)
+        return found is not None and found[0].plan.nodes[found[1]].kind == "service"
+
+    def _apply(self, report: Report, record: Record[Report]) -> Result:
+        found = self._find(report.job_id)
+        if found is None:
+            return JobNotFound()
+        run, index = found
+        step = run.step(index)
+        try:
+            if is_repeated(step, self._supervisor, report):
+                return Recorded(next_seq=step.next_seq)
+            refuse_stale(step, self._supervisor, report.attempt)
+            return record(run, index, report)
+        except PlatformError as refusal:  # each is raised before anything is changed
+            if isinstance(refusal, StaleAttempt):
+                report_refused()
+            return refusal
+
+    def _find(self, job_id: str) -> tuple[RunAggregate, int] | None:
+        execution_pk, index = self._indexes.get(job_id, (None, 0))
+        run = self.runs.get(execution_pk) if execution_pk else None
+        return None if run is None else (run, index)
+
+
+def refuse_stale(step: Step, supervisor: Supervisor, attempt: int) -> None:
+    """Raise StaleAttempt unless this process of the supervisor holds this attempt now.
+
+    (reference: control-plane 15.2)
+    """
+    if (
+        step.job_state != JobState.RUNNING
+        or step.attempt != attempt
+        or step.agent_id != supervisor.agent_id
+        or step.incarnation != supervisor.incarnation
+    ):
+        raise StaleAttempt
+
+
+def is_repeated(step: Step, supervisor: Supervisor, report: object) -> bool:
+    """Return whether a supervisor that lost the response sends the same completion again."""
+    return (
+        isinstance(report, Completion)
+        and bool(step.last_completion)
+        and step.last_completion == _fingerprint(supervisor.agent_id, report)
+    )
+
+
+def _record_state(run: RunAggregate, index: int, report: StateReport) -> Recorded:
+    row = run.step(index)
+    text = ": ".join(filter(None, (report.message, report.detail)))
+    if report.state == "healthy":
+        _record_healthy(run, index, text)
+    elif report.state not in _UNIT_STATES:
+        raise InvalidInput(f"state must be running or healthy, not {report.state!r}")
+    elif report.state != "running" or row.unit_started_at is None:
+        if report.state == "running":
+            run.change_step(index, unit_started_at=run.now)
+        run.emit_step_event(index, report.state, text or _UNIT_STATES[report.state])
+    return _recorded(row)
+
+
+def _record_healthy(run: RunAggregate, index: int, text: str) -> None:
+    if run.plan.nodes[index].kind != "service":
+        raise InvalidInput("only service steps report healthy; others complete")
+    if run.statuses[index] is StepStatus.RUNNING:
+        step_transitions.succeed(run, index, text or "ready")
+
+
+def _record_chunk(run: RunAggregate, index: int, chunk: LogChunk) -> Recorded:
+    row = run.step(index)
+    if chunk.seq > row.next_seq:
+        raise LogGap(row.next_seq)
+    fresh = chunk.lines[row.next_seq - chunk.seq :]
+    position = max(row.position, chunk.position)
+    if fresh or position != row.position:
+        step_transitions.keep_output(run, index, fresh)
+        run.change_step(index, next_seq=row.next_seq + len(fresh), position=position)
+    return _recorded(row)
+
+
+def _record_completion(run: RunAggregate, index: int, completion: Completion) -> Recorded:
+    row = run.step(index)
+    if completion.final_seq is not None and completion.final_seq > row.next_seq:
+        raise LogGap(row.next_seq)
+    if completion.outcome not in ("succeeded", "failed", "canceled"):
+        raise InvalidInput(
+            f"status must be succeeded, failed or canceled, not {completion.status!r}"
+        )
+    usage = step_transitions.usage_values(row, completion.usage) if completion.usage else {}
+    run.change_step(index, **usage, last_completion=_fingerprint(row.agent_id, completion))
+    _emit_artifacts(run, index)
+    _complete(run, index, completion)
+    return _recorded(row)
+
+
+def _complete(run: RunAggregate, index: int, completion: Completion) -> None:
+    row = run.step(index)
+    if completion.outcome == "canceled":
+        if row.cancel_reason:
+            step_transitions.end_stopped(run, index)
+        elif row.unit_started_at is None:
+            step_transitions.release(
+                run, index, "its supervisor gave it back before the container started"
+            )
+        else:
+            step_transitions.expire(run, index, "its supervisor gave it up")
+    elif row.status == StepStatus.HEALTHY:
+        _service_ended(run, index, completion)
+    elif completion.outcome == "failed":
+        _failed(run, index, completion)
+    else:
+        _succeeded(run, index, completion)
+
+
+def _failed(run: RunAggregate, index: int, completion: Completion) -> None:
+    """Fail a step. If a service of it was replaced in this batch, a reset may come first."""
+    failure = StepFailure(
+        reason_of(completion.reason), completion.error, exit_code=completion.exit_code
+    )
+    if not run.replaced.keys().isdisjoint(upstream(run.plan, index)):
+        run.deferred_failures[index] = failure
+    else:
+        step_transitions.fail(
+            run, index, failure.reason, failure.detail, exit_code=failure.exit_code
+        )
+
+
+def _service_ended(run: RunAggregate, index: int, completion: Completion) -> None:
+    if run.step(index).cancel_reason:
+        if completion.outcome == "failed":
+            step_transitions.record_cause(run, index, StepReason.SERVICE_EXITED)
+        step_transitions.end_stopped(run, index)
+        return
+    text = completion.error or "the service ended"
+    step_transitions.fail(
+        run, index, StepReason.SERVICE_EXITED, text, exit_code=completion.exit_code
+    )
+
+
+def _succeeded(run: RunAggregate, index: int, completion: Completion) -> None:
+    code = completion.exit_code
+    if run.plan.nodes[index].kind == "service":
+        text = "the service ended before it was ready"
+        step_transitions.fail(run, index, StepReason.SERVICE_EXITED, text, exit_code=code)
+    elif failures := _test_failures(run, index):
+        step_transitions.fail(run, index, StepReason.TEST_FAILURES, failures, exit_code=code)
+    else:
+        step_transitions.succeed(run, index, "ended as expected", exit_code=code)
+
+
+def _test_failures(run: RunAggregate, index: int) -> str:
+    """Return the failures that the reports count; empty if none, or if exit ≠ 0 is expected."""
+    node = run.definition.nodes[index]
+    exports = node.get("artifactExports", ())
+    if not any(export["format"] in ("junit", "ctrf") for export in exports):
+        return ""
+    if node.get("evaluation", {}).get("expectExit", 0):
+        return ""
+    summaries = _artifacts(run, index).exclude(test_summary=None)
+    counted = [summary for summary in summaries.values_list("test_summary", flat=True) if summary]
+    failures = sum(summary["failures"] for summary in counted)
+    errors = sum(summary["errors"] for summary in counted)
+    total = sum(summary["total"] for summary in counted)
+    return f"{failures} failures, {errors} errors of {total} tests" if failures + errors else ""
+
+
+def _artifacts(run: RunAggregate, index: int) -> QuerySet[Artifact, Artifact]:
+    return Artifact.objects.filter(
+        execution_id=run.execution.pk,
+        step_id=run.plan.nodes[index].id,
+        attempt=run.attempt(index),
+    )
+
+
+def _emit_artifacts(run: RunAggregate, index: int) -> None:
+    if not run.definition.nodes[index].get("artifactExports"):
+        return
+    paths = list(_artifacts(run, index).order_by("created_at").values_list("path", flat=True))
+    if paths:
+        run.emit_step_event(index, "artifacts", f"kept {', '.join(paths)}")
+
+
+def _recorded(row: Step) -> Recorded:
+    return Recorded(next_seq=row.next_seq, cancel_reason=row.cancel_reason)
+
+
+def _fingerprint(agent_id: str, completion: Completion) -> str:
+    """Return a hash that identical completions of an attempt share."""
+    parts = (
+        agent_id,
+        completion.attempt,
+        completion.outcome,
+        completion.reason,
+        completion.error,
+        completion.exit_code,
+        completion.final_seq,
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]

@@ -1,0 +1,283 @@
+"""The progression of a run: steps to queue or skip, the verdict, the teardown, the final status.
+
+Each function changes the run aggregate by what the plan decides; the caller saves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from apps.executions import conf
+from apps.executions.domain.agent_reports import LogLine
+from apps.executions.domain.events import RUN_SOURCE, in_words
+from apps.executions.domain.plan import (
+    Decision,
+    Replacement,
+    Skip,
+    decide,
+    replacement,
+    upstream,
+)
+from apps.executions.domain.states import (
+    TERMINAL_STEP,
+    CancelReason,
+    ExecutionEvent,
+    ExecutionStatus,
+    RunReason,
+    StepReason,
+    StepStatus,
+    advance_execution,
+)
+from apps.executions.domain.status_codes import PENDING_AGAIN, QUEUED_AGAIN, indexes_with
+from apps.executions.services import step_transitions
+from apps.executions.services.metrics import run_finished
+from apps.executions.services.run_aggregate import RunAggregate
+from apps.executions.services.step_transitions import chain_from
+from apps.executions.services.tracing import trace_run
+from kernel.clock import rfc3339
+
+TEARDOWN_WITHIN: Final = timedelta(seconds=60)
+STOPPED_WITHIN: Final = timedelta(seconds=30)
+
+
+def progress_run(run: RunAggregate) -> None:
+    """Apply what the plan decides; set the final status once every step and job has ended."""
+    if run.is_planning:
+        _reset_dependents(run)
+    if run.is_planning:
+        _apply_plan(run)
+    if not run.is_over and _is_drained(run):
+        _finish(run)
+
+
+def boot(run: RunAggregate) -> None:
+    """Admit a queued run: start its time and queue its root steps."""
+    _advance(run, ExecutionEvent.ADMITTED)
+    run.change_run(booted_at=run.now, deadline=run.now + conf.max_duration())
+    run.emit_run_event("booting", f"admitted, {run.execution.total_steps} steps")
+    progress_run(run)
+
+
+def cancel_run(run: RunAggregate, reason: str) -> None:
+    """Cancel a run that is `Queued` (at once) or `Booting`; else raise IllegalTransition."""
+    _advance(run, ExecutionEvent.CANCEL_REQUESTED)
+    run.change_run(
+        cancel_reason=reason,
+        verdict="",
+        reason="",
+        reason_detail="",
+        deadline=run.now + STOPPED_WITHIN,
+    )
+    if run.execution.status == ExecutionStatus.CANCELING:
+        run.emit_run_event("canceling", _with_reason("cancel requested", reason), level="warn")
+    for index in _waiting(run):
+        step_transitions.cancel(run, index)
+    _stop_open_jobs(run, CancelReason.CANCELED)
+    if run.execution.status == ExecutionStatus.CANCELED:
+        _end(run, _with_reason("canceled before it started", reason))
+    else:
+        progress_run(run)
+
+
+def fail_run(run: RunAggregate, reason: RunReason, detail: str) -> None:
+    """Fail the run as a whole. It has the reason at once and ends when its jobs have stopped."""
+    _decide_failure(run, reason, detail)
+    progress_run(run)
+
+
+def force_end(run: RunAggregate) -> None:
+    """End what is still open after the time for stopping; later reports of it are stale."""
+    for index in run.open_jobs():
+        step_transitions.end_stopped(run, index)
+    progress_run(run)
+
+
+def _decide_failure(run: RunAggregate, reason: RunReason, detail: str) -> None:
+    run.change_run(
+        failing=True,
+        reason=reason,
+        reason_detail=detail,
+        verdict=ExecutionStatus.FAILED,
+        deadline=run.now + STOPPED_WITHIN,
+    )
+    for index in _waiting(run):
+        step_transitions.skip(run, index, Skip(StepReason.RUN_FAILED))
+    late = reason is RunReason.RUN_TIMEOUT
+    _stop_open_jobs(run, CancelReason.TIMEOUT if late else CancelReason.CANCELED)
+
+
+def _waiting(run: RunAggregate) -> list[int]:
+    waiting = (StepStatus.PENDING, StepStatus.QUEUED)
+    return [index for index, status in enumerate(run.statuses) if status in waiting]
+
+
+def _reset_dependents(run: RunAggregate) -> None:
+    """Reset what ran against replaced services; fail the run if a part of it must not run twice."""
+    services, run.replaced = run.replaced, {}
+    failures, run.deferred_failures = run.deferred_failures, {}
+    if not services:
+        return
+    not_selected = set(run.not_selected)
+    found = replacement(run.plan, run.statuses, services, not_selected=not_selected)
+    if not found.stuck:
+        _reset(run, services, found)
+        return
+    for index, failure in failures.items():
+        step_transitions.fail(
+            run, index, failure.reason, failure.detail, exit_code=failure.exit_code
+        )
+    if run.execution.failing:
+        _decide_failure(run, RunReason.STEP_FAILED, _first_failure(run))
+    else:
+        _decide_failure(run, RunReason.DEPENDENCY_REPLACED, _stuck_text(run, services, found))
+
+
+def _reset(run: RunAggregate, services: Iterable[int], found: Replacement) -> None:
+    run.load_steps(found.reset)
+    causes = [run.step(index).cause for index in services if run.step(index).cause]
+    text = f"{_names(run, services)} starts anew: it ran against the former one"
+    for index in found.reset:
+        step_transitions.reset(run, index, text, *causes[:1])
+
+
+def _stuck_text(run: RunAggregate, services: Mapping[int, str], found: Replacement) -> str:
+    """Name the replaced services, the time and the reason, and the steps that cannot run again."""
+    reasons = "; ".join(dict.fromkeys(services.values()))
+    return (
+        f"{_names(run, services)} was replaced at {rfc3339(run.now)} ({reasons}) after "
+        f"{_names(run, found.started)} had run against it, and {_names(run, found.stuck)} "
+        "is not idempotent"
+    )
+
+
+def _names(run: RunAggregate, indexes: Iterable[int]) -> str:
+    return ", ".join(run.plan.nodes[index].id for index in indexes)
+
+
+def _apply_plan(run: RunAggregate) -> None:
+    decision = _decide(run)
+    while _apply_decision(run, decision):
+        decision = _decide(run)
+    if decision.verdict is not None:
+        _give_verdict(run, healthy=decision.verdict)
+
+
+def _decide(run: RunAggregate) -> Decision:
+    return decide(
+        run.plan,
+        run.statuses,
+        max_parallel=conf.max_parallel_steps(),
+        again=set(indexes_with(run.status_codes, QUEUED_AGAIN)),
+        not_selected=set(run.not_selected),
+    )
+
+
+def _apply_decision(run: RunAggregate, decision: Decision) -> bool:
+    """Return whether a queued step has already ended, so that there is more to decide."""
+    if decision.failing and not run.execution.failing:
+        run.change_run(failing=True)
+    again = [index for index in decision.start if run.status_codes[index] == PENDING_AGAIN]
+    causes = [skip.because for skip in decision.skip.values() if skip.because is not None]
+    run.load_steps([*causes, *again])
+    for index in decision.cancel:
+        step_transitions.cancel(run, index, "canceled with what it depends on")
+    for index, skip in decision.skip.items():
+        step_transitions.skip(run, index, skip)
+    ended = [step_transitions.queue(run, index) for index in decision.start]
+    return any(ended)
+
+
+def _give_verdict(run: RunAggregate, *, healthy: bool) -> None:
+    verdict = ExecutionStatus.HEALTHY if healthy else ExecutionStatus.FAILED
+    run.change_run(verdict=verdict)
+    if not healthy:
+        run.change_run(reason=RunReason.STEP_FAILED, reason_detail=_first_failure(run))
+    if run.open_jobs():
+        run.change_run(deadline=run.now + TEARDOWN_WITHIN)
+        _stop_open_jobs(run, CancelReason.TEARDOWN)
+
+
+def _first_failure(run: RunAggregate) -> str:
+    nodes = run.plan.nodes
+    hard = [
+        index
+        for index, status in enumerate(run.statuses)
+        if status is StepStatus.FAILED and not nodes[index].continue_on_failure
+    ]
+    run.load_steps(hard)
+    first = min(hard, key=lambda index: (run.step(index).finished_at, index))
+    chain = chain_from(run.step(first))
+    return in_words(chain if run.step(first).cause else [*chain, *_upstream_cause(run, first)])
+
+
+def _upstream_cause(run: RunAggregate, index: int) -> list[dict[str, Any]]:
+    """Return the cause in the nearest dependency that failed too, or that was lost or retried."""
+    indexes = upstream(run.plan, index)
+    run.load_steps(indexes)
+    for step in map(run.step, indexes):
+        if step.status == StepStatus.FAILED:
+            return chain_from(step)
+        if step.cause and step.status != StepStatus.SKIPPED:
+            return list(step.cause)
+    return []
+
+
+def _stop_open_jobs(run: RunAggregate, reason: CancelReason) -> None:
+    indexes = run.open_jobs()
+    run.load_steps(indexes)
+    for index in indexes:
+        step_transitions.request_stop(run, index, reason)
+
+
+def _is_drained(run: RunAggregate) -> bool:
+    execution = run.execution
+    if not execution.verdict and execution.status != ExecutionStatus.CANCELING:
+        return False
+    return not run.open_jobs() and all(status in TERMINAL_STEP for status in run.statuses)
+
+
+def _finish(run: RunAggregate) -> None:
+    execution = run.execution
+    if execution.status == ExecutionStatus.CANCELING:
+        _advance(run, ExecutionEvent.DRAINED)
+        _end(run, _with_reason("canceled", execution.cancel_reason))
+    elif execution.verdict == ExecutionStatus.HEALTHY:
+        _advance(run, ExecutionEvent.STEPS_HEALTHY)
+        _end(run, _count_statuses(run))
+    else:
+        by_steps = execution.reason == RunReason.STEP_FAILED
+        if by_steps:  # a service may have ended before a step that failed, and be reported after it
+            run.change_run(reason_detail=_first_failure(run))
+        _advance(run, ExecutionEvent.STEPS_FAILED if by_steps else ExecutionEvent.RUN_FAILED)
+        _end(run, execution.reason_detail or str(execution.reason))
+
+
+def _with_reason(what: str, reason: str) -> str:
+    return f"{what}: {reason}" if reason else what
+
+
+def _advance(run: RunAggregate, event: ExecutionEvent) -> None:
+    current = ExecutionStatus(run.execution.status)
+    run.change_run(status=advance_execution(current, event))
+
+
+def _end(run: RunAggregate, text: str) -> None:
+    execution = run.execution
+    run.change_run(finished_at=run.now, deadline=None, bound_agent_id="")
+    run.record_metric(run_finished(execution))
+    trace_run(run)
+    if execution.log_lines_dropped:
+        dropped = f"{execution.log_lines_dropped} lines of output were not kept"
+        run.append_log(RUN_SOURCE, [LogLine(run.now, "warn", "system", dropped)])
+    level = {ExecutionStatus.HEALTHY: "info", ExecutionStatus.CANCELED: "warn"}
+    status = ExecutionStatus(execution.status)
+    run.emit_run_event(
+        status.lower(), text, level=level.get(status, "error"), reason=str(execution.reason)
+    )
+
+
+def _count_statuses(run: RunAggregate) -> str:
+    counts = {status: run.statuses.count(status) for status in StepStatus}
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
