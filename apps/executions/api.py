@@ -24,8 +24,8 @@ from apps.executions.domain.agent_reports import (
     ReportBatchResult,
     StaleAttempt,
     StateReport,
-    Supervisor,
-    Usage,
+    StepUsage,
+    SupervisorSession,
 )
 from apps.executions.domain.events import (
     OVERVIEW_NUDGE,
@@ -105,10 +105,10 @@ __all__ = [
     "SearchState",
     "StaleAttempt",
     "StateReport",
+    "StepUsage",
     "StoredFile",
-    "Supervisor",
+    "SupervisorSession",
     "Sweeper",
-    "Usage",
     "adopt",
     "artifact_file",
     "backend_options",

@@ -1,4 +1,4 @@
-"""What executions read of the settings."""
+"""The settings of executions."""
 
 from __future__ import annotations
 
@@ -47,33 +47,33 @@ def mock_base_url() -> str:
 
 
 def lease() -> timedelta:
-    """How long a claim lives without renewal."""
+    """Return how long a claim is valid without renewal."""
     return timedelta(seconds=settings.LEASE_S)
 
 
 def lease_grace() -> timedelta:
-    """How long after its end a lease may still be renewed."""
+    """Return how long after its end a lease may still be renewed."""
     return timedelta(seconds=settings.LEASE_GRACE_S)
 
 
 def lease_owner_patience() -> timedelta:
-    """The same for an owner whose units no other supervisor could take over; never shorter."""
+    """Return the grace of a supervisor whose units no other could adopt; never shorter."""
     return max(lease_grace(), timedelta(seconds=settings.LEASE_OWNER_PATIENCE_S))
 
 
 def secret_variable(ref: str) -> str | None:
-    """`PARTITA_SECRET_<REF IN UPPER CASE>` of the environment; nothing else of it can be named."""
+    """Return `PARTITA_SECRET_<REF IN UPPER CASE>`; no other variable can be read."""
     name = re.sub(r"[^A-Z0-9]", "_", ref.upper())
     return os.environ.get(f"PARTITA_SECRET_{name}")  # noqa: TID251 - the one source of these
 
 
 def vault_token() -> str:
-    """Read anew from its file: those who renew it write it there. Raises OSError."""
+    """Return the token, read each time because its file may be renewed; raise OSError."""
     if path := settings.VAULT_TOKEN_FILE:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     return str(settings.VAULT_TOKEN)
 
 
 def run_page(run_id: str) -> str:
-    """The address of a run's page."""
+    """Return the address of the page of a run."""
     return f"{settings.PUBLIC_API_URL}/executions/{run_id}"

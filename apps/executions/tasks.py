@@ -1,4 +1,4 @@
-"""Celery tasks: what is due, done soon. Lost messages are made up for by the sweep."""
+"""Celery tasks. The sweep does the work of lost messages."""
 
 from __future__ import annotations
 

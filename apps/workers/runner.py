@@ -16,7 +16,7 @@ from typing import Final
 from django.db import DatabaseError
 
 from apps.agents.api import Registration
-from apps.executions.api import Supervisor as Claimant
+from apps.executions.api import SupervisorSession
 from apps.streams.api import DatastoreUnavailable, release_stale_connection
 from apps.system.api import installation_id
 from apps.workers import conf
@@ -222,7 +222,7 @@ def _control_plane(post: SupervisorSetup) -> InProcessControlPlane:
         pid=os.getpid(),
         process_started_at=host.process_started_at(),
     )
-    claimant = Claimant(
+    claimant = SupervisorSession(
         agent_id=post.agent_id,
         incarnation=incarnation,
         kinds=("local",),

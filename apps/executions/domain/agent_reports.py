@@ -53,8 +53,11 @@ class JobToStop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Supervisor:
-    """The caller. `kinds` are backend kinds; empty `capabilities` mean every step kind."""
+class SupervisorSession:
+    """A process of a supervisor, which makes a call.
+
+    `kinds` are backend kinds; empty `capabilities` mean every step kind.
+    """
 
     agent_id: str
     incarnation: str
@@ -65,7 +68,7 @@ class Supervisor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class StepUsage:
     cpu_percent: float | None = None
     memory_bytes: int | None = None
     memory_peak_bytes: int | None = None
@@ -118,7 +121,7 @@ class Completion:
     reason: str = ""
     exit_code: int | None = None
     final_seq: int | None = None
-    usage: Usage | None = None
+    usage: StepUsage | None = None
 
     @property
     def outcome(self) -> str:
@@ -151,7 +154,7 @@ class ReportBatchResult:
 class Renewal:
     job_id: str
     attempt: int
-    usage: Usage | None = None
+    usage: StepUsage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

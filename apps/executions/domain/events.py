@@ -23,7 +23,7 @@ _SKEW: Final = timedelta(days=1)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Event(msgspec.Struct, omit_defaults=True):
+class EventRecord(msgspec.Struct, omit_defaults=True):
     """An event as on the wire; `timestamp` and `time` are those of `timestamps`."""
 
     id: str
@@ -37,7 +37,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     attempt: int | None = None
 
 
-class _LineRecord(msgspec.Struct, omit_defaults=True):
+class LineRecord(msgspec.Struct, omit_defaults=True):
     source: str
     timestamp: str
     time: str
@@ -97,9 +97,9 @@ def timestamps(started_at: datetime, instant: datetime) -> tuple[str, str]:
     return mmss(utc - started_at), f"{utc.isoformat(timespec='milliseconds')[:23]}Z"
 
 
-def event_records(event: Event) -> tuple[bytes, bytes]:
+def event_records(event: EventRecord) -> tuple[bytes, bytes]:
     """Return the record of the event and the record of the log line that repeats it."""
-    line = _LineRecord(
+    line = LineRecord(
         event.source, event.timestamp, event.time, event.level, "", event.text, event.attempt
     )
     return _encode(event), _encode(line)
@@ -124,7 +124,7 @@ def line_records(
         if line.time is not last and line.time != last:  # a burst of lines has one time
             last = line.time
             timestamp, time = timestamps(started_at, last if last < now + _SKEW else now)
-        record = _LineRecord(
+        record = LineRecord(
             source,
             timestamp,
             time,

@@ -1,4 +1,4 @@
-"""What the REST views of executions share."""
+"""The base of the REST views of executions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAUNCHES_A_MINUTE: Final = 30
 
 
 class ExecutionsView(StrictAPIView):
-    """A signed-in caller; below an execution's path `run_id` is the id in it."""
+    """A view for signed-in callers; `run_id` is the id in the path of an execution."""
 
     @property
     def principal(self) -> Principal:
@@ -28,9 +28,9 @@ class ExecutionsView(StrictAPIView):
         return str(self.kwargs["executionId"])
 
     def idempotency(self) -> api.Idempotency | None:
-        """What `Idempotency-Key` asks for; call it before the body is parsed.
+        """Return the idempotency key of the request; call this before the body is parsed.
 
-        Raises InvalidParameter.
+        Raise InvalidParameter.
         """
         key = idempotency_key(self.request)
         if not key:
@@ -44,5 +44,5 @@ class ExecutionsView(StrictAPIView):
         )
 
     def limit_launches(self) -> None:
-        """Raises TooManyAttempts."""
+        """Raise TooManyAttempts above the limit."""
         rate_limited(LAUNCHES, self.principal.key, LAUNCHES_A_MINUTE)

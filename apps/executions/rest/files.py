@@ -1,8 +1,9 @@
-"""Files of a run: artifacts and its verdicts as JUnit (reference: control-plane 11.1)."""
+"""Files of a run: artifacts, and its results as JUnit (reference: control-plane 11.1)."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -13,7 +14,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from apps.executions import api
-from apps.executions.domain.byte_ranges import ByteRange, RangeNotSatisfiable, requested_range
 from apps.executions.rest.base import ExecutionsView
 from apps.system.api import is_not_modified, problem_for
 from kernel.errors import PlatformError
@@ -22,9 +22,46 @@ _MEDIA_TYPE: Final = re.compile(
     r"^[\w.+-]{1,80}/[\w.+-]{1,80}(; ?charset=[\w-]{1,40})?\Z", re.ASCII
 )
 _UNNAMEABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_RANGE: Final = re.compile(r"^bytes=\s*(\d{0,18})-(\d{0,18})\s*\Z", re.IGNORECASE)
 _BYTES: Final = "application/octet-stream"
 # A file that a suite made must not act in the UI's origin.
 _HARMLESS: Final = {"Content-Security-Policy": "sandbox", "X-Content-Type-Options": "nosniff"}
+
+
+class RangeNotSatisfiable(ValueError):
+    """The range begins behind the last byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """Bytes `first` to `last`, both included, from 0."""
+
+    first: int
+    last: int
+
+    @property
+    def length(self) -> int:
+        return self.last - self.first + 1
+
+
+def requested_range(header: str, *, size: int) -> ByteRange | None:
+    """Return the range that the header `Range` requests (RFC 9110, 14), or None for all bytes.
+
+    Other units, several ranges and invalid values are ignored, as the RFC allows.
+    Raise RangeNotSatisfiable.
+    """
+    match = _RANGE.match(header)
+    if match is None or match[1] == match[2] == "":
+        return None
+    if match[1]:
+        first, last = int(match[1]), int(match[2] or size)
+        if last < first and match[2]:
+            return None
+    else:  # the last bytes
+        first, last = (max(0, size - int(match[2])), size) if int(match[2]) else (size, size)
+    if first >= size:
+        raise RangeNotSatisfiable(f"the artifact has {size} bytes")
+    return ByteRange(first, min(last, size - 1))
 
 
 class ArtifactView(ExecutionsView):
@@ -38,9 +75,15 @@ class ArtifactView(ExecutionsView):
         if is_not_modified(etag, request.headers.get("If-None-Match", "")):
             return HttpResponse(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": etag})
         try:
-            part = _part(request, etag, len(file.body))
+            # `If-Range` with another ETag: send everything
+            is_current = request.headers.get("If-Range", etag) == etag
+            header = request.headers.get("Range", "") if is_current else ""
+            part = requested_range(header, size=len(file.body))
         except RangeNotSatisfiable as error:
-            return _unsatisfiable(request, len(file.body), error)
+            fact = PlatformError(str(error), code="range_not_satisfiable")
+            response = problem_for(request, fact)
+            response["Content-Range"] = f"bytes */{len(file.body)}"
+            return response
         return _bytes(file, etag, part)
 
 
@@ -54,19 +97,14 @@ class JUnitView(ExecutionsView):
         return HttpResponse(document, content_type="application/xml", headers=_HARMLESS)
 
 
-def _part(request: Request, etag: str, size: int) -> ByteRange | None:
-    """What `Range` asks for; everything when `If-Range` names another state."""
-    if request.headers.get("If-Range", etag) != etag:
-        return None
-    return requested_range(request.headers.get("Range", ""), size=size)
-
-
 def _bytes(file: api.StoredFile, etag: str, part: ByteRange | None) -> HttpResponse:
+    name = _UNNAMEABLE.sub("_", file.file_name)
+    disposition = content_disposition_header(as_attachment=True, filename=name)
     headers = {
         **_HARMLESS,
         "ETag": etag,
         "Accept-Ranges": "bytes",
-        "Content-Disposition": _attachment(file.file_name),
+        "Content-Disposition": disposition or "attachment",
     }
     body, status = file.body, HTTPStatus.OK
     if part is not None:
@@ -75,15 +113,3 @@ def _bytes(file: api.StoredFile, etag: str, part: ByteRange | None) -> HttpRespo
     headers["Content-Length"] = str(len(body))
     media_type = file.media_type if _MEDIA_TYPE.match(file.media_type) else _BYTES
     return HttpResponse(body, status=status, content_type=media_type, headers=headers)
-
-
-def _attachment(file_name: str) -> str:
-    name = _UNNAMEABLE.sub("_", file_name)
-    return content_disposition_header(as_attachment=True, filename=name) or "attachment"
-
-
-def _unsatisfiable(request: Request, size: int, error: RangeNotSatisfiable) -> HttpResponse:
-    fact = PlatformError(str(error), code="range_not_satisfiable")
-    response = problem_for(request, fact)
-    response["Content-Range"] = f"bytes */{size}"
-    return response

@@ -41,12 +41,12 @@ FILTERS: Final = frozenset(
 SEARCH: Final = frozenset({"q", "regex", "case", "source", "kind", "level"})
 TRIGGERS: Final = ("Manual", "CI", "API", "Rerun")
 _TEXT_MAX: Final = 500
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # what no store takes as text
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # no store accepts these in text
 _IDEMPOTENCY_KEY: Final = re.compile(r"^[\x21-\x7e]{1,128}\Z")
 
 
 def run_filter(request: Request) -> RunFilter:
-    """Raises InvalidParameter."""
+    """Return the filter of a list of runs; raise InvalidParameter."""
     return RunFilter(
         statuses=listed(request.query_params, "status", [str(one) for one in ExecutionStatus]),
         suite_id=text(request.query_params, "suiteId"),
@@ -64,7 +64,7 @@ def omitted_parts(request: Request) -> frozenset[str]:
 
 
 def line_filter(request: Request) -> LineFilter:
-    """`q` is needed. Raises InvalidParameter, for a pattern that is not understood too."""
+    """Return the filter of a log search; raise InvalidParameter, also for an invalid pattern."""
     query = text(request.query_params, "q", longest=PATTERN_MAX_CHARACTERS)
     if not query:
         raise InvalidParameter("q is required: what to look for")
@@ -82,14 +82,14 @@ def line_filter(request: Request) -> LineFilter:
     )
 
 
-def text(given: Mapping[str, str], name: str, *, longest: int = _TEXT_MAX) -> str:
-    """The parameter, empty when absent. Raises InvalidParameter for what cannot be stored."""
-    return _checked(name, given.get(name, ""), longest)
+def text(values: Mapping[str, str], name: str, *, longest: int = _TEXT_MAX) -> str:
+    """Return the parameter or ""; raise InvalidParameter for text that cannot be stored."""
+    return _checked(name, values.get(name, ""), longest)
 
 
-def texts(given: QueryDict, name: str) -> frozenset[str]:
-    """Every value of a repeatable parameter; raises InvalidParameter."""
-    return frozenset(_checked(name, value, _TEXT_MAX) for value in given.getlist(name))
+def texts(values: QueryDict, name: str) -> frozenset[str]:
+    """Return every value of a repeatable parameter; raise InvalidParameter."""
+    return frozenset(_checked(name, value, _TEXT_MAX) for value in values.getlist(name))
 
 
 def _checked(name: str, value: str, longest: int) -> str:
@@ -100,11 +100,11 @@ def _checked(name: str, value: str, longest: int) -> str:
     return value
 
 
-def listed(given: Mapping[str, str], name: str, options: Collection[str]) -> frozenset[str]:
-    """A comma list of `options`; raises InvalidParameter."""
-    if name not in given:
+def listed(values: Mapping[str, str], name: str, options: Collection[str]) -> frozenset[str]:
+    """Return the items of a comma list of `options`; raise InvalidParameter."""
+    if name not in values:
         return frozenset()
-    parts = frozenset(text(given, name).split(","))
+    parts = frozenset(text(values, name).split(","))
     if unknown := sorted(parts - set(options)):
         known = ", ".join(options)
         raise InvalidParameter(f"{name}: {unknown[0]!r} is none of {known}")
@@ -112,7 +112,7 @@ def listed(given: Mapping[str, str], name: str, options: Collection[str]) -> fro
 
 
 def idempotency_key(request: Request) -> str:
-    """The header's value, empty when absent. Raises InvalidParameter."""
+    """Return the header, or ""; raise InvalidParameter."""
     key = request.headers.get("Idempotency-Key")
     if key is None:
         return ""
@@ -128,10 +128,10 @@ def _any_of(request: Request, name: str, options: Collection[str]) -> frozenset[
     return values
 
 
-def _instant(given: Mapping[str, str], name: str) -> datetime | None:
-    if name not in given:
+def _instant(values: Mapping[str, str], name: str) -> datetime | None:
+    if name not in values:
         return None
-    value = text(given, name)
+    value = text(values, name)
     try:
         return clock.parse_rfc3339(value.replace(" ", "+"))  # `+` is a space in a query string
     except ValueError:
@@ -139,12 +139,12 @@ def _instant(given: Mapping[str, str], name: str) -> datetime | None:
 
 
 def query(name: str, what: str, type_: Any = str, **more: object) -> OpenApiParameter:
-    """A query parameter for the OpenAPI; `type_` may also be a schema."""
+    """Return a query parameter for the OpenAPI; `type_` may also be a schema."""
     return OpenApiParameter(name, type_, OpenApiParameter.QUERY, description=what, **more)  # type: ignore[arg-type]  # as the class documents
 
 
 def comma_list(options: Collection[str]) -> dict[str, str]:
-    """The schema of a comma list."""
+    """Return the schema of a comma list."""
     one = f"({'|'.join(options)})"
     return {"type": "string", "pattern": f"^{one}(,{one})*$"}
 

@@ -1,17 +1,21 @@
-"""What the routes answer, for the OpenAPI; the bodies themselves are made by the selectors.
+"""Request bodies, and the responses for the OpenAPI; selectors create the responses themselves.
 
-An optional key is absent, never null.
+An optional key of a response is absent, never null (reference: control-plane 11.1).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rest_framework import serializers
 
 from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
 from apps.executions.selectors.logs import KINDS, LEVELS
+from apps.system.rest import StrictSerializer
 
+KEEP_ALIVE_MAX_MS: Final = 14_400_000
+_NAME_LENGTH: Final = 300
+_TEXT_LENGTH: Final = 10_000
 Text = serializers.CharField
 Number = serializers.IntegerField
 Flag = serializers.BooleanField
@@ -22,8 +26,44 @@ RUN_STATUSES = [status.value for status in ExecutionStatus]
 STEP_STATUSES = [status.value for status in StepStatus]
 
 
+def _optional_text(max_length: int, **more: Any) -> serializers.CharField:
+    return serializers.CharField(
+        max_length=max_length, required=False, allow_null=True, allow_blank=True, **more
+    )
+
+
+class LaunchInput(StrictSerializer):
+    suiteId = serializers.CharField(
+        max_length=500, help_text="id of a suite, or a repository reference"
+    )
+    profile = _optional_text(256, help_text="file name or id")
+    backend = _optional_text(
+        128, help_text="id; empty or `auto`: the default if available, else the first that is"
+    )
+    keepAliveMs = serializers.IntegerField(
+        required=False, allow_null=True, min_value=0, max_value=KEEP_ALIVE_MAX_MS, default=0
+    )
+    trigger = serializers.ChoiceField(
+        choices=["Manual", "CI", "API"], required=False, allow_null=True, default="Manual"
+    )
+    author = _optional_text(_NAME_LENGTH)
+    commit = _optional_text(_NAME_LENGTH)
+    branch = _optional_text(_NAME_LENGTH)
+    message = _optional_text(_TEXT_LENGTH)
+
+
+class CancelInput(StrictSerializer):
+    reason = _optional_text(_TEXT_LENGTH)
+
+
+class RerunInput(StrictSerializer):
+    scope = serializers.ChoiceField(
+        choices=["all", "failed"], required=False, allow_null=True, default="all"
+    )
+
+
 class Shape(serializers.Serializer[Any]):
-    """The shape of an answer."""
+    """The shape of a response."""
 
 
 class Summary(Shape):

@@ -32,9 +32,9 @@ _readers = ThreadPoolExecutor(2, thread_name_prefix="log-download")
 
 
 def only_get(view: View) -> View:
-    """Let GET and HEAD through; OPTIONS is answered with what is allowed, the rest with 405.
+    """Let GET and HEAD through; respond to OPTIONS with the methods, to others with 405.
 
-    The answer to HEAD has the headers of GET; the fault barrier sends nothing of its stream.
+    A response to HEAD has the headers of GET; the exception middleware sends none of its stream.
     """
 
     @wraps(view)
@@ -51,9 +51,11 @@ def only_get(view: View) -> View:
 
 @only_get
 async def events(request: HttpRequest, **path: str) -> HttpResponseBase:
-    """What happens in a run."""
+    """Stream the events of a run."""
     run_id = path["executionId"]
-    after, principal = await _at_the_door(lambda: _admitted(request, run_id, {"since", "token"}))
+    after, principal = await _on_request_thread(
+        lambda: _admitted(request, run_id, {"since", "token"})
+    )
     frames = streams.follow(
         api.events_topic(run_id), after=after, member="event", envelope=api.event_envelope
     )
@@ -62,9 +64,9 @@ async def events(request: HttpRequest, **path: str) -> HttpResponseBase:
 
 @only_get
 async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
-    """What a run's steps write."""
+    """Stream the log lines of a run."""
     run_id = path["executionId"]
-    after, principal = await _at_the_door(
+    after, principal = await _on_request_thread(
         lambda: _admitted(request, run_id, {"since", "token", "source"})
     )
     frames = streams.follow(
@@ -79,8 +81,8 @@ async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
 
 @only_get
 async def overview(request: HttpRequest) -> HttpResponseBase:
-    """The engine overview, again whenever it changed."""
-    workspaces, principal = await _at_the_door(lambda: _admitted_to_overview(request))
+    """Stream the engine overview, again whenever it has changed."""
+    workspaces, principal = await _on_request_thread(lambda: _admitted_to_overview(request))
     frames = streams.snapshot_stream(
         api.OVERVIEW_NUDGE,
         scope="all" if workspaces is None else ",".join(sorted(map(str, workspaces))),
@@ -91,9 +93,9 @@ async def overview(request: HttpRequest) -> HttpResponseBase:
 
 @only_get
 async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
-    """The stored log, sent as it is read."""
+    """Send the stored log while it is read."""
     run_id = path["executionId"]
-    form, source = await _at_the_door(lambda: _asked_download(request, run_id))
+    form, source = await _on_request_thread(lambda: _asked_download(request, run_id))
     pages = api.log_pages(run_id, form, source=source)
     disposition = content_disposition_header(
         as_attachment=True, filename=f"{run_id}.{'log' if form == 'txt' else form}"
@@ -105,8 +107,8 @@ async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
     )
 
 
-async def _at_the_door(work: Callable[[], T]) -> T:
-    """`work` on the request's thread, which then lets go of its connection to the store."""
+async def _on_request_thread(work: Callable[[], T]) -> T:
+    """Do `work` on the thread of the request, which then releases its connection to the store."""
     return await sync_to_async(partial(streams.then_disconnect, work))()
 
 
@@ -152,7 +154,7 @@ async def _pieces(pages: Iterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 def _piece(pages: Iterator[bytes]) -> bytes:
-    """About `_PIECE_BYTES`, nothing at the end."""
+    """Return about `_PIECE_BYTES`, and no bytes at the end."""
     close_old_connections()
     taken = bytearray()
     try:

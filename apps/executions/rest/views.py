@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.executions import api
-from apps.executions.rest import inputs, parameters, schemas
+from apps.executions.rest import parameters, schemas
 from apps.executions.rest.base import ExecutionsView
 from apps.system.rest import (
     PAGING,
@@ -73,13 +73,13 @@ class ExecutionListView(ExecutionsView):
         parameters=[
             OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
         ],
-        request=inputs.LaunchInput,
+        request=schemas.LaunchInput,
         responses={201: schemas.Summary},
     )
     def post(self, request: Request) -> Response:
         self.limit_launches()
         idempotency = self.idempotency()
-        wanted = _launch_request(self.body(inputs.LaunchInput))
+        wanted = _launch_request(self.body(schemas.LaunchInput))
         launched = api.launch_once(self.principal, wanted, idempotency=idempotency)
         headers = {"Location": f"/api/v1/executions/{launched.summary['id']}"}
         if launched.replayed:
@@ -126,12 +126,12 @@ class ExecutionDetailView(ExecutionsView):
 class CancelView(ExecutionsView):
     @extend_schema(
         operation_id="executions_cancel",
-        request=inputs.CancelInput,
+        request=schemas.CancelInput,
         responses={202: schemas.Summary},
     )
     def post(self, request: Request, **_path: str) -> Response:
         api.get_execution(self.principal, self.run_id)
-        body = self.body(inputs.CancelInput)
+        body = self.body(schemas.CancelInput)
         summary = api.cancel(self.principal, self.run_id, reason=body.get("reason", ""))
         return Response(summary, status=202)
 
@@ -139,14 +139,14 @@ class CancelView(ExecutionsView):
 class RerunView(ExecutionsView):
     @extend_schema(
         operation_id="executions_rerun",
-        request=inputs.RerunInput,
+        request=schemas.RerunInput,
         responses={201: schemas.Summary},
     )
     def post(self, request: Request, **_path: str) -> Response:
         api.get_execution(self.principal, self.run_id)
         self.limit_launches()
         self.idempotency()
-        self.body(inputs.RerunInput)
+        self.body(schemas.RerunInput)
         raise NotAvailable("this release cannot run an execution again; launch its suite instead")
 
 

@@ -1,4 +1,4 @@
-"""What can be launched, and where."""
+"""Suites that can be launched, and the backends for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROFILE_KEYS: Final = ("fileName", "label", "description", "default")
 
 
 def launch_suites() -> list[dict[str, Any]]:
-    """Every launchable suite by title, with its profiles and the enabled backends."""
+    """Return every launchable suite by title, with its profiles and the enabled backends."""
     options = backend_options()
     suites = [suite for suite in list_suites() if suite["launchable"]]
     return [
@@ -30,7 +30,7 @@ def launch_suites() -> list[dict[str, Any]]:
 
 
 def backend_options() -> list[dict[str, Any]]:
-    """The enabled backends in the order of the settings."""
+    """Return the enabled backends in the order of the settings."""
     online = agents.online_agents()
     return [
         {
@@ -47,9 +47,9 @@ def backend_options() -> list[dict[str, Any]]:
 
 
 def is_available(backend: Backend, online: Iterable[Agent]) -> bool:
-    """An online supervisor serves it and said in its last heartbeat that the runtime answers.
+    """Return whether an online supervisor serves it whose last heartbeat reported a runtime.
 
-    Workers count for the kind `remote-agent` and runners for the others.
+    Workers count for the kind `remote-agent`, runners for the others.
     """
     wanted = "worker" if backend.kind == "remote-agent" else "runner"
     return any(

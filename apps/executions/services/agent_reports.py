@@ -19,7 +19,7 @@ from apps.executions.domain.agent_reports import (
     ReportBatchResult,
     StaleAttempt,
     StateReport,
-    Supervisor,
+    SupervisorSession,
 )
 from apps.executions.domain.attempts import StepFailure, reason_of
 from apps.executions.domain.plan import upstream
@@ -45,7 +45,7 @@ _UNIT_STATES: Final = {
 
 
 def record_reports(
-    supervisor: Supervisor,
+    supervisor: SupervisorSession,
     *,
     states: Sequence[StateReport] = (),
     chunks: Sequence[LogChunk] = (),
@@ -72,7 +72,7 @@ def record_reports(
 
 @unit_of_work
 def _record_reports(
-    supervisor: Supervisor,
+    supervisor: SupervisorSession,
     reports: tuple[Sequence[StateReport], Sequence[LogChunk], Sequence[Completion]],
     claims: int,
     *,
@@ -95,7 +95,7 @@ def _record_reports(
 class _ReportBatch:
     """Reports of a supervisor, and the runs that they are about."""
 
-    def __init__(self, supervisor: Supervisor, reports: Iterable[Any]) -> None:
+    def __init__(self, supervisor: SupervisorSession, reports: Iterable[Any]) -> None:
         self._supervisor = supervisor
         self._indexes: dict[str, JobIndex] = indexes_of_jobs(report.job_id for report in reports)
         steps: dict[UUID, list[int]] = defaultdict(list)
@@ -135,7 +135,7 @@ class _ReportBatch:
         return None if run is None else (run, index)
 
 
-def refuse_stale(step: Step, supervisor: Supervisor, attempt: int) -> None:
+def refuse_stale(step: Step, supervisor: SupervisorSession, attempt: int) -> None:
     """Raise StaleAttempt unless this process of the supervisor holds this attempt now.
 
     (reference: control-plane 15.2)
@@ -149,7 +149,7 @@ def refuse_stale(step: Step, supervisor: Supervisor, attempt: int) -> None:
         raise StaleAttempt
 
 
-def is_repeated(step: Step, supervisor: Supervisor, report: object) -> bool:
+def is_repeated(step: Step, supervisor: SupervisorSession, report: object) -> bool:
     """Return whether a supervisor that lost the response sends the same completion again."""
     return (
         isinstance(report, Completion)

@@ -10,7 +10,7 @@ from apps.executions.domain.agent_reports import (
     ArtifactUpload,
     ContentNotFound,
     JobNotFound,
-    Supervisor,
+    SupervisorSession,
 )
 from apps.executions.domain.junit import REPORT_FORMATS, ReportUnreadable, read_summary
 from apps.executions.models import Artifact, Blob, Step
@@ -36,7 +36,7 @@ class ArtifactTooLarge(PlatformError):
     code = "payload_too_large"
 
 
-def source_content(supervisor: Supervisor, job_id: str, attempt: int) -> bytes:
+def source_content(supervisor: SupervisorSession, job_id: str, attempt: int) -> bytes:
     """Return the files of the suite as tar.gz; raise JobNotFound, StaleAttempt, ContentNotFound."""
     step = Step.objects.select_related("execution").filter(job_id=job_id).first()
     if step is None:
@@ -51,7 +51,7 @@ def source_content(supervisor: Supervisor, job_id: str, attempt: int) -> bytes:
 
 
 def store_artifact(
-    supervisor: Supervisor, job_id: str, attempt: int, upload: ArtifactUpload
+    supervisor: SupervisorSession, job_id: str, attempt: int, upload: ArtifactUpload
 ) -> tuple[str, bool]:
     """Store an exported file; return (artifact id, whether it is new).
 
@@ -66,7 +66,7 @@ def store_artifact(
 
 @unit_of_work
 def _store(
-    supervisor: Supervisor, job: tuple[str, int], upload: ArtifactUpload, report: _TestReport
+    supervisor: SupervisorSession, job: tuple[str, int], upload: ArtifactUpload, report: _TestReport
 ) -> tuple[str, bool]:
     run, index = _held_step(supervisor, *job)
     sha256 = hashlib.sha256(upload.body).hexdigest()
@@ -89,7 +89,9 @@ def store_blob(sha256: str, body: bytes) -> None:
     Blob.objects.get_or_create(sha256=sha256, defaults={"size": len(body), "data": body})
 
 
-def _held_step(supervisor: Supervisor, job_id: str, attempt: int) -> tuple[RunAggregate, int]:
+def _held_step(
+    supervisor: SupervisorSession, job_id: str, attempt: int
+) -> tuple[RunAggregate, int]:
     execution_pk, index = indexes_of_jobs([job_id]).get(job_id, (None, 0))
     run = load_run(execution_pk) if execution_pk else None
     if run is None:

@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 
 from apps.agents.api import is_online
 from apps.executions import conf
-from apps.executions.domain.agent_reports import Supervisor
+from apps.executions.domain.agent_reports import SupervisorSession
 from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.plan import may_begin
 from apps.executions.domain.runs import carries
@@ -54,7 +54,11 @@ _IMPORTED_KEYS: Final = (
 
 
 def claim_steps(
-    supervisor: Supervisor, runs: dict[UUID, RunAggregate], *, limit: int, looks_around: bool = True
+    supervisor: SupervisorSession,
+    runs: dict[UUID, RunAggregate],
+    *,
+    limit: int,
+    looks_around: bool = True,
 ) -> list[ClaimedStep]:
     """Claim steps of the loaded runs and of others, which are loaded into `runs`.
 
@@ -91,7 +95,7 @@ def release_bindings(runs: Iterable[RunAggregate]) -> None:
             run.nudge(WORK_NUDGE)
 
 
-def _served_backends(supervisor: Supervisor) -> dict[str, str]:
+def _served_backends(supervisor: SupervisorSession) -> dict[str, str]:
     """Return backend id → kind of the backends whose steps this supervisor may claim."""
     return {
         backend.backend_id: backend.kind
@@ -115,7 +119,7 @@ def claimable(backends: Iterable[str]) -> QuerySet[Step, Step]:
 
 
 def _candidates(
-    supervisor: Supervisor, backends: Iterable[str], limit: int
+    supervisor: SupervisorSession, backends: Iterable[str], limit: int
 ) -> dict[tuple[UUID, int], datetime]:
     """Return (run, index of the step) → time of queuing, the oldest first."""
     mine = Q(execution__bound_agent_id__in=["", supervisor.agent_id])
@@ -128,7 +132,7 @@ def _candidates(
 
 
 def _may_claim(
-    run: RunAggregate, index: int, supervisor: Supervisor, backends: Mapping[str, str]
+    run: RunAggregate, index: int, supervisor: SupervisorSession, backends: Mapping[str, str]
 ) -> bool:
     execution = run.execution
     if not run.is_planning or run.job_states[index] is not JobState.PENDING:

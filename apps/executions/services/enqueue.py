@@ -1,4 +1,4 @@
-"""Telling the Celery workers, from a thread of its own: a broker may refuse, or hang for ever."""
+"""Celery messages, sent by a thread of its own because a broker may refuse them or hang."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Message:
 
 
 class _Publisher:
-    """A message that is lost, or dropped while the broker hangs, is made up for by the sweep."""
+    """Sends messages; the sweep does the work of lost ones, and of what a full queue drops."""
 
     def __init__(self) -> None:
         self._waiting: queue.Queue[_Message] = queue.Queue(_WAITING_AT_MOST)
@@ -34,7 +34,9 @@ class _Publisher:
         try:
             self._waiting.put_nowait(message)
         except queue.Full:
-            log.warning("the broker does not take messages; %s is left to the sweep", message.task)
+            log.warning(
+                "the broker does not accept messages; %s is left to the sweep", message.task
+            )
             return
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -53,15 +55,14 @@ class _Publisher:
                     retry=False,
                 )
             except Exception as error:  # noqa: BLE001 - the edge to whatever broker is configured
-                log.warning("the broker is away (%s); %s is left to the sweep", error, message.task)
+                log.warning(
+                    "the broker is unavailable (%s); %s is left to the sweep", error, message.task
+                )
 
 
 _publisher = _Publisher()
 
 
 def enqueue(task: str, *arguments: str, expires_s: float | None = None) -> None:
-    """Send a Celery task by name; one that waited `expires_s` is not done any more.
-
-    Never blocks, never raises.
-    """
+    """Send a Celery task by name, to be ignored after `expires_s`; never block, never raise."""
     _publisher.put(_Message(task, arguments, expires_s))

@@ -22,7 +22,7 @@ from apps.executions.domain.agent_reports import (
     Lease,
     Renewal,
     StaleAttempt,
-    Supervisor,
+    SupervisorSession,
 )
 from apps.executions.domain.attempts import is_irreplaceable
 from apps.executions.domain.states import JobState
@@ -42,7 +42,7 @@ _SHARED: Final = ("remote-docker", "kubernetes")  # backends whose units others 
 
 
 @unit_of_work
-def renew(supervisor: Supervisor, leases: Sequence[Renewal]) -> list[Lease | StaleAttempt]:
+def renew(supervisor: SupervisorSession, leases: Sequence[Renewal]) -> list[Lease | StaleAttempt]:
     """Renew the leases that this process still holds; the result of the others is StaleAttempt."""
     heard_of(supervisor.agent_id, supervisor.incarnation)
     expires_at = clock.now() + conf.lease()
@@ -61,13 +61,13 @@ def renew(supervisor: Supervisor, leases: Sequence[Renewal]) -> list[Lease | Sta
     return results
 
 
-def lease_grace(supervisor: Supervisor) -> timedelta:
+def lease_grace(supervisor: SupervisorSession) -> timedelta:
     """Return how long after their end this supervisor can renew its leases at present."""
     mine = {(supervisor.agent_id, backend_id) for backend_id in supervisor.backends}
     return conf.lease_owner_patience() if _awaited(mine) == mine else conf.lease_grace()
 
 
-def adopt(supervisor: Supervisor, active: Sequence[ActiveJob]) -> Adopted:
+def adopt(supervisor: SupervisorSession, active: Sequence[ActiveJob]) -> Adopted:
     """Keep the jobs whose units a restarted supervisor has found; end its other jobs.
 
     Kept jobs continue with the same attempt under the new incarnation. Of the others, an attempt
@@ -82,7 +82,9 @@ def adopt(supervisor: Supervisor, active: Sequence[ActiveJob]) -> Adopted:
 
 
 @unit_of_work
-def _adopt(supervisor: Supervisor, active: Sequence[ActiveJob]) -> list[tuple[RunAggregate, int]]:
+def _adopt(
+    supervisor: SupervisorSession, active: Sequence[ActiveJob]
+) -> list[tuple[RunAggregate, int]]:
     named = {(job.job_id, job.attempt) for job in active}
     runs = _runs_of(_running().filter(agent_id=supervisor.agent_id))
     kept = []
@@ -192,7 +194,7 @@ def _running() -> QuerySet[Step, Step]:
     return Step.objects.filter(job_state=JobState.RUNNING.value)
 
 
-def _held_by(supervisor: Supervisor) -> QuerySet[Step, Step]:
+def _held_by(supervisor: SupervisorSession) -> QuerySet[Step, Step]:
     return _running().filter(
         agent_id=supervisor.agent_id,
         incarnation=supervisor.incarnation,

@@ -27,7 +27,7 @@ from apps.executions.domain.events import (
     REPEATABLE,
     RUN_SOURCE,
     WORK_NUDGE,
-    Event,
+    EventRecord,
     event_id,
     event_records,
     events_topic,
@@ -187,7 +187,7 @@ class RunAggregate:
         timestamp, time = timestamps(self.execution.started_at, self.now)
         status, level, reason, attempt = facts
         event, line = event_records(
-            Event(
+            EventRecord(
                 name, source, timestamp, time, text, status, level, reason or None, attempt or None
             )
         )

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from apps.executions import conf
-from apps.executions.domain.agent_reports import LogLine, Supervisor, Usage
+from apps.executions.domain.agent_reports import LogLine, StepUsage, SupervisorSession
 from apps.executions.domain.attempts import (
     PULL_ALLOWANCE,
     TIMEOUT_ALLOWANCE,
@@ -81,7 +81,7 @@ def queue(run: RunAggregate, index: int) -> bool:
     return False
 
 
-def claim(run: RunAggregate, index: int, supervisor: Supervisor) -> None:
+def claim(run: RunAggregate, index: int, supervisor: SupervisorSession) -> None:
     node = run.definition.nodes[index]
     timeout = timedelta(milliseconds=node["timeoutMs"])
     _change_status(
@@ -350,7 +350,7 @@ def _count_dropped(run: RunAggregate, count: int) -> None:
     run.change_run(log_lines_dropped=run.execution.log_lines_dropped + count)
 
 
-def usage_values(step: Step, usage: Usage) -> dict[str, Any]:
+def usage_values(step: Step, usage: StepUsage) -> dict[str, Any]:
     """Return the newest figures by column; the peak of an adopted attempt never falls."""
     peaks = (step.memory_peak_bytes, usage.memory_peak_bytes)
     peak = max((peak for peak in peaks if peak is not None), default=None)

@@ -47,7 +47,7 @@ class InProcessControlPlane:
     in_order: ClassVar[bool] = True  # one queue, and each call of the store takes it in order
 
     def __init__(
-        self, registration: agents.Registration, supervisor: executions.Supervisor
+        self, registration: agents.Registration, supervisor: executions.SupervisorSession
     ) -> None:
         self._registration = registration
         self._supervisor = supervisor
@@ -218,10 +218,10 @@ def _told(recorded: executions.Recorded) -> JobDirective:
     return JobDirective(cancel_reason=recorded.cancel_reason)
 
 
-def _measured(usage: UnitUsage | None) -> executions.Usage | None:
+def _measured(usage: UnitUsage | None) -> executions.StepUsage | None:
     if usage is None:
         return None
-    return executions.Usage(
+    return executions.StepUsage(
         cpu_percent=usage.cpu_percent,
         memory_bytes=usage.memory_bytes,
         memory_peak_bytes=usage.memory_peak_bytes,

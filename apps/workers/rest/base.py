@@ -9,7 +9,7 @@ from typing import Any, Final
 from rest_framework.request import Request
 
 from apps.agents.api import Agent
-from apps.executions.api import JobNotFound, Supervisor, Usage
+from apps.executions.api import JobNotFound, StepUsage, SupervisorSession
 from apps.system.rest import InvalidParameter, StrictAPIView, integer_parameter
 from apps.workers.rest.credentials import AgentAuthentication, AgentMismatch, IsAgent
 from apps.workers.rest.inputs import INT32, AgentSerializer
@@ -34,7 +34,7 @@ class AgentView(StrictAPIView):
         return agent
 
     @property
-    def supervisor(self) -> Supervisor:
+    def supervisor(self) -> SupervisorSession:
         return supervisor_of(self.agent)
 
     def own_body(self, serializer: type[AgentSerializer]) -> dict[str, Any]:
@@ -62,11 +62,11 @@ def attempt_parameter(request: Request) -> int:
     return integer_parameter(request, "attempt", default=0, low=1, high=INT32)
 
 
-def usage_of(body: Mapping[str, Any]) -> Usage | None:
+def usage_of(body: Mapping[str, Any]) -> StepUsage | None:
     usage = body.get("usage")
     if not usage:
         return None
-    return Usage(
+    return StepUsage(
         cpu_percent=usage.get("cpuPercent"),
         memory_bytes=usage.get("memoryBytes"),
         memory_peak_bytes=usage.get("memoryPeakBytes"),

@@ -11,9 +11,9 @@ from apps.executions import api as executions
 BACKEND_KINDS: Final = ("remote-agent",)
 
 
-def supervisor_of(agent: agents.Agent) -> executions.Supervisor:
+def supervisor_of(agent: agents.Agent) -> executions.SupervisorSession:
     """The worker as executions see it: its backends count only where they are `remote-agent`."""
-    return executions.Supervisor(
+    return executions.SupervisorSession(
         agent_id=agent.agent_id,
         incarnation=agent.incarnation,
         kinds=BACKEND_KINDS,

@@ -19,7 +19,7 @@ from kernel.errors import PlatformError
 Report = executions.StateReport | executions.LogChunk | executions.Completion
 
 
-def record(supervisor: executions.Supervisor, report: Report) -> executions.Recorded:
+def record(supervisor: executions.SupervisorSession, report: Report) -> executions.Recorded:
     """Raises StaleAttempt, LogGap, JobNotFound, InvalidInput, DatastoreUnavailable."""
     answer = _batcher_of(supervisor).answer(_PendingRequest(report))
     if not isinstance(answer, executions.Recorded):
@@ -27,7 +27,7 @@ def record(supervisor: executions.Supervisor, report: Report) -> executions.Reco
     return answer
 
 
-def claim(supervisor: executions.Supervisor) -> dict[str, Any] | None:
+def claim(supervisor: executions.SupervisorSession) -> dict[str, Any] | None:
     """The spec of one step, or None when there is none for this supervisor now."""
     answer = _batcher_of(supervisor).answer(_PendingRequest(None))
     return answer if isinstance(answer, dict) else None
@@ -48,7 +48,7 @@ class _PendingRequest:
 class _Batcher:
     """Where the requests of one supervisor process meet."""
 
-    def __init__(self, supervisor: executions.Supervisor) -> None:
+    def __init__(self, supervisor: executions.SupervisorSession) -> None:
         self._supervisor = supervisor
         self._store = threading.Lock()
         self._waiting: deque[_PendingRequest] = deque()
@@ -105,7 +105,7 @@ _batchers: Final[WeakValueDictionary[tuple[str, str], _Batcher]] = WeakValueDict
 _batchers_lock = threading.Lock()
 
 
-def _batcher_of(supervisor: executions.Supervisor) -> _Batcher:
+def _batcher_of(supervisor: executions.SupervisorSession) -> _Batcher:
     key = (supervisor.agent_id, supervisor.incarnation)
     with _batchers_lock:
         desk = _batchers.get(key)

@@ -221,8 +221,8 @@ class Worker:
         )
 
     @property
-    def supervisor(self) -> api.Supervisor:
-        return api.Supervisor(
+    def supervisor(self) -> api.SupervisorSession:
+        return api.SupervisorSession(
             agent_id=self.agent_id,
             incarnation=self.incarnation,
             kinds=("local",),

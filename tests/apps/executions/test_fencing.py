@@ -164,7 +164,7 @@ def test_claims_keep_to_backends_kinds_and_capabilities(worker: Worker):
     booted_run(node("unit", kind="test"))
     assert Worker("elsewhere", backends=("other",)).claim() == []
     assert Worker("services-only", capabilities=("service",)).claim() == []
-    remote = api.Supervisor(
+    remote = api.SupervisorSession(
         agent_id="remote", incarnation="1", kinds=("remote-agent",), backends=("local-docker",)
     )
     assert api.record_reports(remote, claims=1).claimed == ()

@@ -20,8 +20,8 @@ from tests.apps.executions.runs import (
     profile,
 )
 
-LOW = api.Usage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=10)
-HIGH = api.Usage(cpu_percent=80.0, memory_bytes=90, memory_peak_bytes=90)
+LOW = api.StepUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=10)
+HIGH = api.StepUsage(cpu_percent=80.0, memory_bytes=90, memory_peak_bytes=90)
 
 
 def off(*names: str) -> Any:
@@ -29,7 +29,7 @@ def off(*names: str) -> Any:
     return profile(observability=turned)
 
 
-def renew(worker: Worker, step: str, usage: api.Usage) -> None:
+def renew(worker: Worker, step: str, usage: api.StepUsage) -> None:
     job = worker.jobs[step]
     lease = api.Renewal(job_id=job["jobId"], attempt=job["attempt"], usage=usage)
     api.renew(worker.supervisor, [lease])
@@ -55,7 +55,7 @@ def test_the_peak_never_falls_within_an_attempt(worker: Worker):
     renew(worker, "a", HIGH)
     renew(worker, "a", LOW)
     assert usage(run, "a") == (2.5, 10, 90)
-    worker.end("a", usage=api.Usage(cpu_percent=3.0, memory_bytes=20))
+    worker.end("a", usage=api.StepUsage(cpu_percent=3.0, memory_bytes=20))
     assert usage(run, "a") == (3.0, 20, 90)
 
 

@@ -158,7 +158,7 @@ async def test_a_step_that_was_claimed_for_a_client_that_has_gone_is_given_back(
     entered, go_on = threading.Event(), threading.Event()
     claim = report_batches.claim
 
-    def slow_claim(supervisor: executions.Supervisor) -> object:
+    def slow_claim(supervisor: executions.SupervisorSession) -> object:
         entered.set()
         go_on.wait(10)
         return claim(supervisor)

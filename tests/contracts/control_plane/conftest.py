@@ -13,7 +13,7 @@ from django.db import connections
 from django.test import Client
 
 from apps.agents import api as agents
-from apps.executions.api import Supervisor
+from apps.executions.api import SupervisorSession
 from apps.workers.control_plane.in_process import InProcessControlPlane
 from worker.control_plane.client import ControlPlaneClient
 from worker.control_plane.held_jobs import HeldJobs
@@ -41,7 +41,7 @@ async def plane(request: Any, tmp_path: Path) -> AsyncIterator[ControlPlane]:
 
 def _direct() -> ControlPlane:
     registration = agents.Registration(agent_id=AGENT_ID, incarnation="first", kind="runner")
-    claimant = Supervisor(
+    claimant = SupervisorSession(
         agent_id=AGENT_ID,
         incarnation="first",
         kinds=("local",),
