@@ -53,7 +53,7 @@ async def _polled(watcher: Any, datasources: list[str], rounds: int) -> dict[str
         for datasource in datasources:
             await watcher.poller.cycle(datasource)
     return {
-        "reads": rounds * len(watcher.looker.facts),
+        "reads": rounds * len(watcher.checker.facts),
         "s": time.perf_counter() - started,
         "cpu_s": sum(me.cpu_times()[:2]) - used,
         "megabytes": me.memory_info().rss / 2**20,

@@ -11,7 +11,7 @@ from sync_stack.orchestrator.selectors import drift
 from sync_stack.orchestrator.selectors.drift import Snapshot
 from sync_stack.orchestrator.selectors.ledgers import destination_of
 from sync_stack.orchestrator.services import drift_records, leader
-from sync_stack.orchestrator.services.execution.targets import TargetLocation, is_for, is_yielded
+from sync_stack.orchestrator.services.execution.targets import TargetLocation, is_for, is_produced
 from sync_stack.orchestrator.services.leader import LeaderRecord
 
 __all__ = [
@@ -24,6 +24,6 @@ __all__ = [
     "drift",
     "drift_records",
     "is_for",
-    "is_yielded",
+    "is_produced",
     "leader",
 ]

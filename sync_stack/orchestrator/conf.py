@@ -1,4 +1,4 @@
-"""Settings of the orchestrator, read when they are asked for."""
+"""Settings of the orchestrator, read at each use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.utils.module_loading import import_string
 
 
 def secret_keys() -> tuple[str, ...]:
-    """The stack secret and the ones before it."""
+    """Return the stack secret and the earlier ones."""
     return tuple(str(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
 
 
@@ -80,7 +80,7 @@ def grpc_token() -> str:
 
 
 def grpc_tls() -> tuple[str, str, str]:
-    """Certificate, key and trust root; empty texts where they are unset."""
+    """Return certificate, key and trust root; each is empty if unset."""
     return (settings.SYNC_GRPC_TLS_CERT, settings.SYNC_GRPC_TLS_KEY, settings.SYNC_GRPC_TLS_CA)
 
 
@@ -89,7 +89,7 @@ def tls_auto_dir() -> str:
 
 
 def first_start() -> tuple[str, ...]:
-    """What is to be logged of the files that this start made."""
+    """Return log lines about the files that this start generated."""
     return tuple(settings.SYNC_FIRST_START)
 
 
@@ -106,5 +106,5 @@ def broker_options() -> dict[str, Any]:
 
 
 def broker_url() -> str:
-    """Empty: tasks are executed in the process that stores them."""
+    """Return the URL of the broker; empty: the orchestrator runs tasks itself."""
     return str(settings.SYNC_BROKER_URL)

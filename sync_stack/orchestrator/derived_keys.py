@@ -20,18 +20,18 @@ def digest_key() -> bytes:
 
 
 def digest_key_id() -> str:
-    """Names the digest key without telling it."""
+    """Return the id of the digest key."""
     return key_id(digest_key())
 
 
 def digest_key_of(name: str) -> bytes | None:
-    """The key of that id, also one of the fallbacks; None when it is no longer known."""
+    """Return the key with that id, also of a fallback secret; None if it is unknown."""
     keys = (_derived(secret, "partita/digest") for secret in conf.secret_keys())
     return next((key for key in keys if key_id(key) == name), None)
 
 
 def journal_keys() -> tuple[bytes, ...]:
-    """The first one encrypts, all of them decrypt."""
+    """Return the keys of journals: the first one encrypts, all of them decrypt."""
     return tuple(_derived(secret, "partita/journal") for secret in conf.secret_keys())
 
 

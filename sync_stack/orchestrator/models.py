@@ -11,10 +11,10 @@ HASH = 64  # hex sha256
 
 
 class Task(models.Model):
-    """`id` is a UUIDv7: later tasks sort later. `version` rises with every conditional write.
+    """A task of the sync. `id` is a UUIDv7; `version` rises with every conditional write.
 
-    `request` says what to do (events, rules, heal fields), `memory` what an attempt leaves for the
-    next one, `facets` is what lists are filtered by: a line `name:value` each.
+    `request` holds events, rules and heal fields, `memory` the state between attempts, `facets`
+    the search terms of lists, a line `name:value` each.
     """
 
     id = models.CharField(primary_key=True, max_length=ID)
@@ -71,9 +71,9 @@ class Task(models.Model):
 
 
 class Counter(models.Model):
-    """A number that only rises, for the metrics of all workers; `id` is its name and labels.
+    """A counter of the metrics of all workers; `id` is its name and labels.
 
-    `seconds`: of a bucket of a histogram, the sum of what it holds.
+    `seconds` is the sum of the observations in a bucket of a histogram.
     """
 
     id = models.CharField(primary_key=True, max_length=255)
@@ -87,12 +87,12 @@ class Counter(models.Model):
         return self.id
 
 
-class LedgerUnit(models.Model):
-    """The ledger of one unit (reference: sync-stack 4.7), written as a whole on (id, version).
+class LedgerTarget(models.Model):
+    """The ledger of one target (reference: sync-stack 4.7), written as a whole on (id, version).
 
     `key` is (rule, repository, environment, destination) hashed; it changes when another rule takes
-    the unit over, `id` never does. `content` is what `domain.ledger_codec` makes of the ledger; the
-    columns repeat what lists and sweeps ask for. `status` is the watcher's and has no version.
+    the target over, `id` never does. `content` is the ledger, encoded by `domain.ledger_codec`; the
+    columns repeat what lists and sweeps filter by. The watcher writes `status`, without a version.
     """
 
     id = models.CharField(primary_key=True, max_length=ID)
@@ -125,6 +125,7 @@ class LedgerUnit(models.Model):
 
     class Meta:
         app_label = "sync"
+        db_table = "sync_ledgerunit"  # the name of its first version
         indexes = [
             models.Index(fields=["datasource"], name="sync_unit_datasource"),
             models.Index(fields=["intent_task_id"], name="sync_unit_intent"),
@@ -134,8 +135,8 @@ class LedgerUnit(models.Model):
         return f"{self.rule_id} {self.repo} {self.env} at {self.destination}"
 
 
-class Lease(models.Model):
-    """One destination: who writes there now, and the fencing number of the last who did."""
+class DestinationLock(models.Model):
+    """The lock of one destination: the task that writes there, and its generation."""
 
     id = models.CharField(primary_key=True, max_length=HASH)
     generation = models.BigIntegerField(default=1)
@@ -144,13 +145,14 @@ class Lease(models.Model):
 
     class Meta:
         app_label = "sync"
+        db_table = "sync_lease"  # the name of its first version
 
     def __str__(self) -> str:
         return f"{self.id} at generation {self.generation}"
 
 
 class RefRecord(models.Model):
-    """What was last seen of a ref by a rule; `id` hashes (rule, repository, ref).
+    """The last state of a ref that a rule handled; `id` hashes (rule, repository, ref).
 
     (reference: sync-stack 4.4)
     """
@@ -174,7 +176,7 @@ class RefRecord(models.Model):
 
 
 class JournalChunk(models.Model):
-    """Encrypted: what a destination held before an intent. `id` is `<journal>:<number>`."""
+    """A part of a journal, encrypted. `id` is `<journal>:<number>`."""
 
     id = models.CharField(primary_key=True, max_length=ID + 8)
     journal = models.CharField(max_length=ID, db_index=True)
@@ -190,9 +192,9 @@ class JournalChunk(models.Model):
 
 
 class Drift(models.Model):
-    """One episode. `heal`, `counts` and `changes` are JSON (reference: sync-stack 6.4).
+    """One episode of drift. `heal`, `counts` and `changes` are JSON (reference: sync-stack 6.4).
 
-    `slot` is the unit while the episode is open and its own id afterwards: a unit never has two.
+    `slot` is the target while the episode is open, then its own id: a target never has two open.
     """
 
     id = models.CharField(primary_key=True, max_length=ID)
@@ -229,7 +231,7 @@ class Drift(models.Model):
 
 
 class Leader(models.Model):
-    """Who does what only one may do; `beat` rises while it lives, `version` with every holder."""
+    """The elected leader; `beat` rises while it lives, `version` with every holder."""
 
     id = models.CharField(primary_key=True, max_length=32)
     holder = models.CharField(max_length=128, blank=True)
@@ -244,7 +246,7 @@ class Leader(models.Model):
 
 
 class WatchState(models.Model):
-    """What the watcher remembers of a unit; `id` is the unit's. A copy: losing it costs time."""
+    """The heal state of a target; `id` is the target's. It may be lost: heals then start again."""
 
     id = models.CharField(primary_key=True, max_length=ID)
     content = models.JSONField(default=dict)

@@ -1,4 +1,4 @@
-"""What Celery workers of the queue `sync` do: execute the task of an id."""
+"""Celery workers of the queue `sync`: run the task of an id."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from sync_stack.orchestrator.server.broker import (
     send_to_broker,
     use_broker,
 )
-from sync_stack.orchestrator.server.ports import collect_seldom, open_bundle, ports_of
+from sync_stack.orchestrator.server.ports import collect_garbage_rarely, open_bundle, ports_of
 from sync_stack.orchestrator.services import counters
 from sync_stack.orchestrator.services.execution.attempt import Ports
-from sync_stack.orchestrator.services.execution.task_runner import execute
+from sync_stack.orchestrator.services.execution.task_runner import run_task
 
 _FINISH_S: Final = 20.0
 _observing: Final[list[Telemetry]] = []  # at most one
@@ -42,15 +42,15 @@ _stopping: Final = multiprocessing.Event()  # made before the fork: all children
 
 @shared_task(name=TASK, ignore_result=True, acks_late=True)
 def execute_task(task_id: str) -> None:
-    execute(task_id, _ports(), stopping=_stopping)
+    run_task(task_id, _ports(), stopping=_stopping)
     _count_dropped()
     _count_failures()
 
 
 @lru_cache(maxsize=1)
 def _ports() -> Ports:
-    """Of the process that runs tasks, after its fork; the bundle is watched from then on."""
-    collect_seldom()
+    """Open the ports after the fork, in the process that runs tasks, and watch the bundle."""
+    collect_garbage_rarely()
     configuration = open_bundle()
     configuration.file.watch()
     publisher = Publisher(send_to_broker)
@@ -60,7 +60,7 @@ def _ports() -> Ports:
 
 @celeryd_init.connect
 def _use_broker(conf: Any = None, options: Any = None, **_facts: Any) -> None:
-    """A worker of the sync takes its broker from the bundle, unless the environment names one."""
+    """Take the broker from the bundle, unless the environment names one."""
     queues = (options or {}).get("queues") or ()
     if QUEUE not in (queues.split(",") if isinstance(queues, str) else queues):
         return
@@ -75,7 +75,7 @@ def _use_broker(conf: Any = None, options: Any = None, **_facts: Any) -> None:
 
 @worker_process_init.connect
 def _observe(**_facts: Any) -> None:
-    """In the process that runs tasks, after its fork: exporters have threads."""
+    """Start telemetry after the fork, because exporters have threads."""
     if _is_of_sync():
         with refusing():
             _observing.append(observe_process("worker", dropped=_drop))
@@ -88,12 +88,12 @@ def _stop_observing(**_facts: Any) -> None:
 
 
 def _is_of_sync() -> bool:
-    """The control plane's workers export by its own settings."""
+    """Return whether this is a worker of the sync; the control plane's have their own telemetry."""
     return not apps.is_installed("apps.system")
 
 
 def _count_dropped() -> None:
-    """A worker has no /metrics of its own; whoever logs does not wait for the store."""
+    """Count dropped log lines in the store: a worker serves no /metrics."""
     with _dropping:
         lost = dict(_dropped)
         _dropped.clear()
@@ -102,7 +102,7 @@ def _count_dropped() -> None:
 
 
 def _count_failures() -> None:
-    """As above: what background loops of this worker have failed since the last task."""
+    """Count the failures of background loops since the last task."""
     for loop, total in background.failures().items():
         new, _failures[loop] = total - _failures.get(loop, 0), total
         if new:
@@ -116,7 +116,7 @@ def _drop(reason: str, lines: int) -> None:
 
 @worker_shutting_down.connect
 def _stop(**_facts: Any) -> None:
-    """No new claims from now on; what has not ended in 20 s is given back."""
+    """End attempts that still run after 20 s; the claims are released."""
     timer = threading.Timer(_FINISH_S, _stopping.set)
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""The admin listener: liveness, readiness, metrics; plain HTTP on a thread of its own."""
+"""The admin listener: liveness, readiness and metrics over plain HTTP, on its own thread."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sync_stack.watcher.metrics import CONTENT_TYPE
 _JSON: Final = "application/json"
 _STOP_S: Final = 2.0
 Facts = Callable[[], tuple[bool, str, bool, int]]  # ready, detail, leader, targets
-Answer = tuple[int, str, bytes]
+AdminResponse = tuple[int, str, bytes]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class AdminApp:
-    """An ASGI application of three routes."""
+    """An ASGI application with three routes."""
 
     def __init__(self, facts: Facts, metrics: Callable[[], bytes]) -> None:
         self._facts = facts
         self._metrics = metrics
 
     async def __call__(self, scope: Any, _receive: Any, send: Send) -> None:
-        status, kind, body = self._answer(scope["method"], scope["path"])
+        status, kind, body = self._respond(scope["method"], scope["path"])
         headers = [
             (b"content-type", kind.encode()),
             (b"content-length", str(len(body)).encode()),
@@ -39,8 +39,8 @@ class AdminApp:
         shown = b"" if scope["method"] == "HEAD" else body
         await send({"type": "http.response.body", "body": shown})
 
-    def _answer(self, method: str, path: str) -> Answer:
-        routes: dict[str, Callable[[], Answer]] = {
+    def _respond(self, method: str, path: str) -> AdminResponse:
+        routes: dict[str, Callable[[], AdminResponse]] = {
             "/health/liveness": lambda: _document(200, {"status": "ok"}),
             "/health/readiness": self._readiness,
             "/metrics": lambda: (200, CONTENT_TYPE, self._metrics()),
@@ -51,7 +51,7 @@ class AdminApp:
             return _document(405, {"status": "METHOD_NOT_ALLOWED"})
         return routes[path]()
 
-    def _readiness(self) -> Answer:
+    def _readiness(self) -> AdminResponse:
         ready, detail, leader, targets = self._facts()
         if not ready:
             return _document(503, {"status": "NOT_READY", "detail": detail})
@@ -59,12 +59,12 @@ class AdminApp:
         return _document(200, document | ({"detail": detail} if detail else {}))
 
 
-def _document(status: int, content: dict[str, Any]) -> Answer:
+def _document(status: int, content: dict[str, Any]) -> AdminResponse:
     return status, _JSON, json.dumps(content).encode()
 
 
 class AdminListener:
-    """Raises StartRefused when the address cannot be had."""
+    """Serve the admin routes. Raises StartRefused if the address is not available."""
 
     def __init__(self, app: AdminApp, address: tuple[str, int]) -> None:
         host, port = address

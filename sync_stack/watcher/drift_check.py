@@ -1,7 +1,7 @@
-"""One look at one unit: read the ledger, read the sink, compare, write down.
+"""Drift check of one target: read the ledger and the sink, compare, record.
 
-All of it blocks and runs on threads. Reading and writing down are two steps, so that a read that
-takes too long leaves no trace.
+All of it blocks and runs on threads. Check and record are two steps, so that a read that takes too
+long is not recorded.
 
 (reference: sync-stack 6.1, 6.2, 6.3, 6.4)
 """
@@ -19,6 +19,7 @@ from kernel import clock
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.drift import (
     Comparison,
     Difference,
@@ -34,10 +35,18 @@ from sync_stack.core.drift import (
 )
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Live, Owner, Sink, SinkError
-from sync_stack.orchestrator.api import Drift, Snapshot, digest_key_of, drift, drift_records
-from sync_stack.watcher.assignment import is_assigned, rule_named
+from sync_stack.orchestrator.api import (
+    Drift,
+    Snapshot,
+    TargetLocation,
+    digest_key_of,
+    drift,
+    drift_records,
+    is_for,
+    is_produced,
+)
 from sync_stack.watcher.heal_state import HealStates
-from sync_stack.watcher.metrics import Metrics, UnitFacts, env_label
+from sync_stack.watcher.metrics import TargetFacts, WatcherMetrics, env_label
 
 log: Final = logging.getLogger("partita.sync.watcher")
 MAX_LISTED: Final = 50
@@ -45,7 +54,7 @@ MAX_VALUE: Final = 256
 _READS: Final = 3
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     READ = "read"
     NOTHING = "nothing"  # no baseline, or none that could be compared with
     BUSY = "busy"
@@ -55,78 +64,80 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftCheckResult:
-    """What was found; `comparison` and `live` only with READ."""
+    """The result of a check; `comparison` and `live` are set only with READ."""
 
-    outcome: Outcome
-    seen: Snapshot | None = None
+    outcome: CheckOutcome
+    snapshot: Snapshot | None = None
     comparison: Comparison = field(default_factory=Comparison)
     live: Live = field(default_factory=Live)
     foreign_listed: bool = False
 
     @property
     def ledger(self) -> Ledger:
-        assert self.seen is not None
-        return self.seen.ledger
+        assert self.snapshot is not None
+        return self.snapshot.ledger
 
     @property
-    def inconsistent(self) -> bool:
-        """An intent is left though nobody is at work: its task has ended."""
+    def is_inconsistent(self) -> bool:
+        """Return whether an intent is left whose task has ended."""
         return self.ledger.intent is not None
 
 
 @dataclass(kw_only=True)
 class DriftChecker:
-    """`bundle` is asked once a look; `now` is the wall clock, of pauses and records."""
+    """Check targets and record the results; `now` is the wall clock."""
 
     bundle: Callable[[], Bundle]
     open_sink: Callable[[Datasource], Sink]
-    memories: HealStates
-    metrics: Metrics
+    heal_states: HealStates
+    metrics: WatcherMetrics
     now: Callable[[], datetime]
     poll_interval_s: float = 60.0
     log_values: bool = False
-    facts: dict[str, UnitFacts] = field(default_factory=dict)
+    facts: dict[str, TargetFacts] = field(default_factory=dict)
 
-    def look(self, unit_id: str) -> DriftCheckResult:
-        """Raises the primary store's errors; those of the sink are an outcome."""
-        for tried in range(1, _READS + 1):
-            seen = drift.snapshot(unit_id)
-            if seen is None:
-                return DriftCheckResult(outcome=Outcome.ORPHAN)
-            found = self._found(seen)
-            if found.outcome is not Outcome.READ or drift.is_unchanged(seen):
-                return found
-            log.debug("the unit changed during read %d", tried, extra={"unit_id": unit_id})
-        return DriftCheckResult(outcome=Outcome.BUSY)
+    def check(self, unit_id: str) -> DriftCheckResult:
+        """Compare a target with its ledger. Raises errors of the store, not of the sink."""
+        for attempt_number in range(1, _READS + 1):
+            snapshot = drift.snapshot(unit_id)
+            if snapshot is None:
+                return DriftCheckResult(outcome=CheckOutcome.ORPHAN)
+            result = self._compared_snapshot(snapshot)
+            if result.outcome is not CheckOutcome.READ or drift.is_unchanged(snapshot):
+                return result
+            log.debug(
+                "the target changed during read %d", attempt_number, extra={"unit_id": unit_id}
+            )
+        return DriftCheckResult(outcome=CheckOutcome.BUSY)
 
-    def _found(self, seen: Snapshot) -> DriftCheckResult:
-        ledger = seen.ledger
+    def _compared_snapshot(self, snapshot: Snapshot) -> DriftCheckResult:
+        ledger = snapshot.ledger
         digest_key = digest_key_of(ledger.digest_key_id)
         if ledger.applied is None or digest_key is None:
-            return DriftCheckResult(outcome=Outcome.NOTHING, seen=seen)
-        if seen.busy:
-            return DriftCheckResult(outcome=Outcome.BUSY, seen=seen)
+            return DriftCheckResult(outcome=CheckOutcome.NOTHING, snapshot=snapshot)
+        if snapshot.busy:
+            return DriftCheckResult(outcome=CheckOutcome.BUSY, snapshot=snapshot)
         try:
-            return self._read(seen, digest_key)
+            return self._read(snapshot, digest_key)
         except (SinkError, SecretError) as error:
             self._failed(ledger, error)
-            return DriftCheckResult(outcome=Outcome.FAILED, seen=seen)
+            return DriftCheckResult(outcome=CheckOutcome.FAILED, snapshot=snapshot)
 
-    def _read(self, seen: Snapshot, digest_key: bytes) -> DriftCheckResult:
-        ledger, bundle = seen.ledger, self.bundle()
+    def _read(self, snapshot: Snapshot, digest_key: bytes) -> DriftCheckResult:
+        ledger, bundle = snapshot.ledger, self.bundle()
         rule = rule_named(bundle, ledger.rule_id)
         if rule is None or rule.datasource != ledger.datasource:
-            return DriftCheckResult(outcome=Outcome.ORPHAN, seen=seen)
+            return DriftCheckResult(outcome=CheckOutcome.ORPHAN, snapshot=snapshot)
         sink = self.open_sink(bundle.datasource(rule.datasource))
-        if not is_assigned(bundle, rule, ledger, sink):
-            return DriftCheckResult(outcome=Outcome.ORPHAN, seen=seen)
+        if not _is_assigned(bundle, rule, ledger, sink):
+            return DriftCheckResult(outcome=CheckOutcome.ORPHAN, snapshot=snapshot)
         owner = Owner(
             rule=ledger.rule_id, repo=ledger.repo, env=ledger.env, former_rules=ledger.former_rules
         )
-        live = sink.read(seen.destination, owner, sorted(ledger.records()))
+        live = sink.read(snapshot.destination, owner, sorted(ledger.records()))
         return DriftCheckResult(
-            outcome=Outcome.READ,
-            seen=seen,
+            outcome=CheckOutcome.READ,
+            snapshot=snapshot,
             comparison=compare(ledger, live, sink.capabilities, owner, digest_key),
             live=live,
             foreign_listed=sink.capabilities.foreign_listing,
@@ -138,95 +149,101 @@ class DriftChecker:
             "%s cannot be read: %s",
             ledger.datasource,
             error,
-            extra={"event": "poll_failed", "code": code, **_about(ledger)},
+            extra={"event": "poll_failed", "code": code, **_target_fields(ledger)},
         )
 
-    def record(self, look: DriftCheckResult, *, hinted: bool = False) -> str:
-        """Write down what a poll found; the episode that a heal is due or under way for, if any."""
-        match look.outcome:
-            case Outcome.ORPHAN:
-                if look.seen is not None:
-                    self.facts.pop(look.ledger.unit_id, None)
-            case Outcome.NOTHING if look.ledger.applied is None:
-                self._show(look, TargetStatus.UNKNOWN)
-            case Outcome.BUSY if look.seen is not None:
-                row = drift.open_episode(look.ledger.unit_id)
-                ours = row is not None and row.heal.get("last_task_id") == look.seen.busy_task
-                self._show(look, TargetStatus.HEALING if ours else TargetStatus.SYNCING)
-            case Outcome.READ:
-                return self._compared(look, hinted=hinted)
+    def record(self, check: DriftCheckResult, *, notified: bool = False) -> str:
+        """Record a check; return the id of the episode whose heal is due or under way, if any."""
+        match check.outcome:
+            case CheckOutcome.ORPHAN:
+                if check.snapshot is not None:
+                    self.facts.pop(check.ledger.unit_id, None)
+            case CheckOutcome.NOTHING if check.ledger.applied is None:
+                self._set_status(check, TargetStatus.UNKNOWN)
+            case CheckOutcome.BUSY if check.snapshot is not None:
+                row = drift.open_episode(check.ledger.unit_id)
+                ours = row is not None and row.heal.get("last_task_id") == check.snapshot.busy_task
+                self._set_status(check, TargetStatus.HEALING if ours else TargetStatus.SYNCING)
+            case CheckOutcome.READ:
+                return self._compared(check, notified=notified)
             case _:
-                """The last status stays."""
+                """Keep the last status."""
         return ""
 
-    def _compared(self, look: DriftCheckResult, *, hinted: bool) -> str:
-        row = drift.open_episode(look.ledger.unit_id)
-        if look.comparison:
-            return self._drifted(look, row)
-        if not hinted:  # a writer must not shorten pauses by being seen often
-            memory = self.memories.of(look.ledger.unit_id)
-            self.memories.put(look.ledger.unit_id, after_clean(memory, self.now()))
-        return self._clean(look, row)
+    def _compared(self, check: DriftCheckResult, *, notified: bool) -> str:
+        row = drift.open_episode(check.ledger.unit_id)
+        if check.comparison:
+            return self._drifted(check, row)
+        if not notified:  # a writer must not shorten pauses by many notifications
+            heal_state = self.heal_states.of(check.ledger.unit_id)
+            self.heal_states.put(check.ledger.unit_id, after_clean(heal_state, self.now()))
+        return self._clean(check, row)
 
-    def _clean(self, look: DriftCheckResult, row: Drift | None) -> str:
-        """An attempt under way ends its episode itself."""
-        ledger = look.ledger
+    def _clean(self, check: DriftCheckResult, row: Drift | None) -> str:
+        """Record that there is no drift; an attempt under way ends its episode itself."""
+        ledger = check.ledger
         healing = row is not None and row.state == Episode.HEALING
         if row is not None and not healing:
             by = "sync" if _has_moved(row, ledger) else "external"
             drift_records.close(row, Episode.RESOLVED, by=by)
-            log.info("drift is gone", extra={"event": "drift_resolved", **_of(row), "by": by})
+            log.info(
+                "drift is gone", extra={"event": "drift_resolved", **_episode_fields(row), "by": by}
+            )
         status = TargetStatus.HEALING if healing else TargetStatus.IN_SYNC
-        self._show(look, TargetStatus.INCONSISTENT if look.inconsistent else status)
+        self._set_status(check, TargetStatus.INCONSISTENT if check.is_inconsistent else status)
         return row.id if row is not None and healing else ""
 
-    def _drifted(self, look: DriftCheckResult, row: Drift | None) -> str:
-        ledger, now = look.ledger, self.now()
-        before = self.memories.of(ledger.unit_id)
-        memory = after_drift(before, now, self.poll_interval_s, opened=row is None)
-        flapping = memory.flapping
+    def _drifted(self, check: DriftCheckResult, row: Drift | None) -> str:
+        ledger, now = check.ledger, self.now()
+        before = self.heal_states.of(ledger.unit_id)
+        heal_state = after_drift(before, now, self.poll_interval_s, opened=row is None)
+        flapping = heal_state.flapping
         if row is None:
-            drift_records.begin_episode(ledger, look.comparison, now, flapping=flapping)
+            drift_records.begin_episode(ledger, check.comparison, now, flapping=flapping)
         else:
-            drift_records.go_on(row, ledger, look.comparison, now, flapping=flapping)
+            drift_records.continue_episode(row, ledger, check.comparison, now, flapping=flapping)
         row = drift.open_episode(ledger.unit_id)
         if row is None:
             return ""  # another watcher has closed it meanwhile
-        self.memories.put(ledger.unit_id, memory)
+        self.heal_states.put(ledger.unit_id, heal_state)
         self.metrics.drift.labels(ledger.datasource).inc()
-        self._tell(look, row, flapping=flapping)
+        self._log_drift(check, row, flapping=flapping)
         if flapping and not before.flapping:
-            log.error("drift comes again and again", extra={"event": "flapping", **_of(row)})
-        self._show_drift(look, row, memory)
-        return row.id if self._is_due(row, memory, now) else ""
+            log.error(
+                "drift returns again and again", extra={"event": "flapping", **_episode_fields(row)}
+            )
+        self._set_drift_status(check, row, heal_state)
+        return row.id if self._is_heal_due(row, heal_state, now) else ""
 
-    def _is_due(self, row: Drift, memory: HealState, now: datetime) -> bool:
+    def _is_heal_due(self, row: Drift, heal_state: HealState, now: datetime) -> bool:
         rule = rule_named(self.bundle(), row.rule_id)
         wanted = rule is not None and rule.self_heal
-        return row.state == Episode.HEALING or (wanted and may_heal(memory, now))
+        return row.state == Episode.HEALING or (wanted and may_heal(heal_state, now))
 
-    def _show_drift(self, look: DriftCheckResult, row: Drift, memory: HealState) -> None:
+    def _set_drift_status(self, check: DriftCheckResult, row: Drift, heal_state: HealState) -> None:
         healing = row.state == Episode.HEALING
-        self._show(look, drift_status(memory, healing=healing, inconsistent=look.inconsistent))
+        self._set_status(
+            check, drift_status(heal_state, healing=healing, inconsistent=check.is_inconsistent)
+        )
 
-    def _show(self, look: DriftCheckResult, status: TargetStatus) -> None:
-        assert look.seen is not None
-        ledger, bundle = look.ledger, self.bundle()
-        memory = self.memories.of(ledger.unit_id)
-        self.facts[ledger.unit_id] = UnitFacts(
+    def _set_status(self, check: DriftCheckResult, status: TargetStatus) -> None:
+        assert check.snapshot is not None
+        ledger, bundle = check.ledger, self.bundle()
+        heal_state = self.heal_states.of(ledger.unit_id)
+        self.facts[ledger.unit_id] = TargetFacts(
             datasource=ledger.datasource,
             rule=ledger.rule_id,
             env=env_label(bundle, ledger.env),
             status=status,
-            drift_keys=len(look.comparison.changes),
-            foreign_keys=look.comparison.foreign_count,
-            flapping=memory.flapping,
-            unhealed=is_unhealed(memory),
+            drift_keys=len(check.comparison.changes),
+            foreign_keys=check.comparison.foreign_count,
+            flapping=heal_state.flapping,
+            unhealed=is_unhealed(heal_state),
         )
-        drift_records.write_status(ledger.unit_id, look.seen.status, status)
+        drift_records.write_status(ledger.unit_id, check.snapshot.status, status)
 
-    def shift(self, unit_id: str, status: TargetStatus) -> None:
-        """What a heal makes of the unit, until the next poll says more."""
+    def set_status_of_heal(self, unit_id: str, status: TargetStatus) -> None:
+        """Set the status that a heal leads to, until the next check."""
         fact = self.facts.get(unit_id)
         if fact is None or (
             status is TargetStatus.HEALING and fact.status is not TargetStatus.DRIFTED
@@ -236,24 +253,24 @@ class DriftChecker:
         self.facts[unit_id] = replace(fact, status=status, drift_keys=left)
         drift_records.write_status(unit_id, fact.status, status)
 
-    def _tell(self, look: DriftCheckResult, row: Drift, *, flapping: bool) -> None:
-        """One line for each poll that finds drift; names of keys, no values."""
-        comparison, rule = look.comparison, rule_named(self.bundle(), row.rule_id)
+    def _log_drift(self, check: DriftCheckResult, row: Drift, *, flapping: bool) -> None:
+        """Log a line for each check that finds drift, with names of keys only."""
+        comparison, rule = check.comparison, rule_named(self.bundle(), row.rule_id)
         named = {kind.value: comparison.keys(kind) for kind in Difference}
         fields: dict[str, Any] = {name: list(keys[:MAX_LISTED]) for name, keys in named.items()}
-        if rule is not None and rule.sync_mode == "LIVE_STATE" and look.foreign_listed:
+        if rule is not None and rule.sync_mode == "LIVE_STATE" and check.foreign_listed:
             named["foreign"] = comparison.foreign
             fields["foreign"] = list(comparison.foreign[:MAX_LISTED])
         if any(len(keys) > MAX_LISTED for keys in named.values()):
             fields["truncated"] = True
         if self.log_values:
-            fields["values"] = _values(look)
+            fields["values"] = _values(check)
         log.warning(
             "the live state of %s differs from Git",
             row.destination,
             extra={
                 "event": "drift_detected",
-                **_of(row),
+                **_episode_fields(row),
                 "polls": row.polls,
                 "counts": comparison.counts,
                 **fields,
@@ -264,12 +281,12 @@ class DriftChecker:
         )
 
 
-def _values(look: DriftCheckResult) -> dict[str, str]:
-    """Live values of changed keys; what was added may be a secret, nobody has declared it."""
-    live = look.live.values
+def _values(check: DriftCheckResult) -> dict[str, str]:
+    """Return live values of changed keys, but not of added ones, which may be secrets."""
+    live = check.live.values
     changed = [
         change.key
-        for change in look.comparison.changes
+        for change in check.comparison.changes
         if change.kind is Difference.CHANGED and not change.secret
     ]
     return {key: live[key][:MAX_VALUE] for key in changed[:MAX_LISTED] if key in live}
@@ -279,7 +296,7 @@ def _has_moved(row: Drift, ledger: Ledger) -> bool:
     return ledger.applied is not None and ledger.applied.generation != row.generation
 
 
-def _about(ledger: Ledger) -> dict[str, Any]:
+def _target_fields(ledger: Ledger) -> dict[str, Any]:
     return {
         "rule_id": ledger.rule_id,
         "datasource": ledger.datasource,
@@ -289,7 +306,24 @@ def _about(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _of(row: Drift) -> dict[str, Any]:
+def _episode_fields(row: Drift) -> dict[str, Any]:
     names = ("rule_id", "platform", "datasource", "env", "tenant", "repo", "ref", "destination")
     named = {name: getattr(row, name) for name in names}
     return {"drift_id": row.id, **named, "commit": row.commit, "generation": row.generation}
+
+
+def rule_named(bundle: Bundle, name: str) -> Rule | None:
+    return next((rule for rule in bundle.rules if rule.name == name), None)
+
+
+def _is_assigned(bundle: Bundle, rule: Rule, ledger: Ledger, sink: Sink) -> bool:
+    """Return whether the rule still takes the repository and writes to this destination."""
+    if ledger.applied is None or not is_for(rule, ledger.repo):
+        return False
+    target = TargetLocation(
+        repo=ledger.repo,
+        env=ledger.env,
+        ref=ledger.applied.ref,
+        destination_id=ledger.destination_id,
+    )
+    return is_produced(bundle, rule, target, sink)

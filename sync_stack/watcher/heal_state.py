@@ -1,4 +1,4 @@
-"""What the watcher remembers between polls: in memory while it leads, with a copy for the next."""
+"""Heal states: in memory while this watcher leads, stored for the next leader."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TIMES: Final = ("next_heal_at", "last_heal_at", "last_poll_at")
 
 
 class HealStateStore(Protocol):
-    """One JSON object a unit. Raises StoreError or SinkError."""
+    """Store one JSON object for each target. Raises StoreError or SinkError."""
 
     def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]: ...
 
@@ -38,18 +38,18 @@ class HealStateStore(Protocol):
     def close(self) -> None: ...
 
 
-class StoreCopies:
+class PrimaryHealStateStore:
     def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        return drift.remembered(unit_ids)
+        return drift.heal_states(unit_ids)
 
     def save(self, unit_id: str, content: Mapping[str, Any]) -> None:
-        drift_records.remember(unit_id, content)
+        drift_records.save_heal_state(unit_id, content)
 
     def close(self) -> None:
-        """Nothing of its own."""
+        """Do nothing: the connection belongs to the process."""
 
 
-class RedisCopies:
+class RedisHealStateStore:
     def __init__(self, client: Any) -> None:
         self._client = client
 
@@ -67,7 +67,7 @@ class RedisCopies:
         self._client.close()
 
 
-class MongoCopies:
+class MongoHealStateStore:
     def __init__(self, client: Any, database: str) -> None:
         self._client = client
         self._rows = client[database][COLLECTION]
@@ -88,20 +88,22 @@ class MongoCopies:
         self._client.close()
 
 
-def open_copies(bundle: Bundle, resolve: Resolve) -> HealStateStore:
-    """Where the bundle says. Raises SinkError, SecretError."""
+def open_heal_state_store(bundle: Bundle, resolve: Resolve) -> HealStateStore:
+    """Open the store that the bundle names. Raises SinkError, SecretError."""
     name = bundle.watcher_state_datasource
     if not name:
-        return StoreCopies()
+        return PrimaryHealStateStore()
     datasource = bundle.datasource(name)
     timeouts = Timeouts.of(datasource)
     match datasource.options:
         case RedisOptions() as options:
-            return RedisCopies(redis_client.connect(options, timeouts, resolve))
+            return RedisHealStateStore(redis_client.connect(options, timeouts, resolve))
         case MongoOptions() as options:
-            return MongoCopies(mongo_client.connect(options, timeouts, resolve), options.database)
+            return MongoHealStateStore(
+                mongo_client.connect(options, timeouts, resolve), options.database
+            )
         case _:
-            return StoreCopies()
+            return PrimaryHealStateStore()
 
 
 def _object(raw: Any) -> Mapping[str, Any] | None:
@@ -113,50 +115,52 @@ def _object(raw: Any) -> Mapping[str, Any] | None:
 
 
 class HealStates:
-    """`of` a unit, always at hand; a copy that fails is said once and costs no poll."""
+    """The heal states of all targets; a failed store is logged once and fails no poll."""
 
-    def __init__(self, open_copies: Callable[[], HealStateStore], poll_interval_s: float) -> None:
-        self._open = open_copies
+    def __init__(
+        self, open_heal_state_store: Callable[[], HealStateStore], poll_interval_s: float
+    ) -> None:
+        self._open = open_heal_state_store
         self._poll_interval_s = poll_interval_s
         self._known: dict[str, HealState] = {}
-        self._copies: HealStateStore | None = None
+        self._store: HealStateStore | None = None
         self._failing = False
 
     def of(self, unit_id: str) -> HealState:
         return self._known.get(unit_id, HealState())
 
     def learn(self, unit_ids: Sequence[str], now: datetime) -> None:
-        """Read what another leader left of units that are new here."""
+        """Load the stored states of targets that are not in memory."""
         new = [name for name in unit_ids if name not in self._known]
         if not new:
             return
-        contents = self._tried(lambda copies: copies.load(new), {})
+        contents = self._tried(lambda store: store.load(new), {})
         for name in new:
-            memory = memory_of(contents.get(name, {}))
-            self._known[name] = as_sane(memory, now, self._poll_interval_s)
+            heal_state = heal_state_of(contents.get(name, {}))
+            self._known[name] = as_sane(heal_state, now, self._poll_interval_s)
 
-    def put(self, unit_id: str, memory: HealState) -> None:
-        self._known[unit_id] = memory
-        self._tried(lambda copies: copies.save(unit_id, content_of(memory)), None)
+    def put(self, unit_id: str, heal_state: HealState) -> None:
+        self._known[unit_id] = heal_state
+        self._tried(lambda store: store.save(unit_id, content_of(heal_state)), None)
 
     def forget(self) -> None:
-        """Another watcher leads: what it does is not seen here."""
+        """Drop the states in memory, which another leader may have changed."""
         self._known.clear()
 
     def reopen(self) -> None:
-        """The bundle is another one."""
-        copies, self._copies = self._copies, None
-        if copies is not None:
-            copies.close()
+        """Open the store again at the next use: the bundle has changed."""
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
 
     def _tried(self, act: Callable[[HealStateStore], Any], otherwise: Any) -> Any:
         try:
-            self._copies = self._copies or self._open()
-            result = act(self._copies)
+            self._store = self._store or self._open()
+            result = act(self._store)
         except (StoreError, SinkError, SecretError) as error:
             if not self._failing:
                 log.warning(
-                    "the watcher's state cannot be kept: %s",
+                    "the watcher's state cannot be stored: %s",
                     type(error).__name__,
                     extra={"event": "watcher_state_failed"},
                 )
@@ -166,20 +170,20 @@ class HealStates:
         return result
 
 
-def content_of(memory: HealState) -> dict[str, Any]:
-    times = {name: getattr(memory, name) for name in _TIMES}
+def content_of(heal_state: HealState) -> dict[str, Any]:
+    times = {name: getattr(heal_state, name) for name in _TIMES}
     return {
-        "heals": memory.heals,
-        "failures": memory.failures,
-        "clean_polls": memory.clean_polls,
-        "flapping": memory.flapping,
-        "episodes": [clock.rfc3339(at) for at in memory.episodes],
+        "heals": heal_state.heals,
+        "failures": heal_state.failures,
+        "clean_polls": heal_state.clean_polls,
+        "flapping": heal_state.flapping,
+        "episodes": [clock.rfc3339(at) for at in heal_state.episodes],
         **{name: clock.rfc3339(at) for name, at in times.items() if at is not None},
     }
 
 
-def memory_of(content: Mapping[str, Any]) -> HealState:
-    """What cannot be understood counts as nothing remembered."""
+def heal_state_of(content: Mapping[str, Any]) -> HealState:
+    """Return the stored state; an invalid one counts as none."""
     try:
         times = {name: clock.parse_rfc3339(content[name]) for name in _TIMES if name in content}
         numbers = {name: int(content.get(name, 0)) for name in ("heals", "failures", "clean_polls")}

@@ -1,7 +1,7 @@
-"""Heal → wait → verify (reference: sync-stack 6.5): each step is stored before the next one begins.
+"""Heal, wait, verify (reference: sync-stack 6.5): each step is stored before the next one begins.
 
-A watcher that takes over finds an attempt under way in the drift record: with a task it goes on
-waiting, without one it calls again with the same key, which is the same task.
+A new leader finds an attempt under way in the drift record: it waits for the task, or, without
+one, calls again with the same key, which gives the same task.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sync_stack.core.drift import (
 from sync_stack.orchestrator.api import Drift, drift, drift_records
 from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
-from sync_stack.watcher.drift_check import DriftChecker, DriftCheckResult, Outcome
+from sync_stack.watcher.drift_check import CheckOutcome, DriftChecker, DriftCheckResult
 
 log: Final = logging.getLogger("partita.sync.watcher")
 FIRST_WAIT_S: Final = 0.5
@@ -44,8 +44,8 @@ _CALL_S: Final = 5.0
 _FINISHED: Final = frozenset({pb.TASK_STATE_SUCCEEDED, pb.TASK_STATE_FAILED, pb.TASK_STATE_DEAD})
 
 
-class Ended(StrEnum):
-    """How an attempt ended; the last four are failures and their names the metric's reasons."""
+class HealResult(StrEnum):
+    """The result of an attempt; the last four are failures, and reasons of the metric."""
 
     HEALED = "healed"
     SUPERSEDED = "superseded"
@@ -56,8 +56,8 @@ class Ended(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One attempt as it is stored; `task_id` once the orchestrator has given one."""
+class HealAttempt:
+    """One attempt as stored; `task_id` is set once the orchestrator has created the task."""
 
     drift_id: str
     unit_id: str
@@ -75,28 +75,28 @@ class HealSettings:
     token: str = ""
 
 
-class Threads(Protocol):
-    """Blocking calls of the process; `reading` bounds how many sinks are read at once."""
+class BlockingCalls(Protocol):
+    """Blocking calls on threads; `reading` bounds how many sinks are read at once."""
 
     async def run(self, act: Callable[..., Any], *args: Any) -> Any: ...
 
     def reading(self, unit_id: str) -> AbstractAsyncContextManager[None]: ...
 
-    async def look(self, unit_id: str) -> DriftCheckResult: ...
+    async def check(self, unit_id: str) -> DriftCheckResult: ...
 
 
 @dataclass(kw_only=True)
 class Healer:
-    looker: DriftChecker
+    checker: DriftChecker
     channel: OrchestratorChannel
-    threads: Threads
+    threads: BlockingCalls
     settings: HealSettings
     leads: Callable[[], bool]
     monotonic: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def heal(self, drift_id: str) -> Ended | None:
-        """A new attempt, if the episode may have one now; or the one that is under way.
+    async def heal(self, drift_id: str) -> HealResult | None:
+        """Make the attempt that is under way, or a new one if it is due; return its result.
 
         Raises the store's errors; then the attempt is still under way.
         """
@@ -109,59 +109,59 @@ class Healer:
         await self.threads.run(self._end, attempt, ended)
         return ended
 
-    def _attempt(self, drift_id: str) -> Attempt | None:
+    def _attempt(self, drift_id: str) -> HealAttempt | None:
         return self._under_way(drift_id) or self.begin(drift_id)
 
-    def begin(self, drift_id: str) -> Attempt | None:
-        """Store the attempt; None when it is not due or another watcher was faster."""
+    def begin(self, drift_id: str) -> HealAttempt | None:
+        """Store a new attempt; return None if it is not due or another watcher was faster."""
         row = drift.episode(drift_id)
         if row is None or row.state not in (Episode.OPEN, Episode.UNHEALED):
             return None
-        memory, now = self.looker.memories.of(row.unit_id), self.looker.now()
-        if not may_heal(memory, now) or not self.leads():
+        heal_state, now = self.checker.heal_states.of(row.unit_id), self.checker.now()
+        if not may_heal(heal_state, now) or not self.leads():
             return None
-        begun = heal_begun(memory, now, self.settings.poll_interval_s)
+        begun = heal_begun(heal_state, now, self.settings.poll_interval_s)
         heal = {"attempts": row.heal.get("attempts", 0) + 1}
         if begun.next_heal_at is not None:
             heal["next_attempt_at"] = clock.rfc3339(begun.next_heal_at)
         if not drift_records.write(row, state=Episode.HEALING.value, heal=heal):
             return None
-        self.looker.memories.put(row.unit_id, begun)
-        self.looker.shift(row.unit_id, TargetStatus.HEALING)
+        self.checker.heal_states.put(row.unit_id, begun)
+        self.checker.set_status_of_heal(row.unit_id, TargetStatus.HEALING)
         return self._under_way(drift_id)
 
-    def _under_way(self, drift_id: str) -> Attempt | None:
+    def _under_way(self, drift_id: str) -> HealAttempt | None:
         row = drift.episode(drift_id)
-        seen = drift.snapshot(row.unit_id) if row is not None else None
-        if row is None or seen is None or row.state != Episode.HEALING:
+        snapshot = drift.snapshot(row.unit_id) if row is not None else None
+        if row is None or snapshot is None or row.state != Episode.HEALING:
             return None
         number = row.heal.get("attempts", 0)
-        return Attempt(
+        return HealAttempt(
             drift_id=row.id,
             unit_id=row.unit_id,
             number=number,
             datasource=row.datasource,
-            request=_request(row, seen.ledger.destination_id, number),
+            request=_request(row, snapshot.ledger.destination_id, number),
             task_id=row.heal.get("last_task_id", ""),
         )
 
-    async def _outcome(self, attempt: Attempt, traceparent: str) -> Ended:
+    async def _outcome(self, attempt: HealAttempt, traceparent: str) -> HealResult:
         task_id = attempt.task_id or await self._call(attempt, traceparent)
         if not task_id:
-            return Ended.CALL_ERROR
+            return HealResult.CALL_ERROR
         until = self.monotonic() + self.settings.task_timeout_s
         task = await self._wait(task_id, until)
         if task is None:
-            return Ended.TASK_TIMEOUT
+            return HealResult.TASK_TIMEOUT
         if task.state != pb.TASK_STATE_SUCCEEDED:
-            return Ended.TASK_FAILED
-        if task.message == Ended.SUPERSEDED:
-            return Ended.SUPERSEDED
+            return HealResult.TASK_FAILED
+        if task.message == HealResult.SUPERSEDED:
+            return HealResult.SUPERSEDED
         return await self._verify(attempt, until)
 
-    async def _call(self, attempt: Attempt, traceparent: str = "") -> str:
-        """The task's id; empty when the call failed."""
-        self.looker.metrics.heals.labels(attempt.datasource).inc()
+    async def _call(self, attempt: HealAttempt, traceparent: str = "") -> str:
+        """Request the heal; return the id of its task, empty if the call failed."""
+        self.checker.metrics.heals.labels(attempt.datasource).inc()
         correlation = attempt.request.correlation_id
         metadata = call_metadata(
             correlation_id=correlation, traceparent=traceparent, token=self.settings.token
@@ -172,7 +172,7 @@ class Healer:
             )
         except grpc.aio.AioRpcError as error:
             log.warning(
-                "the orchestrator did not take the heal: %s",
+                "the orchestrator did not accept the heal: %s",
                 error.details(),
                 extra={
                     "event": "heal_call_failed",
@@ -193,7 +193,7 @@ class Healer:
                 return
 
     async def _wait(self, task_id: str, until: float) -> Any:
-        """The task when it is over; None when that takes too long. A lost call is repeated."""
+        """Return the task when it has ended; None after the timeout. Failed calls are repeated."""
         pause = FIRST_WAIT_S
         metadata = call_metadata(token=self.settings.token)
         while self.monotonic() < until:
@@ -210,54 +210,56 @@ class Healer:
             pause = min(pause * 2, LONGEST_WAIT_S)
         return None
 
-    async def _verify(self, attempt: Attempt, until: float) -> Ended:
-        """By a live read; one that fails, or meets a sync at work, says nothing."""
+    async def _verify(self, attempt: HealAttempt, until: float) -> HealResult:
+        """Check the target until a read succeeds that meets no running sync."""
         while self.monotonic() < until:
             async with self.threads.reading(attempt.unit_id):
-                look = await self.threads.look(attempt.unit_id)
-            if look.outcome is Outcome.READ:
-                return Ended.STILL_DRIFTED if look.comparison else Ended.HEALED
-            if look.outcome is Outcome.ORPHAN:
-                return Ended.SUPERSEDED
+                check = await self.threads.check(attempt.unit_id)
+            if check.outcome is CheckOutcome.READ:
+                return HealResult.STILL_DRIFTED if check.comparison else HealResult.HEALED
+            if check.outcome is CheckOutcome.ORPHAN:
+                return HealResult.SUPERSEDED
             await self.sleep(LONGEST_WAIT_S)
-        return Ended.TASK_TIMEOUT
+        return HealResult.TASK_TIMEOUT
 
-    def _end(self, attempt: Attempt, ended: Ended) -> None:
-        healed = ended in (Ended.HEALED, Ended.SUPERSEDED)
-        memories, now = self.looker.memories, self.looker.now()
-        before = memories.of(attempt.unit_id)
-        memory = heal_ended(before, now, self.settings.poll_interval_s, healed=healed)
+    def _end(self, attempt: HealAttempt, ended: HealResult) -> None:
+        healed = ended in (HealResult.HEALED, HealResult.SUPERSEDED)
+        heal_states, now = self.checker.heal_states, self.checker.now()
+        before = heal_states.of(attempt.unit_id)
+        heal_state = heal_ended(before, now, self.settings.poll_interval_s, healed=healed)
         for _ in range(_TRIES):
             row = drift.episode(attempt.drift_id)
             if row is None or not _is_under_way(row, attempt.number):
                 return  # another watcher has ended it
             heal = {**row.heal, "last_outcome": ended.value}
-            if memory.next_heal_at is not None:
-                heal["next_attempt_at"] = clock.rfc3339(memory.next_heal_at)
-            if _stored(row, ended, heal, unhealed=is_unhealed(memory)):
-                memories.put(attempt.unit_id, memory)
-                self._tell(attempt, ended, row)
-                if is_unhealed(memory) and not is_unhealed(before):
+            if heal_state.next_heal_at is not None:
+                heal["next_attempt_at"] = clock.rfc3339(heal_state.next_heal_at)
+            if _stored(row, ended, heal, unhealed=is_unhealed(heal_state)):
+                heal_states.put(attempt.unit_id, heal_state)
+                self._log_drift(attempt, ended, row)
+                if is_unhealed(heal_state) and not is_unhealed(before):
                     log.error(
                         "drift cannot be healed",
-                        extra={"event": "drift_unhealed", **_named(attempt, row)},
+                        extra={"event": "drift_unhealed", **_log_fields(attempt, row)},
                     )
                 return
 
-    def _tell(self, attempt: Attempt, ended: Ended, row: Drift) -> None:
-        metrics, datasource = self.looker.metrics, attempt.datasource
-        if ended is Ended.HEALED:
+    def _log_drift(self, attempt: HealAttempt, ended: HealResult, row: Drift) -> None:
+        metrics, datasource = self.checker.metrics, attempt.datasource
+        if ended is HealResult.HEALED:
             metrics.verified.labels(datasource).inc()
-            self.looker.shift(attempt.unit_id, TargetStatus.IN_SYNC)
-        elif ended is not Ended.SUPERSEDED:
+            self.checker.set_status_of_heal(attempt.unit_id, TargetStatus.IN_SYNC)
+        elif ended is not HealResult.SUPERSEDED:
             metrics.failed.labels(datasource, ended.value).inc()
-        fields = {"event": "heal_ended", "outcome": ended.value, **_named(attempt, row)}
+        fields = {"event": "heal_ended", "outcome": ended.value, **_log_fields(attempt, row)}
         log.info("a heal ended: %s", ended.value, extra=fields)
 
 
-def _trace(attempt: Attempt, ended: Ended, span: TraceContext, started_at: datetime) -> None:
-    """The root of the trace of a heal: the call, its task and the stages lie below it."""
-    failed = ended not in (Ended.HEALED, Ended.SUPERSEDED)
+def _trace(
+    attempt: HealAttempt, ended: HealResult, span: TraceContext, started_at: datetime
+) -> None:
+    """Record the root span of a heal: call, task and stages are below it."""
+    failed = ended not in (HealResult.HEALED, HealResult.SUPERSEDED)
     telemetry.record(
         FinishedSpan(
             name="sync.heal",
@@ -277,15 +279,15 @@ def _trace(attempt: Attempt, ended: Ended, span: TraceContext, started_at: datet
 
 
 def _is_under_way(row: Drift, number: int) -> bool:
-    """Whether it is still this attempt: another watcher may have ended it, and begun the next."""
+    """Return whether it is still this attempt: another watcher may have ended it."""
     return row.state == Episode.HEALING and row.heal.get("attempts", 0) == number
 
 
-def _stored(row: Drift, ended: Ended, heal: dict[str, Any], *, unhealed: bool) -> bool:
+def _stored(row: Drift, ended: HealResult, heal: dict[str, Any], *, unhealed: bool) -> bool:
     match ended:
-        case Ended.HEALED:
+        case HealResult.HEALED:
             return drift_records.close(row, Episode.HEALED, by="heal", heal=heal)
-        case Ended.SUPERSEDED:
+        case HealResult.SUPERSEDED:
             return drift_records.close(row, Episode.SUPERSEDED, by="sync", heal=heal)
         case _:
             state = Episode.UNHEALED if unhealed else Episode.OPEN
@@ -312,7 +314,7 @@ def _request(row: Drift, destination_id: str, number: int) -> pb.TriggerSyncRequ
     )
 
 
-def _named(attempt: Attempt, row: Drift) -> dict[str, Any]:
+def _log_fields(attempt: HealAttempt, row: Drift) -> dict[str, Any]:
     return {
         "drift_id": row.id,
         "rule_id": row.rule_id,

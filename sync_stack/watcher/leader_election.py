@@ -1,6 +1,6 @@
-"""Who polls: one watcher, by a beat that rises in the primary store (reference: sync-stack 6.6).
+"""Leader election: the leader raises a heartbeat in the primary store (reference: sync-stack 6.6).
 
-No two clocks are compared: a beat stands still by the clock of whoever watches it.
+No two clocks are compared: each watcher times the heartbeat by its own clock.
 """
 
 from __future__ import annotations
@@ -16,51 +16,51 @@ TRUST_S: Final = 10.0
 
 
 class LeaderElection:
-    """`step` every few seconds, on one thread; `is_mine` may be asked by anybody."""
+    """Call `step` every few seconds on one thread; `is_mine` may be read from any thread."""
 
     def __init__(self, me: str, clock: Callable[[], float]) -> None:
         self.me = me
         self._clock = clock
         self._mine: LeaderRecord | None = None
-        self._beaten_at = 0.0
-        self._seen: LeaderRecord | None = None
-        self._seen_at = 0.0
+        self._renewed_at = 0.0
+        self._observed: LeaderRecord | None = None
+        self._observed_at = 0.0
 
     @property
     def is_mine(self) -> bool:
-        """A leader whose last beat is 10 s old does nothing more."""
-        return self._mine is not None and self._clock() - self._beaten_at <= TRUST_S
+        """Return whether this watcher leads; not if its last heartbeat is older than 10 s."""
+        return self._mine is not None and self._clock() - self._renewed_at <= TRUST_S
 
     def step(self) -> bool:
-        """Beat, or look whether somebody should; whether we lead. Raises the store's errors."""
+        """Renew the lead, or take a free one; return whether this watcher leads."""
         began = self._clock()
         if self._mine is not None and not self.is_mine:
             self._lose()
         if self._mine is not None:
-            self._hold(leader.beat(self._mine), began)
+            self._hold(leader.renew(self._mine), began)
         else:
-            self._look(began)
+            self._try_to_lead(began)
         return self.is_mine
 
     def release(self) -> None:
         mine, self._mine = self._mine, None
         if mine is not None:
-            leader.give_up_lead(mine)
+            leader.resign(mine)
 
-    def _look(self, now: float) -> None:
-        seen = leader.lead()
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, now
-        free = seen is None or not seen.holder
-        if free or now - self._seen_at >= DEAD_AFTER_S:
-            self._hold(leader.take_lead(self.me, seen), now)
+    def _try_to_lead(self, now: float) -> None:
+        observed = leader.current()
+        if observed != self._observed:
+            self._observed, self._observed_at = observed, now
+        free = observed is None or not observed.holder
+        if free or now - self._observed_at >= DEAD_AFTER_S:
+            self._hold(leader.acquire(self.me, observed), now)
 
     def _hold(self, mine: LeaderRecord | None, began: float) -> None:
         if mine is None:
             self._lose()
         else:
-            self._mine, self._beaten_at = mine, began
+            self._mine, self._renewed_at = mine, began
 
     def _lose(self) -> None:
-        self._mine, self._seen = None, None
-        self._seen_at = self._clock()
+        self._mine, self._observed = None, None
+        self._observed_at = self._clock()

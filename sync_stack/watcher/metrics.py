@@ -27,8 +27,8 @@ _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitFacts:
-    """What gauges say of one unit."""
+class TargetFacts:
+    """The facts of one target for the gauges."""
 
     datasource: str
     rule: str
@@ -40,7 +40,7 @@ class UnitFacts:
     unhealed: bool = False
 
 
-class Metrics:
+class WatcherMetrics:
     def __init__(self, *, version: str) -> None:
         self.registry = CollectorRegistry()
         self.drift = self._counter("drift", "Polls that found drift.", "datasource")
@@ -49,25 +49,25 @@ class Metrics:
             "heal_verified", "Heals after which the live state was equal.", "datasource"
         )
         self.failed = self._counter("heal_failed", "Heals that failed.", "datasource", "reason")
-        self.polls = self._counter("poll", "Reads of units.", "datasource", "outcome")
+        self.polls = self._counter("poll", "Reads of targets.", "datasource", "outcome")
         self.poll_seconds = Histogram(
             "svc_watcher_poll_duration_seconds",
-            "One cycle over the units of a datasource.",
+            "One cycle over the targets of a datasource.",
             ("datasource",),
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.targets = self._gauge("targets", "Units by status.", "status")
+        self.targets = self._gauge("targets", "Targets by status.", "status")
         self.drift_keys = self._gauge("drift_keys", "Keys.", "datasource", "rule", "env")
-        self.flapping = self._gauge("flapping", "Units that flap.", "rule", "env")
-        self.unhealed = self._gauge("unhealed", "Units that 5 heals left so.", "rule", "env")
-        self.foreign = self._gauge("foreign_keys", "Keys of nobody.", "datasource")
+        self.flapping = self._gauge("flapping", "Targets that flap.", "rule", "env")
+        self.unhealed = self._gauge("unhealed", "Targets that 5 heals did not heal.", "rule", "env")
+        self.foreign = self._gauge("foreign_keys", "Keys without an owner.", "datasource")
         self.last_poll = self._gauge("last_poll_timestamp_seconds", "Last cycle.", "datasource")
         self.leader = self._gauge("leader", "1 while this process polls.")
         self._gauge("build_info", "Always 1.", "version").labels(version).set(1)
 
     def expect(self, bundle: Bundle) -> None:
-        """Give each counter a zero to begin with: a rate needs a value before the first event."""
+        """Start each counter at zero: a rate needs a value before the first event."""
         for name in {rule.datasource for rule in bundle.rules}:
             for counter in (self.drift, self.heals, self.verified):
                 counter.labels(name)
@@ -76,20 +76,20 @@ class Metrics:
             for outcome in POLL_OUTCOMES:
                 self.polls.labels(name, outcome)
 
-    def show(self, units: Mapping[str, UnitFacts]) -> None:
-        """Set what is shown of units anew: those that are gone leave no series."""
+    def show(self, targets: Mapping[str, TargetFacts]) -> None:
+        """Set the gauges of all targets; those that are gone leave no series."""
         for gauge in (self.drift_keys, self.flapping, self.unhealed, self.foreign):
             gauge.clear()
-        shown = tuple(units.values())
-        statuses = Tally(unit.status for unit in shown)
+        shown = tuple(targets.values())
+        statuses = Tally(target.status for target in shown)
         for status in TargetStatus:
             self.targets.labels(status.value).set(statuses[status])
-        for unit in shown:
-            where = (unit.rule, unit.env)
-            self.drift_keys.labels(unit.datasource, *where).inc(unit.drift_keys)
-            self.flapping.labels(*where).inc(unit.flapping)
-            self.unhealed.labels(*where).inc(unit.unhealed)
-            self.foreign.labels(unit.datasource).inc(unit.foreign_keys)
+        for target in shown:
+            where = (target.rule, target.env)
+            self.drift_keys.labels(target.datasource, *where).inc(target.drift_keys)
+            self.flapping.labels(*where).inc(target.flapping)
+            self.unhealed.labels(*where).inc(target.unhealed)
+            self.foreign.labels(target.datasource).inc(target.foreign_keys)
 
     def text(self) -> bytes:
         return generate_latest(self.registry) + shared_text()
@@ -102,7 +102,7 @@ class Metrics:
 
 
 def env_label(bundle: Bundle, env: str) -> str:
-    """Environments that come from names of branches, tags and numbers share one label."""
+    """Return the label of an environment; those from names of refs share one."""
     return env if env in _environments(bundle) else OTHER
 
 

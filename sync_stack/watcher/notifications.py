@@ -1,6 +1,6 @@
-"""Word of changes from the sinks: it brings a unit forward (reference: sync-stack 6.1).
+"""Change notifications of sinks, which start an early check (reference: sync-stack 6.1).
 
-The polls are the truth: what is lost here, or told wrongly, costs time or a look.
+They are hints: a lost one costs time until the next poll, a wrong one a check.
 """
 
 from __future__ import annotations
@@ -20,47 +20,49 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import Changes, Destination, Notifying, Sink, SinkError
 
 log: Final = logging.getLogger("partita.sync.watcher")
-NOTICE_PAUSE_S: Final = 5.0  # between two looks at a unit
+NOTICE_PAUSE_S: Final = 5.0  # between two checks of a target
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 300.0
-UNITS_S: Final = 5.0  # how old the list of units may be: a first sync adds one between two polls
+TARGETS_S: Final = (
+    5.0  # the longest age of the list of targets: a first sync adds one between two polls
+)
 _WAIT_S: Final = 1.0
 
 
 class ChangeNotifications:
-    """`look` is called with datasource and unit, for each unit every `pause_s` at most.
+    """Call `check` with datasource and target, for each target every `pause_s` at most.
 
-    `units_of` reads the units of a datasource from the store, each with its destination.
+    `targets_of` reads the targets of a datasource from the store, each with its destination.
     """
 
     def __init__(
         self,
         bundle: Callable[[], Bundle],
         open_sink: Callable[[Datasource], Sink],
-        look: Callable[[str, str], Awaitable[Any]],
-        units_of: Callable[[str], Awaitable[Mapping[str, Destination]]],
+        check: Callable[[str, str], Awaitable[Any]],
+        targets_of: Callable[[str], Awaitable[Mapping[str, Destination]]],
         *,
         pause_s: float = NOTICE_PAUSE_S,
     ) -> None:
         self._bundle = bundle
         self._open_sink = open_sink
-        self._look = look
-        self._units_of = units_of
+        self._check = check
+        self._targets_of = targets_of
         self._pause_s = pause_s
-        self._units: dict[str, Mapping[str, Destination]] = {}
+        self._targets: dict[str, Mapping[str, Destination]] = {}
         self._read_at: dict[str, float] = {}
         self._failures: dict[str, int] = {}
-        self._waiting: set[str] = set()  # units that will be looked at
-        self._looks: set[asyncio.Task[None]] = set()
-        self._looked: dict[str, float] = {}
+        self._waiting: set[str] = set()  # targets with a check to come
+        self._checks: set[asyncio.Task[None]] = set()
+        self._checked_at: dict[str, float] = {}
 
-    def follow(self, datasource: str, units: Mapping[str, Destination]) -> None:
-        """Listen for these units from now on."""
-        self._units[datasource] = units
+    def follow(self, datasource: str, targets: Mapping[str, Destination]) -> None:
+        """Listen for these targets from now on."""
+        self._targets[datasource] = targets
         self._read_at[datasource] = asyncio.get_running_loop().time()
 
     async def listen(self, datasource: str) -> None:
-        """Until cancelled; a sink that sends nothing is asked again now and then."""
+        """Listen until cancelled; a sink without notifications is tried again now and then."""
         with _thread(datasource) as thread:
             while True:
                 try:
@@ -71,26 +73,26 @@ class ChangeNotifications:
                 await asyncio.sleep(pause)
 
     async def stop(self) -> None:
-        looks = list(self._looks)
-        for task in looks:
+        checks = list(self._checks)
+        for task in checks:
             task.cancel()
-        await asyncio.gather(*looks, return_exceptions=True)
+        await asyncio.gather(*checks, return_exceptions=True)
         self._waiting.clear()
-        self._units.clear()
+        self._targets.clear()
         self._read_at.clear()
-        self._looked.clear()
+        self._checked_at.clear()
 
     def _failed(self, datasource: str, error: Exception) -> float:
-        """Said once; the seconds until the next try."""
+        """Log the first failure; return the seconds until the next try."""
         known = self._failures.get(datasource, 0)
         self._failures[datasource] = known + 1
         if not known:
             fields = {"event": "notifications_failed", "datasource": datasource}
-            log.warning("%s tells of no changes: %s", datasource, error, extra=fields)
+            log.warning("%s sends no change notifications: %s", datasource, error, extra=fields)
         return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(known, 10))
 
     async def _hear(self, datasource: str, thread: ThreadPoolExecutor) -> bool:
-        """Until the bundle has another datasource of this name; False when it tells nothing."""
+        """Listen until the datasource changes in the bundle; return False without notifications."""
         loop = asyncio.get_running_loop()
         known = self._datasource(datasource)
         if known is None:
@@ -100,26 +102,26 @@ class ChangeNotifications:
             return False
         try:
             while self._datasource(datasource) == known:
-                units = await self._known_units(datasource)
-                places = set(units.values())
+                targets = await self._known_targets(datasource)
+                places = set(targets.values())
                 ids = await loop.run_in_executor(thread, changes.next, places, _WAIT_S)
                 self._failures.pop(datasource, None)
-                for unit_id in [name for name, place in units.items() if place.id in ids]:
+                for unit_id in [name for name, place in targets.items() if place.id in ids]:
                     self._bring_forward(datasource, unit_id)
         finally:
             thread.submit(changes.close)
         return True
 
-    async def _known_units(self, datasource: str) -> Mapping[str, Destination]:
-        """Return the units, read anew every UNITS_S; those known before while the store is away."""
+    async def _known_targets(self, datasource: str) -> Mapping[str, Destination]:
+        """Return the targets, read every TARGETS_S; the known ones while the store is away."""
         now = asyncio.get_running_loop().time()
-        if now - self._read_at.get(datasource, float("-inf")) >= UNITS_S:
+        if now - self._read_at.get(datasource, float("-inf")) >= TARGETS_S:
             self._read_at[datasource] = now
             try:
-                self.follow(datasource, await self._units_of(datasource))
+                self.follow(datasource, await self._targets_of(datasource))
             except StoreError:  # the polls of this datasource report it
-                log.debug("the units of %s are not read: the store failed", datasource)
-        return self._units.get(datasource, {})
+                log.debug("the targets of %s were not read: the store failed", datasource)
+        return self._targets.get(datasource, {})
 
     def _datasource(self, name: str) -> Datasource | None:
         return next((each for each in self._bundle().datasources if each.name == name), None)
@@ -129,25 +131,25 @@ class ChangeNotifications:
         return sink.changes() if isinstance(sink, Notifying) else None
 
     def _bring_forward(self, datasource: str, unit_id: str) -> None:
-        """Now, or when its pause is over; one look that waits sees all that comes until then."""
+        """Check a target now, or after its pause; one check covers all changes until then."""
         if unit_id not in self._waiting:
             self._waiting.add(unit_id)
-            look = asyncio.create_task(self._look_soon(datasource, unit_id))
-            self._looks.add(look)
-            look.add_done_callback(self._looks.discard)
+            check = asyncio.create_task(self._check_soon(datasource, unit_id))
+            self._checks.add(check)
+            check.add_done_callback(self._checks.discard)
 
-    async def _look_soon(self, datasource: str, unit_id: str) -> None:
+    async def _check_soon(self, datasource: str, unit_id: str) -> None:
         now = asyncio.get_running_loop().time
-        since = now() - self._looked.get(unit_id, float("-inf"))
+        since = now() - self._checked_at.get(unit_id, float("-inf"))
         await asyncio.sleep(max(0.0, self._pause_s - since))
-        self._waiting.discard(unit_id)  # what comes from now on is worth another look
-        self._looked[unit_id] = now()
-        await self._look(datasource, unit_id)
+        self._waiting.discard(unit_id)  # a change from now on needs another check
+        self._checked_at[unit_id] = now()
+        await self._check(datasource, unit_id)
 
 
 @contextmanager
 def _thread(datasource: str) -> Iterator[ThreadPoolExecutor]:
-    """One, so that closing comes after the look that is under way."""
+    """Yield one thread, so that the sink is closed after the read that is under way."""
     thread = ThreadPoolExecutor(1, thread_name_prefix=f"changes-{datasource}")
     try:
         yield thread

@@ -1,4 +1,4 @@
-"""`run_watcher`: puts the watcher together, follows the lead, and stops within 10 s."""
+"""`run_watcher`: build the watcher, follow the leader election, and stop within 10 s."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ from sync_stack.sinks.registry import Sinks
 from sync_stack.watcher.admin import AdminApp, AdminListener
 from sync_stack.watcher.conf import WatcherSettings, read_settings
 from sync_stack.watcher.drift_check import DriftChecker
-from sync_stack.watcher.heal_state import HealStates, open_copies
+from sync_stack.watcher.heal_state import HealStates, open_heal_state_store
 from sync_stack.watcher.healer import Healer, HealSettings
 from sync_stack.watcher.leader_election import HEARTBEAT_S, LeaderElection
-from sync_stack.watcher.metrics import Metrics
-from sync_stack.watcher.poller import Poller, Threads
+from sync_stack.watcher.metrics import WatcherMetrics
+from sync_stack.watcher.poller import Poller, WatcherThreads
 
 log: Final = logging.getLogger("partita.sync.watcher")
 GRACE_S: Final = 5.0
-_LOOK_FOR_LEAD_S: Final = 1.0
+_ELECTION_POLL_S: Final = 1.0
 _LAST_WORDS_S: Final = 1.0
 
 
 class Watcher:
-    """All parts of one watcher. Made and used on one event loop."""
+    """One watcher, built and used on one event loop."""
 
     def __init__(self, settings: WatcherSettings, configuration: Configuration) -> None:
         self._settings = settings
         self._configuration = configuration
         resolve = configuration.secrets.resolve
-        self.metrics = Metrics(version=settings.version)
+        self.metrics = WatcherMetrics(version=settings.version)
         self.metrics.expect(configuration.bundle)
-        self.memories = HealStates(
-            lambda: open_copies(configuration.bundle, resolve), settings.poll_interval_s
+        self.heal_states = HealStates(
+            lambda: open_heal_state_store(configuration.bundle, resolve), settings.poll_interval_s
         )
-        self.looker = DriftChecker(
+        self.checker = DriftChecker(
             bundle=lambda: configuration.bundle,
             open_sink=Sinks(resolve),
-            memories=self.memories,
+            heal_states=self.heal_states,
             metrics=self.metrics,
             now=clock.now,
             poll_interval_s=settings.poll_interval_s,
@@ -65,10 +65,10 @@ class Watcher:
         )
         self.leadership = LeaderElection(_name(), time.monotonic)
         self.channel = _channel(settings)
-        self.threads = Threads(self.looker, settings.concurrency)
+        self.threads = WatcherThreads(self.checker, settings.concurrency)
         self.healer = self._healer(settings)
         self.poller = Poller(
-            self.looker,
+            self.checker,
             self.healer,
             self.threads,
             bundle=lambda: configuration.bundle,
@@ -82,7 +82,7 @@ class Watcher:
 
     def _healer(self, settings: WatcherSettings) -> Healer:
         return Healer(
-            looker=self.looker,
+            checker=self.checker,
             channel=self.channel,
             threads=self.threads,
             settings=HealSettings(
@@ -96,7 +96,7 @@ class Watcher:
         )
 
     async def run(self, ended: asyncio.Event) -> bool:
-        """Until `ended`; whether all threads have ended too."""
+        """Run until `ended`; return whether all threads have ended."""
         self.admin.start()
         asking = partial(keep_pinging, self.channel, self.health, token=self._settings.token)
         loops = [
@@ -104,7 +104,7 @@ class Watcher:
             for name, work in (
                 ("ping", asking),
                 ("channel-files", self.channel.watch_files),
-                ("lead", self._follow_lead),
+                ("lead", self._follow_election),
             )
         ]
         log.info("the watcher runs", extra={"event": "started", "port": self.admin.port})
@@ -120,8 +120,8 @@ class Watcher:
         await asyncio.to_thread(self.admin.stop)
         return clean
 
-    async def _follow_lead(self) -> None:
-        """Beat or look; the work runs while the lead is ours."""
+    async def _follow_election(self) -> None:
+        """Take part in the election; the poller runs while this watcher leads."""
         while True:
             await self._step()
             if self.leadership.is_mine and self._work is None:
@@ -130,7 +130,7 @@ class Watcher:
             elif not self.leadership.is_mine and self._work is not None:
                 log.warning("another watcher may lead", extra={"event": "lead_lost"})
                 await self._stop_work()
-            pause = HEARTBEAT_S if self.leadership.is_mine else _LOOK_FOR_LEAD_S
+            pause = HEARTBEAT_S if self.leadership.is_mine else _ELECTION_POLL_S
             await asyncio.sleep(pause * random.uniform(0.8, 1))  # noqa: S311 - spreads load
 
     async def _step(self) -> None:
@@ -156,11 +156,11 @@ class Watcher:
             async with asyncio.timeout(2):
                 await self.threads.run(self.leadership.release)
         except (StoreError, TimeoutError):
-            log.warning("the lead could not be given back", extra={"event": "store_failed"})
+            log.warning("the leadership could not be released", extra={"event": "store_failed"})
 
     def _bundle_changed(self, bundle: Bundle) -> None:
         self.metrics.expect(bundle)
-        self.memories.reopen()
+        self.heal_states.reopen()
 
     def _notes(self) -> list[str]:
         disabled = self._configuration.bundle.disabled_rules
@@ -169,23 +169,23 @@ class Watcher:
 
     def _facts(self) -> tuple[bool, str, bool, int]:
         ready, detail = self.health.state()
-        return ready, detail, self.leadership.is_mine, len(self.looker.facts)
+        return ready, detail, self.leadership.is_mine, len(self.checker.facts)
 
     def _metrics_text(self) -> bytes:
         self.metrics.leader.set(self.leadership.is_mine)
-        self.metrics.show(dict(self.looker.facts))
+        self.metrics.show(dict(self.checker.facts))
         return self.metrics.text()
 
 
 def run() -> None:
-    """The command: watches until SIGTERM or SIGINT; exits 78 or 69 when it cannot start."""
+    """Watch until SIGTERM or SIGINT; exit with 78 or 69 if the watcher cannot start."""
     with refusing():
         settings = read_settings(process_environment())
         disable_created_metrics()  # type: ignore[no-untyped-call]
         clean = asyncio.run(_serve(settings))
     if not clean:
         logging.shutdown()
-        os._exit(0)  # a sink that hangs must not hold up the end
+        os._exit(0)  # a sink that hangs must not delay the exit
 
 
 async def _serve(settings: WatcherSettings) -> bool:
@@ -219,5 +219,5 @@ def _channel(settings: WatcherSettings) -> OrchestratorChannel:
 
 
 def _name() -> str:
-    """Of this process, for people; another process never has it."""
+    """Return a unique name of this process for people."""
     return f"{socket.gethostname()[:60]}:{os.getpid()}:{time.time_ns() % 10**9}"

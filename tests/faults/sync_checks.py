@@ -12,7 +12,7 @@ from sync_stack.core.prune import protected
 from sync_stack.core.tasks import MESSAGES, RETRYABLE, TERMINAL
 from sync_stack.orchestrator.domain import identity
 from sync_stack.orchestrator.domain.identity import RefName
-from sync_stack.orchestrator.models import JournalChunk, Lease, LedgerUnit, Task
+from sync_stack.orchestrator.models import DestinationLock, JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, refs
 from sync_stack.orchestrator.services.execution.ref_state import rule_digest
 from tests.faults.sync_world import MANY, History
@@ -34,7 +34,7 @@ class Watched:
     def check(self, history: History) -> None:
         assert not history.wrong, history.wrong
         self._tasks()
-        for unit in LedgerUnit.objects.exclude(commit=""):
+        for unit in LedgerTarget.objects.exclude(commit=""):
             self._unit(history, unit)
 
     def _tasks(self) -> None:
@@ -46,7 +46,7 @@ class Watched:
             assert now[task_id] == ended, f"{task_id} was {ended} and is {now[task_id]}"
         self.over = {name: ended for name, ended in now.items() if ended[0] in TERMINAL}
 
-    def _unit(self, history: History, unit: LedgerUnit) -> None:
+    def _unit(self, history: History, unit: LedgerTarget) -> None:
         before = self.generations.get(unit.id, 0)
         if unit.generation == before:
             return
@@ -125,11 +125,11 @@ def _check_tasks(history: History) -> None:
 
 def _check_nothing_held(history: History) -> None:
     writing = {rule.name for rule in history.rules if not rule.dry_run}
-    for unit in LedgerUnit.objects.exclude(intent_task_id=""):
+    for unit in LedgerTarget.objects.exclude(intent_task_id=""):
         task = Task.objects.get(id=unit.intent_task_id)
         assert unit.rule_id not in writing, f"{unit} is half written: {task} {task.message}"
-    named = set(LedgerUnit.objects.values_list("journal", flat=True))
-    for lease in Lease.objects.exclude(holder_task=""):
+    named = set(LedgerTarget.objects.values_list("journal", flat=True))
+    for lease in DestinationLock.objects.exclude(holder_task=""):
         assert Task.objects.get(id=lease.holder_task).state in TERMINAL, lease
     for chunk in JournalChunk.objects.all():
         over = Task.objects.get(id=chunk.task_id).state in TERMINAL  # the retention sweep takes it
@@ -152,15 +152,17 @@ def _check_ref(history: History, rule: Rule, ref: str) -> None:
     record = refs.find(RefName(rule=rule.name, repo=history.git.name, ref=ref))
     head = history.git.heads.get(ref, identity.GONE)
     mapped = branch in rule.branch_map
-    if record is None or record.seen is None:
+    if record is None or record.observed is None:
         due = rule.repositories == ("acme/shop",) and mapped and head != identity.GONE
         assert not due, f"{rule.name} has never looked at {ref}"
         return
     env = rule.branch_map.get(branch) or (branch if rule.env_as_branch and not _main(ref) else "")
     if not env or (rule.env_as_branch and not branch.startswith("feature-")):
-        assert record.seen.outcome in {"ref_not_mapped", "repository_not_matched"}, record.seen
+        assert record.observed.outcome in {"ref_not_mapped", "repository_not_matched"}, (
+            record.observed
+        )
         return
-    assert record.seen.commit == head, f"{rule.name} saw {record.seen}, {ref} is {head}"
+    assert record.observed.commit == head, f"{rule.name} saw {record.observed}, {ref} is {head}"
     if head == identity.GONE:
         _check_gone(history, rule, env)
     else:
@@ -200,8 +202,8 @@ def _check_gone(history: History, rule: Rule, env: str) -> None:
 
 
 def _check_unit(history: History, place: Place, head: str, record: Any) -> None:
-    outcome, rule = record.seen.outcome, place.rule
-    if record.seen.rule_digest != rule_digest(history.bundle, rule):
+    outcome, rule = record.observed.outcome, place.rule
+    if record.observed.rule_digest != rule_digest(history.bundle, rule):
         units = ledgers.intents_of_ref(rule.name, history.git.name, record.name.ref)
         assert not units, f"{rule.name} was changed and {record.name.ref} is as before"
         return  # nothing was ever written: the next change of the ref looks again
@@ -242,11 +244,11 @@ def _whole(history: History) -> bool:
 
 def _orphans(history: History) -> bool:
     names = {rule.name for rule in history.rules}
-    return LedgerUnit.objects.exclude(rule_id__in=names).exists()
+    return LedgerTarget.objects.exclude(rule_id__in=names).exists()
 
 
 def _check_values(history: History, place: Place, head: str) -> None:
-    unit = LedgerUnit.objects.get(
+    unit = LedgerTarget.objects.get(
         rule_id=place.rule.name, env=place.env, destination=place.destination
     )
     assert unit.commit == head, f"{unit} is at {unit.commit}, the head is {head}"
@@ -283,7 +285,7 @@ def _ours(history: History, destination: str) -> set[tuple[str, str]]:
 
 def _check_leftovers(history: History) -> None:
     """What is live is of a ledger, or somebody else has touched it."""
-    names = {unit.destination for unit in LedgerUnit.objects.all()}
+    names = {unit.destination for unit in LedgerTarget.objects.all()}
     for destination in names:
         known = {key for _record, key in _ours(history, destination)}
         left = {

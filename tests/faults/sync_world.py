@@ -24,24 +24,24 @@ from sync_stack.core.bundle.rules import (
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.models import (
     Counter,
+    DestinationLock,
     Drift,
     JournalChunk,
-    Lease,
-    LedgerUnit,
+    LedgerTarget,
     RefRecord,
     Task,
     WatchState,
 )
 from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.services.accept import Refused
+from sync_stack.orchestrator.services.deliveries import Refused
 from sync_stack.orchestrator.services.execution.ref_state import rule_digest
-from sync_stack.orchestrator.services.execution.task_runner import execute
+from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.services.sweeps import LostWorkerDetector
-from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
-from sync_stack.watcher.drift_check import DriftChecker, Outcome
-from sync_stack.watcher.heal_state import HealStates, StoreCopies
-from sync_stack.watcher.metrics import Metrics
+from sync_stack.orchestrator.services.triggers import Heal, trigger_heal
+from sync_stack.watcher.drift_check import CheckOutcome, DriftChecker
+from sync_stack.watcher.heal_state import HealStates, PrimaryHealStateStore
+from sync_stack.watcher.metrics import WatcherMetrics
 from tests.faults.model_broker import ModelBroker
 from tests.support.fake_sink import Layout
 from tests.support.git_model import MAIN, GitModel
@@ -60,7 +60,16 @@ PRUNES: Final = {
     "dry": Prune(enabled=True, dry_run=True, max_delete_ratio=1.0, allow_empty=True),
     "protecting": Prune(enabled=True, max_delete_ratio=1.0, allow_empty=True, protection=("k1",)),
 }
-ROWS: Final = (Counter, Drift, JournalChunk, Lease, LedgerUnit, RefRecord, Task, WatchState)
+ROWS: Final = (
+    Counter,
+    Drift,
+    JournalChunk,
+    DestinationLock,
+    LedgerTarget,
+    RefRecord,
+    Task,
+    WatchState,
+)
 
 
 @dataclass
@@ -152,11 +161,11 @@ class History(World):
         self.sink = DisturbedSink(self.layout, self.chaos, self.witness)
         self.rules = self.wishes.rules()
         self.recovery = LostWorkerDetector(clock=lambda: self.chaos.now)
-        self.looker = DriftChecker(
+        self.checker = DriftChecker(
             bundle=lambda: self.bundle,
             open_sink=self.open_sink,
-            memories=HealStates(StoreCopies, 60),
-            metrics=Metrics(version="test"),
+            heal_states=HealStates(PrimaryHealStateStore, 60),
+            metrics=WatcherMetrics(version="test"),
             now=clock.now,
         )
 
@@ -221,7 +230,7 @@ class History(World):
 
     def _execute(self, task_id: str) -> None:
         with suppress(OperationalError):  # before the claim: the worker logs it
-            execute(task_id, self.ports())
+            run_task(task_id, self.ports())
 
     def recover(self) -> None:
         """All that run now have stood still for longer than a lost worker may."""
@@ -245,21 +254,21 @@ class History(World):
     def watch(self) -> int:
         """The watcher looks at every unit; how many heals it asked for."""
         asked = 0
-        for unit in LedgerUnit.objects.order_by("id"):
-            found = self.looker.look(unit.id)
-            wanted = found.outcome is Outcome.READ and found.comparison
+        for unit in LedgerTarget.objects.order_by("id"):
+            found = self.checker.check(unit.id)
+            wanted = found.outcome is CheckOutcome.READ and found.comparison
             if wanted and self._heals(unit):
                 self._heal(unit)
                 asked += 1
         return asked
 
-    def _heals(self, unit: LedgerUnit) -> bool:
+    def _heals(self, unit: LedgerTarget) -> bool:
         """A unit of a rule that was changed since is healed no more: its next sync is due first."""
         rule = next(each for each in self.rules if each.name == unit.rule_id)
         same = unit.rule_digest == rule_digest(self.bundle, rule)
         return rule.self_heal and not rule.dry_run and same
 
-    def _heal(self, unit: LedgerUnit) -> None:
+    def _heal(self, unit: LedgerTarget) -> None:
         self.heals += 1
         heal = Heal(
             datasource=unit.datasource,

@@ -104,7 +104,7 @@ class Chaos:
             connection.execute_wrapper(self._write),
             mock.patch.object(heartbeat, "time", clock),
             mock.patch.object(task_runner, "time", clock),
-            mock.patch.object(heartbeat, "PERIOD_S", 3600.0),
+            mock.patch.object(heartbeat, "HEARTBEAT_S", 3600.0),
             mock.patch.object(ids, "time", stamps),
             override_settings(SYNC_RECONCILE_INTERVAL_S=0.0),  # after DEAD no pause
         ):

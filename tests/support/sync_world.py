@@ -19,9 +19,9 @@ from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Sink
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
-from sync_stack.orchestrator.services.accept import Delivery, accept_delivery
+from sync_stack.orchestrator.services.deliveries import WebhookDelivery, accept_delivery
 from sync_stack.orchestrator.services.execution.attempt import Ports
-from sync_stack.orchestrator.services.execution.task_runner import execute
+from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.repositories import Repositories
 from sync_stack.repositories.schemas import Schemas
 from tests.support.fake_sink import FakeSink, Layout
@@ -116,7 +116,7 @@ class World:
         return self.deliver(PUSH, body | payload)
 
     def deliver(self, event: str, payload: dict[str, Any], key: str = "") -> Task:
-        delivery = Delivery(
+        delivery = WebhookDelivery(
             platform="github",
             datasource=self.rules[0].segment,
             raw_payload=json.dumps(payload).encode(),
@@ -131,7 +131,7 @@ class World:
 
     def run(self, task: Task, **other: Any) -> Task:
         """One attempt."""
-        execute(task.id, self.ports(**other))
+        run_task(task.id, self.ports(**other))
         return self.again(task)
 
     def finish(self, task: Task, attempts: int = 10, **other: Any) -> Task:

@@ -101,7 +101,7 @@ async def test_every_loop_of_an_orchestrator_comes_back(
 ):
     settings.SYNC_GRPC_ADDR = settings.SYNC_HTTP_ADDR = "127.0.0.1:0"
     settings.SYNC_RECONCILE_INTERVAL_S = 0.05
-    monkeypatch.setattr(tasks, "store_answers", lambda: None)
+    monkeypatch.setattr(tasks, "check_store", lambda: None)
     monkeypatch.setattr(sweeps, "until_due", lambda _longest: 0.05)
     for name in ("WAKE_S", "RETAIN_S", "RENEW_S"):
         monkeypatch.setattr(orchestrator_process, name, 0.05)
@@ -139,7 +139,7 @@ async def test_an_orchestrator_is_not_ready_while_a_loop_fails(
     tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
     settings.SYNC_GRPC_ADDR = settings.SYNC_HTTP_ADDR = "127.0.0.1:0"
-    monkeypatch.setattr(tasks, "store_answers", lambda: None)
+    monkeypatch.setattr(tasks, "check_store", lambda: None)
     monkeypatch.setattr(LocalWorkers, "_poll", lambda _self: None)
     monkeypatch.setattr(orchestrator_process, "WAKE_S", 0.05)
     healthy = asyncio.Event()
@@ -294,14 +294,14 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
 @contextmanager
 def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce(lambda _claim: True)
-    monkeypatch.setattr(task_transitions, "beat", once.call)
-    monkeypatch.setattr(heartbeat, "PERIOD_S", 0.02)
+    monkeypatch.setattr(task_transitions, "record_heartbeat", once.call)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_S", 0.02)
     with heartbeat.Heartbeat(Claim("a", 1), begun=time.monotonic()) as made:
         yield once, made.check
 
 
 @contextmanager
-def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce()
     monkeypatch.setattr(tasks, "get", once.call)
     bundle: Any = SimpleNamespace(task_backend_datasource="file")
@@ -358,7 +358,7 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
 PIECES = {
     "publisher": publisher,
     "beat": beating,
-    "task-copies": copies,
+    "task-copies": store,
     "shipping": shipping,
     "vault-renewal": renewal,
     "configmap-watch": watching,

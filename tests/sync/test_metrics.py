@@ -15,11 +15,11 @@ from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.opened import open_configuration
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway.metrics import SCOPES, DurationHistogram, GatewayMetrics, LabeledCounter
-from sync_stack.orchestrator.server.metrics import Metrics as OrchestratorMetrics
+from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.orchestrator.server.process import OrchestratorProcess
 from sync_stack.orchestrator.services import counters
-from sync_stack.watcher.healer import Ended
-from sync_stack.watcher.metrics import Metrics as WatcherMetrics
+from sync_stack.watcher.healer import HealResult
+from sync_stack.watcher.metrics import WatcherMetrics
 from tests.support.bundles import changed, read_changed, valid
 from tests.support.prometheus import lint
 from tests.support.sync_metrics import (
@@ -112,7 +112,7 @@ def test_the_watchers_counters_of_each_datasource_begin_at_zero():
     names = ("drift", "heal", "heal_verified")
     of_datasource = {"datasource": "mongo"}
     assert [value(f"svc_watcher_{name}_total", of_datasource) for name in names] == [0, 0, 0]
-    for reason in set(Ended) - {Ended.HEALED, Ended.SUPERSEDED}:
+    for reason in set(HealResult) - {HealResult.HEALED, HealResult.SUPERSEDED}:
         assert value("svc_watcher_heal_failed_total", of_datasource | {"reason": reason}) == 0
     assert value("svc_watcher_poll_total", of_datasource | {"outcome": "error"}) == 0
     assert value("svc_watcher_drift_total", {"datasource": "redis"}) is None, "no rule names it"

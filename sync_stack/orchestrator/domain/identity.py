@@ -15,7 +15,7 @@ GONE: Final = "0" * 40
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A task that is ours as long as it is RUNNING at this attempt."""
+    """The right of a worker to a task: it holds while the task is RUNNING at this attempt."""
 
     task_id: str
     attempt: int
@@ -27,7 +27,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetKey:
-    """What a unit is: a rule's environment of a repository, at a destination."""
+    """What identifies a target: rule, repository, environment and destination."""
 
     rule: str
     repo: str
@@ -62,9 +62,9 @@ class RefName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRef:
-    """`dead`: how many tasks in a row ended DEAD with it.
+    """The state of a ref that a task handled. `dead`: how many tasks in a row ended DEAD.
 
-    `action` and `fork`: of a pull request's latest event; the ref itself tells neither.
+    `action` and `fork` come from the latest event of a pull request.
     """
 
     commit: str
@@ -77,16 +77,16 @@ class ObservedRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """`recent`: commits that were applied, the newest last."""
+class RecordedRef:
+    """What is stored of a ref. `recent`: commits that were applied, the newest last."""
 
     name: RefName
     platform: str
     datasource: str
-    seen: ObservedRef | None = None
+    observed: ObservedRef | None = None
     recent: tuple[str, ...] = ()
     pr_time: str = ""
 
-    def applied(self, commit: str) -> Record:
+    def applied(self, commit: str) -> RecordedRef:
         kept = [entry for entry in self.recent if entry != commit]
         return replace(self, recent=tuple([*kept, commit][-MAX_RECENT:]))

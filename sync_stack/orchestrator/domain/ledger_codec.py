@@ -23,7 +23,7 @@ _STATE_TEXTS: Final = (
 
 
 def encode(ledger: Ledger) -> bytes:
-    """Raises TaskError(too_many_keys) beyond 12 MiB."""
+    """Encode a ledger. Raises TaskError(too_many_keys) beyond 12 MiB."""
     document = {
         "applied": _state_out(ledger.applied),
         "intent": _intent_out(ledger),
@@ -40,7 +40,7 @@ def encode(ledger: Ledger) -> bytes:
 
 
 def decode(content: bytes) -> dict[str, Any]:
-    """The fields of a Ledger that are kept in its content."""
+    """Return the fields of a Ledger that its content holds."""
     document = json.loads(zlib.decompress(content))
     applied = _state_in(document["applied"])
     return {
@@ -53,7 +53,7 @@ def decode(content: bytes) -> dict[str, Any]:
 
 
 def _intent_out(ledger: Ledger) -> dict[str, Any] | None:
-    """Its keys are told as changes of the applied ones: most of them stay as they are."""
+    """Return the intent with its keys as changes of the applied ones."""
     if ledger.intent is None:
         return None
     keys = ledger.intent.state.keys
@@ -66,20 +66,20 @@ def _intent_out(ledger: Ledger) -> dict[str, Any] | None:
 
 
 def _intent_in(document: Mapping[str, Any], applied: State | None) -> Intent | None:
-    told = document["intent"]
-    if told is None:
+    stored = document["intent"]
+    if stored is None:
         return None
     retained = _retained_in(document["intent_retained"])
-    state = _state_of(told, _intended_keys(told, applied))
+    state = _state_of(stored, _intended_keys(stored, applied))
     return Intent(state=state, journal=document["journal"], retained=retained)
 
 
-def _intended_keys(told: Mapping[str, Any], applied: State | None) -> dict[str, LedgerKey]:
-    """An intent that was stored before changes were told has all of its keys."""
-    if "keys" in told:
-        return _keys_in(told["keys"])
-    keys = {**(applied.keys if applied else {}), **_keys_in(told["changed"])}
-    for key in told["gone"]:
+def _intended_keys(stored: Mapping[str, Any], applied: State | None) -> dict[str, LedgerKey]:
+    """Return the keys of an intent; one of an older version is stored with all of them."""
+    if "keys" in stored:
+        return _keys_in(stored["keys"])
+    keys = {**(applied.keys if applied else {}), **_keys_in(stored["changed"])}
+    for key in stored["gone"]:
         del keys[key]
     return keys
 
@@ -100,7 +100,7 @@ def _state_out(state: State | None) -> dict[str, Any] | None:
 
 
 def _facts_out(state: State) -> dict[str, Any]:
-    """All but its keys."""
+    """Return all fields but the keys."""
     return {name: getattr(state, name) for name in _STATE_TEXTS} | {"files": list(state.files)}
 
 

@@ -1,4 +1,4 @@
-"""What the commands of the sync share: `-o json`, tables, filters, exit codes."""
+"""The base of the sync's commands: `-o json`, tables, filters, exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sync_stack.configuration.opened import Configuration
 from sync_stack.configuration.startup import refusing
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
-from sync_stack.orchestrator.management.examples import ending
+from sync_stack.orchestrator.management.examples import help_epilog
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.server.ports import open_bundle, ports_of
 from sync_stack.orchestrator.services.execution.attempt import Ports
@@ -23,14 +23,14 @@ from sync_stack.orchestrator.services.execution.attempt import Ports
 EXIT_ARGUMENTS: Final = 2
 EXIT_STORE: Final = 69
 EXIT_CODES: Final = (
-    "0 done; 1 it cannot be done, or a part of it failed; 2 wrong arguments; "
+    "0 done; 1 it cannot be done, or some of it failed; 2 wrong arguments; "
     "69 the store cannot be used; 78 the configuration is wrong."
 )
 _FILTERS: Final = {
-    "rule": "units of this rule only",
+    "rule": "only targets of this rule",
     "repo": "owner/name",
-    "env": "of this environment only",
-    "datasource": "of this datasource only",
+    "env": "only of this environment",
+    "datasource": "only of this datasource",
     "ref": "such as refs/heads/main",
 }
 
@@ -42,7 +42,7 @@ class SyncCommand(BaseCommand):
     examples: ClassVar[Sequence[str]] = ()
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        end = ending(subcommand, EXIT_CODES, self.examples)
+        end = help_epilog(subcommand, EXIT_CODES, self.examples)
         return super().create_parser(prog_name, subcommand, **end, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -53,7 +53,7 @@ class SyncCommand(BaseCommand):
         """Arguments of the command itself."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """A store that cannot be used is a sentence and exit code 69."""
+        """Execute the command; a store that cannot be used gives one sentence and exit code 69."""
         try:
             return super().execute(*args, **options)
         except ProgrammingError:
@@ -68,13 +68,13 @@ class SyncCommand(BaseCommand):
             ) from None
 
     def bundle(self) -> Configuration:
-        """The bundle in use; a wrong one ends the command with exit code 78."""
+        """Open the bundle; an invalid one ends the command with exit code 78."""
         with refusing():
             return open_bundle()
 
     def check_rule(self, name: str) -> None:
-        """Refuse a `--rule` of which neither the store nor the bundle knows anything."""
-        if not name or ledgers.knows_rule(name):
+        """Refuse a `--rule` that neither the store nor the bundle knows."""
+        if not name or ledgers.is_rule_known(name):
             return
         configuration = self.bundle()
         try:
@@ -84,11 +84,11 @@ class SyncCommand(BaseCommand):
         rules = {rule.name for rule in bundle.rules}
         rules |= {rule.name for rule in bundle.disabled_rules}
         if name not in rules:
-            names = known(name, rules | ledgers.rules_of_units())
+            names = known_names(name, rules | ledgers.rules_with_targets())
             raise CommandError(f"no rule {name!r} ({names})", returncode=EXIT_ARGUMENTS)
 
     def ports(self, configuration: Configuration) -> Ports:
-        """For commands that work themselves; nobody is told of their tasks."""
+        """Return ports for commands that run tasks themselves, without publishing them."""
         return ports_of(configuration, lambda _task_ids: None)
 
     def show(
@@ -113,21 +113,21 @@ def add_filters(parser: CommandParser, *names: str) -> None:
         parser.add_argument(f"--{name}", default="", help=_FILTERS[name])
 
 
-def given(options: Mapping[str, Any], **columns: str) -> dict[str, Any]:
-    """Column → text, of the options that were given; `columns` is option → column."""
+def column_filters(options: Mapping[str, Any], **columns: str) -> dict[str, Any]:
+    """Return column → text for the options that are set; `columns` is option → column."""
     return {column: options[name] for name, column in columns.items() if options[name]}
 
 
 def rule_of(bundle: Bundle, name: str) -> Rule:
-    """Raises CommandError that lists the rules there are."""
+    """Return a rule by name. Raises CommandError with the known rules."""
     rules = {rule.name: rule for rule in bundle.rules}
     if name not in rules:
-        raise CommandError(f"no rule {name!r} ({known(name, rules)})")
+        raise CommandError(f"no rule {name!r} ({known_names(name, rules)})")
     return rules[name]
 
 
-def known(name: str, names: Iterable[str]) -> str:
-    """What there is, and what was perhaps meant."""
+def known_names(name: str, names: Iterable[str]) -> str:
+    """Return the known names, and the one that was probably meant."""
     there = sorted(names)
     near = get_close_matches(name, there, n=1)
     hint = f'; did you mean "{near[0]}"?' if near else ""

@@ -1,4 +1,4 @@
-"""How `--help` of the sync's commands ends: exit codes, and examples on lines of their own."""
+"""The end of `--help` of the sync's commands: exit codes and examples."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def ending(subcommand: str, exit_codes: str, examples: Sequence[str]) -> dict[str, Any]:
-    """Keyword arguments of the command's parser."""
+def help_epilog(subcommand: str, exit_codes: str, examples: Sequence[str]) -> dict[str, Any]:
+    """Return keyword arguments for the command's parser."""
     lines = "\n".join(f"  manage.py {subcommand} {line}".rstrip() for line in examples)
     return {
         "epilog": f"Exit codes: {exit_codes}\n\nExamples:\n{lines}",

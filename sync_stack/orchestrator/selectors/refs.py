@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from sync_stack.orchestrator.domain.identity import ObservedRef, Record, RefName
-from sync_stack.orchestrator.models import LedgerUnit, RefRecord
+from sync_stack.orchestrator.domain.identity import ObservedRef, RecordedRef, RefName
+from sync_stack.orchestrator.models import LedgerTarget, RefRecord
 
 
-def find(name: RefName) -> Record | None:
+def find(name: RefName) -> RecordedRef | None:
     row = RefRecord.objects.filter(id=name.hash).first()
     return None if row is None else ref_record_of(row)
 
 
-def every() -> list[Record]:
+def list_all() -> list[RecordedRef]:
     return [ref_record_of(row) for row in RefRecord.objects.order_by("id")]
 
 
-def without_unit() -> dict[str, str]:
-    """Record → the task it names, of refs that no unit was applied from."""
-    units = set(LedgerUnit.objects.values_list("rule_id", "repo", "ref"))
+def without_target() -> dict[str, str]:
+    """Return record → the task it names for refs that no target was applied from."""
+    applied = set(LedgerTarget.objects.values_list("rule_id", "repo", "ref"))
     return {
         row.id: row.seen.get("task_id", "")
         for row in RefRecord.objects.order_by("id")
-        if (row.rule_id, row.repo, row.ref) not in units
+        if (row.rule_id, row.repo, row.ref) not in applied
     }
 
 
@@ -30,12 +30,12 @@ def named_tasks() -> set[str]:
     return {entry["task_id"] for entry in seen if entry}
 
 
-def ref_record_of(row: RefRecord) -> Record:
-    return Record(
+def ref_record_of(row: RefRecord) -> RecordedRef:
+    return RecordedRef(
         name=RefName(rule=row.rule_id, repo=row.repo, ref=row.ref),
         platform=row.platform,
         datasource=row.datasource,
-        seen=ObservedRef(**row.seen) if row.seen else None,
+        observed=ObservedRef(**row.seen) if row.seen else None,
         recent=tuple(row.recent),
         pr_time=row.pr_time,
     )

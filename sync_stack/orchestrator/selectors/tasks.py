@@ -11,12 +11,12 @@ from django.db.models import Count, Q
 
 from kernel import clock
 from sync_stack.core.ref_updates import RefUpdate
-from sync_stack.core.ref_updates import outdated_tasks as moves_overtaken
+from sync_stack.core.ref_updates import outdated_tasks as outdated_by_updates
 from sync_stack.core.tasks import TERMINAL, State
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import Task
 
-_KNOWN_MOVES: Final = 2000  # of a ref, the last ones
+_KNOWN_UPDATES: Final = 2000  # the latest ones of a ref
 
 
 def get(task_id: str) -> Task | None:
@@ -28,7 +28,7 @@ def newest_try(idempotency_key: str) -> Task | None:
 
 
 def newest_tries(idempotency_keys: Collection[str]) -> dict[str, Task]:
-    """By key; keys without a task are left out."""
+    """Return the newest task of each key that has one."""
     rows = Task.objects.filter(idempotency_key__in=list(idempotency_keys)).order_by("try_number")
     return {row.idempotency_key: row for row in rows}
 
@@ -37,18 +37,18 @@ def count_waiting() -> int:
     return Task.objects.filter(state__in=[State.PENDING, State.RETRYING]).count()
 
 
-def is_running(task_id: str, attempt: int) -> bool:
-    return Task.objects.filter(**Claim(task_id, attempt).where).exists()
+def is_running(claim: Claim) -> bool:
+    return Task.objects.filter(**claim.where).exists()
 
 
-def waiting(task_ids: Sequence[str]) -> list[Task]:
-    """Those of them that wait, oldest first, without what they left behind."""
+def still_waiting(task_ids: Sequence[str]) -> list[Task]:
+    """Return those tasks that still wait, oldest first, without memory, result and progress."""
     rows = Task.objects.filter(id__in=list(task_ids), state__in=[State.PENDING, State.RETRYING])
     return list(rows.order_by("id").defer("memory", "result", "progress"))
 
 
-def coalescing(coalesce_key: str, *, than: str) -> list[str]:
-    """Waiting tasks of the same ref, other than `than`."""
+def supersedable(coalesce_key: str, *, than: str) -> list[str]:
+    """Return the ids of other waiting tasks with this key, oldest first."""
     if not coalesce_key:
         return []
     waiting = Task.objects.filter(
@@ -60,22 +60,22 @@ def coalescing(coalesce_key: str, *, than: str) -> list[str]:
 def outdated_tasks(
     coalesce_key: str, waiting: Iterable[Task], heads: Collection[str]
 ) -> frozenset[str]:
-    """Those of a ref's tasks whose commits it has left, as other deliveries of it say."""
-    moves = [_move(task.id, task.facets) for task in waiting]
-    if not moves or not coalesce_key:
+    """Return the ids of tasks whose commit is no longer on the ref, as other deliveries show."""
+    updates = [_ref_update(task.id, task.facets) for task in waiting]
+    if not updates or not coalesce_key:
         return frozenset()
     known = Task.objects.filter(coalesce_key=coalesce_key).order_by("-id")
-    rows = known.values_list("id", "facets")[:_KNOWN_MOVES]
-    return moves_overtaken(moves, [_move(*row) for row in rows], heads)
+    rows = known.values_list("id", "facets")[:_KNOWN_UPDATES]
+    return outdated_by_updates(updates, [_ref_update(*row) for row in rows], heads)
 
 
-def _move(task_id: str, facets: str) -> RefUpdate:
-    told = dict(line.partition(":")[::2] for line in facets.splitlines())
-    return RefUpdate(task_id, told.get("before", ""), told.get("commit", ""))
+def _ref_update(task_id: str, facets: str) -> RefUpdate:
+    facts = dict(line.partition(":")[::2] for line in facets.splitlines())
+    return RefUpdate(task_id, facts.get("before", ""), facts.get("commit", ""))
 
 
 def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -> list[str]:
-    """PENDING since before `fresh`, or RETRYING and due, and not published since `again`."""
+    """Return ids of tasks PENDING since `fresh` or due to retry, not published since `again`."""
     due = Q(state=State.PENDING, created_at__lte=fresh) | Q(
         state=State.RETRYING, next_attempt_at__lte=now
     )
@@ -85,7 +85,7 @@ def to_publish(now: datetime, *, fresh: datetime, again: datetime, limit: int) -
 
 
 def next_retry(*, after: datetime, until: datetime) -> datetime | None:
-    """When the first of the tasks that wait between these two moments is due."""
+    """Return the time of the first retry between two moments."""
     waiting = Task.objects.filter(
         state=State.RETRYING, next_attempt_at__gt=after, next_attempt_at__lte=until
     )
@@ -93,7 +93,7 @@ def next_retry(*, after: datetime, until: datetime) -> datetime | None:
 
 
 def running() -> list[tuple[str, int, int]]:
-    """(id, attempt, beat) of all that run."""
+    """Return (id, attempt, heartbeat) of each running task."""
     rows = Task.objects.filter(state=State.RUNNING).order_by("id")
     return list(rows.values_list("id", "attempt", "beat"))
 
@@ -103,7 +103,7 @@ def terminal_ids(before: datetime, limit: int) -> list[str]:
     return list(rows.order_by("finished_at").values_list("id", flat=True)[:limit])
 
 
-def waiting_by_state() -> dict[str, int]:
+def count_by_state() -> dict[str, int]:
     live = [State.PENDING, State.RUNNING, State.RETRYING]
     rows = Task.objects.filter(state__in=live).values_list("state").annotate(Count("id"))
     return dict.fromkeys(map(str, live), 0) | dict(rows)
@@ -114,8 +114,8 @@ def oldest_pending_s() -> float:
     return (clock.now() - first.created_at).total_seconds() if first else 0.0
 
 
-def store_answers() -> None:
-    """Raises the store's error when it cannot be used."""
+def check_store() -> None:
+    """Raise the store's error if it cannot be used."""
     Task.objects.order_by("id").values_list("id", flat=True).first()
     connection.close_if_unusable_or_obsolete()
 
@@ -123,7 +123,7 @@ def store_answers() -> None:
 def list_tasks(
     where: Mapping[str, Any], facets: Sequence[str], *, before: str, limit: int
 ) -> list[Task]:
-    """Newest first; `facets` are beginnings of lines of the task's facets."""
+    """Return tasks, newest first; each of `facets` begins a line of the task's facets."""
     rows = Task.objects.filter(**where).order_by("-id")
     for facet in facets:
         rows = rows.filter(facets__contains=f"\n{facet}")

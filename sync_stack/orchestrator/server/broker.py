@@ -35,7 +35,7 @@ _NOT_FOUND: Final = "404"
 
 
 def broker_url(bundle: Bundle, resolve: Resolve) -> str:
-    """CELERY_BROKER_URL, else the bundle's redis; empty: this process executes by itself."""
+    """Return CELERY_BROKER_URL, else the bundle's Redis; empty: this process runs tasks itself."""
     if url := conf.broker_url():
         return url
     if not bundle.task_broker_datasource:
@@ -51,7 +51,7 @@ def broker_url(bundle: Bundle, resolve: Resolve) -> str:
 
 
 def use_broker(celery: Any, url: str) -> None:
-    """Settings of a Celery application that was configured without this broker."""
+    """Configure a Celery application for this broker."""
     celery.update(broker_url=url)
     if url.startswith("redis"):
         celery.update(broker_transport_options=conf.broker_options())
@@ -62,11 +62,11 @@ class BrokerAway(Exception):
 
 
 class Publisher:
-    """Hands task ids to `send` from a thread of its own, so that a slow broker delays nobody.
+    """Pass task ids to `send` from a thread of its own, so that a slow broker delays no caller.
 
-    What the broker does not take waits, in order and once an id, and is sent when it answers
-    again. With `probe` the broker is asked when nothing was sent for 5 s; `failing` says what the
-    last call found. `send` and `probe` raise BrokerAway.
+    Ids that the broker does not accept wait, each once and in order, until it answers again. With
+    `probe` the broker is called when nothing was sent for 5 s; `failing` is the result of the last
+    call. `send` and `probe` raise BrokerAway.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Publisher:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after the call that is under way; what waits is left to the sweep."""
+        """End the thread after its current call; the sweep finds what still waits."""
         self._ended.set()
         with self._changed:
             self._changed.notify()
 
     def __call__(self, task_ids: Sequence[str]) -> None:
-        """Never blocks, never raises: the wake sweep finds what does not fit here."""
+        """Queue ids without blocking or raising; the wake sweep finds those that do not fit."""
         with self._changed:
             for task_id in task_ids:
                 if len(self._waiting) >= _MOST_WAITING:
@@ -106,7 +106,7 @@ class Publisher:
                 self._ended.wait(_AGAIN_S)
 
     def turn(self, task_id: str | None) -> bool:
-        """Send that id, or, without one, ask the broker; False when it is away."""
+        """Send an id, or without one probe the broker; return False if it is away."""
         try:
             if task_id is not None:
                 self._publish(task_id)
@@ -120,12 +120,12 @@ class Publisher:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Ids that are not sent yet, oldest first."""
+        """Return the ids that are not sent yet, oldest first."""
         with self._changed:
             return tuple(self._waiting)
 
     def _next(self) -> str | None:
-        """The oldest id that waits; None after 5 s without one."""
+        """Return the oldest waiting id; None after 5 s without one."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ended.is_set(), _PROBE_S)
             return next(iter(self._waiting), None)
@@ -138,7 +138,7 @@ class Publisher:
         try:
             task_transitions.mark_published([task_id], clock.now())
         except StoreError as error:
-            log.warning("task %s is not marked as published: %s", task_id, type(error).__name__)
+            log.warning("task %s was not marked as published: %s", task_id, type(error).__name__)
 
     def _note(self, *, away: BrokerAway | None) -> None:
         """Log the first call that fails and the first that passes again."""
@@ -151,7 +151,7 @@ class Publisher:
 
 @contextmanager
 def _calling() -> Iterator[None]:
-    """Raises BrokerAway for what kombu raises when a broker refuses or does not answer."""
+    """Raise BrokerAway for the errors of kombu if a broker refuses or does not answer."""
     try:
         yield
     except _errors() as error:
@@ -165,7 +165,7 @@ def _errors() -> tuple[type[BaseException], ...]:
 
 
 def send_to_broker(task_id: str) -> None:
-    """Raises BrokerAway."""
+    """Send the message of a task. Raises BrokerAway."""
     with _calling():
         conf.celery_application().send_task(
             TASK, args=[task_id], queue=QUEUE, retry=False, ignore_result=True
@@ -173,7 +173,7 @@ def send_to_broker(task_id: str) -> None:
 
 
 def queued_in_broker() -> int:
-    """Messages that no worker has taken; 0 for a queue that does not exist. Raises BrokerAway."""
+    """Return the messages that no worker has taken, 0 without a queue. Raises BrokerAway."""
     with _calling(), conf.celery_application().connection_for_read() as connection:
         channel: Any = connection.default_channel
         try:
@@ -185,10 +185,10 @@ def queued_in_broker() -> int:
 
 
 class LocalWorkers:
-    """Executes tasks on threads of this process: woken by `__call__`, and looks every second."""
+    """Run tasks on threads of this process: those passed to `__call__`, and a poll each second."""
 
-    def __init__(self, execute: Callable[[str], Any], threads: int) -> None:
-        self._execute = execute
+    def __init__(self, run_task: Callable[[str], Any], threads: int) -> None:
+        self._run_task = run_task
         self._waiting: queue.Queue[str] = queue.Queue()
         self._under_way: set[str] = set()
         self._changing = threading.Lock()
@@ -228,7 +228,7 @@ class LocalWorkers:
             with self._changing:
                 self._under_way.discard(name)
             try:
-                self._execute(name)
+                self._run_task(name)
             except StoreError as error:
                 log.warning("task %s: the store failed: %s", name, type(error).__name__)
 
@@ -238,4 +238,4 @@ class LocalWorkers:
         try:
             self(tasks.to_publish(now, fresh=now, again=now, limit=100))
         except StoreError as error:
-            log.warning("no look at waiting tasks: %s", type(error).__name__)
+            log.warning("waiting tasks were not read: %s", type(error).__name__)

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from kernel import clock
 from sync_stack.core.tasks import TERMINAL, State
-from sync_stack.orchestrator.models import Drift, LedgerUnit, Task
-from sync_stack.orchestrator.services.execution.results import shown_target
+from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
+from sync_stack.orchestrator.services.execution.results import public_target
 
 _TASK_TEXTS: Final = (
     "platform",
@@ -26,7 +26,7 @@ _TASK_TEXTS: Final = (
     "approved_by",
 )
 _TASK_TIMES: Final = ("next_attempt_at", "created_at", "started_at", "finished_at")
-_UNIT_FIELDS: Final = (
+_TARGET_FIELDS: Final = (
     "rule_id",
     "repo",
     "env",
@@ -44,7 +44,7 @@ _UNIT_FIELDS: Final = (
 
 
 def task_document(task: Task, *, whole: bool = True) -> dict[str, Any]:
-    """`whole` False: as in lists, without `result.files` and the warnings of targets."""
+    """Return a task; lists (`whole` False) leave out `result.files` and warnings of targets."""
     made: dict[str, Any] = {
         "task_id": task.id,
         "kind": task.kind,
@@ -53,7 +53,7 @@ def task_document(task: Task, *, whole: bool = True) -> dict[str, Any]:
         "attempt": task.attempt,
         "max_attempts": task.max_attempts,
     }
-    made |= _given({name: getattr(task, name) for name in _TASK_TEXTS})
+    made |= _without_empty({name: getattr(task, name) for name in _TASK_TEXTS})
     made |= _times(task)
     if events := task.request.get("events"):
         made["event"] = events[0]
@@ -72,7 +72,7 @@ def task_document(task: Task, *, whole: bool = True) -> dict[str, Any]:
 def _result(result: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
     totals = {name: result.get(name, 0) for name in ("written", "pruned", "unchanged", "restored")}
     made: dict[str, Any] = totals | {"adopted": result.get("adopted", 0)}
-    targets = [shown_target(target) for target in result.get("targets", ())]
+    targets = [public_target(target) for target in result.get("targets", ())]
     if whole:
         made["files"] = result.get("files", [])
     else:
@@ -85,9 +85,9 @@ def _times(row: Any) -> dict[str, str]:
     return {name: clock.rfc3339(instant) for name, instant in found.items() if instant}
 
 
-def unit_document(unit: LedgerUnit) -> dict[str, Any]:
-    fields = {name: getattr(unit, name) for name in _UNIT_FIELDS}
-    return {"unit_id": unit.id, "stale": bool(unit.stale_since)} | _given(fields)
+def target_document(target: LedgerTarget) -> dict[str, Any]:
+    fields = {name: getattr(target, name) for name in _TARGET_FIELDS}
+    return {"unit_id": target.id, "stale": bool(target.stale_since)} | _without_empty(fields)
 
 
 def drift_document(drift: Drift) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def drift_document(drift: Drift) -> dict[str, Any]:
         name: clock.rfc3339(value) if isinstance(value, datetime) else value
         for name, value in fields.items()
     }
-    return {"drift_id": drift.id} | _given(shown)
+    return {"drift_id": drift.id} | _without_empty(shown)
 
 
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in ("", None, {})}

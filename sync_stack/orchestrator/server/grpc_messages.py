@@ -30,9 +30,9 @@ _TARGET_NUMBERS: Final = ("generation", "written", "pruned", "unchanged", "resto
 
 
 class CallSpan:
-    """One call, or one delivery of a stream; anything else than a traceparent counts as none.
+    """The span of a call, or of one delivery of a stream, below a valid `traceparent`.
 
-    `traceparent` is for what the call sets off: its own span, or, untraced, the caller's.
+    `traceparent` is for the work that the call causes: its own span, or, untraced, the caller's.
     """
 
     def __init__(self, method: str, sent: str) -> None:
@@ -61,7 +61,7 @@ class CallSpan:
 
 @contextmanager
 def traced(method: str, context: Any) -> Iterator[str]:
-    """Yield the `traceparent` for what the call sets off; its metadata holds the caller's."""
+    """Yield the `traceparent` for the work of a call; its metadata holds the caller's."""
     metadata = dict(context.invocation_metadata() or ())
     span, error = CallSpan(method, str(metadata.get("traceparent", ""))), "error"
     try:

@@ -21,15 +21,15 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.grpc_messages import CallSpan, state_of, task_message, traced
-from sync_stack.orchestrator.server.metrics import GrpcCall, Metrics
-from sync_stack.orchestrator.services.accept import (
-    Delivery,
+from sync_stack.orchestrator.server.metrics import GrpcCall, OrchestratorMetrics
+from sync_stack.orchestrator.services.deliveries import (
     Refused,
+    WebhookDelivery,
     accept_deliveries,
     accept_delivery,
 )
-from sync_stack.orchestrator.services.create import Created, TooManyTasks
-from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
+from sync_stack.orchestrator.services.task_creation import Created, TooManyTasks
+from sync_stack.orchestrator.services.triggers import Heal, trigger_heal
 from sync_stack.rpc.channel import MAX_BATCH, MAX_BATCH_BYTES
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import OrchestratorServicer
@@ -37,7 +37,7 @@ from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import Orchestrato
 log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 MAX_STREAMS: Final = 64  # of webhooks, at once; a gateway has one
-_LAST_BATCHES_S: Final = 5.0  # in which a gateway ends its stream after it was told of the stop
+_LAST_BATCHES_S: Final = 5.0  # for a gateway to end its stream after `draining`
 MAY_CALL: Final = {  # with mutual TLS: identity → methods
     "gateway": frozenset({"ProcessWebhook", "ProcessWebhooks", "Ping"}),
     "watcher": frozenset({"TriggerSync", "GetTask", "Ping"}),
@@ -46,7 +46,7 @@ MAY_CALL: Final = {  # with mutual TLS: identity → methods
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """`identities`: whether callers show certificates."""
+    """`identities`: callers present certificates."""
 
     token: str = ""
     identities: bool = False
@@ -55,13 +55,13 @@ class ServiceSettings:
 
 @dataclass(kw_only=True)
 class Orchestrator(OrchestratorServicer):
-    """`ready` says what the store and the other parts say; calls run on threads of their own."""
+    """The gRPC service; its calls run on threads. `ready` returns readiness and details."""
 
     bundle: Callable[[], Bundle]
     publish: Callable[[Sequence[str]], None]
     ready: Callable[[], tuple[bool, str]]
     settings: ServiceSettings
-    metrics: Metrics
+    metrics: OrchestratorMetrics
     threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(8, thread_name_prefix="grpc-store")
     )
@@ -84,7 +84,7 @@ class Orchestrator(OrchestratorServicer):
         return _response(pb.ProcessWebhookResponse, created)
 
     async def ProcessWebhooks(self, _requests: Any, context: Any) -> None:  # noqa: N802
-        """Store batch after batch until the gateway ends the stream, or `drain` asks it to."""
+        """Store batch after batch until the gateway ends the stream."""
         method = "ProcessWebhooks"
         with self.metrics.grpc_stream(method) as call:
             await self._authorize(method, context, call)
@@ -101,35 +101,35 @@ class Orchestrator(OrchestratorServicer):
                 batches.close()
 
     def drain(self) -> None:
-        """Ask gateways to end their streams; what they have sent is still stored and answered."""
+        """Ask gateways to end their streams; what they have sent is still stored."""
         self._draining.set()
 
     async def _stored(self, batch: Any) -> Any:
-        """Store the deliveries in one transaction. Never raises what one of them did wrong."""
+        """Store the deliveries of a batch in one transaction; return the result of each."""
         bundle, begun = self.bundle(), time.perf_counter()
         spans = [CallSpan("ProcessWebhooks", each.traceparent) for each in batch.webhooks]
         deliveries = [
             _delivery(each.request, span.traceparent)
             for each, span in zip(batch.webhooks, spans, strict=True)
         ]
-        answers: Sequence[Created | Refused]
+        results: Sequence[Created | Refused]
         try:
-            answers = await self._in_thread(
+            results = await self._in_thread(
                 lambda: accept_deliveries(deliveries, bundle, self.publish)
             )
         except StoreError as error:
             log.warning("ProcessWebhooks: the store failed: %s", type(error).__name__)
-            answers = [Refused("UNAVAILABLE", "the store cannot be used")] * len(deliveries)
+            results = [Refused("UNAVAILABLE", "the store cannot be used")] * len(deliveries)
         seconds = time.perf_counter() - begun
-        for delivery, answer, span in zip(deliveries, answers, spans, strict=True):
+        for delivery, result, span in zip(deliveries, results, spans, strict=True):
             status, refused = (
-                ("OK", False) if isinstance(answer, Created) else (answer.status, True)
+                ("OK", False) if isinstance(result, Created) else (result.status, True)
             )
             self.metrics.grpc_answered("ProcessWebhooks", status, seconds)
             outcome = "error" if refused else "ok"
             self.metrics.webhook(bundle, delivery.datasource, delivery.platform, outcome)
             span.end(error="error" if refused else "")
-        return _batch_result(deliveries, answers)
+        return _batch_result(deliveries, results)
 
     async def TriggerSync(self, request: Any, context: Any) -> Any:  # noqa: N802
         with traced("TriggerSync", context) as traceparent:
@@ -151,7 +151,7 @@ class Orchestrator(OrchestratorServicer):
         return pb.PingResponse(version=self.settings.version, ready=ready, detail=detail, time=now)
 
     async def _call(self, method: str, context: Any, act: Callable[[], T]) -> T:
-        """Authorize, run on a thread, and turn facts into status codes."""
+        """Authorize a call, run it on a thread, and map its errors to status codes."""
         with self.metrics.grpc_call(method) as call:
             await self._authorize(method, context, call)
             try:
@@ -176,23 +176,23 @@ class Orchestrator(OrchestratorServicer):
 
 
 class _Batches:
-    """What a gateway sends on one stream; once this process stops, for 5 s at most."""
+    """The batches of one stream; once this process stops, for 5 s at most."""
 
     def __init__(self, context: Any, draining: asyncio.Event) -> None:
         self._context = context
         self._stopping = asyncio.ensure_future(draining.wait())
-        self._told = False
+        self._notified = False
 
     async def next(self) -> Any:
         """Return the next batch, or EOF."""
         reading = asyncio.ensure_future(self._context.read())
         try:
-            if not self._told:
+            if not self._notified:
                 await asyncio.wait({self._stopping, reading}, return_when=asyncio.FIRST_COMPLETED)
-            if self._stopping.done() and not self._told:
-                self._told = True
+            if self._stopping.done() and not self._notified:
+                self._notified = True
                 await self._context.write(pb.ProcessWebhookBatchResult(draining=True))
-            return await asyncio.wait_for(reading, _LAST_BATCHES_S if self._told else None)
+            return await asyncio.wait_for(reading, _LAST_BATCHES_S if self._notified else None)
         except TimeoutError:
             log.info("a gateway did not end its stream", extra={"event": "stream_cut_off"})
             return grpc.aio.EOF
@@ -203,8 +203,8 @@ class _Batches:
         self._stopping.cancel()
 
 
-def _delivery(request: Any, traceparent: str) -> Delivery:
-    return Delivery(
+def _delivery(request: Any, traceparent: str) -> WebhookDelivery:
+    return WebhookDelivery(
         platform=request.platform,
         datasource=request.datasource,
         raw_payload=request.raw_payload,
@@ -246,15 +246,17 @@ async def _check_size(batch: Any, context: Any, call: GrpcCall) -> None:
         await call.abort(context, "INVALID_ARGUMENT", bound)
 
 
-def _batch_result(deliveries: Sequence[Delivery], answers: Sequence[Created | Refused]) -> Any:
+def _batch_result(
+    deliveries: Sequence[WebhookDelivery], results: Sequence[Created | Refused]
+) -> Any:
     made = pb.ProcessWebhookBatchResult()
-    for delivery, answer in zip(deliveries, answers, strict=True):
-        result = made.results.add(idempotency_key=delivery.idempotency_key)
-        if isinstance(answer, Refused):
-            result.code = grpc.StatusCode[answer.status].value[0]
-            result.detail = answer.detail
+    for delivery, result in zip(deliveries, results, strict=True):
+        item = made.results.add(idempotency_key=delivery.idempotency_key)
+        if isinstance(result, Refused):
+            item.code = grpc.StatusCode[result.status].value[0]
+            item.detail = result.detail
         else:
-            result.response.CopyFrom(_response(pb.ProcessWebhookResponse, answer))
+            item.response.CopyFrom(_response(pb.ProcessWebhookResponse, result))
     return made
 
 

@@ -27,8 +27,8 @@ from kernel.ids import new_uuid
 from kernel.problems import PROBLEMS, problem_document, problem_headers
 from sync_stack.core.tasks import Kind, State
 from sync_stack.orchestrator.selectors import drift, ledgers, tasks
-from sync_stack.orchestrator.server.documents import drift_document, task_document, unit_document
-from sync_stack.orchestrator.server.metrics import Metrics
+from sync_stack.orchestrator.server.documents import drift_document, target_document, task_document
+from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.orchestrator.server.openapi import DOCS_PAGE, OPENAPI
 
 Scope = Mapping[str, Any]
@@ -56,12 +56,12 @@ _STATUSES: Final = (
 log: Final = logging.getLogger(__name__)
 TASK_ROUTE: Final = "/v1/tasks/{task_id}"
 _PROTECTED: Final = frozenset({"/v1/tasks", TASK_ROUTE, "/v1/targets", "/v1/drift"})
-_TASK_ID: Final = re.compile(r"[0-9a-f-]{36}")  # what a store may be asked for
+_TASK_ID: Final = re.compile(r"[0-9a-f-]{36}")  # the only ids that reach the store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """`path` has no `/` at its end; header names are lower case."""
+class ApiRequest:
+    """A request; `path` does not end in `/`, and header names are lower case."""
 
     method: str
     path: str
@@ -69,7 +69,7 @@ class Request:
     headers: Mapping[str, str]
 
     @classmethod
-    def of(cls, scope: Scope) -> Request:
+    def of(cls, scope: Scope) -> ApiRequest:
         headers = {
             name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
         }
@@ -83,7 +83,7 @@ class Request:
     def parameters(
         self, known: Sequence[str], repeated: Sequence[str] = ()
     ) -> dict[str, list[str]]:
-        """Name → values. Raises PlatformError for unknown and repeated ones."""
+        """Return name → values. Raises PlatformError for unknown and repeated parameters."""
         found: dict[str, list[str]] = {}
         for name, value in parse_qsl(self.query, keep_blank_values=True):
             if name not in known:
@@ -91,13 +91,13 @@ class Request:
             if name in found and name not in repeated:
                 raise invalid("invalid_parameter", name, "given more than once")
             if "\0" in value:
-                raise invalid("invalid_parameter", name, "holds a NUL, which no name does")
+                raise invalid("invalid_parameter", name, "contains NUL")
             found.setdefault(name, []).append(value)
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ApiResponse:
     body: bytes
     status: int = 200
     content_type: str = "application/json"
@@ -118,14 +118,14 @@ class Answer:
         await send({"type": "http.response.body", "body": body})
 
 
-def answer(document: Any, **options: Any) -> Answer:
+def json_response(document: Any, **options: Any) -> ApiResponse:
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-    return Answer(body=text.encode(), **options)
+    return ApiResponse(body=text.encode(), **options)
 
 
-def problem(error: PlatformError, request: Request, **headers: str) -> Answer:
+def problem(error: PlatformError, request: ApiRequest, **headers: str) -> ApiResponse:
     document = problem_document(error, instance=request.path, request_id=str(new_uuid()))
-    return answer(
+    return json_response(
         document,
         status=PROBLEMS[error.problem_code],
         content_type="application/problem+json",
@@ -139,76 +139,80 @@ def invalid(code: str, name: str, detail: str) -> PlatformError:
 
 
 def limit_of(parameters: Mapping[str, list[str]]) -> int:
-    """1 to 200, else 50. Raises PlatformError."""
+    """Return `limit`, 1 to 200, by default 50. Raises PlatformError."""
     text = parameters.get("limit", [str(DEFAULT_LIMIT)])[0]
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT:
         raise invalid("invalid_parameter", "limit", f"expected 1 to {MAX_LIMIT}")
     return int(text)
 
 
-def list_tasks(request: Request) -> Answer:
+def list_tasks_page(request: ApiRequest) -> ApiResponse:
     known = (*_TASK_COLUMNS, *_TASK_FACETS, *_TASK_FILTERS, *_PAGE)
-    given = request.parameters(known, repeated=("state",))
-    where: dict[str, Any] = {name: given[name][0] for name in _TASK_COLUMNS if name in given}
-    if "kind" in given:
-        where["kind"] = _among("kind", given["kind"][0].lower(), [str(kind) for kind in Kind])
-    if "state" in given:
+    parameters = request.parameters(known, repeated=("state",))
+    where: dict[str, Any] = {
+        name: parameters[name][0] for name in _TASK_COLUMNS if name in parameters
+    }
+    if "kind" in parameters:
+        where["kind"] = _among("kind", parameters["kind"][0].lower(), [str(kind) for kind in Kind])
+    if "state" in parameters:
         states = [str(state) for state in State]
-        where["state__in"] = [_among("state", text.upper(), states) for text in given["state"]]
-    where |= _created(given)
-    facets = [f"{name}:{given[name][0]}\n" for name in _TASK_FACETS if name in given]
-    facets += _commit(given)
-    limit = limit_of(given)
-    rows = tasks.list_tasks(where, facets, before=_cursor(given), limit=limit + 1)
+        where["state__in"] = [_among("state", text.upper(), states) for text in parameters["state"]]
+    where |= _created(parameters)
+    facets = [f"{name}:{parameters[name][0]}\n" for name in _TASK_FACETS if name in parameters]
+    facets += _commit(parameters)
+    limit = limit_of(parameters)
+    rows = tasks.list_tasks(where, facets, before=_cursor(parameters), limit=limit + 1)
     return _page("tasks", rows, limit, lambda row: task_document(row, whole=False))
 
 
-def list_targets(request: Request) -> Answer:
-    given = request.parameters(("rule", "datasource", "repo", "env", "status", *_PAGE))
-    where = _columns(given, {"rule": "rule_id"}, ("rule", "datasource", "repo", "env", "status"))
-    if "status" in given:
-        _among("status", given["status"][0], _STATUSES)
-    limit = limit_of(given)
-    rows = ledgers.list_units(where, after=_cursor(given), limit=limit + 1)
-    return _page("targets", rows, limit, unit_document)
+def list_targets(request: ApiRequest) -> ApiResponse:
+    parameters = request.parameters(("rule", "datasource", "repo", "env", "status", *_PAGE))
+    where = _columns(
+        parameters, {"rule": "rule_id"}, ("rule", "datasource", "repo", "env", "status")
+    )
+    if "status" in parameters:
+        _among("status", parameters["status"][0], _STATUSES)
+    limit = limit_of(parameters)
+    rows = ledgers.list_targets(where, after=_cursor(parameters), limit=limit + 1)
+    return _page("targets", rows, limit, target_document)
 
 
-def list_drift(request: Request) -> Answer:
-    given = request.parameters(("rule", "datasource", "env", "state", "since", *_PAGE))
-    where = _columns(given, {"rule": "rule_id"}, ("rule", "datasource", "env", "state"))
-    if "state" in given:
-        _among("state", given["state"][0], _DRIFT_STATES)
-    since = _moment(given, "since")
-    limit = limit_of(given)
-    rows = drift.list_drift(where, since=since, before=_cursor(given), limit=limit + 1)
+def list_drift(request: ApiRequest) -> ApiResponse:
+    parameters = request.parameters(("rule", "datasource", "env", "state", "since", *_PAGE))
+    where = _columns(parameters, {"rule": "rule_id"}, ("rule", "datasource", "env", "state"))
+    if "state" in parameters:
+        _among("state", parameters["state"][0], _DRIFT_STATES)
+    since = _moment(parameters, "since")
+    limit = limit_of(parameters)
+    rows = drift.list_drift(where, since=since, before=_cursor(parameters), limit=limit + 1)
     return _page("drift", rows, limit, drift_document)
 
 
 def _columns(
-    given: QueryParameters, renamed: Mapping[str, str], names: Sequence[str]
+    parameters: QueryParameters, renamed: Mapping[str, str], names: Sequence[str]
 ) -> dict[str, str]:
-    return {renamed.get(name, name): given[name][0] for name in names if name in given}
+    return {renamed.get(name, name): parameters[name][0] for name in names if name in parameters}
 
 
-def _created(given: QueryParameters) -> dict[str, datetime]:
-    after, before = _moment(given, "created_after"), _moment(given, "created_before")
+def _created(parameters: QueryParameters) -> dict[str, datetime]:
+    after, before = _moment(parameters, "created_after"), _moment(parameters, "created_before")
     found = {"created_at__gt": after, "created_at__lt": before}
     return {name: instant for name, instant in found.items() if instant is not None}
 
 
-def _moment(given: QueryParameters, name: str) -> datetime | None:
-    if name not in given:
+def _moment(parameters: QueryParameters, name: str) -> datetime | None:
+    if name not in parameters:
         return None
     try:
-        return parse_rfc3339(given[name][0])
+        return parse_rfc3339(parameters[name][0])
     except ValueError:
         raise invalid("invalid_parameter", name, "expected an RFC 3339 time") from None
 
 
-def _commit(given: QueryParameters) -> list[str]:
-    if "commit" not in given:
+def _commit(parameters: QueryParameters) -> list[str]:
+    if "commit" not in parameters:
         return []
-    text = given["commit"][0].lower()
+    text = parameters["commit"][0].lower()
     if not _COMMIT.match(text):
         raise invalid("invalid_parameter", "commit", "expected at least 7 hex digits")
     return [f"commit:{text}"]
@@ -220,11 +224,11 @@ def _among(name: str, text: str, options: Sequence[str]) -> str:
     return text
 
 
-def _cursor(given: QueryParameters) -> str:
-    if "cursor" not in given:
+def _cursor(parameters: QueryParameters) -> str:
+    if "cursor" not in parameters:
         return ""
     try:
-        text = base64.urlsafe_b64decode(given["cursor"][0] + "==").decode()
+        text = base64.urlsafe_b64decode(parameters["cursor"][0] + "==").decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):
         text = ""
     if not _ID.match(text):
@@ -234,22 +238,22 @@ def _cursor(given: QueryParameters) -> str:
 
 def _page(
     name: str, rows: Sequence[Any], limit: int, document: Callable[[Any], dict[str, Any]]
-) -> Answer:
+) -> ApiResponse:
     body: dict[str, Any] = {name: [document(row) for row in rows[:limit]]}
     if len(rows) > limit:
         cursor = base64.urlsafe_b64encode(rows[limit - 1].id.encode()).decode().rstrip("=")
         body["nextCursor"] = cursor
-    return answer(body)
+    return json_response(body)
 
 
 @dataclass(kw_only=True)
 class HttpApi:
-    """An ASGI application. `checks` says how the parts are: name → ok, degraded or failed."""
+    """An ASGI application. `checks` returns name → ok, degraded or failed."""
 
     keys: tuple[str, ...]
     origins: tuple[str, ...]
     checks: Callable[[], Mapping[str, str]]
-    metrics: Metrics
+    metrics: OrchestratorMetrics
     threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="http-store")
     )
@@ -257,7 +261,7 @@ class HttpApi:
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request, begun = Request.of(scope), time.perf_counter()
+        request, begun = ApiRequest.of(scope), time.perf_counter()
         route = _route_of(request.path)
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self.threads, self.respond, request, route)
@@ -268,8 +272,8 @@ class HttpApi:
         self.metrics.http.labels(method, label, str(found.status)).inc()
         self.metrics.http_seconds.labels(method, label).observe(time.perf_counter() - begun)
 
-    def respond(self, request: Request, route: str) -> Answer:
-        """Every error becomes a problem document."""
+    def respond(self, request: ApiRequest, route: str) -> ApiResponse:
+        """Return the response of a route; errors become problem documents."""
         close_old_connections()
         try:
             return self._routed(request, route)
@@ -281,26 +285,26 @@ class HttpApi:
             unusable = PlatformError("the store cannot be used", code="datastore_unavailable")
             return problem(unusable, request)
 
-    def _routed(self, request: Request, route: str) -> Answer:
+    def _routed(self, request: ApiRequest, route: str) -> ApiResponse:
         if not route:
             raise PlatformError("there is no such path", code="not_found")
         if request.method == "OPTIONS" and self._cors(request):
-            return Answer(body=b"", status=204)
+            return ApiResponse(body=b"", status=204)
         if request.method not in ("GET", "HEAD"):
             raise PlatformError(f"{request.method} is not allowed", code="method_not_allowed")
         if route in _PROTECTED:
             self._authenticate(request)
         return ROUTES[route](self, request)
 
-    def _authenticate(self, request: Request) -> None:
+    def _authenticate(self, request: ApiRequest) -> None:
         if not self.keys:
             return
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        matched = [hmac.compare_digest(key.encode(), given.encode()) for key in self.keys]
+        scheme, _, parameters = request.headers.get("authorization", "").partition(" ")
+        matched = [hmac.compare_digest(key.encode(), parameters.encode()) for key in self.keys]
         if scheme.lower() != "bearer" or not any(matched):
             raise PlatformError("a task API key is required", code="unauthenticated")
 
-    def _cors(self, request: Request) -> dict[str, str]:
+    def _cors(self, request: ApiRequest) -> dict[str, str]:
         origin = request.headers.get("origin", "")
         if not origin or origin not in self.origins:
             return {"vary": "Origin"} if self.origins else {}
@@ -311,7 +315,7 @@ class HttpApi:
             "vary": "Origin",
         }
 
-    def task(self, request: Request) -> Answer:
+    def task(self, request: ApiRequest) -> ApiResponse:
         request.parameters(())
         task_id = request.path.rpartition("/")[2]
         task = tasks.get(task_id) if _TASK_ID.fullmatch(task_id) else None
@@ -320,33 +324,33 @@ class HttpApi:
         tag = hashlib.sha256(f"{task.id}:{task.version}:{task.beat}".encode()).hexdigest()[:32]
         headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
         if f'"{tag}"' in request.headers.get("if-none-match", ""):
-            return Answer(body=b"", status=304, headers=headers)
-        return answer(task_document(task), headers=headers)
+            return ApiResponse(body=b"", status=304, headers=headers)
+        return json_response(task_document(task), headers=headers)
 
-    def readiness(self, _request: Request) -> Answer:
+    def readiness(self, _request: ApiRequest) -> ApiResponse:
         checks = dict(self.checks())
         ready = all(checks.get(part) == "ok" for part in ("store", "grpc", "background"))
         status = "READY" if ready else "NOT_READY"
-        return answer({"status": status, "checks": checks}, status=200 if ready else 503)
+        return json_response({"status": status, "checks": checks}, status=200 if ready else 503)
 
-    def liveness(self, _request: Request) -> Answer:
-        return answer({"status": "OK"})
+    def liveness(self, _request: ApiRequest) -> ApiResponse:
+        return json_response({"status": "OK"})
 
-    def openapi(self, _request: Request) -> Answer:
-        return answer(OPENAPI)
+    def openapi(self, _request: ApiRequest) -> ApiResponse:
+        return json_response(OPENAPI)
 
-    def docs(self, _request: Request) -> Answer:
+    def docs(self, _request: ApiRequest) -> ApiResponse:
         policy = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
-        return Answer(body=DOCS_PAGE, content_type="text/html; charset=utf-8", headers=policy)
+        return ApiResponse(body=DOCS_PAGE, content_type="text/html; charset=utf-8", headers=policy)
 
-    def scrape(self, _request: Request) -> Answer:
+    def scrape(self, _request: ApiRequest) -> ApiResponse:
         kind = "text/plain; version=0.0.4; charset=utf-8"
-        return Answer(body=self.metrics.text(), content_type=kind)
+        return ApiResponse(body=self.metrics.text(), content_type=kind)
 
 
-ROUTES: Final[Mapping[str, Callable[[HttpApi, Request], Answer]]] = {
+ROUTES: Final[Mapping[str, Callable[[HttpApi, ApiRequest], ApiResponse]]] = {
     TASK_ROUTE: HttpApi.task,
-    "/v1/tasks": lambda _api, request: list_tasks(request),
+    "/v1/tasks": lambda _api, request: list_tasks_page(request),
     "/v1/targets": lambda _api, request: list_targets(request),
     "/v1/drift": lambda _api, request: list_drift(request),
     "/v1/health/liveness": HttpApi.liveness,
@@ -358,7 +362,7 @@ ROUTES: Final[Mapping[str, Callable[[HttpApi, Request], Answer]]] = {
 
 
 def _route_of(path: str) -> str:
-    """The route that a path belongs to; empty for none."""
+    """Return the route of a path, empty if there is none."""
     if path in ROUTES:
         return path
     is_task = path.startswith("/v1/tasks/") and path.count("/") == TASK_ROUTE.count("/")

@@ -46,7 +46,7 @@ _COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "orch_task_failures_total": ("Tasks that ended FAILED or DEAD.", ("code",)),
     "orch_keys_written_total": ("Keys written.", ("datasource",)),
     "orch_keys_pruned_total": ("Keys pruned.", ("datasource",)),
-    "orch_restores_total": ("Units given back what they held.", ("outcome",)),
+    "orch_restores_total": ("Targets restored from their journals.", ("outcome",)),
     "orch_superseded_total": ("Tasks whose work another one has done.", ()),
     "orch_worker_background_failures_total": (
         "Errors of background loops of workers, which then run again.",
@@ -69,7 +69,7 @@ _HISTOGRAMS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 class GrpcCall:
-    """One call; `status` is what it will be counted as."""
+    """One call; `status` is the status it is counted with."""
 
     def __init__(self) -> None:
         self.status = "OK"
@@ -81,7 +81,7 @@ class GrpcCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """The labels that a bundle allows; made once for it, as each delivery asks."""
+    """The labels that a bundle allows, computed once for it."""
 
     bundle: Bundle | None = None
     segments: frozenset[str] = frozenset()
@@ -96,7 +96,7 @@ class _Known:
         )
 
 
-class Metrics:
+class OrchestratorMetrics:
     def __init__(self, *, version: str = "") -> None:
         self.registry: Final = CollectorRegistry()
         self._known = _Known()
@@ -133,7 +133,7 @@ class Metrics:
         self.registry.register(self._stored)
 
     def expect(self, bundle: Bundle) -> None:
-        """Give each counter of the rules a zero to begin with: a rate needs one before an event."""
+        """Start each counter of the rules at zero: a rate needs a value before the first event."""
         routes = {(rule.segment, rule.platform) for rule in bundle.rules}
         if bundle.schema_registry:
             routes.add((RESERVED_SEGMENT, bundle.schema_registry.platform))
@@ -151,7 +151,7 @@ class Metrics:
 
     @contextmanager
     def grpc_stream(self, method: str) -> Iterator[GrpcCall]:
-        """A stream counts only when it is refused; what it brings is counted one by one."""
+        """Count a stream only if it is refused; its deliveries are counted one by one."""
         call, begun = GrpcCall(), time.perf_counter()
         try:
             yield call
@@ -181,27 +181,27 @@ def _one_of(known: Collection[str], label: str) -> str:
 
 
 class StoredMetrics:
-    """Counters of all workers, and what the task store looks like now."""
+    """Counters of all workers, and the current state of the tasks."""
 
     def __init__(self) -> None:
         self._datasources: frozenset[str] = frozenset()
 
     def expect(self, datasources: Iterable[str]) -> None:
-        """From any thread. What an earlier bundle named stays: a counter does not go away."""
+        """Add datasources, from any thread; those of earlier bundles stay."""
         self._datasources |= frozenset(datasources)
 
     def collect(self) -> Iterator[Metric]:
         stored: dict[str, list[_Stored]] = defaultdict(list)
-        for row in counters.every():
+        for row in counters.list_all():
             name, *pairs = row.id.split("|")
             labels = dict(pair.split("=", 1) for pair in pairs)
             stored[name].append(_Stored(labels, row.value, row.seconds))
-        for name, (words, names) in _COUNTERS.items():
-            yield _counter(name, words, names, stored[name], self._expected(name, names))
-        for name, (words, label) in _HISTOGRAMS.items():
-            yield _histogram(name, words, label, stored[name])
+        for name, (description, names) in _COUNTERS.items():
+            yield _counter(name, description, names, stored[name], self._expected(name, names))
+        for name, (description, label) in _HISTOGRAMS.items():
+            yield _histogram(name, description, label, stored[name])
         depth = GaugeMetricFamily("orch_task_queue_depth", "Tasks by state.", labels=["state"])
-        for state, count in tasks.waiting_by_state().items():
+        for state, count in tasks.count_by_state().items():
             depth.add_metric([state], count)
         yield depth
         yield GaugeMetricFamily(
@@ -210,11 +210,11 @@ class StoredMetrics:
             value=tasks.oldest_pending_s(),
         )
         yield GaugeMetricFamily(
-            "orch_stale_targets", "Units that cannot follow Git now.", value=ledgers.stale_units()
+            "orch_stale_targets", "Targets that cannot follow Git.", value=ledgers.count_stale()
         )
 
     def _expected(self, name: str, labels: tuple[str, ...]) -> Collection[tuple[str, ...]]:
-        """The labels' values that have a zero: all of a closed list, and those of the bundle."""
+        """Return the label values that start at zero: closed lists, and those of the bundle."""
         if labels == ("datasource",):
             return [(each,) for each in sorted(self._datasources)]
         return _CLOSED.get(name, ()) if labels else ((),)
@@ -232,13 +232,13 @@ class _Stored:
 
 def _counter(
     name: str,
-    words: str,
+    description: str,
     labels: tuple[str, ...],
     rows: list[_Stored],
     expected: Collection[tuple[str, ...]],
 ) -> CounterMetricFamily:
-    """What is stored, and a zero for what is expected and has not happened."""
-    family = CounterMetricFamily(name, words, labels=labels)
+    """Return the stored values, and a zero for each expected label without one."""
+    family = CounterMetricFamily(name, description, labels=labels)
     values = dict.fromkeys(expected, 0.0)
     values |= {tuple(row.labels[label] for label in labels): row.value for row in rows}
     for found, value in values.items():
@@ -246,9 +246,11 @@ def _counter(
     return family
 
 
-def _histogram(name: str, words: str, label: str, rows: list[_Stored]) -> HistogramMetricFamily:
-    """Prometheus's buckets hold what is below them too; ours do not."""
-    family = HistogramMetricFamily(name, words, labels=[label])
+def _histogram(
+    name: str, description: str, label: str, rows: list[_Stored]
+) -> HistogramMetricFamily:
+    """Return cumulative buckets, as Prometheus wants them; the stored ones are not."""
+    family = HistogramMetricFamily(name, description, labels=[label])
     for value in sorted({row.labels[label] for row in rows}):
         mine = {row.labels["le"]: row for row in rows if row.labels[label] == value}
         counts = [mine[bound].value if bound in mine else 0.0 for bound in BUCKETS]

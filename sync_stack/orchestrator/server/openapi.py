@@ -6,7 +6,7 @@ from html import escape
 from typing import Any, Final
 
 _PROBLEM: Final = {
-    "description": "What is wrong, as problem+json.",
+    "description": "The problem, as problem+json.",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 _PAGING: Final = (
@@ -19,25 +19,29 @@ def _operation(summary: str, schema: str, filters: str = "", *, key: bool = True
     names = filters.split()
     parameters = [_parameter(name, "", "string") for name in names]
     parameters += [_parameter(*entry) for entry in _PAGING] if names else []
-    answers: dict[str, Any] = {
+    responses: dict[str, Any] = {
         "200": {
             "description": summary,
             "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
         }
     }
     if key:
-        answers |= {"401": _PROBLEM, "503": _PROBLEM}
+        responses |= {"401": _PROBLEM, "503": _PROBLEM}
     if names:
-        answers["400"] = _PROBLEM
-    made: dict[str, Any] = {"summary": summary, "parameters": parameters, "responses": answers}
-    return made | ({"security": [{"taskApiKey": []}]} if key else {})
+        responses["400"] = _PROBLEM
+    document: dict[str, Any] = {
+        "summary": summary,
+        "parameters": parameters,
+        "responses": responses,
+    }
+    return document | ({"security": [{"taskApiKey": []}]} if key else {})
 
 
 def _parameter(name: str, description: str, kind: str) -> dict[str, Any]:
     many = {"type": "array", "items": {"type": "string"}}
     schema = many if name == "state" else {"type": kind}
-    made: dict[str, Any] = {"name": name, "in": "query", "schema": schema}
-    return made | ({"description": description} if description else {})
+    document: dict[str, Any] = {"name": name, "in": "query", "schema": schema}
+    return document | ({"description": description} if description else {})
 
 
 def _record(**members: str) -> dict[str, Any]:
@@ -72,7 +76,7 @@ OPENAPI: Final[dict[str, Any]] = {
         },
         "/v1/targets": {
             "get": _operation(
-                "Units and how they stand.", "Targets", "rule datasource repo env status"
+                "Targets and their status.", "Targets", "rule datasource repo env status"
             )
         },
         "/v1/drift": {
@@ -141,7 +145,7 @@ DOCS_PAGE: Final = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>Partita Orchestrator</title>"
     "<style>body{font:16px sans-serif;margin:2rem}td,th{padding:.4rem 1rem;text-align:left}</style>"
     "<h1>Partita Orchestrator</h1><p>OpenAPI 3.1: <a href=/openapi.json>/openapi.json</a></p>"
-    "<table><tr><th>Request<th>Answer<th>Parameters"
+    "<table><tr><th>Request<th>Response<th>Parameters"
     + "".join(_row(path, entry["get"]) for path, entry in OPENAPI["paths"].items())
     + "</table></html>"
 ).encode()

@@ -20,17 +20,18 @@ from sync_stack.repositories import Repositories
 from sync_stack.repositories.schemas import Schemas
 from sync_stack.sinks.registry import Sinks
 
-_OBJECTS: Final = 50_000
+_GC_OBJECTS: Final = 50_000
 
 
-def collect_seldom() -> None:
-    """A large file is tens of thousands of values for a moment, and none in a cycle.
+def collect_garbage_rarely() -> None:
+    """Let the garbage collector run rarely in a process that runs tasks.
 
-    To look at all of them after each 700 objects costs a third of such a sync's CPU.
+    A large file is tens of thousands of values without cycles; a collection after each 700 of
+    them takes a third of the CPU of such a sync.
     """
-    if gc.get_threshold()[0] < _OBJECTS:
+    if gc.get_threshold()[0] < _GC_OBJECTS:
         gc.freeze()
-        gc.set_threshold(_OBJECTS, 10, 10)
+        gc.set_threshold(_GC_OBJECTS, 10, 10)
 
 
 def settings_of_bundle() -> BundleSettings:
@@ -75,6 +76,6 @@ def ports_of(configuration: Configuration, publish: Callable[[Sequence[str]], No
         schemas=schemas_of_process(configuration.file.settings.cue_binary),
         open_sink=Sinks(configuration.secrets.resolve),
         publish=copies.beside(publish),
-        copied=copies,
+        task_changed=copies,
         jitter=lambda: random.uniform(0.5, 1),  # noqa: S311 - spreads retries
     )

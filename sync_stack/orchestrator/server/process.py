@@ -1,4 +1,4 @@
-"""`run_orchestrator`: gRPC and HTTP, sweeps, and, without a broker, execution."""
+"""`run_orchestrator`: gRPC, HTTP, sweeps, and workers if there is no broker."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from sync_stack.orchestrator.server.broker import (
 )
 from sync_stack.orchestrator.server.grpc_service import Orchestrator, ServiceSettings
 from sync_stack.orchestrator.server.http_api import HttpApi
-from sync_stack.orchestrator.server.metrics import Metrics
-from sync_stack.orchestrator.server.ports import collect_seldom, ports_of
+from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
+from sync_stack.orchestrator.server.ports import collect_garbage_rarely, ports_of
 from sync_stack.orchestrator.server.startup import address_of, grpc_files, renew_certificates
 from sync_stack.orchestrator.services import sweeps
-from sync_stack.orchestrator.services.execution.task_runner import execute
+from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.rpc.channel import SERVER_OPTIONS
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
@@ -62,13 +62,13 @@ _SERVICE: Final = "partita.sync.v1.Orchestrator"
 
 
 class OrchestratorProcess:
-    """All parts of one orchestrator."""
+    """The servers, sweeps and workers of one orchestrator."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._stopping = threading.Event()
         self._wake_s = WAKE_S
-        self._abandon = threading.Event()  # attempts under way are given back
+        self._abandon = threading.Event()  # ends the attempts under way
         self._grpc_up = False
         url = broker_url(configuration.bundle, configuration.secrets.resolve)
         self.workers: LocalWorkers | None = None
@@ -76,14 +76,14 @@ class OrchestratorProcess:
             use_broker(conf.celery_application().conf, url)
             self.publish: Any = Publisher(send_to_broker, probe=queued_in_broker)
         else:
-            collect_seldom()
-            self.workers = LocalWorkers(self._execute, conf.worker_concurrency())
+            collect_garbage_rarely()
+            self.workers = LocalWorkers(self._run_task, conf.worker_concurrency())
             self.publish = self.workers
         self._ports = ports_of(configuration, self.publish)
-        self.metrics = Metrics(version=VERSION)
+        self.metrics = OrchestratorMetrics(version=VERSION)
         self.metrics.expect(configuration.bundle)
         configuration.file.on_change(self.metrics.expect)
-        self.recovery = sweeps.LostWorkerDetector()
+        self.lost_workers = sweeps.LostWorkerDetector()
         self._reconcile_soon = threading.Event()
         configuration.file.on_change(lambda _bundle: self._reconcile_soon.set())
         self.grpc_port = self.http_port = 0
@@ -115,7 +115,7 @@ class OrchestratorProcess:
         token = conf.grpc_token()
         host, port = address_of(conf.grpc_addr())
         if files is None and not token:
-            host = "127.0.0.1"  # whatever the address says: nobody else may trigger syncs
+            host = "127.0.0.1"  # whatever the address says: only this host may trigger syncs
         server = grpc.aio.server(options=SERVER_OPTIONS)
         service = self._service = Orchestrator(
             bundle=lambda: self._configuration.bundle,
@@ -163,20 +163,20 @@ class OrchestratorProcess:
         return server
 
     def _queued(self) -> int:
-        """0 where nobody knows: then what waits is published once too often, never too seldom."""
+        """Return the messages in the broker; 0 if unknown: some tasks are then published twice."""
         if self.workers is not None or self.publish.failing:
             return 0
         try:
             return queued_in_broker()
         except BrokerAway as error:
-            log.warning("the broker does not say how much is queued: %s", error)
+            log.warning("the length of the queue is unknown: %s", error)
             return 0
 
     def _start_sweeps(self) -> None:
         interval = conf.reconcile_interval_s()
         self._sweep("wake", lambda: self._stopping.wait(self._wake_s), self._wake)
         periodic: list[tuple[str, float, Callable[[], Any]]] = [
-            ("recover", WAKE_S, lambda: self.recovery.sweep(self._ports.publish)),
+            ("recover", WAKE_S, lambda: self.lost_workers.sweep(self._ports.publish)),
             ("retention", RETAIN_S, sweeps.retain),
             ("certificates", RENEW_S, renew_certificates),
         ]
@@ -215,8 +215,8 @@ class OrchestratorProcess:
     def _reconcile(self) -> None:
         reconcile(self._ports)
 
-    def _execute(self, task_id: str) -> None:
-        execute(task_id, self._ports, stopping=self._abandon)
+    def _run_task(self, task_id: str) -> None:
+        run_task(task_id, self._ports, stopping=self._abandon)
 
     def _ready(self) -> tuple[bool, str]:
         disabled = [
@@ -240,7 +240,7 @@ class OrchestratorProcess:
 
 def _store() -> str:
     try:
-        tasks.store_answers()
+        tasks.check_store()
     except StoreError:
         return "failed"
     return "ok"
@@ -265,7 +265,7 @@ def _bound(address: tuple[str, int]) -> socket.socket:
 
 
 async def serve(configuration: Configuration) -> None:
-    """Until SIGTERM or SIGINT. Raises StartRefused."""
+    """Serve until SIGTERM or SIGINT. Raises StartRefused."""
     observing = observe_process("orchestrator")
     try:
         await _serve(configuration)

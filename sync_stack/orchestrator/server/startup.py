@@ -22,19 +22,19 @@ from sync_stack.rpc.tls import AUTO_SERVER, TlsFiles, TlsUnreadable, auto_files
 
 log: Final = logging.getLogger("partita.sync.orchestrator")
 STORE_WAIT_S: Final = 60.0
-_LOOK_S: Final = 1.0
+_POLL_INTERVAL_S: Final = 1.0
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """`:8000`, `host:8000`. Raises StartRefused."""
+    """Return host and port of `:8000` or `host:8000`. Raises StartRefused."""
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65_535:  # noqa: PLR2004
-        raise StartRefused([f"{text!r} is no address such as :8000 or host:8000"])
+        raise StartRefused([f"{text!r} is not an address such as :8000 or host:8000"])
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - a server listens
 
 
 def grpc_files() -> TlsFiles | None:
-    """The operator's pair, else, in production, the generated one. Raises StartRefused."""
+    """Return the operator's files, else, in production, generated ones. Raises StartRefused."""
     cert, key, ca = conf.grpc_tls()
     if bool(cert) != bool(key):
         raise StartRefused(["GRPC_TLS_CERT and GRPC_TLS_KEY: set both or neither"])
@@ -45,7 +45,7 @@ def grpc_files() -> TlsFiles | None:
 
 
 def refuse_unsafe() -> None:
-    """Production without TLS or without a task API key does not start. Raises StartRefused."""
+    """Refuse to start production without TLS or a task API key. Raises StartRefused."""
     lines = _unusable_files()
     if conf.is_production() and grpc_files() is None:
         lines.append(
@@ -76,13 +76,13 @@ def _unusable_files() -> list[str]:
     return []
 
 
-def tell_first_start() -> None:
+def log_first_start() -> None:
     for line in conf.first_start():
         log.info("%s", line, extra={"event": "first_start"})
 
 
 def renew_certificates() -> None:
-    """What a start does too; the listeners and the other processes see new files by themselves."""
+    """Renew generated certificates; listeners and other processes reload the files themselves."""
     folder = conf.tls_auto_dir()
     if not folder:
         return
@@ -101,21 +101,21 @@ def migrate(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Make or change the tables; waits for a store that is away. Raises StartRefused."""
+    """Create or change the tables; wait for the store if it is away. Raises StartRefused."""
     end = monotonic() + wait_s
     while (problem := _store_problem()) and monotonic() < end:
-        sleep(_LOOK_S)
+        sleep(_POLL_INTERVAL_S)
     if problem:
-        raise unavailable(f"the store does not answer within {wait_s:g} s: {problem}")
+        raise unavailable(f"the store did not answer within {wait_s:g} s: {problem}")
     call_command("migrate", interactive=False, verbosity=0)
 
 
 def _store_problem() -> str:
-    """Empty when it answers, with or without tables."""
+    """Return the error of the store, empty if it answers, with or without tables."""
     try:
         connection.ensure_connection()
-        if connection.vendor == "mongodb":  # connects at the first question, and needs no table
-            tasks.store_answers()
+        if connection.vendor == "mongodb":  # connects with the first query, and needs no table
+            tasks.check_store()
     except StoreError as error:
         connection.close()
         return type(error).__name__

@@ -1,6 +1,6 @@
-"""Copies of task records for whoever reads no API: `task_backend_datasource`.
+"""Copies of task records outside the API: `task_backend_datasource`.
 
-A copy is a courtesy: it is written behind the tasks' back, and nothing waits for it or fails by it.
+Copies are written in the background: no task waits for them or fails with them.
 
 (reference: sync-stack 1.4)
 """
@@ -44,7 +44,7 @@ class Backend(Protocol):
 
 
 class RedisBackend:
-    """A key `partita:task:<id>` a task, for 24 hours."""
+    """Keep a key `partita:task:<id>` for each task, for 24 hours."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -56,7 +56,7 @@ class RedisBackend:
 
 
 class MongoBackend:
-    """A document a task; the server deletes it 24 hours after its last change."""
+    """Keep a document for each task; the server deletes it 24 hours after its last change."""
 
     def __init__(self, collection: Any) -> None:
         self._collection = collection
@@ -70,20 +70,20 @@ class MongoBackend:
 
 
 def open_backend(datasource: Datasource, resolve: Resolve) -> Backend:
-    """Raises SinkError, SecretError."""
+    """Open the backend of a datasource. Raises SinkError, SecretError."""
     options, timeouts = datasource.options, Timeouts.of(datasource)
     if isinstance(options, RedisOptions):
         return RedisBackend(redis_client.connect(options, timeouts, resolve))
     if isinstance(options, MongoOptions):
         client = mongo_client.connect(options, timeouts, resolve)
         return MongoBackend(mongo_client.collection(client, options, COLLECTION))
-    raise SinkError("destination_invalid", f"{datasource.name} takes no copies of tasks")
+    raise SinkError("destination_invalid", f"{datasource.name} cannot hold copies of tasks")
 
 
 class TaskCopies:
-    """Writes copies on a thread of its own, which starts with the first one.
+    """Write copies on a thread that starts with the first one.
 
-    The bundle is asked each time: another datasource counts from the next copy on.
+    A new datasource in the bundle is used from the next copy on.
     """
 
     def __init__(self, bundle: Callable[[], Bundle], resolve: Resolve) -> None:
@@ -96,7 +96,7 @@ class TaskCopies:
         self._failing = False
 
     def __call__(self, task_ids: Sequence[str]) -> None:
-        """Never blocks, never raises; beyond 10,000 waiting ones copies are left out."""
+        """Queue tasks to copy without blocking or raising; beyond 10,000 they are dropped."""
         if not self._bundle().task_backend_datasource:
             return
         self._start()
@@ -107,7 +107,7 @@ class TaskCopies:
                 return
 
     def beside(self, publish: Publish) -> Publish:
-        """`publish`, with a copy of what it is told of."""
+        """Return a function that publishes task ids and copies the tasks."""
 
         def both(task_ids: Sequence[str]) -> None:
             publish(task_ids)
@@ -131,7 +131,7 @@ class TaskCopies:
                 self._copy(task_id)
             except (SinkError, SecretError, StoreError) as error:
                 if not self._failing:
-                    log.warning("tasks are not copied: %s", error)
+                    log.warning("tasks cannot be copied: %s", error)
                 self._failing = True
             else:
                 self._failing = False
@@ -139,7 +139,7 @@ class TaskCopies:
                 connection.close()
 
     def _copy(self, task_id: str) -> None:
-        """What stands there in the end is the newest, whoever else copies the same task."""
+        """Copy a task until it no longer changes, whoever else copies it as well."""
         known = -1
         for _ in range(_ROUNDS):
             task = tasks.get(task_id)

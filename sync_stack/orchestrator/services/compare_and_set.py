@@ -8,9 +8,9 @@ from django.db import IntegrityError, models
 
 
 def insert_if_absent(*rows: models.Model) -> bool:
-    """False when a unique key of one of them is taken; then nothing was written.
+    """Insert rows; return False if a unique key of one of them is taken.
 
-    MongoDB, which inserts one after another, keeps those that came before that one.
+    Then nothing was written, except in MongoDB: it keeps the rows before that one.
     """
     try:
         if len(rows) == 1:
@@ -23,5 +23,5 @@ def insert_if_absent(*rows: models.Model) -> bool:
 
 
 def update_if_unchanged(model: type[models.Model], where: dict[str, Any], /, **fields: Any) -> bool:
-    """Whether a row was as `where` says; it is now as `fields` say."""
+    """Set `fields` of the row that is as `where` says; return whether there was one."""
     return bool(model._default_manager.filter(**where).update(**fields))  # noqa: SLF001

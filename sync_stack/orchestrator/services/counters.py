@@ -1,4 +1,4 @@
-"""Counters of all workers, kept in the store and exported by the API process.
+"""Counters of all workers, stored in rows and exported by the API process.
 
 (reference: sync-stack 4.12)
 """
@@ -44,7 +44,7 @@ def superseded(count: int = 1) -> None:
 
 
 def written(targets: Iterable[Mapping[str, Any]]) -> None:
-    """Keys of a task that succeeded, by datasource."""
+    """Count the keys that a successful task wrote and pruned, by datasource."""
     for target in targets:
         for name in ("written", "pruned"):
             if count := target.get(name):
@@ -56,18 +56,18 @@ def restored(outcome: str) -> None:
 
 
 def fetched(seconds: float, *, ok: bool) -> None:
-    """A fetch of Git that asked the remote."""
+    """Count a Git fetch that reached the remote."""
     observe(FETCH_SECONDS, seconds, outcome="ok" if ok else "error")
 
 
 def observe(name: str, seconds: float, **labels: str) -> None:
-    """One observation of a histogram: a row for each bucket, of what falls into it alone."""
+    """Count one observation of a histogram: a row for each bucket, not cumulative."""
     bucket = BUCKETS[bisect_left(_BOUNDS, seconds)]
     _raise(name, {**labels, "le": bucket}, value=1.0, seconds=max(0.0, seconds))
 
 
 def add(name: str, amount: float = 1.0, **labels: str) -> None:
-    """Count; a store that fails costs the count and nothing else."""
+    """Raise a counter; a failed store loses this count only."""
     _raise(name, labels, value=amount)
 
 
@@ -79,8 +79,8 @@ def _raise(name: str, labels: Mapping[str, str], **amounts: float) -> None:
         if not known and not insert_if_absent(Counter(id=key, **amounts)):
             update_if_unchanged(Counter, {"id": key}, **more)
     except StoreError as error:
-        log.warning("%s is not counted: %s", name, type(error).__name__)
+        log.warning("%s was not counted: %s", name, type(error).__name__)
 
 
-def every() -> list[Counter]:
+def list_all() -> list[Counter]:
     return list(Counter.objects.order_by("id"))

@@ -10,7 +10,7 @@ from kernel import clock
 from kernel.ids import new_uuid7
 from sync_stack.core.drift import Comparison, Episode, TargetStatus, changes_listed
 from sync_stack.core.ledger import Ledger
-from sync_stack.orchestrator.models import Drift, LedgerUnit, WatchState
+from sync_stack.orchestrator.models import Drift, LedgerTarget, WatchState
 from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
 KEPT: Final = timedelta(days=90)
@@ -19,13 +19,15 @@ _OPEN: Final = (Episode.OPEN.value, Episode.HEALING.value, Episode.UNHEALED.valu
 
 
 def write_status(unit_id: str, before: str, status: TargetStatus) -> None:
-    """With its time, when it is another one."""
+    """Store a status with its time, if it has changed."""
     if before != status:
-        update_if_unchanged(LedgerUnit, {"id": unit_id}, status=status.value, status_at=clock.now())
+        update_if_unchanged(
+            LedgerTarget, {"id": unit_id}, status=status.value, status_at=clock.now()
+        )
 
 
 def begin_episode(ledger: Ledger, comparison: Comparison, now: datetime, **more: Any) -> bool:
-    """False when another watcher has begun it."""
+    """Insert an open episode; return False if another watcher has begun one."""
     row = Drift(
         id=new_uuid7(),
         slot=ledger.unit_id,
@@ -47,8 +49,10 @@ def begin_episode(ledger: Ledger, comparison: Comparison, now: datetime, **more:
     return insert_if_absent(row)
 
 
-def go_on(row: Drift, ledger: Ledger, comparison: Comparison, now: datetime, **more: Any) -> bool:
-    """Seen once more."""
+def continue_episode(
+    row: Drift, ledger: Ledger, comparison: Comparison, now: datetime, **more: Any
+) -> bool:
+    """Store one more poll that found the drift."""
     return write(row, polls=row.polls + 1, **_as_seen(ledger, comparison, now), **more)
 
 
@@ -65,13 +69,13 @@ def _as_seen(ledger: Ledger, comparison: Comparison, now: datetime) -> dict[str,
 
 
 def write(row: Drift, **fields: Any) -> bool:
-    """On the version that was read."""
+    """Update an episode on the version that was read; return False if that has changed."""
     where = {"id": row.id, "version": row.version}
     return update_if_unchanged(Drift, where, version=row.version + 1, **fields)
 
 
 def close(row: Drift, state: Episode, *, by: str = "", **fields: Any) -> bool:
-    """The unit may have another episode now."""
+    """End an episode, so that its target may have another one."""
     return write(
         row,
         state=state.value,
@@ -82,12 +86,12 @@ def close(row: Drift, state: Episode, *, by: str = "", **fields: Any) -> bool:
     )
 
 
-def forget_old(now: datetime) -> None:
+def delete_old_episodes(now: datetime) -> None:
     closed = Drift.objects.filter(last_seen_at__lt=now - KEPT)
     closed.exclude(state__in=_OPEN).delete()
 
 
-def remember(unit_id: str, content: Mapping[str, Any]) -> None:
+def save_heal_state(unit_id: str, content: Mapping[str, Any]) -> None:
     row = WatchState(id=unit_id, content=dict(content))
     if not update_if_unchanged(WatchState, {"id": unit_id}, content=dict(content)):
         insert_if_absent(row)

@@ -16,14 +16,14 @@ from kernel.ids import new_uuid7
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator import derived_keys
-from sync_stack.orchestrator.models import JournalChunk, LedgerUnit
+from sync_stack.orchestrator.models import JournalChunk, LedgerTarget
 
 CHUNK_BYTES: Final = 4 * 2**20
 _NONCE: Final = 12
 
 
 def store(records: Iterable[JournalRecord], *, task_id: str) -> str:
-    """Its name; all of it is durable before anything names it."""
+    """Store a journal and return its name; it is durable before anything names it."""
     name = new_uuid7()
     text = zlib.compress(json.dumps([asdict(record) for record in records]).encode(), 1)
     for number, start in enumerate(range(0, len(text), CHUNK_BYTES)):
@@ -38,7 +38,7 @@ def store(records: Iterable[JournalRecord], *, task_id: str) -> str:
 
 
 def load(name: str) -> tuple[JournalRecord, ...]:
-    """Raises TaskError(restore_failed) when it is gone or cannot be opened."""
+    """Return the records of a journal. Raises TaskError(restore_failed)."""
     chunks = list(JournalChunk.objects.filter(journal=name).order_by("number"))
     if not chunks:
         raise TaskError("restore_failed", "the journal of an earlier attempt is gone")
@@ -46,7 +46,9 @@ def load(name: str) -> tuple[JournalRecord, ...]:
     try:
         return tuple(JournalRecord(**entry) for entry in json.loads(zlib.decompress(text)))
     except (zlib.error, ValueError):
-        raise TaskError("restore_failed", "the journal of an earlier attempt is torn") from None
+        raise TaskError(
+            "restore_failed", "the journal of an earlier attempt is incomplete"
+        ) from None
 
 
 def delete(name: str) -> None:
@@ -54,14 +56,14 @@ def delete(name: str) -> None:
 
 
 def unnamed(limit: int) -> list[str]:
-    """Journals that no intent names."""
+    """Return journals that no intent names."""
     names = JournalChunk.objects.order_by("journal").values_list("journal", flat=True).distinct()
-    known = set(LedgerUnit.objects.exclude(journal="").values_list("journal", flat=True))
+    known = set(LedgerTarget.objects.exclude(journal="").values_list("journal", flat=True))
     return [name for name in names[:limit] if name not in known]
 
 
 def tasks_of(names: Sequence[str]) -> dict[str, str]:
-    """Journal → the task that stored it."""
+    """Return journal → the task that stored it."""
     rows = JournalChunk.objects.filter(journal__in=list(names), number=0)
     return dict(rows.values_list("journal", "task_id"))
 
@@ -77,4 +79,4 @@ def _opened(content: bytes, name: str) -> bytes:
             return AESGCM(key).decrypt(content[:_NONCE], content[_NONCE:], name.encode())
         except InvalidTag:
             continue
-    raise TaskError("restore_failed", "the journal was encrypted with a key that is not known")
+    raise TaskError("restore_failed", "the journal was encrypted with an unknown key")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from sync_stack.orchestrator.models import Leader
@@ -20,32 +20,29 @@ class LeaderRecord:
     version: int
 
 
-def lead() -> LeaderRecord | None:
+def current() -> LeaderRecord | None:
     row = Leader.objects.filter(id=_LEADER).first()
     return LeaderRecord(row.holder, row.beat, row.version) if row else None
 
 
-def take_lead(me: str, seen: LeaderRecord | None) -> LeaderRecord | None:
-    """One conditional write, on what was seen standing still; None when another one has it."""
-    if seen is None:
+def acquire(me: str, before: LeaderRecord | None) -> LeaderRecord | None:
+    """Take the lead from `before`, whose heartbeat has stopped; return None if another one has."""
+    if before is None:
         first = Leader(id=_LEADER, holder=me)
         return LeaderRecord(me, 0, 1) if insert_if_absent(first) else None
-    where = {"id": _LEADER, "holder": seen.holder, "beat": seen.beat, "version": seen.version}
-    mine = LeaderRecord(me, seen.beat + 1, seen.version + 1)
-    return (
-        mine
-        if update_if_unchanged(Leader, where, holder=me, beat=mine.beat, version=mine.version)
-        else None
-    )
+    where = {"id": _LEADER, "holder": before.holder, "beat": before.beat, "version": before.version}
+    lead = LeaderRecord(me, before.beat + 1, before.version + 1)
+    taken = update_if_unchanged(Leader, where, **asdict(lead))
+    return lead if taken else None
 
 
-def beat(mine: LeaderRecord) -> LeaderRecord | None:
-    """None when it is no longer ours."""
-    where = {"id": _LEADER, "holder": mine.holder, "version": mine.version}
-    again = LeaderRecord(mine.holder, mine.beat + 1, mine.version)
-    return again if update_if_unchanged(Leader, where, beat=again.beat) else None
+def renew(lead: LeaderRecord) -> LeaderRecord | None:
+    """Raise the heartbeat of the leader; return None if another one leads."""
+    where = {"id": _LEADER, "holder": lead.holder, "version": lead.version}
+    renewed = LeaderRecord(lead.holder, lead.beat + 1, lead.version)
+    return renewed if update_if_unchanged(Leader, where, beat=renewed.beat) else None
 
 
-def give_up_lead(mine: LeaderRecord) -> None:
-    where = {"id": _LEADER, "holder": mine.holder, "version": mine.version}
-    update_if_unchanged(Leader, where, holder="", version=mine.version + 1)
+def resign(lead: LeaderRecord) -> None:
+    where = {"id": _LEADER, "holder": lead.holder, "version": lead.version}
+    update_if_unchanged(Leader, where, holder="", version=lead.version + 1)

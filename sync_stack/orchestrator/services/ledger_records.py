@@ -11,14 +11,14 @@ from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.domain import identity
 from sync_stack.orchestrator.domain.ledger_codec import encode
-from sync_stack.orchestrator.models import LedgerUnit
+from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
 
 def create(ledger: Ledger, destination: Destination) -> Ledger | None:
-    """The first write of a unit; None when somebody else has made it."""
+    """Insert the ledger of a new target; return None if another task has done so."""
     made = replace(ledger, unit_id=ledger.unit_id or new_uuid7(), version=1)
-    row = LedgerUnit(
+    row = LedgerTarget(
         id=made.unit_id,
         version=1,
         key=identity.key_of(made).hash,
@@ -30,10 +30,10 @@ def create(ledger: Ledger, destination: Destination) -> Ledger | None:
 
 
 def save(ledger: Ledger) -> Ledger | None:
-    """Write it as it is, on the version that was read; None when that has moved."""
+    """Write a ledger on the version that was read; return None if that has changed."""
     where = {"id": ledger.unit_id, "version": ledger.version}
     fields = _columns(ledger) | {"key": identity.key_of(ledger).hash}
-    if not update_if_unchanged(LedgerUnit, where, version=ledger.version + 1, **fields):
+    if not update_if_unchanged(LedgerTarget, where, version=ledger.version + 1, **fields):
         return None
     return replace(ledger, version=ledger.version + 1)
 
@@ -65,22 +65,22 @@ def _columns(ledger: Ledger) -> dict[str, Any]:
 
 
 def mark_stale(unit_ids: Iterable[str], since: str) -> None:
-    """Git could not be read or parsed; an older mark stays. It is no part of the ledger."""
-    LedgerUnit.objects.filter(id__in=list(unit_ids), stale_since="").update(stale_since=since)
+    """Mark targets whose ref could not be read or parsed; an older mark stays."""
+    LedgerTarget.objects.filter(id__in=list(unit_ids), stale_since="").update(stale_since=since)
 
 
 def unmark_stale(rule: str, repo: str, *, but: Collection[str] = ()) -> None:
-    """Git could be read again; `but`: units of these refs stay stale."""
-    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo).exclude(stale_since="")
+    """Unmark the targets of a repository that could be read, except those of refs in `but`."""
+    rows = LedgerTarget.objects.filter(rule_id=rule, repo=repo).exclude(stale_since="")
     rows.exclude(ref__in=list(but)).update(stale_since="")
 
 
 def unmark_stale_of_ref(rule: str, repo: str, ref: str) -> None:
-    rows = LedgerUnit.objects.filter(rule_id=rule, repo=repo, ref=ref).exclude(stale_since="")
+    rows = LedgerTarget.objects.filter(rule_id=rule, repo=repo, ref=ref).exclude(stale_since="")
     rows.update(stale_since="")
 
 
-def forget(unit_id: str, version: int) -> bool:
-    """Delete a ledger that nobody is at work on; False when it has moved."""
-    rows = LedgerUnit.objects.filter(id=unit_id, version=version, intent_task_id="")
+def delete(unit_id: str, version: int) -> bool:
+    """Delete a ledger without an intent; return False if it has changed."""
+    rows = LedgerTarget.objects.filter(id=unit_id, version=version, intent_task_id="")
     return bool(rows.delete()[0])

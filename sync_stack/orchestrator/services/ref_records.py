@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from sync_stack.orchestrator.domain.identity import ObservedRef, Record
+from sync_stack.orchestrator.domain.identity import ObservedRef, RecordedRef
 from sync_stack.orchestrator.models import RefRecord
 from sync_stack.orchestrator.selectors.refs import ref_record_of
 from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
@@ -13,8 +13,8 @@ from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, u
 _RACES: Final = 20
 
 
-def update(fresh: Record, change: Callable[[Record], Record]) -> Record:
-    """Apply `change` to the stored record, or to `fresh` where there is none yet."""
+def update(fresh: RecordedRef, change: Callable[[RecordedRef], RecordedRef]) -> RecordedRef:
+    """Apply `change` to the stored record, or to `fresh` if none is stored; return the result."""
     for _ in range(_RACES):
         row = RefRecord.objects.filter(id=fresh.name.hash).first()
         wanted = change(ref_record_of(row) if row else fresh)
@@ -28,25 +28,27 @@ def update(fresh: Record, change: Callable[[Record], Record]) -> Record:
             **_columns(wanted),
         ):
             return wanted
-    raise RuntimeError(f"no end of changes to the record of {fresh.name.ref}")
+    raise RuntimeError(f"the record of {fresh.name.ref} keeps changing")
 
 
 def delete(record_id: str, task_id: str) -> None:
-    """Unless another task has seen the ref meanwhile."""
+    """Delete a record that still names this task."""
     for row in RefRecord.objects.filter(id=record_id):
         if row.seen.get("task_id", "") == task_id:
             RefRecord.objects.filter(id=record_id, version=row.version).delete()
 
 
-def _columns(record: Record) -> dict[str, Any]:
-    seen = record.seen
+def _columns(record: RecordedRef) -> dict[str, Any]:
+    observed = record.observed
     return {
         "rule_id": record.name.rule,
         "repo": record.name.repo,
         "ref": record.name.ref,
         "platform": record.platform,
         "datasource": record.datasource,
-        "seen": {name: getattr(seen, name) for name in ObservedRef.__slots__} if seen else {},
+        "seen": {name: getattr(observed, name) for name in ObservedRef.__slots__}
+        if observed
+        else {},
         "recent": list(record.recent),
         "pr_time": record.pr_time,
     }

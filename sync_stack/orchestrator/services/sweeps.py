@@ -1,4 +1,4 @@
-"""Sweeps: what hints, workers or webhooks have lost is found again (reference: sync-stack 4.1)."""
+"""Sweeps: publish due tasks, expire claims of lost workers, retain (reference: sync-stack 4.1)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final
 from kernel import clock
 from sync_stack.core.tasks import Change, State, TaskError
 from sync_stack.orchestrator import conf
+from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.selectors import ledgers, refs, tasks
 from sync_stack.orchestrator.services import counters, journals, ref_records, task_transitions
 
@@ -19,15 +20,15 @@ WAKE_LIMIT: Final = 1000
 FRESH_S: Final = 2.0
 SOONEST_S: Final = 0.1
 AGAIN_S: Final = 15.0
-OVERDUE_S: Final = 60.0  # then it is published however long the queue is
+OVERDUE_S: Final = 60.0  # then it is published, however long the queue is
 SILENCE_S: Final = 25.0
 
 
 def wake(publish: Publish, queued: Callable[[], int] = lambda: 0) -> int:
-    """Publish what waits and was not published lately; how many.
+    """Publish due tasks that were not published lately; return how many.
 
-    `queued`: messages that nobody has taken yet. As many tasks need no second one for now: a
-    backlog that is published again and again hides the messages that are new.
+    `queued` returns the messages that no worker has taken yet. As many tasks need no second one:
+    a backlog that is published again and again hides new messages.
     """
     now = clock.now()
     due = _due(now, AGAIN_S)
@@ -40,7 +41,7 @@ def wake(publish: Publish, queued: Callable[[], int] = lambda: 0) -> int:
 
 
 def until_due(longest_s: float) -> float:
-    """Seconds until the next retry is due: one that comes just after a sweep waits for no other."""
+    """Return the seconds until the next retry is due, at most `longest_s`."""
     now = clock.now()
     soonest = tasks.next_retry(after=now, until=now + timedelta(seconds=longest_s))
     return max(SOONEST_S, (soonest - now).total_seconds()) if soonest else longest_s
@@ -53,28 +54,28 @@ def _due(now: datetime, again_s: float) -> list[str]:
 
 @dataclass(slots=True)
 class LostWorkerDetector:
-    """Tells lost workers by beats that stand still on this process's own clock."""
+    """Detect lost workers: their heartbeats stand still by the clock of this process."""
 
     clock: Callable[[], float] = time.monotonic
-    _seen: dict[tuple[str, int], tuple[int, float]] = field(default_factory=dict)
+    _heartbeats: dict[tuple[str, int], tuple[int, float]] = field(default_factory=dict)
 
     def sweep(self, publish: Publish) -> int:
-        """How many tasks were taken from lost workers."""
+        """Expire the claims of lost workers; return how many."""
         now, running, lost = self.clock(), tasks.running(), []
-        for task_id, attempt, beat in running:
-            known = self._seen.get((task_id, attempt))
-            if known is None or known[0] != beat:
-                self._seen[task_id, attempt] = (beat, now)
-            elif now - known[1] >= SILENCE_S and _lose(task_id, attempt, beat):
+        for task_id, attempt, heartbeat in running:
+            known = self._heartbeats.get((task_id, attempt))
+            if known is None or known[0] != heartbeat:
+                self._heartbeats[task_id, attempt] = (heartbeat, now)
+            elif now - known[1] >= SILENCE_S and _expire(Claim(task_id, attempt), heartbeat):
                 lost.append(task_id)
-        alive = {(task_id, attempt) for task_id, attempt, _beat in running}
-        self._seen = {key: seen for key, seen in self._seen.items() if key in alive}
+        alive = {(task_id, attempt) for task_id, attempt, _heartbeat in running}
+        self._heartbeats = {key: known for key, known in self._heartbeats.items() if key in alive}
         publish(lost)
         return len(lost)
 
 
-def _lose(task_id: str, attempt: int, beat: int) -> bool:
-    task = tasks.get(task_id)
+def _expire(claim: Claim, heartbeat: int) -> bool:
+    task = tasks.get(claim.task_id)
     if task is None:
         return False
     error = TaskError("worker_lost", "the worker was lost")
@@ -85,37 +86,37 @@ def _lose(task_id: str, attempt: int, beat: int) -> bool:
     else:
         fields |= {"next_attempt_at": clock.now(), "published_at": None}
     change = Change.EXHAUSTED if dead else Change.FAILED_FOR_NOW
-    taken = task_transitions.lose(task_id, attempt, beat, change, **fields)
-    if taken:
+    expired = task_transitions.expire_claim(claim, heartbeat, change, **fields)
+    if expired:
         counters.ended(task.kind, State.DEAD if dead else State.RETRYING)
-    if taken and dead:
+    if expired and dead:
         counters.failed(error.code)
-    elif taken:
+    elif expired:
         counters.retried(error.code)
-    return taken
+    return expired
 
 
 def retain(limit: int = 1000) -> int:
-    """Delete terminal tasks whose time is over, unless ledgers or ref records name them."""
+    """Delete old terminal tasks that no ledger and no ref record names; return how many."""
     before = clock.now() - timedelta(seconds=conf.task_retention_s())
-    _drop_refs(before)
+    _delete_ref_records(before)
     named = ledgers.named_tasks() | refs.named_tasks()
     old = [name for name in tasks.terminal_ids(before, limit) if name not in named]
     task_transitions.delete(old)
-    _drop_journals(limit)
+    _delete_journals(limit)
     return len(old)
 
 
-def _drop_refs(before: datetime) -> None:
-    """Records without unit, of refs that nothing was told of for as long as tasks are kept."""
-    for record, task_id in refs.without_unit().items():
+def _delete_ref_records(before: datetime) -> None:
+    """Delete records of refs without a target and without a task in the retention time."""
+    for record, task_id in refs.without_target().items():
         task = tasks.get(task_id)
         if task is None or (task.finished_at is not None and task.finished_at < before):
             ref_records.delete(record, task_id)
 
 
-def _drop_journals(limit: int) -> None:
-    """Those that no intent names, of tasks that are over: a running one is about to name its."""
+def _delete_journals(limit: int) -> None:
+    """Delete unnamed journals of tasks that have ended; a running one is about to name its own."""
     owners = journals.tasks_of(journals.unnamed(limit))
     for journal, task_id in owners.items():
         task = tasks.get(task_id)

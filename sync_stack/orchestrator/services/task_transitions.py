@@ -17,12 +17,12 @@ from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, u
 
 
 def add(rows: Sequence[Task]) -> bool:
-    """Insert them in one transaction; False when an (idempotency_key, try) exists."""
+    """Insert tasks in one transaction; return False if an (idempotency_key, try) exists."""
     return insert_if_absent(*rows)
 
 
 def claim(task_id: str, now: datetime) -> Task | None:
-    """The task, RUNNING at its next attempt; None when it is not due or somebody was faster."""
+    """Claim a task; return it RUNNING at its next attempt, None if it is not due or was taken."""
     task = tasks.get(task_id)
     if task is None or not _is_due(task, now):
         return None
@@ -48,23 +48,23 @@ def _is_due(task: Task, now: datetime) -> bool:
     return task.state == State.PENDING
 
 
-def beat(mine: Claim) -> bool:
-    return update_if_unchanged(Task, mine.where, beat=F("beat") + 1)
+def record_heartbeat(claimed: Claim) -> bool:
+    return update_if_unchanged(Task, claimed.where, beat=F("beat") + 1)
 
 
-def write(mine: Claim, **fields: Any) -> bool:
-    """Change what is no state; False when the task is no longer ours."""
-    return update_if_unchanged(Task, mine.where, version=F("version") + 1, **fields)
+def write(claimed: Claim, **fields: Any) -> bool:
+    """Update a claimed task without its state; return False if the claim was lost."""
+    return update_if_unchanged(Task, claimed.where, version=F("version") + 1, **fields)
 
 
-def end(mine: Claim, change: Change, **fields: Any) -> bool:
-    """Leave RUNNING. Raises IllegalTransition; False when the task is no longer ours."""
+def end(claimed: Claim, change: Change, **fields: Any) -> bool:
+    """Leave RUNNING; return False if the claim was lost. Raises IllegalTransition."""
     state = advance(State.RUNNING, change)
     times: dict[str, Any] = {}
     if state in TERMINAL:
-        task = tasks.get(mine.task_id)
+        task = tasks.get(claimed.task_id)
         times = _times(task) if task else {}
-    return write(mine, state=state, progress={}, **times, **fields)
+    return write(claimed, state=state, progress={}, **times, **fields)
 
 
 def _times(task: Task) -> dict[str, Any]:
@@ -73,8 +73,8 @@ def _times(task: Task) -> dict[str, Any]:
     return {"finished_at": now, "duration_ms": max(0, span)}
 
 
-def coalesce(task: Task, *, by: str) -> bool:
-    """End a waiting task, as it was read, whose work another one has done."""
+def supersede(task: Task, *, by: str) -> bool:
+    """End a waiting task, if it is as it was read, whose work another task has done."""
     return update_if_unchanged(
         Task,
         {"id": task.id, "version": task.version, "state": task.state},
@@ -89,12 +89,12 @@ def coalesce(task: Task, *, by: str) -> bool:
 
 
 def mark_published(task_ids: Sequence[str], now: datetime) -> None:
-    """A hint for the next sweep; no state, so no condition."""
+    """Store when tasks were published: a hint for the next sweep."""
     Task.objects.filter(id__in=list(task_ids)).update(published_at=now)
 
 
 def make_due(destination_ids: Iterable[str], now: datetime) -> list[str]:
-    """Tasks that wait for one of these destinations may go on; their ids."""
+    """Make tasks due that wait for one of these destinations; return their ids."""
     waiting = Task.objects.filter(waiting_for__in=list(destination_ids), state=State.RETRYING)
     names = list(waiting.order_by("id").values_list("id", flat=True)[:100])
     for name in names:
@@ -104,10 +104,10 @@ def make_due(destination_ids: Iterable[str], now: datetime) -> list[str]:
     return names
 
 
-def lose(task_id: str, attempt: int, last_beat: int, change: Change, **fields: Any) -> bool:
-    """Take a task from a worker whose beat stands still."""
-    where = Claim(task_id, attempt).where | {"beat": last_beat}
-    task = tasks.get(task_id)
+def expire_claim(claim: Claim, last_heartbeat: int, change: Change, **fields: Any) -> bool:
+    """End the claim of a worker whose heartbeat has stopped, if it is still `last_heartbeat`."""
+    where = claim.where | {"beat": last_heartbeat}
+    task = tasks.get(claim.task_id)
     state = advance(State.RUNNING, change)
     times = _times(task) if task and state in TERMINAL else {}
     return update_if_unchanged(

@@ -32,7 +32,7 @@ from apps.system.models import AuditRecord
 from kernel import clock
 from kernel.ids import new_uuid
 from platform_site.mongodb import older_layout
-from sync_stack.orchestrator.models import JournalChunk, LedgerUnit, RefRecord, Task
+from sync_stack.orchestrator.models import JournalChunk, LedgerTarget, RefRecord, Task
 from tests.support import mongo_queries
 
 KEY = new_uuid()
@@ -51,11 +51,11 @@ LOOKUPS: list[tuple[QuerySet[Any], str]] = [  # a selector's filter, and what th
     (Execution.objects.filter(finished_at__lt=NOW, deleted_at=None), "finished_at"),
     (IdempotencyKey.objects.filter(scope="s", created_at__gt=NOW), "scope"),
     (JournalChunk.objects.filter(journal="j"), "journal"),
-    (LedgerUnit.objects.filter(key="k"), "key"),
-    (LedgerUnit.objects.filter(rule_id="r", repo="o/r"), "rule_id"),
-    (LedgerUnit.objects.filter(destination_id="d").exclude(id="u"), "destination_id"),
-    (LedgerUnit.objects.filter(intent_task_id="t"), "intent_task_id"),
-    (LedgerUnit.objects.filter(datasource="d"), "datasource"),
+    (LedgerTarget.objects.filter(key="k"), "key"),
+    (LedgerTarget.objects.filter(rule_id="r", repo="o/r"), "rule_id"),
+    (LedgerTarget.objects.filter(destination_id="d").exclude(id="u"), "destination_id"),
+    (LedgerTarget.objects.filter(intent_task_id="t"), "intent_task_id"),
+    (LedgerTarget.objects.filter(datasource="d"), "datasource"),
     (RefRecord.objects.filter(rule_id="r"), "rule_id"),
     (RefreshToken.objects.select_related("family").filter(token_hash="t"), "token_hash"),
     (RefreshToken.objects.filter(access_jti="j"), "access_jti"),
@@ -190,11 +190,11 @@ def test_ledgers_of_the_schema_before_the_lookup_indexes_are_still_there_after_i
     try:
         _migrated("0004_ledger_lookups")
 
-        row = LedgerUnit.objects.get(intent_task_id="t-1")
+        row = LedgerTarget.objects.get(intent_task_id="t-1")
         with connection.cursor() as cursor:
             made = connection.introspection.get_constraints(cursor, "sync_ledgerunit")
     finally:
-        LedgerUnit.objects.all().delete()
+        LedgerTarget.objects.all().delete()
     assert (row.id, bytes(row.content)) == ("u-1", b"\0x")
     assert made.keys() >= {"sync_unit_datasource", "sync_unit_intent"}
 

@@ -60,7 +60,7 @@ def test_a_store_that_stays_away_ends_the_start(monkeypatch):
         migrated(store, monkeypatch)
     assert store.slept == 60
     assert refusal.value.exit_code == 69
-    assert refusal.value.lines == ("the store does not answer within 60 s: OperationalError",)
+    assert refusal.value.lines == ("the store did not answer within 60 s: OperationalError",)
 
 
 def test_a_process_of_the_sync_alone_opens_its_store(tmp_path: Path):

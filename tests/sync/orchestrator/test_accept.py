@@ -10,11 +10,11 @@ import pytest
 from django.db import OperationalError
 
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.models import LedgerUnit, Task
+from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.services import task_transitions
-from sync_stack.orchestrator.services.accept import Delivery, Refused, accept_delivery
-from sync_stack.orchestrator.services.create import TooManyTasks
-from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
+from sync_stack.orchestrator.services.deliveries import Refused, WebhookDelivery, accept_delivery
+from sync_stack.orchestrator.services.task_creation import TooManyTasks
+from sync_stack.orchestrator.services.triggers import Heal, trigger_heal
 
 pytestmark = pytest.mark.store
 PLACE = Destination(kind="fake", name="production-shop", address="fake://memory/production-shop")
@@ -23,7 +23,7 @@ BODY = (
 )
 
 
-def delivery(**fields) -> Delivery:
+def delivery(**fields) -> WebhookDelivery:
     known: dict[str, Any] = {
         "platform": "github",
         "datasource": "sink",
@@ -32,7 +32,7 @@ def delivery(**fields) -> Delivery:
         "idempotency_key": uuid.uuid4().hex,
         "signature_verified": True,
     }
-    return Delivery(**known | fields)
+    return WebhookDelivery(**known | fields)
 
 
 def refused(world, **fields) -> str:
@@ -105,7 +105,7 @@ def test_a_heal_brings_back_the_ledgers_commit_and_no_newer_one(world):
     world.with_rules(self_heal=True)
     world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
     world.repository.commit({"app.yaml": "a: 2\n"})
-    unit = LedgerUnit.objects.get()
+    unit = LedgerTarget.objects.get()
     world.sink.put_by_hand(PLACE, "a", {"a": "tampered"})
     task = world.finish(trigger(world, unit, unit.generation))
     assert (task.state, task.message, task.result["written"]) == ("SUCCEEDED", "completed", 1)
@@ -116,7 +116,7 @@ def test_a_heal_for_an_older_generation_is_superseded(world):
     """Sync invariant 41."""
     world.with_rules(self_heal=True)
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    unit = LedgerUnit.objects.get()
+    unit = LedgerTarget.objects.get()
     world.finish(world.commit_and_push({"app.yaml": "a: 2\n"}))
     task = world.finish(trigger(world, unit, unit.generation))
     assert (task.state, task.message) == ("SUCCEEDED", "superseded")
@@ -126,7 +126,7 @@ def test_a_heal_for_an_older_generation_is_superseded(world):
 def test_a_heal_without_self_heal_or_unit_fails_its_precondition(world):
     """Sync invariant 40."""
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    unit = LedgerUnit.objects.get()
+    unit = LedgerTarget.objects.get()
     with pytest.raises(Refused) as caught:
         trigger(world, unit, 0)
     assert caught.value.status == "FAILED_PRECONDITION"
@@ -143,7 +143,7 @@ def test_a_heal_of_another_commit_or_ref_than_the_units_is_superseded(world, fie
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     world.sink.put_by_hand(PLACE, "a", {"a": "9"})
 
-    task = world.finish(trigger(world, LedgerUnit.objects.get(), 0, **fields))
+    task = world.finish(trigger(world, LedgerTarget.objects.get(), 0, **fields))
 
     assert (task.state, task.message) == ("SUCCEEDED", "superseded")
     assert world.values() == {"a": "9"}
@@ -152,7 +152,7 @@ def test_a_heal_of_another_commit_or_ref_than_the_units_is_superseded(world, fie
 def test_a_trigger_without_a_commit_brings_the_head_of_the_ref(world):
     world.with_rules(self_heal=True)
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    unit = LedgerUnit.objects.get()
+    unit = LedgerTarget.objects.get()
     world.repository.commit({"app.yaml": "a: 2\n"})  # no webhook tells of it
 
     task = world.finish(trigger(world, unit, unit.generation, commit=""))
@@ -173,7 +173,7 @@ def test_a_trigger_without_a_commit_brings_the_head_of_the_ref(world):
 def test_a_trigger_with_a_ref_and_no_commit_brings_that_ref(world):
     world.with_rules(self_heal=True)
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    unit = LedgerUnit.objects.get()
+    unit = LedgerTarget.objects.get()
     world.repository.commit({"app.yaml": "b: 1\n"}, branch="develop")
 
     world.finish(trigger(world, unit, 0, commit="", ref="refs/heads/develop"))
@@ -185,7 +185,7 @@ def test_a_trigger_with_a_ref_and_no_commit_brings_that_ref(world):
 def test_the_rule_of_a_trigger_must_be_one_of_its_datasource(world):
     world.with_rules(self_heal=True)
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    unit = LedgerUnit.objects.get()
+    unit = LedgerTarget.objects.get()
 
     refused = []
     for fields in ({"datasource": ""}, {"datasource": "other"}, {"platform": "gitlab"}):
@@ -201,7 +201,7 @@ def test_the_rule_of_a_trigger_must_be_one_of_its_datasource(world):
     assert trigger(world, unit, 0, rule="").kind == "heal"
 
 
-def trigger(world, unit: LedgerUnit, generation: int, **fields: str) -> Task:
+def trigger(world, unit: LedgerTarget, generation: int, **fields: str) -> Task:
     known = {
         "datasource": unit.datasource,
         "rule": unit.rule_id,

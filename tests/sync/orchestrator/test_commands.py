@@ -14,11 +14,11 @@ from sync_stack.core.bundle.file_maps import FileEnvironment
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.management.base import SyncCommand
-from sync_stack.orchestrator.models import LedgerUnit, Task
+from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.targets import is_orphan
-from sync_stack.orchestrator.services.manual import trigger_purge
-from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
+from sync_stack.orchestrator.services.operator_requests import trigger_purge
+from sync_stack.orchestrator.services.triggers import Heal, trigger_heal
 from tests.support.sync_world import World, rule
 
 
@@ -72,7 +72,7 @@ def test_a_plan_shows_what_would_happen_and_writes_nothing(world):
     assert plans[0]["result"]["targets"][0]["outcome"] == "planned"
     assert plans[0]["result"]["written"] == 2
     assert world.values() == {}
-    assert not LedgerUnit.objects.exists()
+    assert not LedgerTarget.objects.exists()
 
 
 def test_an_approved_prune_happens_once_and_for_the_listed_keys_only(world):
@@ -131,7 +131,7 @@ def test_a_purge_deletes_what_an_orphan_owns_and_nothing_else(world):
     world.with_rules(prune=Prune(enabled=True))
     told("sync_orphans", "--purge")
     assert world.values() == {"foreign": "x"}
-    assert not LedgerUnit.objects.exists()
+    assert not LedgerTarget.objects.exists()
 
 
 def test_a_purge_that_fails_gives_everything_back_and_says_so(world):
@@ -143,14 +143,14 @@ def test_a_purge_that_fails_gives_everything_back_and_says_so(world):
         call_command("sync_orphans", "--purge", stdout=StringIO())
     world.sink.break_after = None
     told("sync_orphans", "--purge")
-    assert (world.values(), LedgerUnit.objects.count()) == ({}, 0)
+    assert (world.values(), LedgerTarget.objects.count()) == ({}, 0)
 
 
 def test_no_unit_of_a_living_rule_is_purged(world):
     """Sync invariant 13."""
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     assert told("sync_orphans", "--purge") == {"orphans": []}
-    task = trigger_purge(world.bundle, LedgerUnit.objects.get())
+    task = trigger_purge(world.bundle, LedgerTarget.objects.get())
     assert world.finish(task).message == "superseded"
     assert world.values() == {"a": "1"}
 
@@ -159,7 +159,7 @@ def test_a_purge_does_not_follow_a_datasource_to_another_place(world):
     """Sync invariant 13: the same names in another database are another team's."""
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     world.with_rules(repositories=("other/x",))
-    LedgerUnit.objects.update(destination_id="0" * 64)
+    LedgerTarget.objects.update(destination_id="0" * 64)
     with pytest.raises(CommandError, match="not done"):
         call_command("sync_orphans", "--purge", stdout=StringIO())
     assert Task.objects.get(kind="manual").error["code"] == "destination_invalid"
@@ -182,7 +182,7 @@ def test_what_a_rule_wrote_before_it_changed_is_an_orphan(world, change):
 def test_the_unit_of_a_pull_request_whose_ref_is_a_branch_is_no_orphan(world):
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}, branch="develop"))
     world.with_rules(env_as_pr=True, destination_template="kept", branch_map={"main": "live"})
-    unit = LedgerUnit.objects.get()
+    unit = LedgerTarget.objects.get()
     unit.env, unit.destination_id = "pr-7", place("kept").id
     assert not is_orphan(world.bundle, unit, world.open_sink)
 
@@ -221,7 +221,7 @@ def test_blame_says_what_it_knows_without_git(world):
 
 
 def test_blame_of_a_key_that_nobody_holds_is_an_error(world):
-    with pytest.raises(CommandError, match="no unit holds 'nothing'"):
+    with pytest.raises(CommandError, match="no target holds 'nothing'"):
         call_command("sync_blame", "nothing")
 
 
@@ -307,7 +307,7 @@ def test_a_rule_that_left_the_bundle_is_still_a_filter(world):
 def test_blame_after_a_heal_names_the_task_and_the_delivery_that_brought_the_key(world):
     world.with_rules(self_heal=True)
     brought = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    unit = LedgerUnit.objects.get()
+    unit = LedgerTarget.objects.get()
     world.sink.put_by_hand(place("production-shop"), "a", {"a": "9"})
     heal = Heal(
         datasource=unit.datasource,
@@ -349,7 +349,7 @@ def test_a_store_that_cannot_be_used_is_a_sentence_and_exit_code_69(monkeypatch,
     def fails(*_args, **_kwargs):
         raise error
 
-    monkeypatch.setattr(ledgers, "list_units", fails)
+    monkeypatch.setattr(ledgers, "list_targets", fails)
     with pytest.raises(CommandError, match=sentence) as caught:
         call_command("sync_status")
     assert caught.value.returncode == 69

@@ -10,7 +10,7 @@ import pytest
 from kernel import clock
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.sink import SinkError
-from sync_stack.orchestrator.models import JournalChunk, Lease, LedgerUnit, Task
+from sync_stack.orchestrator.models import DestinationLock, JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.services.execution import apply
 from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.sweeps import LostWorkerDetector
@@ -70,9 +70,9 @@ def prepared(request, tmp_path) -> World:
 
 def assert_settled(world: World) -> None:
     assert world.values() == {"a": "1", "b": "20", "d": "4"}
-    assert not LedgerUnit.objects.exclude(intent_task_id="").exists()
+    assert not LedgerTarget.objects.exclude(intent_task_id="").exists()
     assert not JournalChunk.objects.exists()
-    assert not Lease.objects.exclude(holder_task="").exists()
+    assert not DestinationLock.objects.exclude(holder_task="").exists()
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -91,7 +91,7 @@ def test_a_kill_at_any_operation_is_made_good_by_the_next_attempt(prepared, afte
         assert_settled(prepared)
 
 
-@pytest.mark.parametrize("step", ["store_intent", "finish_part", "commit_intent"])
+@pytest.mark.parametrize("step", ["store_intent", "finish_rule_sync", "commit_intent"])
 def test_a_kill_between_two_writes_of_the_store_is_made_good(prepared, step, monkeypatch):
     """Sync invariants 1, 16, 17."""
 
@@ -100,7 +100,7 @@ def test_a_kill_between_two_writes_of_the_store_is_made_good(prepared, step, mon
 
     task = prepared.commit_and_push({"app.yaml": AFTER})
     with monkeypatch.context() as patch:
-        owner = Attempt if step == "finish_part" else apply
+        owner = Attempt if step == "finish_rule_sync" else apply
         patch.setattr(owner, step, killed)
         with pytest.raises(Killed):
             prepared.run(task)

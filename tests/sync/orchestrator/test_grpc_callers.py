@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 
 from sync_stack.orchestrator.server.grpc_service import Orchestrator, ServiceSettings
-from sync_stack.orchestrator.server.metrics import Metrics
+from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.rpc.channel import SERVER_OPTIONS
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
@@ -24,7 +24,7 @@ def service(world, **settings: Any) -> Orchestrator:
         publish=world.published.extend,
         ready=lambda: (True, ""),
         settings=ServiceSettings(**settings),
-        metrics=Metrics(),
+        metrics=OrchestratorMetrics(),
     )
 
 

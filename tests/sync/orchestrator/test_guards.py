@@ -11,8 +11,8 @@ from sync_stack.core.bundle.rules import Prune, Rule
 from sync_stack.core.bundle.secret_managers import SecretManager, TokenAuth
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.models import LedgerUnit
-from sync_stack.orchestrator.services.execution.task_runner import execute
+from sync_stack.orchestrator.models import LedgerTarget
+from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule
@@ -65,7 +65,7 @@ def test_a_dry_run_writes_neither_settings_nor_ledger(tmp_path, layout):
     assert (task.state, task.message) == ("SUCCEEDED", "dry_run_complete")
     assert task.result["targets"][0]["outcome"] == "planned"
     assert world.values() == {}
-    assert not LedgerUnit.objects.exists()
+    assert not LedgerTarget.objects.exists()
 
 
 def test_one_bad_file_of_a_rule_writes_nothing_of_the_others(tmp_path):
@@ -118,7 +118,7 @@ def test_a_unit_passes_to_the_rule_that_replaces_its_own(tmp_path):
     world.with_rules(name="renamed")
     task = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     assert (task.state, task.result["pruned"]) == ("SUCCEEDED", 1)
-    assert [unit.rule_id for unit in LedgerUnit.objects.all()] == ["renamed"]
+    assert [unit.rule_id for unit in LedgerTarget.objects.all()] == ["renamed"]
 
 
 @pytest.mark.parametrize("content", ["", "{}\n", "# nothing\n"])
@@ -152,10 +152,10 @@ def test_git_that_breaks_while_files_are_read_deletes_nothing(tmp_path, monkeypa
 
     monkeypatch.setattr(ports.repositories, "content", breaks)
     task = world.commit_and_push({"app.yaml": "a: 1\n"})
-    execute(task.id, ports)
+    run_task(task.id, ports)
     task = world.again(task)
     assert (task.state, task.error["code"]) == ("RETRYING", "git_unavailable")
-    assert LedgerUnit.objects.get().stale_since
+    assert LedgerTarget.objects.get().stale_since
     assert world.values() == {"a": "1", "b": "2"}
 
 

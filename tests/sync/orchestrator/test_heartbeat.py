@@ -13,7 +13,7 @@ from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.services import task_transitions
 from sync_stack.orchestrator.services.execution import heartbeat
 from sync_stack.orchestrator.services.execution.heartbeat import Heartbeat, LostTask
-from sync_stack.orchestrator.services.execution.task_runner import execute
+from sync_stack.orchestrator.services.execution.task_runner import run_task
 
 pytestmark = pytest.mark.store
 
@@ -36,7 +36,7 @@ def test_no_operation_begins_15_seconds_after_the_last_beat(mine):
 
 def test_a_refused_beat_ends_everything_also_a_restore(mine, monkeypatch):
     """Sync invariant 10."""
-    monkeypatch.setattr(heartbeat, "PERIOD_S", 0.01)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_S", 0.01)
     with Heartbeat(mine, begun=time.monotonic()) as beat:
         beat.restoring = True
         Task.objects.update(state="RETRYING")
@@ -52,7 +52,7 @@ def check_for_5_s(beat: Heartbeat) -> None:
 
 
 def test_beats_raise_the_rows_counter(mine, monkeypatch):
-    monkeypatch.setattr(heartbeat, "PERIOD_S", 0.01)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_S", 0.01)
     before = Task.objects.get().beat
     with Heartbeat(mine, begun=time.monotonic()):
         deadline = time.monotonic() + 5
@@ -77,7 +77,7 @@ def test_a_shutdown_gives_the_task_back_uncounted_and_restored(world):
     stopping.set()
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     task = world.commit_and_push({"app.yaml": "a: 2\n"})
-    execute(task.id, world.ports(), stopping=stopping)
+    run_task(task.id, world.ports(), stopping=stopping)
     task = world.again(task)
     assert (task.state, task.error["code"], task.max_attempts) == ("RETRYING", "worker_lost", 7)
     assert world.values() == {"a": "1"}

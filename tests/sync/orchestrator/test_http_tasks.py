@@ -13,7 +13,7 @@ from django.db import connection
 from sync_stack.core.tasks import State
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.server.http_api import HttpApi
-from sync_stack.orchestrator.server.metrics import Metrics
+from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 
 pytestmark = pytest.mark.store
 UNKNOWN = (
@@ -33,7 +33,13 @@ def _close() -> None:
 
 def asked(paths: Sequence[str]) -> list[httpx.Response]:
     thread = ThreadPoolExecutor(1)
-    api = HttpApi(keys=(), origins=(), checks=dict, metrics=Metrics(version="test"), threads=thread)
+    api = HttpApi(
+        keys=(),
+        origins=(),
+        checks=dict,
+        metrics=OrchestratorMetrics(version="test"),
+        threads=thread,
+    )
 
     async def ask() -> list[httpx.Response]:
         transport = httpx.ASGITransport(app=api)  # type: ignore[arg-type]

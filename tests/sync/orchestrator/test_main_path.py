@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sync_stack.orchestrator.models import JournalChunk, Lease, LedgerUnit, RefRecord, Task
+from sync_stack.orchestrator.models import (
+    DestinationLock,
+    JournalChunk,
+    LedgerTarget,
+    RefRecord,
+    Task,
+)
 from sync_stack.repositories import Remote, Repositories, Source, TreeEntry
 from tests.support.sync_world import rule
 
@@ -24,11 +30,11 @@ def test_a_push_brings_the_files_settings_to_the_sink(world):
 def test_the_ledger_says_what_was_applied_and_nothing_is_left_over(world):
     commit = world.repository.commit({"app.yaml": "a: 1\n"})
     task = world.run(world.push(commit))
-    unit = LedgerUnit.objects.get()
+    unit = LedgerTarget.objects.get()
     assert (unit.commit, unit.ref, unit.generation, unit.keys) == (commit, "refs/heads/main", 1, 1)
     assert (unit.intent_task_id, unit.last_task_id) == ("", task.id)
     assert not JournalChunk.objects.exists()
-    assert Lease.objects.get().holder_task == ""
+    assert DestinationLock.objects.get().holder_task == ""
     assert RefRecord.objects.get().seen["commit"] == commit
 
 

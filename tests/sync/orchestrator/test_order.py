@@ -15,9 +15,9 @@ from kernel import clock
 from sync_stack.core.bundle.rules import Cleanup, CleanupAction
 from sync_stack.core.tasks import LAG_DELAY_S
 from sync_stack.orchestrator.domain.identity import Claim
-from sync_stack.orchestrator.models import LedgerUnit, RefRecord, Task
+from sync_stack.orchestrator.models import LedgerTarget, RefRecord, Task
 from sync_stack.orchestrator.services import destination_locks, ledger_records, task_transitions
-from sync_stack.orchestrator.services.execution.task_runner import execute
+from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.services.sweeps import OVERDUE_S, retain, until_due, wake
 from tests.support.fake_sink import FakeSink, Layout
@@ -47,7 +47,7 @@ def test_a_force_push_to_an_older_commit_rewinds(world):
     task = world.finish(world.push(first, before=second, forced=True))
     assert task.state == "SUCCEEDED"
     assert world.values() == {"a": "1"}
-    assert LedgerUnit.objects.get().commit == first
+    assert LedgerTarget.objects.get().commit == first
 
 
 def test_a_host_that_lags_behind_is_waited_for_uncounted_and_not_for_ever(world):
@@ -141,7 +141,7 @@ def test_a_task_that_came_after_the_look_at_the_ref_is_not_superseded(world):
         return found
 
     ports.repositories.ls_remote = looks
-    execute(first.id, ports)
+    run_task(first.id, ports)
     assert world.again(later[0]).state == "PENDING"
     world.finish(later[0])
     assert world.values() == {"a": "2"}
@@ -189,7 +189,7 @@ def test_two_workers_never_run_one_task(world):
     results: list[bool] = []
 
     def work() -> None:
-        results.append(execute(task.id, world.ports()))
+        results.append(run_task(task.id, world.ports()))
         connection.close()
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -204,22 +204,22 @@ def test_two_workers_never_run_one_task(world):
 def test_a_destination_has_one_holder_and_who_waits_goes_on_after_it(world):
     """Sync invariant 11."""
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    place = LedgerUnit.objects.get().destination_id
+    place = LedgerTarget.objects.get().destination_id
     holder = world.push(world.repository.commit({"x": "1"}))
     running = task_transitions.claim(holder.id, holder.created_at)
     assert running is not None
     mine = Claim(running.id, running.attempt)
-    assert destination_locks.take(place, mine).generation == 2
+    assert destination_locks.acquire(place, mine).generation == 2
     task = world.run(world.commit_and_push({"app.yaml": "a: 2\n"}))
     assert (task.state, task.error["code"], task.max_attempts) == (
         "RETRYING",
         "destination_busy",
         7,
     )
-    assert destination_locks.take(place, Claim("somebody", 1)).held_by == holder.id
+    assert destination_locks.acquire(place, Claim("somebody", 1)).held_by == holder.id
     Task.objects.filter(id=holder.id).update(state="FAILED")
     assert world.finish(task).state == "SUCCEEDED"
-    assert LedgerUnit.objects.get().generation == 3
+    assert LedgerTarget.objects.get().generation == 3
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -239,7 +239,7 @@ def test_any_order_of_pushes_rewinds_and_crowds_ends_at_the_head(tmp_path, seed)
         waiting.append(world.push(world.repository.head()))
         if chance.random() < 0.5:
             world.finish(waiting.pop(chance.randrange(len(waiting))))
-            if unit := LedgerUnit.objects.first():
+            if unit := LedgerTarget.objects.first():
                 assert unit.generation >= generation
                 generation = unit.generation
     chance.shuffle(waiting)
@@ -247,7 +247,7 @@ def test_any_order_of_pushes_rewinds_and_crowds_ends_at_the_head(tmp_path, seed)
         assert world.finish(task).state == "SUCCEEDED"
     head = (world.repository.work / "app.yaml").read_text().split(": ")[1].strip()
     assert world.values() == {"n": head}
-    assert LedgerUnit.objects.get().commit == world.repository.head()
+    assert LedgerTarget.objects.get().commit == world.repository.head()
 
 
 def test_a_lost_webhook_is_found_by_the_next_reconcile(world):
@@ -373,10 +373,10 @@ def test_tasks_that_ledgers_name_outlive_the_retention(world):
 
 def test_git_that_is_back_ends_the_staleness_of_units_also_without_anything_to_write(world):
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    ledger_records.mark_stale([LedgerUnit.objects.get().id], "2026-01-01T00:00:00.000Z")
-    assert LedgerUnit.objects.get().stale_since
+    ledger_records.mark_stale([LedgerTarget.objects.get().id], "2026-01-01T00:00:00.000Z")
+    assert LedgerTarget.objects.get().stale_since
     assert world.finish(world.commit_and_push({"app.yaml": None})).message == "no_files"
-    assert not LedgerUnit.objects.get().stale_since
+    assert not LedgerTarget.objects.get().stale_since
 
 
 def test_a_unit_is_stale_while_the_head_of_its_ref_cannot_be_parsed(world):
@@ -396,7 +396,7 @@ def test_a_unit_is_stale_while_the_head_of_its_ref_cannot_be_parsed(world):
 
 
 def stale_since(env: str) -> str:
-    return str(LedgerUnit.objects.get(env=env).stale_since)
+    return str(LedgerTarget.objects.get(env=env).stale_since)
 
 
 def test_keys_of_tasks_are_unique_per_try(world):

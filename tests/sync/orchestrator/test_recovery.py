@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sync_stack.core.bundle.rules import OnMissingFile
-from sync_stack.orchestrator.models import JournalChunk, LedgerUnit, Task
+from sync_stack.orchestrator.models import JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.services.reconcile import reconcile
 from tests.support.sync_world import World
 from tests.sync.orchestrator.test_crashes import Killed, recover
@@ -40,7 +40,7 @@ def half_written(tmp_path) -> tuple[World, Task]:
 
 def assert_given_back(world: World) -> None:
     assert world.values("staging-shop") == BEFORE
-    assert not LedgerUnit.objects.exclude(intent_task_id="").exists()
+    assert not LedgerTarget.objects.exclude(intent_task_id="").exists()
     assert not JournalChunk.objects.exists()
 
 
@@ -100,7 +100,7 @@ def test_a_dry_run_is_not_looked_at_again_for_what_is_half_written(half_written)
     world.with_rules(dry_run=False)
     assert reconcile_and_finish(world) == 2
     assert world.values("staging-shop") == {"a": "9", "b": "9"}
-    assert not LedgerUnit.objects.exclude(intent_task_id="").exists()
+    assert not LedgerTarget.objects.exclude(intent_task_id="").exists()
 
 
 def reconcile_and_finish(world: World) -> int:

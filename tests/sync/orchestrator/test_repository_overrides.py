@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sync_stack.orchestrator.models import LedgerUnit
+from sync_stack.orchestrator.models import LedgerTarget
 
 pytestmark = pytest.mark.store
 
@@ -22,7 +22,7 @@ def test_the_default_branchs_file_counts_and_the_pushed_branchs_does_not(world):
     files = {"partita.json": other, "app.yaml": "service: {a: 3}\nb: 4\n"}
     world.finish(world.commit_and_push(files, branch="develop"))
     assert world.values("staging-shop") == {"a": "3"}
-    unit = LedgerUnit.objects.get(env="staging")
+    unit = LedgerTarget.objects.get(env="staging")
     assert unit.commit != main
 
 

@@ -52,7 +52,7 @@ def test_every_change_of_a_task_is_copied_for_a_day(world, server):
     copies.beside(world.published.extend)([task.id])
     until(lambda: server.exists(key), within_s=30, what="the first copy")
     assert json.loads(server.get(key))["state"] == "PENDING"
-    done = world.finish(task, copied=copies)
+    done = world.finish(task, task_changed=copies)
     until(
         lambda: json.loads(server.get(key))["state"] == "SUCCEEDED",
         within_s=30,
@@ -67,5 +67,5 @@ def test_a_copy_that_cannot_be_written_fails_no_task(world):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # nobody listens there
         copies = backed_by(world, f"127.0.0.1:{closed.getsockname()[1]}")
-        task = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}), copied=copies)
+        task = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}), task_changed=copies)
         assert (task.state, world.values()) == ("SUCCEEDED", {"a": "1"})

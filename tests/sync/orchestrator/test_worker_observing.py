@@ -10,7 +10,7 @@ from celery.signals import worker_process_init, worker_process_shutdown
 
 from kernel import telemetry
 from sync_stack.orchestrator import tasks
-from sync_stack.orchestrator.server.metrics import Metrics
+from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from tests.support.otlp import collecting
 from tests.support.processes import until
 from tests.support.search_index import serving
@@ -58,7 +58,7 @@ def test_lines_that_a_worker_lost_are_counted_by_the_orchestrator():
     tasks._drop("queue_full", 3)
     tasks._count_dropped()
     tasks._count_dropped()
-    found = Metrics().registry.get_sample_value(
+    found = OrchestratorMetrics().registry.get_sample_value(
         "orch_worker_log_lines_dropped_total", {"reason": "queue_full"}
     )
     assert found == 5

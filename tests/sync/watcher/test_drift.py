@@ -10,7 +10,7 @@ import pytest
 
 from sync_stack.configuration.logs import JsonLines
 from sync_stack.core.ledger import Intent
-from sync_stack.orchestrator.models import Lease, LedgerUnit, Task
+from sync_stack.orchestrator.models import DestinationLock, LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services import ledger_records
 from tests.support.fake_sink import FakeSink
@@ -85,7 +85,7 @@ def test_values_are_logged_only_when_asked_for_and_never_of_secret_keys(watching
     keys["b"] = keys["b"]._replace(secret=True)
     ledger_records.save(replace(unit, applied=replace(unit.applied, keys=keys)))
     watching.world.with_rules(self_heal=False)
-    watching.looker.log_values = True
+    watching.checker.log_values = True
     watching.by_hand("a", "shown")
     watching.by_hand("b", "hidden99")
     watching.poll()
@@ -119,7 +119,7 @@ def test_keys_of_others_are_counted_and_no_drift(watching: Watching):
 
 
 def text(watching: Watching) -> bytes:
-    watching.metrics.show(dict(watching.looker.facts))
+    watching.metrics.show(dict(watching.checker.facts))
     return watching.metrics.text()
 
 
@@ -137,7 +137,7 @@ def test_while_a_task_holds_the_destination_nothing_is_compared(watching: Watchi
     """Sync invariant 38."""
     Task.objects.update(state="RUNNING", finished_at=None)
     task = Task.objects.get()
-    Lease.objects.update(holder_task=task.id, holder_attempt=task.attempt)
+    DestinationLock.objects.update(holder_task=task.id, holder_attempt=task.attempt)
     watching.by_hand()
     watching.poll()
     assert (watching.unit.status, watching.episodes) == ("syncing", [])
@@ -209,7 +209,7 @@ def test_orphans_are_not_watched(watching: Watching, fields):
     watching.by_hand()
     watching.poll()
     assert watching.episodes == []
-    assert watching.looker.facts == {}
+    assert watching.checker.facts == {}
 
 
 def test_a_read_that_fails_is_neither_drift_nor_heal_and_changes_no_status(watching: Watching):
@@ -261,17 +261,17 @@ def test_drift_that_goes_by_itself_is_resolved_by_whoever_undid_it(watching: Wat
 def test_the_baseline_is_what_git_said_however_long_drift_lasts(watching: Watching):
     """Sync invariant 39."""
     watching.world.with_rules(self_heal=False)
-    before = bytes(LedgerUnit.objects.get(id=watching.unit.id).content)
+    before = bytes(LedgerTarget.objects.get(id=watching.unit.id).content)
     watching.by_hand()
     for _ in range(3):
         watching.poll()
-    assert bytes(LedgerUnit.objects.get(id=watching.unit.id).content) == before
+    assert bytes(LedgerTarget.objects.get(id=watching.unit.id).content) == before
     assert watching.states == ["open"]
 
 
 def test_metrics_carry_names_of_the_bundle_only(watching: Watching):
     """Sync invariant 32."""
-    LedgerUnit.objects.update(env="pr-12345")
+    LedgerTarget.objects.update(env="pr-12345")
     watching.world.with_rules(
         self_heal=False, destination_template="production-shop", allow_overrides=True
     )

@@ -133,13 +133,13 @@ def test_a_flapping_unit_calms_down_after_ten_clean_polls(watching: Watching, ca
     for _ in range(5):
         watching.by_hand()
         watching.poll(after_s=120)
-    assert watching.looker.memories.of(watching.unit.id).flapping
+    assert watching.checker.heal_states.of(watching.unit.id).flapping
     flapping = [each for each in caplog.records if getattr(each, "event", "") == "flapping"]
     assert len(flapping) == 1
     watching.time += timedelta(seconds=600)
     for _ in range(11):
         watching.poll()
-    assert not watching.looker.memories.of(watching.unit.id).flapping
+    assert not watching.checker.heal_states.of(watching.unit.id).flapping
 
 
 def test_a_read_error_resets_no_pause_and_triggers_no_heal(watching: Watching):
@@ -148,11 +148,11 @@ def test_a_read_error_resets_no_pause_and_triggers_no_heal(watching: Watching):
     watching.by_hand()
     for _ in range(3):
         watching.poll(after_s=60)
-    before = watching.looker.memories.of(watching.unit.id)
+    before = watching.checker.heal_states.of(watching.unit.id)
     watching.world.sink.partial = True
     for _ in range(5):
         watching.poll(after_s=60)
-    assert watching.looker.memories.of(watching.unit.id) == before
+    assert watching.checker.heal_states.of(watching.unit.id) == before
     assert len(watching.orchestrator.calls) == 3
 
 
@@ -183,8 +183,10 @@ def test_two_watchers_never_heal_one_episode_twice(watching: Watching, monkeypat
     with Loop() as loop:
         other = Watching(watching.world, loop, watching.orchestrator)
         watching.by_hand()
-        seen = [each.looker.look(watching.unit.id) for each in (watching, other)]
-        due = [each.looker.record(look) for each, look in zip((watching, other), seen, strict=True)]
+        seen = [each.checker.check(watching.unit.id) for each in (watching, other)]
+        due = [
+            each.checker.record(look) for each, look in zip((watching, other), seen, strict=True)
+        ]
         assert len({*due}) == 1
         both_read = drift.episode(due[0])
         assert watching.healer.begin(due[0]) is not None
@@ -199,7 +201,7 @@ def test_a_new_leader_goes_on_waiting_and_does_not_call_again(watching: Watching
     """Sync invariant 42."""
     watching.orchestrator.ends = IDLE
     watching.by_hand()
-    drift_id = watching.looker.record(watching.looker.look(watching.unit.id))
+    drift_id = watching.checker.record(watching.checker.check(watching.unit.id))
     attempt = watching.healer.begin(drift_id)
     assert attempt is not None
     assert watching.loop.do(watching.healer._call(attempt))
@@ -218,7 +220,7 @@ def test_a_new_leader_goes_on_waiting_and_does_not_call_again(watching: Watching
 def test_a_leader_that_died_before_its_call_came_back_calls_with_the_same_key(watching: Watching):
     """Sync invariant 42."""
     watching.by_hand()
-    drift_id = watching.looker.record(watching.looker.look(watching.unit.id))
+    drift_id = watching.checker.record(watching.checker.check(watching.unit.id))
     attempt = watching.healer.begin(drift_id)
     assert attempt is not None
     watching.orchestrator._heal(attempt.request)  # the answer was lost
@@ -248,5 +250,5 @@ def test_old_episodes_are_forgotten_open_ones_are_not(watching: Watching):
     watching.by_hand()
     watching.poll()
     assert watching.states == ["healed", "open"]
-    drift_records.forget_old(watching.time + timedelta(days=91))
+    drift_records.delete_old_episodes(watching.time + timedelta(days=91))
     assert watching.states == ["open"]

@@ -151,7 +151,7 @@ class Running:
     def __init__(self, watching: Watching) -> None:
         self.watching = watching
         self.poller = Poller(
-            watching.looker,
+            watching.checker,
             watching.healer,
             watching.threads,
             bundle=lambda: watching.world.bundle,
@@ -159,7 +159,7 @@ class Running:
             notice_pause_s=0.1,
         )
         watching.loop.do(self._start())
-        until(lambda: watching.looker.facts, within_s=PATIENCE_S, what="the first poll")
+        until(lambda: watching.checker.facts, within_s=PATIENCE_S, what="the first poll")
 
     async def _start(self) -> None:
         self._task = asyncio.create_task(self.poller.run())
@@ -278,7 +278,7 @@ async def test_many_words_of_one_unit_are_one_look_in_each_pause(told):
 
 async def test_a_unit_synced_since_the_last_poll_is_listened_for(told, monkeypatch):
     """Else its first changes wait for the next poll, which may be minutes away."""
-    monkeypatch.setattr(notifications, "UNITS_S", 0.05)
+    monkeypatch.setattr(notifications, "TARGETS_S", 0.05)
     looks: list[str] = []
     units: Mapping[str, Destination] = {"new": HERE}
     faults = [None, OperationalError("the store is away")]
@@ -325,10 +325,10 @@ async def test_a_source_that_fails_is_said_once_and_opened_again(told, monkeypat
 def test_early_looks_that_find_nothing_shorten_no_pause(watching):
     """Sync invariant 42."""
     watching.poll()
-    before = watching.looker.memories.of(watching.unit.id)
+    before = watching.checker.heal_states.of(watching.unit.id)
     for _ in range(20):
-        watching.loop.do(watching.poller.poll_unit("sink", watching.unit.id, hinted=True))
-    assert watching.looker.memories.of(watching.unit.id) == before
+        watching.loop.do(watching.poller.poll_unit("sink", watching.unit.id, notified=True))
+    assert watching.checker.heal_states.of(watching.unit.id) == before
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import redis
 
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import OrchestratorStub
-from sync_stack.watcher.heal_state import REDIS_KEY, RedisCopies, memory_of
+from sync_stack.watcher.heal_state import REDIS_KEY, RedisHealStateStore, heal_state_of
 from tests.support.git_server import Repository
 from tests.support.parts import need
 from tests.support.processes import Process, until
@@ -207,14 +207,14 @@ def test_the_state_of_units_is_kept_in_redis_and_rubbish_there_counts_as_nothing
     host, _, port = need("TEST_REDIS_ADDR", "Redis").rpartition(":")
     client = redis.Redis(host=host, port=int(port), db=DB)
     names = [f"unit-{uuid.uuid4().hex}" for _ in range(3)]
-    copies = RedisCopies(client)
+    store = RedisHealStateStore(client)
     try:
-        copies.save(names[0], {"heals": 2})
+        store.save(names[0], {"heals": 2})
         client.hset(REDIS_KEY, names[1], "{rubbish")
-        found = copies.load(names)
+        found = store.load(names)
         assert found == {names[0]: {"heals": 2}}
-        assert memory_of(found[names[0]]).heals == 2
-        assert memory_of({"heals": "many", "episodes": ["soon"]}).heals == 0
+        assert heal_state_of(found[names[0]]).heals == 2
+        assert heal_state_of({"heals": "many", "episodes": ["soon"]}).heals == 0
     finally:
         client.hdel(REDIS_KEY, *names)
-        copies.close()
+        store.close()

@@ -14,10 +14,10 @@ import grpc.aio
 from django.db import connection
 
 from sync_stack.core.sink import Destination
-from sync_stack.orchestrator.models import Drift, LedgerUnit
+from sync_stack.orchestrator.models import Drift, LedgerTarget
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.grpc_messages import task_message
-from sync_stack.orchestrator.services.trigger import Heal, trigger_heal
+from sync_stack.orchestrator.services.triggers import Heal, trigger_heal
 from sync_stack.rpc.channel import SERVER_OPTIONS, OrchestratorChannel
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
@@ -25,10 +25,10 @@ from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
     add_OrchestratorServicer_to_server,
 )
 from sync_stack.watcher.drift_check import DriftChecker
-from sync_stack.watcher.heal_state import HealStates, StoreCopies
+from sync_stack.watcher.heal_state import HealStates, PrimaryHealStateStore
 from sync_stack.watcher.healer import Healer, HealSettings
-from sync_stack.watcher.metrics import Metrics
-from sync_stack.watcher.poller import Poller, Threads
+from sync_stack.watcher.metrics import WatcherMetrics
+from sync_stack.watcher.poller import Poller, WatcherThreads
 from tests.support.sync_world import World
 
 T = TypeVar("T")
@@ -122,20 +122,20 @@ class Watching:
     """`poll` is one cycle and the heals that it begins. Sleeping moves the clock."""
 
     def __init__(
-        self, world: World, loop: Loop, orchestrator: Orchestrator | None = None, **looker: Any
+        self, world: World, loop: Loop, orchestrator: Orchestrator | None = None, **checker: Any
     ) -> None:
         self.world, self.loop = world, loop
         self.orchestrator = orchestrator or Orchestrator(world)
         self.time = datetime(2026, 11, 21, tzinfo=UTC)
         self.leads = True
-        self.metrics = Metrics(version="test")
-        self.looker = DriftChecker(
+        self.metrics = WatcherMetrics(version="test")
+        self.checker = DriftChecker(
             bundle=lambda: world.bundle,
-            open_sink=looker.pop("open_sink", world.open_sink),
-            memories=HealStates(looker.pop("copies", StoreCopies), 60),
+            open_sink=checker.pop("open_sink", world.open_sink),
+            heal_states=HealStates(checker.pop("copies", PrimaryHealStateStore), 60),
             metrics=self.metrics,
             now=lambda: self.time,
-            **looker,
+            **checker,
         )
         loop.do(self._open())
 
@@ -145,9 +145,9 @@ class Watching:
         port = self.server.add_insecure_port("127.0.0.1:0")
         await self.server.start()
         self.channel = OrchestratorChannel(f"127.0.0.1:{port}", None)
-        self.threads = Threads(self.looker, 4)
+        self.threads = WatcherThreads(self.checker, 4)
         self.healer = Healer(
-            looker=self.looker,
+            checker=self.checker,
             channel=self.channel,
             threads=self.threads,
             settings=HealSettings(call_timeout_s=20),
@@ -156,7 +156,7 @@ class Watching:
             sleep=self._sleep,
         )
         self.poller = Poller(
-            self.looker,
+            self.checker,
             self.healer,
             self.threads,
             bundle=lambda: self.world.bundle,
@@ -215,8 +215,8 @@ class Watching:
         return self.world.values()
 
     @property
-    def unit(self) -> LedgerUnit:
-        return LedgerUnit.objects.get(rule_id="shop", env="production")
+    def unit(self) -> LedgerTarget:
+        return LedgerTarget.objects.get(rule_id="shop", env="production")
 
     @property
     def episodes(self) -> list[Drift]:

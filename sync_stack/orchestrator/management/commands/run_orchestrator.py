@@ -1,4 +1,4 @@
-"""`manage.py run_orchestrator`: takes deliveries over gRPC, answers about tasks over HTTP."""
+"""`manage.py run_orchestrator`: accept deliveries over gRPC, show tasks over HTTP."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from django.core.management.base import BaseCommand, CommandParser
 from sync_stack.configuration.startup import refusing
 from sync_stack.orchestrator.server.ports import open_bundle
 from sync_stack.orchestrator.server.process import serve
-from sync_stack.orchestrator.server.startup import migrate, refuse_unsafe, tell_first_start
+from sync_stack.orchestrator.server.startup import log_first_start, migrate, refuse_unsafe
 
 
 class Command(BaseCommand):
     help = (
         "Serve gRPC (ORCHESTRATOR_GRPC_ADDR, :50051) and HTTP (ORCHESTRATOR_HTTP_ADDR, :8000) and "
-        "run the sweeps. Without a broker it executes tasks itself. "
+        "run the sweeps. Without a broker it runs tasks itself. "
         "Example: CONFIG_PATH=config.cue DB_DRIVER=sqlite manage.py run_orchestrator --migrate"
     )
     requires_system_checks: Any = ()
@@ -25,12 +25,12 @@ class Command(BaseCommand):
         parser.add_argument(
             "--migrate",
             action="store_true",
-            help="first make the tables, once the store answers (it has 60 s)",
+            help="first create the tables, once the store answers (within 60 s)",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         with refusing():
-            tell_first_start()
+            log_first_start()
             refuse_unsafe()
             configuration = open_bundle()
             if options["migrate"]:

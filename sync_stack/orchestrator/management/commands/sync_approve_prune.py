@@ -1,4 +1,4 @@
-"""`manage.py sync_approve_prune TASK_ID`: let a stopped prune happen, once."""
+"""`manage.py sync_approve_prune TASK_ID`: allow a stopped prune, once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.server.documents import task_document
-from sync_stack.orchestrator.services.create import TooManyTasks
-from sync_stack.orchestrator.services.manual import NothingToSync, approve_prune
+from sync_stack.orchestrator.services.operator_requests import NothingToSync, approve_prune
+from sync_stack.orchestrator.services.task_creation import TooManyTasks
 
 
 class Command(SyncCommand):
@@ -30,6 +30,6 @@ class Command(SyncCommand):
             raise CommandError(str(error) or "too many tasks wait already") from error
         finally:
             configuration.close()
-        keys = sorted({key for unit in task.request["approved"].values() for key in unit})
+        keys = sorted({key for target in task.request["approved"].values() for key in target})
         document = task_document(task) | {"keys": keys}
         self.show(options, document, ("TASK", "KEY"), [(task.id, key) for key in keys])

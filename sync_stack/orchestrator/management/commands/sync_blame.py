@@ -1,4 +1,4 @@
-"""`manage.py sync_blame KEY`: where a live key comes from."""
+"""`manage.py sync_blame KEY`: the origin of a live key."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters, given
-from sync_stack.orchestrator.server.documents import unit_document
-from sync_stack.orchestrator.services.blame import Origin, origins
+from sync_stack.orchestrator.management.base import SyncCommand, add_filters, column_filters
+from sync_stack.orchestrator.server.documents import target_document
+from sync_stack.orchestrator.services.key_origins import Origin, origins
 from sync_stack.repositories import Signature
 
 _COLUMNS = ("DESTINATION", "LIVE", "COMMIT", "AUTHOR", "WRITTEN", "FILE", "TASK", "DELIVERY")
@@ -16,9 +16,9 @@ _COLUMNS = ("DESTINATION", "LIVE", "COMMIT", "AUTHOR", "WRITTEN", "FILE", "TASK"
 
 class Command(SyncCommand):
     help = (
-        "Say where a key in a datasource comes from: the commit that last changed it and its "
-        "author (read from Git), the task that brought it and the delivery that asked for it. "
-        "LIVE is in_sync, changed (by somebody else), missing or unknown. Values are not shown."
+        "Show where a key in a datasource comes from: the commit that last changed it and its "
+        "author (read from Git), the task that wrote it and the delivery that asked for it. "
+        "LIVE is in_sync, changed (outside Git), missing or unknown. Values are not shown."
     )
     examples = ("db.host", "db.host --rule shop --env production -o json")
 
@@ -28,7 +28,9 @@ class Command(SyncCommand):
 
     def handle(self, **options: Any) -> None:
         self.check_rule(options["rule"])
-        where = given(options, rule="rule_id", repo="repo", env="env", datasource="datasource")
+        where = column_filters(
+            options, rule="rule_id", repo="repo", env="env", datasource="datasource"
+        )
         configuration = self.bundle()
         try:
             found = origins(self.ports(configuration), options["key"], where)
@@ -36,18 +38,18 @@ class Command(SyncCommand):
             configuration.close()
         if not found:
             raise CommandError(
-                f"no unit holds {options['key']!r}: somebody else wrote it, it was released, or "
-                "the filters leave its unit out (manage.py sync_status lists units)"
+                f"no target holds {options['key']!r}: it was written outside Git or released, or "
+                "the filters exclude its target (manage.py sync_status lists targets)"
             )
         self.show(options, {"keys": [_document(o) for o in found]}, _COLUMNS, [*map(_row, found)])
         for each in found:
             if each.problem:
-                self.stderr.write(f"{each.unit.destination}: Git cannot tell: {each.problem}")
+                self.stderr.write(f"{each.target.destination}: Git does not know: {each.problem}")
 
 
 def _document(origin: Origin) -> dict[str, Any]:
-    """The target record of the unit, and the key."""
-    made = unit_document(origin.unit) | {
+    """Return the target record with the key."""
+    made = target_document(origin.target) | {
         "key": origin.key,
         "file": origin.entry.file,
         "secret": origin.entry.secret,
@@ -76,12 +78,12 @@ def _signed(signature: Signature) -> dict[str, str]:
 
 
 def _row(origin: Origin) -> tuple[Any, ...]:
-    """The commit that changed the line, or, where Git cannot tell, the one that was applied."""
+    """Return the row with the commit that changed the line, else the one that was applied."""
     signed = origin.changed or origin.applied
-    commit = signed.commit if signed else origin.unit.commit
+    commit = signed.commit if signed else origin.target.commit
     place = f"{origin.entry.file}:{origin.line}" if origin.line else origin.entry.file
     return (
-        origin.unit.destination,
+        origin.target.destination,
         origin.live,
         commit[:12],
         f"{signed.name} <{signed.email}>" if signed else "-",

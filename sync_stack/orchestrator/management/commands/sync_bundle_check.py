@@ -20,7 +20,7 @@ from sync_stack.configuration.conf import (
 )
 from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.startup import EXIT_CONFIGURATION, StartRefused, refusing
-from sync_stack.orchestrator.management.examples import ending
+from sync_stack.orchestrator.management.examples import help_epilog
 
 EXIT_VALID = 0
 EXIT_WARNINGS = 1  # only with --strict
@@ -33,7 +33,7 @@ class Command(BaseCommand):
     requires_system_checks: tuple[str, ...] = ()
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        end = ending(subcommand, _EXIT_CODES, _EXAMPLES)
+        end = help_epilog(subcommand, _EXIT_CODES, _EXAMPLES)
         return super().create_parser(prog_name, subcommand, **end, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -8,7 +8,12 @@ from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
 from sync_stack.core.drift import Episode
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters, given, known
+from sync_stack.orchestrator.management.base import (
+    SyncCommand,
+    add_filters,
+    column_filters,
+    known_names,
+)
 from sync_stack.orchestrator.selectors import drift
 from sync_stack.orchestrator.server.documents import drift_document
 
@@ -28,9 +33,11 @@ class Command(SyncCommand):
     def handle(self, **options: Any) -> None:
         state = options["state"].lower()
         if state and state not in set(Episode):
-            raise CommandError(f"no state {state!r} ({known(state, Episode)})")
+            raise CommandError(f"no state {state!r} ({known_names(state, Episode)})")
         self.check_rule(options["rule"])
-        where = given(options, rule="rule_id", repo="repo", env="env", datasource="datasource")
+        where = column_filters(
+            options, rule="rule_id", repo="repo", env="env", datasource="datasource"
+        )
         where |= {"state": state} if state else {}
         limit = max(1, options["limit"])
         found = drift.list_drift(where, since=None, before="", limit=limit)

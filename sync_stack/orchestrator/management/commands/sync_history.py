@@ -1,4 +1,4 @@
-"""`manage.py sync_history`: what tasks did, newest first."""
+"""`manage.py sync_history`: tasks and their results, newest first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
 from sync_stack.core.tasks import Kind, State
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters, known
+from sync_stack.orchestrator.management.base import SyncCommand, add_filters, known_names
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.documents import task_document
 
@@ -17,7 +17,7 @@ _COMMIT = 12
 
 
 class Command(SyncCommand):
-    help = "List tasks, newest first: what was asked for, and what became of it."
+    help = "List tasks, newest first: what was requested, and the result."
     examples = ("--repo acme/shop --env production", "--state failed --limit 5 -o json")
 
     def add_more(self, parser: CommandParser) -> None:
@@ -55,12 +55,12 @@ class Command(SyncCommand):
 
 def _one_of(what: str, name: str, names: Any) -> str:
     if name not in set(names):
-        raise CommandError(f"no {what} {name!r} ({known(name, names)})")
+        raise CommandError(f"no {what} {name!r} ({known_names(name, names)})")
     return name
 
 
 def _commit(request: dict[str, Any], result: dict[str, Any]) -> str:
-    """What was applied, else what the event named."""
+    """Return the commit that was applied, else the one that the event names."""
     applied = [target.get("commit", "") for target in result.get("targets", ())]
     named = [event.get("commit", "") for event in request.get("events", ())]
     return next(filter(None, [*applied, *named]), "")[:_COMMIT]

@@ -1,4 +1,4 @@
-"""`manage.py sync_plan`: what a sync of a rule would do now; nothing is written."""
+"""`manage.py sync_plan`: plan a sync of a rule without writing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sync_stack.configuration.secrets import SecretError
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, rule_of
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.server.documents import task_document
-from sync_stack.orchestrator.services.create import TooManyTasks
-from sync_stack.orchestrator.services.manual import (
+from sync_stack.orchestrator.services.operator_requests import (
     NothingToSync,
-    carry_out,
     remotes,
+    run_here,
     trigger_manual,
 )
+from sync_stack.orchestrator.services.task_creation import TooManyTasks
 from sync_stack.repositories import GitError
 
 _COLUMNS = ("REPOSITORY", "ENV", "DESTINATION", "WRITE", "PRUNE", "UNCHANGED", "OUTCOME")
@@ -59,7 +59,7 @@ class Command(SyncCommand):
             max_attempts=1,
             request={"dry_run": True},
         )
-        return [carry_out(task, ports) for task in made]
+        return [run_here(task, ports) for task in made]
 
 
 def _reason(task: Task) -> str:

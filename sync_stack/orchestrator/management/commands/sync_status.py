@@ -1,4 +1,4 @@
-"""`manage.py sync_status`: units, what they hold, and how they stand."""
+"""`manage.py sync_status`: targets, their contents and their status."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from sync_stack.core.drift import TargetStatus
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters, given, known
-from sync_stack.orchestrator.models import LedgerUnit
+from sync_stack.orchestrator.management.base import (
+    SyncCommand,
+    add_filters,
+    column_filters,
+    known_names,
+)
+from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.server.documents import unit_document
+from sync_stack.orchestrator.server.documents import target_document
 
 _COLUMNS = ("RULE", "REPOSITORY", "ENV", "DESTINATION", "COMMIT", "GENERATION", "KEYS", "APPLIED",
             "STATUS")  # fmt: skip
@@ -19,8 +24,8 @@ _MOST = 10_000
 
 class Command(SyncCommand):
     help = (
-        "List units: what each destination holds, from which commit, and how it stands "
-        "(stale: Git could not be read, or its head not be parsed, since)."
+        "List targets: what each destination holds, from which commit, and its status "
+        "(stale: Git could not be read since, or the head of the ref not parsed)."
     )
     examples = ("", "--rule shop --env production", "--status drifted -o json")
 
@@ -31,24 +36,24 @@ class Command(SyncCommand):
     def handle(self, **options: Any) -> None:
         status = options["status"] = options["status"].lower()
         if status and status not in set(TargetStatus):
-            raise CommandError(f"no status {status!r} ({known(status, TargetStatus)})")
+            raise CommandError(f"no status {status!r} ({known_names(status, TargetStatus)})")
         self.check_rule(options["rule"])
         columns = {name: name for name in ("repo", "env", "datasource", "status")}
-        where = given(options, rule="rule_id", **columns)
-        units = ledgers.list_units(where, after="", limit=_MOST)
-        document = {"targets": [unit_document(unit) for unit in units]}
-        self.show(options, document, _COLUMNS, [_row(unit) for unit in units])
+        where = column_filters(options, rule="rule_id", **columns)
+        targets = ledgers.list_targets(where, after="", limit=_MOST)
+        document = {"targets": [target_document(target) for target in targets]}
+        self.show(options, document, _COLUMNS, [_row(target) for target in targets])
 
 
-def _row(unit: LedgerUnit) -> tuple[Any, ...]:
+def _row(target: LedgerTarget) -> tuple[Any, ...]:
     return (
-        unit.rule_id,
-        unit.repo,
-        unit.env,
-        unit.destination,
-        unit.commit[:12],
-        unit.generation,
-        unit.keys,
-        unit.applied_at or "-",
-        f"{unit.status}{', stale' if unit.stale_since else ''}",
+        target.rule_id,
+        target.repo,
+        target.env,
+        target.destination,
+        target.commit[:12],
+        target.generation,
+        target.keys,
+        target.applied_at or "-",
+        f"{target.status}{', stale' if target.stale_since else ''}",
     )

@@ -1,4 +1,4 @@
-"""`manage.py sync_trigger`: bring what a rule tracks up to date now."""
+"""`manage.py sync_trigger`: sync what a rule tracks now."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from django.core.management.base import CommandError, CommandParser
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, rule_of
 from sync_stack.orchestrator.server.documents import task_document
-from sync_stack.orchestrator.services.create import TooManyTasks
-from sync_stack.orchestrator.services.manual import NothingToSync, remotes, trigger_manual
+from sync_stack.orchestrator.services.operator_requests import (
+    NothingToSync,
+    remotes,
+    trigger_manual,
+)
+from sync_stack.orchestrator.services.task_creation import TooManyTasks
 from sync_stack.repositories import GitError
 
 
 class Command(SyncCommand):
     help = (
-        "Make a task for the head of each ref of a rule's units, or of its repositories. The "
-        "orchestrator executes it within seconds (manage.py sync_history shows it)."
+        "Create a task for the head of each ref of a rule's targets, or of its repositories. The "
+        "orchestrator runs it within seconds (manage.py sync_history shows it)."
     )
     examples = ("--rule shop", "--rule shop --repo acme/shop --env production")
 

@@ -11,131 +11,126 @@ from sync_stack.core.plan import Plan
 from sync_stack.core.sink import SinkConflict, batches
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.services.execution import results
-from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.execution.intents import (
     commit_intent,
-    mark_of,
+    finish_intent,
+    marker_of,
     restore,
-    settle,
     store_intent,
 )
 from sync_stack.orchestrator.services.execution.ref_state import RefState
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.target_plan import (
-    Planned,
     PlanStopped,
+    TargetPlan,
     cleanup_request,
     desired_keys,
-    plan_unit,
-    shape_unit,
-    told_keys,
+    logged_keys,
+    plan_target,
+    shape_target,
 )
-from sync_stack.orchestrator.services.execution.targets import Unit
+from sync_stack.orchestrator.services.execution.targets import Target
 from sync_stack.repositories import GitError, TreeEntry
 
 log: Final = logging.getLogger(__name__)
 
 
-class UnitFailed(Exception):
-    """An error and the unit it happened in; of a dry run, the plans that there are."""
+class TargetFailed(Exception):
+    """An error at one target; in a dry run with the plans of the others."""
 
     def __init__(
         self,
-        unit: Unit,
+        target: Target,
         error: TaskError,
         *,
         stopped: Plan | None = None,
-        planned: Sequence[Planned] = (),
+        planned: Sequence[TargetPlan] = (),
     ) -> None:
         super().__init__(str(error))
-        self.unit = unit
+        self.target = target
         self.error = error
         self.stopped = stopped
         self.planned = planned
 
 
 class RuleSyncFailed(Exception):
-    """A part came to nothing; `targets` say so."""
+    """A rule sync failed; `targets` are the entries of its outcome."""
 
-    def __init__(self, error: TaskError, targets: list[dict[str, Any]]) -> None:
+    def __init__(self, error: TaskError, entries: list[dict[str, Any]]) -> None:
         super().__init__(str(error))
         self.error = error
-        self.targets = targets
+        self.targets = entries
 
 
-def apply_units(
+def apply_targets(
     attempt: Attempt,
-    part: RuleSync,
-    reading: RefState,
-    units: Sequence[Unit],
+    ref_state: RefState,
+    targets: Sequence[Target],
     tree: Mapping[str, TreeEntry],
 ) -> dict[str, Any]:
-    """The part's outcome, committed. Raises RuleSyncFailed, LostTask."""
+    """Plan and write targets; return the stored outcome. Raises RuleSyncFailed, LostTask."""
     try:
-        planned, idle = _plan_all(attempt, part, reading, units, tree)
-    except UnitFailed as failure:
-        raise _failed(reading, units, failure, failure.planned) from failure
-    if reading.rule.dry_run:
-        outcome = results.outcome_of_plan(reading, planned, idle)
-        attempt.finish_part(part, outcome)
-        return outcome
+        planned, idle = _plan_all(attempt, ref_state, targets, tree)
+    except TargetFailed as failure:
+        raise _failed(ref_state, targets, failure, failure.planned) from failure
+    if ref_state.rule.dry_run:
+        outcome = results.outcome_of_plan(ref_state, planned, idle)
+        return attempt.finish_rule_sync(ref_state.sync, outcome)
     if planned:
-        _write_all(attempt, part, reading, planned)
-    outcome = results.outcome_of_apply(reading, planned, idle)
-    attempt.finish_part(part, outcome)
-    _settle_all(attempt, reading, planned)
+        _write_all(attempt, ref_state, planned)
+    outcome = results.outcome_of_apply(ref_state, planned, idle)
+    attempt.finish_rule_sync(ref_state.sync, outcome)
+    _finish_intents(attempt, ref_state, planned)
     return outcome
 
 
-def clean_up(
-    attempt: Attempt, part: RuleSync, reading: RefState, units: Sequence[Unit]
-) -> dict[str, Any]:
-    """Delete what the units own: their ref is gone. Raises RuleSyncFailed, LostTask."""
+def clean_up(attempt: Attempt, ref_state: RefState, targets: Sequence[Target]) -> dict[str, Any]:
+    """Delete what targets own whose ref is gone. Raises RuleSyncFailed, LostTask."""
     planned = []
-    for unit in units:
+    for target in targets:
         try:
-            older = settle(attempt, reading, unit)
-            request, plan = cleanup_request(attempt, reading, unit)
+            older = finish_intent(attempt, ref_state, target)
+            request, plan = cleanup_request(attempt, ref_state, target)
         except KNOWN_ERRORS as error:
-            raise _failed(reading, units, UnitFailed(unit, task_error(error))) from error
-        planned.append(results.without_files(unit, request, plan, older))
-    if planned and not reading.rule.dry_run:
-        _write_all(attempt, part, reading, planned)
-    outcome = results.outcome_of_cleanup(reading, planned)
-    attempt.finish_part(part, outcome)
-    _settle_all(attempt, reading, planned)
+            raise _failed(ref_state, targets, TargetFailed(target, task_error(error))) from error
+        planned.append(results.without_files(target, request, plan, older))
+    if planned and not ref_state.rule.dry_run:
+        _write_all(attempt, ref_state, planned)
+    outcome = results.outcome_of_cleanup(ref_state, planned)
+    attempt.finish_rule_sync(ref_state.sync, outcome)
+    _finish_intents(attempt, ref_state, planned)
     return outcome
 
 
 def _plan_all(
     attempt: Attempt,
-    part: RuleSync,
-    reading: RefState,
-    units: Sequence[Unit],
+    ref_state: RefState,
+    targets: Sequence[Target],
     tree: Mapping[str, TreeEntry],
-) -> tuple[list[Planned], list[tuple[Unit, str]]]:
-    """Plans, and the units with nothing to do: `no_files`, `env_not_in_file`. Raises UnitFailed.
+) -> tuple[list[TargetPlan], list[tuple[Target, str]]]:
+    """Return plans, and idle targets with `no_files` or `env_not_in_file`. Raises TargetFailed.
 
-    A guard that stops a dry run stops it only after the other units are planned.
+    A guard stops a dry run only after the other targets are planned.
     """
     attempt.stage("plan", 0.25)
-    planned: list[Planned] = []
-    idle: list[tuple[Unit, str]] = []
-    failure: UnitFailed | None = None
-    for unit in units:
+    planned: list[TargetPlan] = []
+    idle: list[tuple[Target, str]] = []
+    failure: TargetFailed | None = None
+    for target in targets:
         try:
-            found = _plan(attempt, part, reading, unit, tree)
+            found = _plan(attempt, ref_state, target, tree)
             if isinstance(found, str):
-                idle.append((unit, found))
+                idle.append((target, found))
                 continue
             _refuse_shared(found, planned)
         except PlanStopped as error:
-            failure = failure or UnitFailed(
-                unit, task_error(error), stopped=error.plan, planned=planned
+            failure = failure or TargetFailed(
+                target, task_error(error), stopped=error.plan, planned=planned
             )
             continue
         except KNOWN_ERRORS as error:
-            raise UnitFailed(unit, task_error(error)) from error
+            raise TargetFailed(target, task_error(error)) from error
         planned.append(found)
     if failure:
         raise failure
@@ -143,155 +138,152 @@ def _plan_all(
 
 
 def _plan(
-    attempt: Attempt, part: RuleSync, reading: RefState, unit: Unit, tree: Mapping[str, TreeEntry]
-) -> Planned | str:
-    older = () if reading.rule.dry_run else settle(attempt, reading, unit)
-    if not unit.files.files:
+    attempt: Attempt,
+    ref_state: RefState,
+    target: Target,
+    tree: Mapping[str, TreeEntry],
+) -> TargetPlan | str:
+    older = () if ref_state.rule.dry_run else finish_intent(attempt, ref_state, target)
+    if not target.files.files:
         return "no_files"
-    shape = shape_unit(attempt, part, reading, unit, tree)
+    shape = shape_target(attempt, ref_state, target, tree)
     if shape.shaped.env_not_in_file:
         return "env_not_in_file"
-    desired = desired_keys(attempt, reading, unit, shape.shaped)
-    request, plan = plan_unit(attempt, part, reading, unit, desired)
-    return Planned(
-        unit=unit,
+    desired = desired_keys(attempt, ref_state, target, shape.shaped)
+    request, plan = plan_target(attempt, ref_state, target, desired)
+    return TargetPlan(
+        target=target,
         shaped=shape.shaped,
         formats=shape.formats,
         request=request,
         plan=plan,
         older=older,
-        replans_left=unit.sink.capabilities.replans,
-        told=told_keys(unit, shape.shaped),
+        replans_left=target.sink.capabilities.replans,
+        logged_keys=logged_keys(target, shape.shaped),
     )
 
 
-def _refuse_shared(found: Planned, others: Sequence[Planned]) -> None:
-    """Two units of one part must not write one record."""
-    mine = {put.record for put in found.plan.puts}
+def _refuse_shared(found: TargetPlan, others: Sequence[TargetPlan]) -> None:
+    """Raise PlanRefused if another target of the rule sync writes one of these records."""
+    records = {put.record for put in found.plan.puts}
     for other in others:
-        if other.unit.destination.id != found.unit.destination.id:
+        if other.target.destination.id != found.target.destination.id:
             continue
-        if shared := mine & {put.record for put in other.plan.puts}:
-            detail = f"{min(shared)!r} belongs to environment {other.unit.place.env!r} as well"
+        if shared := records & {put.record for put in other.plan.puts}:
+            detail = f"{min(shared)!r} belongs to environment {other.target.place.env!r} as well"
             raise PlanRefused("ownership_conflict", detail, shared)
 
 
-def _write_all(
-    attempt: Attempt, part: RuleSync, reading: RefState, planned: Sequence[Planned]
-) -> None:
-    """Intents, every write, every delete, then a look. Raises RuleSyncFailed, LostTask."""
+def _write_all(attempt: Attempt, ref_state: RefState, planned: Sequence[TargetPlan]) -> None:
+    """Store intents, write, delete, verify; restore after an error. Raises RuleSyncFailed."""
     attempt.stage("apply", 0.5)
     current = planned[0]
     try:
         for current in planned:
-            store_intent(attempt, part, reading, current)
+            store_intent(attempt, ref_state, current)
         for current in planned:
-            _put(attempt, part, reading, current)
+            _put(attempt, ref_state, current)
         for current in planned:
-            _remove(attempt, reading, current)
+            _remove(attempt, ref_state, current)
         attempt.stage("verify", 0.75)
         for current in planned:
             _verify(current)
     except KNOWN_ERRORS as error:
-        failure = UnitFailed(current.unit, task_error(error))
+        failure = TargetFailed(current.target, task_error(error))
         if failure.error.code != "stale_generation":
-            _restore_all(attempt, reading, planned, failure)
-        raise _failed(reading, [each.unit for each in planned], failure, planned) from error
+            _restore_all(attempt, ref_state, planned, failure)
+        raise _failed(ref_state, [each.target for each in planned], failure, planned) from error
 
 
-def _put(attempt: Attempt, part: RuleSync, reading: RefState, planned: Planned) -> None:
-    """All puts of a unit; when somebody wrote meanwhile, as often again as the sink allows."""
-    unit = planned.unit
+def _put(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
+    """Write all puts of a target; after a conflict plan again, as often as the sink allows."""
+    target = planned.target
     while True:
         try:
-            for puts in batches(planned.plan.puts, unit.sink.capabilities):
-                unit.sink.write(unit.destination, puts, mark_of(attempt, reading, unit))
+            for puts in batches(planned.plan.puts, target.sink.capabilities):
+                target.sink.write(target.destination, puts, marker_of(attempt, ref_state, target))
         except SinkConflict:
             if not planned.replans_left:
                 raise
             planned.replans_left -= 1
-            _replan(attempt, part, reading, planned)
+            desired = planned.request.desired
+            planned.request, planned.plan = plan_target(attempt, ref_state, target, desired)
+            store_intent(attempt, ref_state, planned)
         else:
             return
 
 
-def _replan(attempt: Attempt, part: RuleSync, reading: RefState, planned: Planned) -> None:
-    desired = planned.request.desired
-    planned.request, planned.plan = plan_unit(attempt, part, reading, planned.unit, desired)
-    store_intent(attempt, part, reading, planned)
+def _remove(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
+    target = planned.target
+    generation = marker_of(attempt, ref_state, target).generation
+    for deletes in batches(planned.plan.deletes, target.sink.capabilities):
+        target.sink.delete(target.destination, deletes, target.owner, generation)
 
 
-def _remove(attempt: Attempt, reading: RefState, planned: Planned) -> None:
-    unit = planned.unit
-    generation = mark_of(attempt, reading, unit).generation
-    for deletes in batches(planned.plan.deletes, unit.sink.capabilities):
-        unit.sink.delete(unit.destination, deletes, unit.owner, generation)
-
-
-def _verify(planned: Planned) -> None:
-    unit, plan = planned.unit, planned.plan
+def _verify(planned: TargetPlan) -> None:
+    target, plan = planned.target, planned.plan
     touched = {put.record for put in plan.puts} | {gone.record for gone in plan.deletes}
     if not touched:
         return
-    live = unit.sink.read(unit.destination, unit.owner, sorted(touched))
+    live = target.sink.read(target.destination, target.owner, sorted(touched))
     if wrong := plan.unverified(live):
         raise TaskError("verify_failed", f"{len(wrong)} record(s) do not read back as written")
 
 
 def _restore_all(
-    attempt: Attempt, reading: RefState, planned: Sequence[Planned], failure: UnitFailed
+    attempt: Attempt, ref_state: RefState, planned: Sequence[TargetPlan], failure: TargetFailed
 ) -> None:
-    """In reverse; a unit that cannot be given back keeps its intent and says so."""
-    attempt.beat.restoring = True
+    """Restore targets in reverse; one that cannot be restored keeps its intent."""
+    attempt.heartbeat.restoring = True
     try:
         for each in reversed(planned):
-            ledger = each.unit.ledger
+            ledger = each.target.ledger
             if ledger is None or ledger.intent is None:
                 continue
-            mark = mark_of(attempt, reading, each.unit)
-            each.unit.ledger, each.restored = restore(each.unit, ledger, mark)
+            marker = marker_of(attempt, ref_state, each.target)
+            each.target.ledger, each.restored = restore(each.target, ledger, marker)
     except TaskError as error:
         log.warning("restore after %s: %s", failure.error.code, error)
         failure.error = error
     finally:
-        attempt.beat.restoring = False
+        attempt.heartbeat.restoring = False
 
 
 def _failed(
-    reading: RefState,
-    units: Sequence[Unit],
-    failure: UnitFailed,
-    planned: Sequence[Planned] = (),
+    ref_state: RefState,
+    targets: Sequence[Target],
+    failure: TargetFailed,
+    planned: Sequence[TargetPlan] = (),
 ) -> RuleSyncFailed:
-    targets = results.failed_targets(reading, units, failure.unit, failure.error, planned)
-    if reading.rule.dry_run:
-        targets = results.with_plans(reading, targets, planned, failure.stopped)
-    return RuleSyncFailed(failure.error, targets)
+    entries = results.failed_targets(ref_state, targets, failure.target, failure.error, planned)
+    if ref_state.rule.dry_run:
+        entries = results.with_plans(ref_state, entries, planned, failure.stopped)
+    return RuleSyncFailed(failure.error, entries)
 
 
-def _settle_all(attempt: Attempt, reading: RefState, planned: Sequence[Planned]) -> None:
-    """After the commit nothing fails the part: what is left undone, any attempt finishes."""
+def _finish_intents(attempt: Attempt, ref_state: RefState, planned: Sequence[TargetPlan]) -> None:
+    """Commit the intents; what an error leaves undone here, the next attempt finishes."""
     for each in planned:
         _log_changes(each)
-        ledger = each.unit.ledger
+        ledger = each.target.ledger
         if ledger is not None and ledger.intent is not None:
-            each.unit.ledger = commit_intent(ledger)
-            _keep(attempt, reading, ledger.unit_id)
+            each.target.ledger = commit_intent(ledger)
+            _keep(attempt, ref_state, ledger.unit_id)
 
 
-def _log_changes(planned: Planned) -> None:
-    """`key_changed` of every key that is written and wanted in the log; of secrets, no values."""
+def _log_changes(planned: TargetPlan) -> None:
+    """Log `key_changed` for each written key that is to be logged, without values of secrets."""
     before = planned.request.live_values
-    for key in sorted(planned.told & planned.plan.written):
+    for key in sorted(planned.logged_keys & planned.plan.written):
         wanted = planned.request.desired[key]
         values = {} if wanted.secret else {"from": before.get(key), "to": wanted.value}
         log.info("%s changed", key, extra={"event": "key_changed", "key": key, **values})
 
 
-def _keep(attempt: Attempt, reading: RefState, unit_id: str) -> None:
-    if reading.gone or reading.closed:
+def _keep(attempt: Attempt, ref_state: RefState, unit_id: str) -> None:
+    if ref_state.gone or ref_state.closed:
         return
     try:
-        attempt.ports.repositories.keep(reading.source, unit_id, reading.head)
+        attempt.ports.repositories.keep(ref_state.source, unit_id, ref_state.head)
     except GitError as error:
-        log.warning("commit %s is not kept in the cache: %s", reading.head, error)
+        log.warning("commit %s was not kept in the cache: %s", ref_state.head, error)

@@ -36,8 +36,8 @@ class Stage:
     seconds: float
 
 
-class Timing:
-    """`state` is what the attempt made of the task, `error` the code of its failure, if it did."""
+class StageTiming:
+    """`state` is the state of the task after the attempt, `error` the code of its failure."""
 
     def __init__(self) -> None:
         self.stages: list[Stage] = []
@@ -48,13 +48,13 @@ class Timing:
         self._open = (_FIRST, self.started_at, self._begun)
 
     def enter(self, name: str) -> None:
-        """The stage before it is over; to enter the one that goes on changes nothing."""
+        """End the current stage and begin another; nothing changes if it is the same."""
         if name != self._open[0]:
             self._leave()
             self._open = (name, clock.now(), time.perf_counter())
 
-    def tell(self, task: Task) -> None:
-        """At the end of the attempt, once. A store that fails costs the figures only."""
+    def record(self, task: Task) -> None:
+        """Count and trace the stages, once, after the attempt; errors of the store are logged."""
         self._leave()
         self._count(task)
         if telemetry.is_configured():
@@ -72,13 +72,13 @@ class Timing:
             counters.observe(counters.TASK_SECONDS, taken.total_seconds(), kind=task.kind)
 
     def _trace(self, task: Task) -> None:
-        """A span of the attempt below the one that the task came from; its stages below it."""
+        """Record a span of the attempt, a child of the task's, and one for each stage."""
         parent = parse_traceparent(task.traceparent)
-        mine = new_span(below=parent)
+        span = new_span(below=parent)
         telemetry.record(
             FinishedSpan(
                 name="sync.task",
-                context=mine,
+                context=span,
                 parent_id=parent.span_id if parent else "",
                 started_at=self.started_at,
                 ended_at=_after(self.started_at, time.perf_counter() - self._begun),
@@ -92,7 +92,7 @@ class Timing:
             )
         )
         for stage in self.stages:
-            _trace_stage(stage, mine)
+            _trace_stage(stage, span)
 
 
 def _trace_stage(stage: Stage, attempt: TraceContext) -> None:
@@ -112,15 +112,15 @@ def _after(instant: datetime, seconds: float) -> datetime:
     return instant + timedelta(seconds=seconds)
 
 
-def nobody(_task_ids: Sequence[str]) -> None:
-    """Nobody wants to know."""
+def ignore_changes(_task_ids: Sequence[str]) -> None:
+    """Ignore which tasks have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """The outside world. `jitter` gives 0.5 to 1; `publish` says that tasks may be picked up.
+    """What attempts reach outside the store. `jitter` returns 0.5 to 1.
 
-    `copied` is told of tasks that have changed.
+    `publish` gets ids of tasks that may be claimed, `task_changed` those of tasks that changed.
     """
 
     bundle: Callable[[], Bundle]
@@ -130,12 +130,12 @@ class Ports:
     open_sink: Callable[[Datasource], Sink]
     publish: Callable[[Sequence[str]], None]
     jitter: Callable[[], float]
-    copied: Callable[[Sequence[str]], None] = nobody
+    task_changed: Callable[[Sequence[str]], None] = ignore_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSync:
-    """One rule of a task for one of its events; done parts are not repeated."""
+    """One rule of a task for one of its events; one that has ended is not repeated."""
 
     rule: Rule
     event: Event
@@ -148,33 +148,33 @@ class RuleSync:
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
-    """`done`: what earlier attempts, and this one so far, have brought to an end, by part.
+    """`done`: outcomes of rule syncs that earlier attempts or this one have ended, by key.
 
-    `failing`: parts of this attempt that may pass the next time. `heads`: what each part's
-    ref was when it was looked at. `coalescing`: the waiting tasks of the same ref, as they were
-    before the first look.
+    `failing`: outcomes of this attempt that the next one may improve. `heads`: the commit of each
+    ref when it was read. `supersedable`: the waiting tasks of the same ref, as they were before
+    it was read.
     """
 
     task: Task
-    mine: Claim
-    beat: Heartbeat
+    claim: Claim
+    heartbeat: Heartbeat
     bundle: Bundle
     ports: Ports
     done: dict[str, dict[str, Any]] = field(default_factory=dict)
     failing: dict[str, dict[str, Any]] = field(default_factory=dict)
     heads: dict[str, str] = field(default_factory=dict)
     lags: int = 0
-    coalescing: list[str] = field(default_factory=list)
+    supersedable: list[str] = field(default_factory=list)
     trees: dict[tuple[Source, str], Mapping[str, TreeEntry]] = field(default_factory=dict)
-    timing: Timing = field(default_factory=Timing)
+    timing: StageTiming = field(default_factory=StageTiming)
 
     def approved(self, destination_id: str, env: str) -> frozenset[str]:
-        """The keys of a unit that an operator has seen and let go."""
+        """Return the keys of a target whose deletion an operator has approved."""
         given = self.task.request.get("approved", {})
         return frozenset(given.get(f"{destination_id}:{env}", ()))
 
     def tree(self, source: Source, commit: str, *, ref: str = "") -> Mapping[str, TreeEntry]:
-        """The files of a commit, fetched once: what it holds never changes. Raises GitError."""
+        """Return the files of a commit, which is fetched once. Raises GitError."""
         known = self.trees.get((source, commit))
         if known is None:
             self.ports.repositories.fetch(source, commit, ref=ref)
@@ -185,16 +185,17 @@ class Attempt:
         return clock.rfc3339(clock.now())
 
     def stage(self, name: str, ratio: float) -> None:
-        """Show where we are. Raises LostTask."""
+        """Store the stage as progress. Raises LostTask."""
         self.timing.enter(name)
-        if not task_transitions.write(self.mine, progress={"stage": name, "ratio": ratio}):
-            raise self.beat.refused()
+        if not task_transitions.write(self.claim, progress={"stage": name, "ratio": ratio}):
+            raise self.heartbeat.refused()
 
-    def finish_part(self, part: RuleSync, outcome: dict[str, Any]) -> None:
-        """The commit point of a part (4.8 step 8): one write. Raises LostTask."""
-        self.done[part.key] = outcome
-        self.remember()
+    def finish_rule_sync(self, sync: RuleSync, outcome: dict[str, Any]) -> dict[str, Any]:
+        """Commit a rule sync in one write (sync-stack 4.8, step 8). Raises LostTask."""
+        self.done[sync.key] = outcome
+        self.save_memory()
+        return outcome
 
-    def remember(self) -> None:
-        if not task_transitions.write(self.mine, memory={"done": self.done, "lags": self.lags}):
-            raise self.beat.refused()
+    def save_memory(self) -> None:
+        if not task_transitions.write(self.claim, memory={"done": self.done, "lags": self.lags}):
+            raise self.heartbeat.refused()

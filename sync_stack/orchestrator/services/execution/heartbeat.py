@@ -29,31 +29,31 @@ from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.services import task_transitions
 
 log: Final = logging.getLogger(__name__)
-PERIOD_S: Final = 5.0
-TRUST_S: Final = 15.0  # after the start of the last beat that was taken
+HEARTBEAT_S: Final = 5.0
+TRUST_S: Final = 15.0  # since the start of the last accepted heartbeat
 LIMIT_S: Final = 300.0
-LAST_BEAT_S: Final = 320.0
+LAST_HEARTBEAT_S: Final = 320.0
 
 
 class Stopping(Protocol):
-    """An event of threads or of processes."""
+    """An event of threads or of processes that is set at shutdown."""
 
     def is_set(self) -> bool: ...
 
 
 class LostTask(Exception):
-    """The task is no longer ours: nothing more may be done for it, not even undone."""
+    """The claim was lost: nothing more may be written for the task, nor restored."""
 
 
 class Heartbeat:
-    """Raises the row's `beat` from a thread of its own while the attempt runs.
+    """Raise the heartbeat of a claimed task from a thread of its own while the attempt runs.
 
-    `check` comes before every sink operation. A restore may go on beyond the time limit, but not
-    beyond the loss of the task.
+    `check` precedes every sink operation. A restore may exceed the time limit, but ends when the
+    claim is lost.
     """
 
-    def __init__(self, mine: Claim, *, begun: float, stopping: Stopping | None = None) -> None:
-        self._mine = mine
+    def __init__(self, claim: Claim, *, begun: float, stopping: Stopping | None = None) -> None:
+        self._mine = claim
         self._stopping = stopping
         self._started = self._last = begun
         self._refused = False
@@ -63,8 +63,8 @@ class Heartbeat:
             self._run,
             ended=self._end,
             after_failure=close_old_connections,
-            title=f"beat-{mine.task_id}",
-            longest_pause_s=PERIOD_S,
+            title=f"beat-{claim.task_id}",
+            longest_pause_s=HEARTBEAT_S,
         )
         self.restoring = False
 
@@ -82,27 +82,27 @@ class Heartbeat:
         self._thread.join()
 
     def check(self) -> None:
-        """Raises LostTask; TaskError at the time limit or when the worker shuts down."""
+        """Raise LostTask, or TaskError at the time limit or when the worker shuts down."""
         now = time.monotonic()
         if self._refused or now - self._last > TRUST_S:
             raise LostTask(self._mine.task_id)
         if self.restoring:
             return
         if now - self._started > LIMIT_S:
-            raise TaskError("time_limit", f"not done within {LIMIT_S:g} s")
+            raise TaskError("time_limit", f"the attempt did not end within {LIMIT_S:g} s")
         if self._stopping is not None and self._stopping.is_set():
-            raise TaskError("worker_lost", "the worker shuts down", uncounted=True)
+            raise TaskError("worker_lost", "the worker is shutting down", uncounted=True)
 
     def refused(self) -> LostTask:
-        """A conditional write on the task row was refused."""
+        """Note that a conditional write of the task row was refused; return the error to raise."""
         self._refused = True
         return LostTask(self._mine.task_id)
 
     def _run(self) -> None:
         try:
-            while not self._end.wait(PERIOD_S) and not self._refused:
+            while not self._end.wait(HEARTBEAT_S) and not self._refused:
                 begun = time.monotonic()
-                if begun - self._started > LAST_BEAT_S:
+                if begun - self._started > LAST_HEARTBEAT_S:
                     return
                 self._beat(begun)
         finally:
@@ -111,9 +111,9 @@ class Heartbeat:
     def _beat(self, begun: float) -> None:
         close_old_connections()
         try:
-            taken = task_transitions.beat(self._mine)
+            taken = task_transitions.record_heartbeat(self._mine)
         except StoreError as error:
-            log.warning("no beat for task %s: %s", self._mine.task_id, type(error).__name__)
+            log.warning("no heartbeat for task %s: %s", self._mine.task_id, type(error).__name__)
             return
         if taken:
             self._last = begun
@@ -122,11 +122,11 @@ class Heartbeat:
 
 
 class GuardedSink:
-    """A sink on which no operation begins that the beat does not vouch for."""
+    """A sink that checks the heartbeat before each operation."""
 
-    def __init__(self, sink: Sink, beat: Heartbeat) -> None:
+    def __init__(self, sink: Sink, heartbeat: Heartbeat) -> None:
         self._sink = sink
-        self._beat = beat
+        self._beat = heartbeat
 
     @property
     def capabilities(self) -> Capabilities:
@@ -142,9 +142,9 @@ class GuardedSink:
         self._beat.check()
         return self._sink.read(destination, owner, records)
 
-    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
+    def write(self, destination: Destination, puts: Sequence[Put], marker: TargetMarker) -> None:
         self._beat.check()
-        self._sink.write(destination, puts, mark)
+        self._sink.write(destination, puts, marker)
 
     def delete(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
@@ -157,4 +157,4 @@ class GuardedSink:
         self._sink.fence(destination, owner, generation)
 
     def close(self) -> None:
-        """The sink belongs to the process."""
+        """Do nothing: the sink belongs to the process."""

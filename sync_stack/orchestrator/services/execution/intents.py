@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sync_stack.core.journal import JournalRecord, Restore, merge_journals, plan_restore
+from sync_stack.core.journal import JournalRecord, merge_journals, plan_restore
 from sync_stack.core.ledger import Intent, Ledger, State
 from sync_stack.core.plan import applied_keys, retained_keys
 from sync_stack.core.sink import (
@@ -28,41 +28,48 @@ from sync_stack.orchestrator.services import counters, journals, ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.services.execution.heartbeat import GuardedSink
 from sync_stack.orchestrator.services.execution.ref_state import RefState
-from sync_stack.orchestrator.services.execution.target_plan import Planned
-from sync_stack.orchestrator.services.execution.targets import Unit, UnitFiles, held
+from sync_stack.orchestrator.services.execution.target_plan import TargetPlan
+from sync_stack.orchestrator.services.execution.targets import (
+    Target,
+    TargetFiles,
+    lock_destinations,
+)
 
 log: Final = logging.getLogger(__name__)
 
 
-def restore(unit: Unit, ledger: Ledger, mark: TargetMarker) -> tuple[Ledger, int]:
-    """The ledger without its intent, and how many keys were given back.
+def restore(target: Target, ledger: Ledger, marker: TargetMarker) -> tuple[Ledger, int]:
+    """Write back what an intent replaced; return the ledger without it and the number of keys.
 
-    Raises TaskError(restore_failed): the intent stays.
+    Raises TaskError(restore_failed) and keeps the intent.
     """
     intent = ledger.intent
     if intent is None:
         return ledger, 0
     try:
-        given = _restore_journal(unit, intent.journal, mark) if intent.journal else 0
+        keys = _restore_journal(target, intent.journal, marker) if intent.journal else 0
     except SinkError as error:
         counters.restored("error")
         raise TaskError("restore_failed", f"{error.code}: {error.detail}") from error
     saved = ledger_records.save(replace(ledger, intent=None))
     if saved is None:
-        raise TaskError("restore_failed", "the ledger has moved meanwhile")
+        raise TaskError("restore_failed", "the ledger has changed meanwhile")
     if intent.journal:
         journals.delete(intent.journal)
     counters.restored("ok")
-    return saved, given
+    return saved, keys
 
 
-def _restore_journal(unit: Unit, journal: str, mark: TargetMarker) -> int:
-    entries = journals.load(journal)
+def _restore_journal(target: Target, journal: str, marker: TargetMarker) -> int:
+    entries, sink = journals.load(journal), target.sink
     records = sorted(entry.record for entry in entries)
-    for left in reversed(range(unit.sink.capabilities.replans + 1)):
-        found = plan_restore(entries, unit.sink.read(unit.destination, unit.owner, records))
+    for left in reversed(range(sink.capabilities.replans + 1)):
+        found = plan_restore(entries, sink.read(target.destination, target.owner, records))
         try:
-            _write_restore(unit, found, mark)
+            for deletes in batches(found.deletes, sink.capabilities):
+                sink.delete(target.destination, deletes, target.owner, marker.generation)
+            for puts in batches(found.puts, sink.capabilities):
+                sink.write(target.destination, puts, marker)
         except SinkConflict:
             if not left:
                 raise
@@ -71,62 +78,61 @@ def _restore_journal(unit: Unit, journal: str, mark: TargetMarker) -> int:
     return 0
 
 
-def _write_restore(unit: Unit, found: Restore, mark: TargetMarker) -> None:
-    sink, where = unit.sink, unit.destination
-    for deletes in batches(found.deletes, sink.capabilities):
-        sink.delete(where, deletes, unit.owner, mark.generation)
-    for puts in batches(found.puts, sink.capabilities):
-        sink.write(where, puts, mark)
+def marker_of(attempt: Attempt, ref_state: RefState, target: Target) -> TargetMarker:
+    return _marker(attempt, target, ref_state.event.ref, ref_state.head)
 
 
-def mark_of(attempt: Attempt, reading: RefState, unit: Unit) -> TargetMarker:
-    place = unit.place
+def _marker(attempt: Attempt, target: Target, ref: str, commit: str) -> TargetMarker:
+    place = target.place
     return TargetMarker(
         rule=place.rule,
         repo=place.repo,
         env=place.env,
-        generation=unit.generation,
+        generation=target.generation,
         tenant=place.tenant,
         datasource=place.datasource,
-        ref=reading.event.ref,
-        commit=reading.head,
+        ref=ref,
+        commit=commit,
         tags=dict(attempt.bundle.global_tags),
         updated_at=attempt.now(),
     )
 
 
-def settle(attempt: Attempt, reading: RefState, unit: Unit) -> tuple[JournalRecord, ...]:
-    """Finish what an earlier attempt left (4.8 step 4). Raises TaskError, SinkError.
+def finish_intent(
+    attempt: Attempt, ref_state: RefState, target: Target
+) -> tuple[JournalRecord, ...]:
+    """Finish the intent of an earlier attempt (4.8, step 4). Raises TaskError, SinkError.
 
-    Committed: applied. Ours, for the same commit: its journal, to roll forward. Else: restored.
+    A committed intent is applied. Of one of this task for the same commit, return the journal, to
+    roll forward. Any other is restored.
     """
-    ledger = unit.ledger
+    ledger = target.ledger
     if ledger is None or ledger.intent is None:
         return ()
     state = ledger.intent.state
     if is_committed(ledger):
-        unit.ledger = commit_intent(ledger)
+        target.ledger = commit_intent(ledger)
         return ()
-    same = (attempt.task.id, reading.head, reading.rule_digest)
+    same = (attempt.task.id, ref_state.head, ref_state.rule_digest)
     if (state.task_id, state.commit, state.rule_digest) == same:
-        unit.sink.fence(unit.destination, unit.owner, unit.generation)
+        target.sink.fence(target.destination, target.owner, target.generation)
         return journals.load(ledger.intent.journal) if ledger.intent.journal else ()
-    give_back(attempt, unit, ledger, mark_of(attempt, reading, unit))
+    restore_intent(attempt, target, ledger, marker_of(attempt, ref_state, target))
     return ()
 
 
-def give_back(attempt: Attempt, unit: Unit, ledger: Ledger, mark: TargetMarker) -> None:
-    """What an earlier attempt was at, undone. Raises TaskError(restore_failed), SinkError."""
-    unit.sink.fence(unit.destination, unit.owner, unit.generation)
-    attempt.beat.restoring = True
+def restore_intent(attempt: Attempt, target: Target, ledger: Ledger, marker: TargetMarker) -> None:
+    """Undo the writes of an earlier attempt. Raises TaskError(restore_failed), SinkError."""
+    target.sink.fence(target.destination, target.owner, target.generation)
+    attempt.heartbeat.restoring = True
     try:
-        unit.ledger, _ = restore(unit, ledger, mark)
+        target.ledger, _ = restore(target, ledger, marker)
     finally:
-        attempt.beat.restoring = False
+        attempt.heartbeat.restoring = False
 
 
 def is_committed(ledger: Ledger) -> bool:
-    """Whether the task of the intent has stored it among its committed targets."""
+    """Return whether the task of the intent has stored it among its committed targets."""
     task = tasks.get(ledger.intent.state.task_id) if ledger.intent else None
     return task is not None and has_committed(task.memory, ledger)
 
@@ -142,69 +148,69 @@ def has_committed(memory: Mapping[str, Any], ledger: Ledger) -> bool:
     )
 
 
-def store_intent(attempt: Attempt, part: RuleSync, reading: RefState, planned: Planned) -> None:
-    """Journal first, then the ledger that names it. Raises TaskError when it has moved."""
-    unit = planned.unit
+def store_intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
+    """Store the journal, then the ledger that names it. Raises TaskError if that has changed."""
+    target = planned.target
     journal = merge_journals(planned.older, planned.plan.journal)
-    before = unit.ledger.intent.journal if unit.ledger and unit.ledger.intent else ""
+    before = target.ledger.intent.journal if target.ledger and target.ledger.intent else ""
     name = journals.store(journal, task_id=attempt.task.id) if journal else ""
     ledger = replace(
-        unit.ledger or _fresh(part, unit),
-        intent=_intent(attempt, reading, planned, name),
+        target.ledger or _new_ledger(ref_state, target),
+        intent=_intent(attempt, ref_state, planned, name),
         digest_key_id=derived_keys.digest_key_id(),
         stale_since="",
-        destination=unit.destination.name,
+        destination=target.destination.name,
     )
-    if unit.ledger is None:
-        saved = ledger_records.create(ledger, unit.destination)
+    if target.ledger is None:
+        saved = ledger_records.create(ledger, target.destination)
     else:
         saved = ledger_records.save(ledger)
     if saved is None:
-        raise TaskError("destination_busy", "the ledger has moved meanwhile")
-    unit.ledger, planned.journal, planned.older = saved, name, journal
+        raise TaskError("destination_busy", "the ledger has changed meanwhile")
+    target.ledger, planned.journal, planned.older = saved, name, journal
     if before and before != name:
         journals.delete(before)
 
 
-def _intent(attempt: Attempt, reading: RefState, planned: Planned, journal: str) -> Intent:
-    unit, now = planned.unit, attempt.now()
+def _intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan, journal: str) -> Intent:
+    target, now = planned.target, attempt.now()
     digest_key = derived_keys.digest_key()
     state = State(
-        commit=reading.head,
-        ref=reading.event.ref,
-        rule_digest=reading.rule_digest,
-        generation=unit.generation,
+        commit=ref_state.head,
+        ref=ref_state.event.ref,
+        rule_digest=ref_state.rule_digest,
+        generation=target.generation,
         at=now,
         task_id=attempt.task.id,
-        override_commit=reading.override_commit,
-        files=unit.files.files,
+        override_commit=ref_state.override_commit,
+        files=target.files.files,
         keys=applied_keys(planned.request, planned.plan, digest_key),
     )
     retained = retained_keys(
-        planned.plan, unit.ledger, planned.request.live, digest_key=digest_key, now=now
+        planned.plan, target.ledger, planned.request.live, digest_key=digest_key, now=now
     )
     return Intent(state=state, journal=journal, retained=retained)
 
 
-def _fresh(part: RuleSync, unit: Unit) -> Ledger:
-    place = unit.place
+def _new_ledger(ref_state: RefState, target: Target) -> Ledger:
+    place = target.place
     return Ledger(
         unit_id="",
         rule_id=place.rule,
         tenant=place.tenant,
-        platform=part.rule.platform,
+        platform=ref_state.rule.platform,
         datasource=place.datasource,
-        kind=unit.destination.kind,
+        kind=target.destination.kind,
         repo=place.repo,
         env=place.env,
-        destination=unit.destination.name,
-        destination_id=unit.destination.id,
+        destination=target.destination.name,
+        destination_id=target.destination.id,
         digest_key_id=derived_keys.digest_key_id(),
     )
 
 
 def commit_intent(ledger: Ledger) -> Ledger:
-    """One write: `applied = intent` (4.8 step 9). What somebody else has finished stays so."""
+    """Make the intent `applied` in one write (4.8, step 9), unless that has been done."""
     current: Ledger | None = ledger
     while current is not None and current.intent is not None:
         intent = current.intent
@@ -219,42 +225,46 @@ def commit_intent(ledger: Ledger) -> Ledger:
     return current or ledger
 
 
-def leftovers(attempt: Attempt, part: RuleSync, others: Iterable[Unit] = ()) -> list[Unit]:
-    """Units of the part's rule and ref with an intent, but not `others`; a dry run touches none."""
-    if part.rule.dry_run:
+def unfinished_targets(
+    attempt: Attempt, sync: RuleSync, others: Iterable[Target] = ()
+) -> list[Target]:
+    """Return targets of the rule and ref with an intent, without `others`; none in a dry run."""
+    if sync.rule.dry_run:
         return []
-    handled = {(unit.place.env, unit.destination.id) for unit in others}
+    handled = {(target.place.env, target.destination.id) for target in others}
     return [
         _unfinished_target(attempt, ledger, destination)
-        for ledger, destination in ledgers.with_intents(part.rule.name, part.event.repo)
+        for ledger, destination in ledgers.with_intents(sync.rule.name, sync.event.repo)
         if (ledger.env, destination.id) not in handled
-        and ledger.datasource == part.rule.datasource
+        and ledger.datasource == sync.rule.datasource
         and ledger.intent
-        and ledger.intent.state.ref == part.event.ref
+        and ledger.intent.state.ref == sync.event.ref
     ]
 
 
-def recover_targets(attempt: Attempt, part: RuleSync) -> None:
-    """Of a part that fails for good. Raises TaskError, SinkError, LostTask."""
-    if units := leftovers(attempt, part):
-        with held(attempt, units):
-            restore_units(attempt, units)
+def recover_targets(attempt: Attempt, sync: RuleSync) -> None:
+    """Restore unfinished targets of a rule sync that failed. Raises TaskError, SinkError."""
+    if targets := unfinished_targets(attempt, sync):
+        with lock_destinations(attempt, targets):
+            restore_targets(attempt, targets)
 
 
-def restore_units(attempt: Attempt, units: Sequence[Unit]) -> None:
-    """Those that still have their intents now that they are held."""
-    for unit in units:
-        ledger = ledgers.get(unit.ledger.unit_id) if unit.ledger else None
+def restore_targets(attempt: Attempt, targets: Sequence[Target]) -> None:
+    """Restore, or commit, each locked target that still has its intent."""
+    for target in targets:
+        ledger = ledgers.get(target.ledger.unit_id) if target.ledger else None
         if ledger is None or ledger.intent is None:
             continue
-        unit.ledger = ledger
+        target.ledger = ledger
         if is_committed(ledger):
             commit_intent(ledger)
         else:
-            give_back(attempt, unit, ledger, _restore_marker(attempt, unit, ledger))
+            before = ledger.applied or ledger.intent.state
+            marker = _marker(attempt, target, before.ref, before.commit)
+            restore_intent(attempt, target, ledger, marker)
 
 
-def _unfinished_target(attempt: Attempt, ledger: Ledger, destination: Destination) -> Unit:
+def _unfinished_target(attempt: Attempt, ledger: Ledger, destination: Destination) -> Target:
     sink = attempt.ports.open_sink(attempt.bundle.datasource(ledger.datasource))
     place = TargetPlace(
         rule=ledger.rule_id,
@@ -263,28 +273,10 @@ def _unfinished_target(attempt: Attempt, ledger: Ledger, destination: Destinatio
         env=ledger.env,
         repo=ledger.repo,
     )
-    return Unit(
-        files=UnitFiles(env=ledger.env),
+    return Target(
+        files=TargetFiles(env=ledger.env),
         place=place,
         destination=destination,
-        sink=GuardedSink(sink, attempt.beat),
+        sink=GuardedSink(sink, attempt.heartbeat),
         ledger=ledger,
-    )
-
-
-def _restore_marker(attempt: Attempt, unit: Unit, ledger: Ledger) -> TargetMarker:
-    """Of what is given back: the commit before."""
-    assert ledger.intent is not None
-    state = ledger.applied or ledger.intent.state
-    return TargetMarker(
-        rule=ledger.rule_id,
-        repo=ledger.repo,
-        env=ledger.env,
-        generation=unit.generation,
-        tenant=ledger.tenant,
-        datasource=ledger.datasource,
-        ref=state.ref,
-        commit=state.commit,
-        tags=dict(attempt.bundle.global_tags),
-        updated_at=attempt.now(),
     )

@@ -22,7 +22,7 @@ from sync_stack.core.events import Effect, Event, EventKind, clone_url, ref_fiel
 from sync_stack.core.overrides import FILE_NAME, MAX_BYTES, apply_overrides
 from sync_stack.core.tasks import MAX_LAGS, State, TaskError
 from sync_stack.orchestrator.derived_keys import digest_key_id
-from sync_stack.orchestrator.domain.identity import GONE, ObservedRef, Record, RefName
+from sync_stack.orchestrator.domain.identity import GONE, ObservedRef, RecordedRef, RefName
 from sync_stack.orchestrator.selectors import ledgers, refs, tasks
 from sync_stack.orchestrator.services import ledger_records, ref_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt, Resolve, RuleSync
@@ -41,7 +41,7 @@ _UNPARSED = frozenset(
 
 
 def git_source(platform: Platform, rule: Rule | None, repo: str, resolve: Resolve) -> Source:
-    """Built from the bundle only. Raises SecretError."""
+    """Return URL and credentials of a repository, from the bundle only. Raises SecretError."""
 
     def secret(ref: SecretRef | None) -> str:
         return resolve(ref, None) if ref else ""
@@ -67,7 +67,7 @@ def url_of(platform: Platform, repo: str) -> str:
 
 
 def rule_digest(bundle: Bundle, rule: Rule) -> str:
-    """Changes when the same commit might now be written otherwise; secrets count as references."""
+    """Return a digest of the rule and its datasource; secrets count as references."""
     known = [_plain(rule), _plain(bundle.datasource(rule.datasource)), digest_key_id()]
     text = json.dumps(known, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -91,7 +91,7 @@ def _plain(value: Any) -> Any:
 
 
 def event_for(bundle: Bundle, rule: Rule, repo: str, ref: str) -> Event:
-    """An event without a commit: whatever the ref is now. Raises BadPayload."""
+    """Return an event for the current state of a ref, without a commit. Raises BadPayload."""
     platform = bundle.platform(rule.platform)
     url = rule.repo_url or url_of(platform, repo)
     name = RefName(rule=rule.name, repo=repo, ref=ref)
@@ -99,23 +99,23 @@ def event_for(bundle: Bundle, rule: Rule, repo: str, ref: str) -> Event:
 
 
 def _fields(name: RefName) -> dict[str, Any]:
-    """A pull request is what its last event said, closed or a fork's; unknown, it is a fork's."""
+    """Return the event fields of a ref; a pull request is as its last event said, else a fork's."""
     pull = pull_request_of(name.ref)
     if not pull:
         return ref_fields(name.ref)
     record = refs.find(name)
-    seen = record.seen if record else None
+    observed = record.observed if record else None
     return {
         "kind": EventKind.PULL_REQUEST,
         "ref": name.ref,
         "pr": pull,
-        "action": seen.action if seen else "",
-        "fork": seen is None or seen.fork,
+        "action": observed.action if observed else "",
+        "fork": observed is None or observed.fork,
     }
 
 
 def pull_request_of(ref: str) -> int:
-    """The number in a pull request's ref; 0 for other refs."""
+    """Return the number in the ref of a pull request, 0 for other refs."""
     parts = ref.split("/")
     if parts[:1] != ["refs"] or parts[1:2] not in (["pull"], ["merge-requests"], ["pull-requests"]):
         return 0
@@ -123,18 +123,18 @@ def pull_request_of(ref: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnRule:
-    """`commit`: where the file was read; empty when the rule allows no overrides."""
+class RuleWithOverrides:
+    """A rule with the overrides of a repository; `commit` is where they were read, or empty."""
 
     rule: Rule
     commit: str = ""
     warnings: tuple[str, ...] = ()
 
 
-def overrides_at(attempt: Attempt, source: Source, rule: Rule, commit: str) -> OwnRule:
-    """Read at the head of the default branch, never at the pushed ref. Raises GitError."""
+def overrides_at(attempt: Attempt, source: Source, rule: Rule, commit: str) -> RuleWithOverrides:
+    """Apply `partita.json` of a commit of the default branch to a rule. Raises GitError."""
     if rule.allow_overrides is False or not commit:
-        return OwnRule(rule=rule)
+        return RuleWithOverrides(rule=rule)
     try:
         found = apply_overrides(rule, _content(attempt, source, commit))
     except GitError as error:
@@ -153,14 +153,15 @@ def _content(attempt: Attempt, source: Source, commit: str) -> bytes | None:
     return attempt.ports.repositories.content(source, entry, max_bytes=MAX_BYTES)
 
 
-def _with_warning(rule: Rule, commit: str, warning: str) -> OwnRule:
-    return OwnRule(rule=rule, commit=commit, warnings=(warning[:500],) if warning else ())
+def _with_warning(rule: Rule, commit: str, warning: str) -> RuleWithOverrides:
+    return RuleWithOverrides(rule=rule, commit=commit, warnings=(warning[:500],) if warning else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefState:
-    """`head` is the commit to bring; GONE when the ref is no more. `rule` has overrides applied."""
+    """A ref at the remote. `head` is GONE if the ref is gone; `rule` has overrides applied."""
 
+    sync: RuleSync
     source: Source
     remote: Remote
     head: str
@@ -176,132 +177,135 @@ class RefState:
         return self.head == GONE
 
 
-def read_ref(attempt: Attempt, part: RuleSync) -> RefState:
-    """Ask the remote. Raises GitError, and TaskError(ref_lagging) while the host lags behind."""
-    attempt.beat.check()
-    platform = attempt.bundle.platform(part.rule.platform)
-    source = git_source(platform, part.rule, part.event.repo, attempt.ports.resolve)
+def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
+    """Read a ref from the remote. Raises GitError, and TaskError(ref_lagging) if the host lags."""
+    attempt.heartbeat.check()
+    platform = attempt.bundle.platform(sync.rule.platform)
+    source = git_source(platform, sync.rule, sync.event.repo, attempt.ports.resolve)
     remote = attempt.ports.repositories.ls_remote(source)
-    head = attempt.heads[part.key] = remote.refs.get(part.event.ref, GONE)
-    closed = _closes(attempt, part)
+    head = attempt.heads[sync.key] = remote.refs.get(sync.event.ref, GONE)
+    closed = _closes(attempt, sync)
     if head != GONE and not closed:
-        _refuse_lag(attempt, part, head)
+        _refuse_lag(attempt, sync, head)
     default = remote.refs.get(f"refs/heads/{remote.head_branch}", "")
-    own = overrides_at(attempt, source, part.rule, default)
+    own = overrides_at(attempt, source, sync.rule, default)
     return RefState(
+        sync=sync,
         source=source,
         remote=remote,
         head=head,
-        event=replace(part.event, default_branch=remote.head_branch),
+        event=replace(sync.event, default_branch=remote.head_branch),
         rule=own.rule,
-        rule_digest=rule_digest(attempt.bundle, part.rule),
+        rule_digest=rule_digest(attempt.bundle, sync.rule),
         override_commit=own.commit,
         warnings=own.warnings,
         closed=closed,
     )
 
 
-def ref_name(part: RuleSync) -> RefName:
-    return RefName(rule=part.rule.name, repo=part.event.repo, ref=part.event.ref)
+def ref_name(sync: RuleSync) -> RefName:
+    return RefName(rule=sync.rule.name, repo=sync.event.repo, ref=sync.event.ref)
 
 
-def _closes(attempt: Attempt, part: RuleSync) -> bool:
-    """Whether the pull request is closed by this event, or was by a later one already handled."""
-    if part.event.kind is not EventKind.PULL_REQUEST:
+def _closes(attempt: Attempt, sync: RuleSync) -> bool:
+    """Return whether this event, or a later one already handled, closes the pull request."""
+    if sync.event.kind is not EventKind.PULL_REQUEST:
         return False
-    platform = git_platform(attempt.bundle.platform(part.rule.platform))
-    later = later_record(part)
-    action = later.seen.action if later and later.seen else part.event.action
+    platform = git_platform(attempt.bundle.platform(sync.rule.platform))
+    later = later_record(sync)
+    action = later.observed.action if later and later.observed else sync.event.action
     return platform.effect(action) is Effect.CLOSE
 
 
-def later_record(part: RuleSync) -> Record | None:
-    """The ref's record, if a later event of the pull request has been handled."""
-    record = refs.find(ref_name(part))
-    mine = part.event.as_dict().get("pr_time", "")
-    return record if record and mine and record.pr_time > mine else None
+def later_record(sync: RuleSync) -> RecordedRef | None:
+    """Return the ref record if a later event of the pull request has been handled."""
+    record = refs.find(ref_name(sync))
+    time = sync.event.as_dict().get("pr_time", "")
+    return record if record and time and record.pr_time > time else None
 
 
-def _refuse_lag(attempt: Attempt, part: RuleSync, head: str) -> None:
-    """The event names a commit that the host does not show yet, and shows one that we know.
+def _refuse_lag(attempt: Attempt, sync: RuleSync, head: str) -> None:
+    """Raise TaskError(ref_lagging) if the host shows a known commit but not yet the event's.
 
-    Not waited for where other deliveries tell that the ref has left that commit.
+    Other deliveries may show that the ref has left that commit: then there is no wait.
     """
-    commit = part.event.commit
+    commit = sync.event.commit
     if not commit or is_same(head, commit) or attempt.lags >= MAX_LAGS:
         return
-    record = refs.find(ref_name(part))
+    record = refs.find(ref_name(sync))
     recent = record.recent if record else ()
     if any(is_same(known, commit) for known in recent):
         return
-    known_head = head == part.event.before or head in recent
+    known_head = head == sync.event.before or head in recent
     if known_head and not tasks.outdated_tasks(attempt.task.coalesce_key, [attempt.task], {head}):
-        raise TaskError("ref_lagging", f"the host does not show {commit[:12]} yet")
+        raise TaskError("ref_lagging", f"the Git host does not show {commit[:12]} yet")
 
 
 def is_same(commit: str, other: str) -> bool:
-    """Whether one names the other; platforms may give a prefix."""
+    """Return whether two names mean the same commit; platforms may give a prefix."""
     short, long = sorted((commit, other), key=len)
     return len(short) >= MIN_PREFIX and long.startswith(short)
 
 
-def mark_failure(part: RuleSync, error: TaskError) -> None:
-    """Units that cannot follow Git now keep what they have and are `stale`.
+def mark_failure(sync: RuleSync, error: TaskError) -> None:
+    """Mark targets as stale that cannot follow Git after this error.
 
     All of the repository's while it cannot be read; those of the ref while its head cannot be
     parsed.
     """
-    rule, event = part.rule.name, part.event
+    rule, event = sync.rule.name, sync.event
     if error.code.startswith("git_"):
-        units = set(ledgers.versions(rule, event.repo))
+        targets = set(ledgers.versions(rule, event.repo))
     elif error.code in _UNPARSED:
-        units = set(ledgers.intents_of_ref(rule, event.repo, event.ref))
+        targets = set(ledgers.intents_of_ref(rule, event.repo, event.ref))
     else:
         return
-    ledger_records.mark_stale(units, clock.rfc3339(clock.now()))
+    ledger_records.mark_stale(targets, clock.rfc3339(clock.now()))
 
 
-def mark_read(part: RuleSync) -> None:
-    """The repository could be read: only units of refs whose head was not parsed stay stale."""
-    rule, repo = part.rule.name, part.event.repo
+def mark_read(sync: RuleSync) -> None:
+    """Unmark the targets of a repository that was read, except refs whose head was not parsed."""
+    rule, repo = sync.rule.name, sync.event.repo
     unparsed = {ref for ref in ledgers.stale_refs(rule, repo) if _is_unparsed(rule, repo, ref)}
     ledger_records.unmark_stale(rule, repo, but=unparsed)
 
 
-def mark_success(part: RuleSync) -> None:
-    """The head of the ref was brought."""
-    ledger_records.unmark_stale_of_ref(part.rule.name, part.event.repo, part.event.ref)
+def mark_success(sync: RuleSync) -> None:
+    """Unmark the targets of a ref whose head was synced."""
+    ledger_records.unmark_stale_of_ref(sync.rule.name, sync.event.repo, sync.event.ref)
 
 
 def _is_unparsed(rule: str, repo: str, ref: str) -> bool:
     record = refs.find(RefName(rule=rule, repo=repo, ref=ref))
-    return record is not None and record.seen is not None and record.seen.outcome in _UNPARSED
+    return (
+        record is not None and record.observed is not None and record.observed.outcome in _UNPARSED
+    )
 
 
-def record_refs(attempt: Attempt, parts: list[RuleSync], state: State) -> None:
-    """Written just before the task ends."""
-    for part in parts:
-        outcome = attempt.done.get(part.key) or attempt.failing.get(part.key) or {}
+def record_refs(attempt: Attempt, syncs: list[RuleSync], state: State) -> None:
+    """Update the ref records of a task that is about to end."""
+    for sync in syncs:
+        outcome = attempt.done.get(sync.key) or attempt.failing.get(sync.key) or {}
         if outcome.get("message") == "pull_request_action_ignored":
-            continue  # nobody looked at the ref
-        fresh = Record(
-            name=ref_name(part),
-            platform=part.rule.platform,
-            datasource=part.rule.segment,
+            continue  # the ref was not read
+        fresh = RecordedRef(
+            name=ref_name(sync),
+            platform=sync.rule.platform,
+            datasource=sync.rule.segment,
         )
-        digest = outcome.get("rule_digest") or rule_digest(attempt.bundle, part.rule)
-        ref_records.update(fresh, _change(attempt, part, outcome, state, digest))
+        digest = outcome.get("rule_digest") or rule_digest(attempt.bundle, sync.rule)
+        ref_records.update(fresh, _change(attempt, sync, outcome, state, digest))
 
 
 def _change(
-    attempt: Attempt, part: RuleSync, outcome: dict[str, Any], state: State, digest: str
+    attempt: Attempt, sync: RuleSync, outcome: dict[str, Any], state: State, digest: str
 ) -> Any:
-    pr_time = part.event.as_dict().get("pr_time", "")
+    pr_time = sync.event.as_dict().get("pr_time", "")
 
-    def change(record: Record) -> Record:
-        dead = (record.seen.dead if record.seen else 0) + 1 if state is State.DEAD else 0
-        latest = record.seen if record.seen and pr_time < record.pr_time else part.event
-        seen = ObservedRef(
+    def change(record: RecordedRef) -> RecordedRef:
+        dead = (record.observed.dead if record.observed else 0) + 1 if state is State.DEAD else 0
+        latest = record.observed if record.observed and pr_time < record.pr_time else sync.event
+        observed = ObservedRef(
             commit=outcome.get("commit", ""),
             rule_digest=digest,
             outcome=outcome.get("message", str(state)),
@@ -310,8 +314,8 @@ def _change(
             action=latest.action,
             fork=latest.fork,
         )
-        found = replace(record, seen=seen, pr_time=max(record.pr_time, pr_time))
+        found = replace(record, observed=observed, pr_time=max(record.pr_time, pr_time))
         applied = outcome.get("message") in _APPLIED
-        return found.applied(seen.commit) if applied else found
+        return found.applied(observed.commit) if applied else found
 
     return change

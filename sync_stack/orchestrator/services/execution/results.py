@@ -17,8 +17,8 @@ from sync_stack.core.sink import SinkError
 from sync_stack.core.tasks import TaskError, most_significant
 from sync_stack.orchestrator.services.execution.attempt import RuleSync
 from sync_stack.orchestrator.services.execution.ref_state import RefState
-from sync_stack.orchestrator.services.execution.target_plan import Planned
-from sync_stack.orchestrator.services.execution.targets import Unit
+from sync_stack.orchestrator.services.execution.target_plan import TargetPlan
+from sync_stack.orchestrator.services.execution.targets import Target
 from sync_stack.repositories import GitError
 
 KNOWN_ERRORS: Final = (TaskError, GitError, SinkError, ShapingError, PlanRefused, SecretError)
@@ -28,23 +28,23 @@ _PLANNED: Final = {"outcome": "planned", "committed": False}
 
 
 def task_error(error: Exception) -> TaskError:
-    """The fact behind an error, masked; anything unforeseen is `internal_error`."""
+    """Return an error as a TaskError with secrets masked; an unknown one is `internal_error`."""
     match error:
         case TaskError():
             found = error
         case ShapingError():
             found = _of_shaping(error)
         case SinkError():
-            found = _told(error.code, error.detail, retry_after_s=error.retry_after_s)
+            found = _masked(error.code, error.detail, retry_after_s=error.retry_after_s)
         case PlanRefused():
-            found = _told(error.code, error.detail, keys=error.keys)
+            found = _masked(error.code, error.detail, keys=error.keys)
         case GitError():
-            found = _told(
+            found = _masked(
                 error.code, error.detail, file=error.file, retry_after_s=error.retry_after_s
             )
         case SecretError():
             is_absent = isinstance(error, SecretAbsent)
-            found = _told("secret_unavailable", str(error), retryable=not is_absent)
+            found = _masked("secret_unavailable", str(error), retryable=not is_absent)
         case StoreError():
             found = TaskError("store_unavailable", type(error).__name__)
         case _:
@@ -52,7 +52,7 @@ def task_error(error: Exception) -> TaskError:
     return found
 
 
-def _told(code: str, detail: str, **facts: Any) -> TaskError:
+def _masked(code: str, detail: str, **facts: Any) -> TaskError:
     return TaskError(code, known_secrets.mask(detail), **facts)
 
 
@@ -67,8 +67,8 @@ def _of_shaping(error: ShapingError) -> TaskError:
     )
 
 
-def outcome(message: str, reading: RefState | None = None, **fields: Any) -> dict[str, Any]:
-    """What a part leaves in the task's memory."""
+def outcome(message: str, ref_state: RefState | None = None, **fields: Any) -> dict[str, Any]:
+    """Return the outcome of a rule sync as the task stores it."""
     made: dict[str, Any] = {
         "message": message,
         "targets": [],
@@ -76,8 +76,8 @@ def outcome(message: str, reading: RefState | None = None, **fields: Any) -> dic
         "error": None,
         "commit": "",
     }
-    if reading is not None:
-        made |= {"commit": reading.head, "rule_digest": reading.rule_digest}
+    if ref_state is not None:
+        made |= {"commit": ref_state.head, "rule_digest": ref_state.rule_digest}
     made |= fields
     if made["error"] and not made["files"]:
         made["files"] = _failed_files(made["error"])
@@ -85,7 +85,7 @@ def outcome(message: str, reading: RefState | None = None, **fields: Any) -> dic
 
 
 def _failed_files(error: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The file that an error names."""
+    """Return the entry of the file that an error names, if it names one."""
     if not error.get("file"):
         return []
     validation = "failed" if error["code"] == "schema_invalid" else "none"
@@ -94,55 +94,55 @@ def _failed_files(error: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def outcome_of_apply(
-    reading: RefState, planned: Sequence[Planned], idle: Sequence[tuple[Unit, str]]
+    ref_state: RefState, planned: Sequence[TargetPlan], idle: Sequence[tuple[Target, str]]
 ) -> dict[str, Any]:
-    targets = [_applied(reading, each) for each in planned]
-    messages = ["completed" if t["outcome"] == "applied" else "no_changes" for t in targets]
-    return _with_idle(reading, planned, idle, targets, messages)
+    entries = [_applied(ref_state, each) for each in planned]
+    messages = ["completed" if t["outcome"] == "applied" else "no_changes" for t in entries]
+    return _with_idle(ref_state, planned, idle, entries, messages)
 
 
 def outcome_of_plan(
-    reading: RefState, planned: Sequence[Planned], idle: Sequence[tuple[Unit, str]]
+    ref_state: RefState, planned: Sequence[TargetPlan], idle: Sequence[tuple[Target, str]]
 ) -> dict[str, Any]:
-    targets = [_applied(reading, each) | _PLANNED | _going(each.plan) for each in planned]
-    return _with_idle(reading, planned, idle, targets, ["dry_run_complete"] * len(targets))
+    entries = [_applied(ref_state, each) | _PLANNED | _going(each.plan) for each in planned]
+    return _with_idle(ref_state, planned, idle, entries, ["dry_run_complete"] * len(entries))
 
 
-def outcome_of_cleanup(reading: RefState, planned: Sequence[Planned]) -> dict[str, Any]:
-    targets = [_applied(reading, each) for each in planned]
-    if reading.rule.dry_run:
-        targets = [target | _PLANNED for target in targets]
-        return outcome("dry_run_complete", reading, targets=targets)
-    return outcome("cleaned_up" if targets else "ref_deleted", reading, targets=targets)
+def outcome_of_cleanup(ref_state: RefState, planned: Sequence[TargetPlan]) -> dict[str, Any]:
+    entries = [_applied(ref_state, each) for each in planned]
+    if ref_state.rule.dry_run:
+        entries = [entry | _PLANNED for entry in entries]
+        return outcome("dry_run_complete", ref_state, targets=entries)
+    return outcome("cleaned_up" if entries else "ref_deleted", ref_state, targets=entries)
 
 
 def _going(plan: Plan) -> dict[str, Any]:
-    """The keys that the plan would delete."""
+    """Return the keys that the plan would delete."""
     return {"would_prune": sorted(plan.pruned | plan.would_prune)[:MAX_LISTED]}
 
 
 def with_plans(
-    reading: RefState,
-    targets: Sequence[dict[str, Any]],
-    planned: Sequence[Planned],
+    ref_state: RefState,
+    entries: Sequence[dict[str, Any]],
+    planned: Sequence[TargetPlan],
     stopped: Plan | None,
 ) -> list[dict[str, Any]]:
-    """Targets of a dry run that failed, with what the plans say.
+    """Return the entries of a failed dry run with the counts of their plans.
 
-    The one with the error gets the counts of the plan that its guard stops.
+    The target that failed gets the counts of the plan that a guard stopped.
     """
     plans = {
-        each.unit.destination.id + each.unit.place.env: _applied(reading, each)
+        each.target.destination.id + each.target.place.env: _applied(ref_state, each)
         | _PLANNED
         | _going(each.plan)
         for each in planned
     }
     counts = _counts(stopped) | _going(stopped) if stopped else {}
     return [
-        target | counts
-        if target.get("error")
-        else plans.get(target["destination_id"] + target["env"], target)
-        for target in targets
+        entry | counts
+        if entry.get("error")
+        else plans.get(entry["destination_id"] + entry["env"], entry)
+        for entry in entries
     ]
 
 
@@ -156,67 +156,69 @@ def _counts(plan: Plan) -> dict[str, int]:
 
 
 def without_files(
-    unit: Unit, request: PlanRequest, plan: Plan, older: tuple[JournalRecord, ...]
-) -> Planned:
+    target: Target, request: PlanRequest, plan: Plan, older: tuple[JournalRecord, ...]
+) -> TargetPlan:
     empty = Shaped(values={}, keys={})
-    return Planned(unit=unit, shaped=empty, formats={}, request=request, plan=plan, older=older)
+    return TargetPlan(
+        target=target, shaped=empty, formats={}, request=request, plan=plan, older=older
+    )
 
 
 def failed_targets(
-    reading: RefState,
-    units: Sequence[Unit],
-    culprit: Unit,
+    ref_state: RefState,
+    targets: Sequence[Target],
+    culprit: Target,
     error: TaskError,
-    planned: Sequence[Planned],
+    planned: Sequence[TargetPlan],
 ) -> list[dict[str, Any]]:
-    """One a unit: the one that failed with its error, others as restored or skipped."""
-    restored = {id(each.unit): each.restored for each in planned}
-    targets = []
-    for unit in units:
-        made = _target(reading, unit) | {"restored": restored.get(id(unit), 0)}
-        if unit.ledger is not None and unit.ledger.intent is not None:
+    """Return an entry for each target: failed with the error, restored, inconsistent or skipped."""
+    restored = {id(each.target): each.restored for each in planned}
+    entries = []
+    for target in targets:
+        made = _target(ref_state, target) | {"restored": restored.get(id(target), 0)}
+        if target.ledger is not None and target.ledger.intent is not None:
             made["outcome"] = "inconsistent"
-        elif unit is culprit:
+        elif target is culprit:
             made["outcome"] = "failed"
         else:
             made["outcome"] = "restored" if made["restored"] else "skipped"
-        if unit is culprit:
+        if target is culprit:
             made["error"] = error.as_dict()
             made["would_prune"] = list(error.keys[:MAX_LISTED])
-        targets.append(made)
-    return targets
+        entries.append(made)
+    return entries
 
 
 def _with_idle(
-    reading: RefState,
-    planned: Sequence[Planned],
-    idle: Sequence[tuple[Unit, str]],
-    targets: list[dict[str, Any]],
+    ref_state: RefState,
+    planned: Sequence[TargetPlan],
+    idle: Sequence[tuple[Target, str]],
+    entries: list[dict[str, Any]],
     messages: list[str],
 ) -> dict[str, Any]:
-    for unit, word in idle:
-        targets.append(_target(reading, unit) | {"outcome": "skipped"})
+    for target, word in idle:
+        entries.append(_target(ref_state, target) | {"outcome": "skipped"})
         messages.append(word)
     files = [entry for each in planned for entry in _files(each)]
-    files += [entry for unit, word in idle for entry in _idle_files(unit, word)]
+    files += [entry for target, word in idle for entry in _idle_files(target, word)]
     message = most_significant(messages) if messages else "no_files"
-    return outcome(message, reading, targets=targets, files=files)
+    return outcome(message, ref_state, targets=entries, files=files)
 
 
-def _target(reading: RefState, unit: Unit) -> dict[str, Any]:
+def _target(ref_state: RefState, target: Target) -> dict[str, Any]:
     return {
-        "unit_id": unit.ledger.unit_id if unit.ledger else "",
-        "destination_id": unit.destination.id,
+        "unit_id": target.ledger.unit_id if target.ledger else "",
+        "destination_id": target.destination.id,
         "committed": False,
-        "rule_id": unit.place.rule,
-        "repo": unit.place.repo,
-        "ref": reading.event.ref,
-        "env": unit.place.env,
-        "datasource": unit.place.datasource,
-        "destination": unit.destination.name,
-        "commit": reading.head,
-        "generation": unit.generation,
-        "sync_mode": str(reading.rule.sync_mode),
+        "rule_id": target.place.rule,
+        "repo": target.place.repo,
+        "ref": ref_state.event.ref,
+        "env": target.place.env,
+        "datasource": target.place.datasource,
+        "destination": target.destination.name,
+        "commit": ref_state.head,
+        "generation": target.generation,
+        "sync_mode": str(ref_state.rule.sync_mode),
         "outcome": "failed",
         "written": 0,
         "pruned": 0,
@@ -225,26 +227,26 @@ def _target(reading: RefState, unit: Unit) -> dict[str, Any]:
         "adopted": 0,
         "would_prune": [],
         "stale": False,
-        "warnings": list(reading.warnings),
+        "warnings": list(ref_state.warnings),
     }
 
 
-def _applied(reading: RefState, planned: Planned) -> dict[str, Any]:
+def _applied(ref_state: RefState, planned: TargetPlan) -> dict[str, Any]:
     plan = planned.plan
     changed = plan.written or plan.pruned
-    return _target(reading, planned.unit) | {
+    return _target(ref_state, planned.target) | {
         "committed": True,
         "sync_mode": str(plan.mode),
         "outcome": "applied" if changed else "no_changes",
         **_counts(plan),
         "would_prune": sorted(plan.would_prune)[:MAX_LISTED],
         "released": sorted(plan.released)[:MAX_LISTED],
-        "warnings": [*reading.warnings, *map(str, planned.shaped.warnings)][:MAX_WARNINGS],
+        "warnings": [*ref_state.warnings, *map(str, planned.shaped.warnings)][:MAX_WARNINGS],
     }
 
 
-def _files(planned: Planned) -> list[dict[str, Any]]:
-    env = planned.unit.files.env
+def _files(planned: TargetPlan) -> list[dict[str, Any]]:
+    env = planned.target.files.env
     entries = [
         {
             "file": found.file,
@@ -256,60 +258,60 @@ def _files(planned: Planned) -> list[dict[str, Any]]:
         }
         for found in planned.shaped.files
     ]
-    return entries + [_missing(name, env) for name in sorted(planned.unit.files.missing)]
+    return entries + [_missing(name, env) for name in sorted(planned.target.files.missing)]
 
 
-def _idle_files(unit: Unit, word: str) -> list[dict[str, Any]]:
+def _idle_files(target: Target, word: str) -> list[dict[str, Any]]:
     if word == "no_files":
-        return [_missing(name, unit.files.env) for name in sorted(unit.files.missing)]
-    return [_missing(name, unit.files.env) | {"status": "empty"} for name in unit.files.files]
+        return [_missing(name, target.files.env) for name in sorted(target.files.missing)]
+    return [_missing(name, target.files.env) | {"status": "empty"} for name in target.files.files]
 
 
 def _missing(name: str, env: str) -> dict[str, Any]:
     return {"file": name, "env": env, "keys": 0, "validation": "none", "status": "missing"}
 
 
-def shown_target(target: Mapping[str, Any]) -> dict[str, Any]:
-    """As the task record has it."""
+def public_target(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry without internal and empty members."""
     hidden = ("unit_id", "destination_id", "committed")
     return {
         name: value
-        for name, value in target.items()
+        for name, value in entry.items()
         if name not in hidden and value not in ("", [], None)
     }
 
 
-def bare_target(part: RuleSync, error: TaskError) -> dict[str, Any]:
-    """Of a part that failed before its units were known."""
+def unplaced_target(sync: RuleSync, error: TaskError) -> dict[str, Any]:
+    """Return the entry of a rule sync that failed before its targets were known."""
     return {
         "unit_id": "",
         "destination_id": "",
         "committed": False,
         "generation": 0,
-        "rule_id": part.rule.name,
-        "repo": part.event.repo,
-        "ref": part.event.ref,
-        "datasource": part.rule.datasource,
-        "sync_mode": str(part.rule.sync_mode),
+        "rule_id": sync.rule.name,
+        "repo": sync.event.repo,
+        "ref": sync.event.ref,
+        "datasource": sync.rule.datasource,
+        "sync_mode": str(sync.rule.sync_mode),
         "outcome": "failed",
         "error": error.as_dict(),
     }
 
 
 def result_of(done: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The `result` of a terminal task."""
-    targets = [target for outcome in done.values() for target in outcome["targets"]]
+    """Return the `result` of a terminal task."""
+    entries = [entry for outcome in done.values() for entry in outcome["targets"]]
     totals = ("written", "pruned", "unchanged", "restored", "adopted")
-    sums: dict[str, Any] = {name: sum(target.get(name, 0) for target in targets) for name in totals}
+    sums: dict[str, Any] = {name: sum(entry.get(name, 0) for entry in entries) for name in totals}
     files = [entry for outcome in done.values() for entry in outcome["files"]]
-    return sums | {"files": files, "targets": targets}
+    return sums | {"files": files, "targets": entries}
 
 
 def facets_of(facets: str, result: Mapping[str, Any]) -> str:
-    """The task's facets with what its targets add: rules and environments."""
+    """Return the task's facets with the rules and environments of its targets."""
     lines = dict.fromkeys(filter(None, facets.split("\n")))
-    for target in result.get("targets", ()):
-        lines[f"rule:{target['rule_id']}"] = None
-        if env := target.get("env"):
+    for entry in result.get("targets", ()):
+        lines[f"rule:{entry['rule_id']}"] = None
+        if env := entry.get("env"):
             lines[f"env:{env}"] = None
     return "\n" + "\n".join(lines) + "\n"

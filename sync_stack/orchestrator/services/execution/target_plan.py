@@ -9,9 +9,8 @@ from typing import Any, Final
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.datasources import KeyCase
 from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.rules import Prune
+from sync_stack.core.bundle.rules import Prune, Rule
 from sync_stack.core.journal import JournalRecord
-from sync_stack.core.ledger import Ledger
 from sync_stack.core.ownership import PlanRefused, refuse_overlap
 from sync_stack.core.plan import DesiredKey, Plan, PlanRequest, plan_apply
 from sync_stack.core.shaping import (
@@ -28,9 +27,9 @@ from sync_stack.core.tasks import TaskError
 from sync_stack.core.templates import render
 from sync_stack.formats import detect
 from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.execution.ref_state import RefState, git_source
-from sync_stack.orchestrator.services.execution.targets import Unit
+from sync_stack.orchestrator.services.execution.targets import Target
 from sync_stack.repositories import GitError, TreeEntry
 from sync_stack.repositories.entry import readable
 from sync_stack.repositories.schemas import Registry
@@ -44,18 +43,18 @@ _CASES: Final[Mapping[KeyCase, Callable[[str], str]]] = {
 
 
 def refresh_schemas(attempt: Attempt) -> None:
-    """After a push to the registry. Raises TaskError, GitError, SecretError."""
+    """Fetch the registry after a push to it. Raises TaskError, GitError, SecretError."""
     registry = _registry(attempt)
     if registry is None:
         raise TaskError("rule_removed", "the bundle has no schema registry any more")
     attempt.ports.schemas.refresh(registry)
 
 
-def schemas_for(attempt: Attempt, part: RuleSync) -> FindSchema:
-    """File → its schema, all of one commit of the registry; a registry is asked once a unit.
+def schemas_for(attempt: Attempt, rule: Rule) -> FindSchema:
+    """Return a function from a file to its schema, all of one commit of the registry.
 
-    The central `file_name` decides where the repository names another file: a repository cannot
-    choose what it is checked against.
+    The central `file_name` selects the schema even if the repository names another file: a
+    repository cannot choose what it is checked against.
     """
     try:
         registry = _registry(attempt)
@@ -68,7 +67,7 @@ def schemas_for(attempt: Attempt, part: RuleSync) -> FindSchema:
 
     def find(file: str) -> Schema | Unfetched | None:
         try:
-            return shelf.schema_of(file, central_file=part.rule.file_name)
+            return shelf.schema_of(file, central_file=rule.file_name)
         except GitError as error:
             return Unfetched(reason=str(error))
 
@@ -86,13 +85,13 @@ def _registry(attempt: Attempt) -> Registry | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Planned:
-    """A unit with its plan. `older` is the journal of an attempt that is rolled forward.
+class TargetPlan:
+    """A target with its plan. `older` is the journal of an attempt that is rolled forward.
 
-    `told`: keys whose changes the schema wants in the log.
+    `logged_keys`: keys whose changes are to be logged.
     """
 
-    unit: Unit
+    target: Target
     shaped: Shaped
     formats: Mapping[str, str]
     request: PlanRequest
@@ -101,84 +100,87 @@ class Planned:
     journal: str = ""
     restored: int = 0
     replans_left: int = field(default=0)
-    told: frozenset[str] = frozenset()
+    logged_keys: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A unit's content: its keys, and the format of each file."""
+    """The content of a target: its keys, and the format of each file."""
 
     shaped: Shaped
     formats: Mapping[str, str]
 
 
-def shape_unit(
-    attempt: Attempt, part: RuleSync, reading: RefState, unit: Unit, tree: Mapping[str, TreeEntry]
+def shape_target(
+    attempt: Attempt,
+    ref_state: RefState,
+    target: Target,
+    tree: Mapping[str, TreeEntry],
 ) -> Shape:
-    """Read and shape the unit's files. Raises GitError, ShapingError."""
-    repositories, rule = attempt.ports.repositories, reading.rule
-    entries = [entry for path in unit.files.files if (entry := readable(tree, path))]
-    repositories.bring(reading.source, entries)
-    find_schema = schemas_for(attempt, part)
+    """Read and shape the files of a target. Raises GitError, ShapingError."""
+    repositories, rule = attempt.ports.repositories, ref_state.rule
+    entries = [entry for path in target.files.files if (entry := readable(tree, path))]
+    repositories.bring(ref_state.source, entries)
+    find_schema = schemas_for(attempt, ref_state.sync.rule)
     sources, formats = [], {}
     for entry in entries:
-        content = repositories.content(reading.source, entry, max_bytes=rule.max_file_bytes)
+        content = repositories.content(ref_state.source, entry, max_bytes=rule.max_file_bytes)
         chosen = detect(entry.path, file_format=rule.file_format)
         formats[entry.path] = chosen.name
         parsed = chosen.parse(content, file=entry.path)
         sources.append(SourceFile(file=entry.path, tree=parsed, schema=find_schema(entry.path)))
-    return Shape(shaped=shape(sources, _rules(attempt, reading, unit)), formats=formats)
+    return Shape(shaped=shape(sources, _rules(attempt, ref_state, target)), formats=formats)
 
 
-def _rules(attempt: Attempt, reading: RefState, unit: Unit) -> ShapingRules:
+def _rules(attempt: Attempt, ref_state: RefState, target: Target) -> ShapingRules:
     return ShapingRules.of_rule(
-        reading.rule,
-        environment=unit.files.env,
-        key_format=unit.sink.capabilities.key_formats[0],
-        secrets=_secret_rules(attempt, reading, unit),
+        ref_state.rule,
+        environment=target.files.env,
+        key_format=target.sink.capabilities.key_formats[0],
+        secrets=_secret_rules(attempt, ref_state, target),
     )
 
 
-def _secret_rules(attempt: Attempt, reading: RefState, unit: Unit) -> SecretRules:
+def _secret_rules(attempt: Attempt, ref_state: RefState, target: Target) -> SecretRules:
     managers = attempt.bundle.secret_managers
-    name = reading.rule.secret_manager or (managers[0].name if len(managers) == 1 else "")
+    name = ref_state.rule.secret_manager or (managers[0].name if len(managers) == 1 else "")
     if not name:
-        return SecretRules(allowed=not reading.event.fork)
-    prefix = render(attempt.bundle.secret_manager(name).path_prefix, unit.names)
-    return SecretRules(manager=name, prefix=prefix, allowed=not reading.event.fork)
+        return SecretRules(allowed=not ref_state.event.fork)
+    prefix = render(attempt.bundle.secret_manager(name).path_prefix, target.names)
+    return SecretRules(manager=name, prefix=prefix, allowed=not ref_state.event.fork)
 
 
 def desired_keys(
-    attempt: Attempt, reading: RefState, unit: Unit, shaped: Shaped
+    attempt: Attempt, ref_state: RefState, target: Target, shaped: Shaped
 ) -> dict[str, DesiredKey]:
-    """Every key with its value, secrets fetched (`***` in a dry run). Raises TaskError."""
-    if reading.rule.dry_run:
+    """Return every key with its value; secrets are `***` in a dry run. Raises TaskError."""
+    if ref_state.rule.dry_run:
         values = shaped.shown()
     else:
         fetched = {
-            ref: attempt.ports.resolve(ref, unit.names) for ref in set(shaped.secrets.values())
+            ref: attempt.ports.resolve(ref, target.names) for ref in set(shaped.secrets.values())
         }
         values = shaped.complete(fetched)
     return {
         name: DesiredKey(
             value=values[key],
-            record=unit.sink.record(unit.place, unit.destination, name, found.file),
+            record=target.sink.record(target.place, target.destination, name, found.file),
             file=found.file,
             secret=found.secret is not None,
         )
-        for name, key, found in _cased(unit, shaped)
+        for name, key, found in _cased(target, shaped)
     }
 
 
-def told_keys(unit: Unit, shaped: Shaped) -> frozenset[str]:
-    """The keys that `@logger()` or `x-partita-log` names, as the sink has them."""
-    cased = _CASES[unit.sink.capabilities.key_case]
+def logged_keys(target: Target, shaped: Shaped) -> frozenset[str]:
+    """Return the keys that `@logger()` or `x-partita-log` names, as the sink spells them."""
+    cased = _CASES[target.sink.capabilities.key_case]
     return frozenset(cased(key) for key, found in shaped.keys.items() if found.logged)
 
 
-def _cased(unit: Unit, shaped: Shaped) -> list[tuple[str, str, Any]]:
-    """(name in the sink, key, where from). Raises TaskError(key_conflict)."""
-    cased = _CASES[unit.sink.capabilities.key_case]
+def _cased(target: Target, shaped: Shaped) -> list[tuple[str, str, Any]]:
+    """Return (name in the sink, key, shaped key) of each key. Raises TaskError(key_conflict)."""
+    cased = _CASES[target.sink.capabilities.key_case]
     names: dict[str, str] = {}
     for key, found in shaped.keys.items():
         name = cased(key)
@@ -190,81 +192,82 @@ def _cased(unit: Unit, shaped: Shaped) -> list[tuple[str, str, Any]]:
 
 
 class PlanStopped(PlanRefused):
-    """A guard stops a dry run; `plan` is what would be done without it."""
+    """A guard stopped a dry run; `plan` is what would be done without it."""
 
     def __init__(self, refused: PlanRefused, plan: Plan) -> None:
         super().__init__(refused.code, refused.detail, refused.keys)
         self.plan = plan
 
 
-def plan_unit(
+def plan_target(
     attempt: Attempt,
-    part: RuleSync,
-    reading: RefState,
-    unit: Unit,
+    ref_state: RefState,
+    target: Target,
     desired: Mapping[str, DesiredKey],
 ) -> tuple[PlanRequest, Plan]:
-    """Read live and decide. Raises PlanRefused, in a dry run PlanStopped, and SinkError."""
-    refuse_overlap(unit.destination, _older_neighbours(unit))
-    known = unit.ledger.records() if unit.ledger else frozenset()
+    """Read the live records and plan. Raises PlanRefused, in a dry run PlanStopped; SinkError."""
+    refuse_overlap(target.destination, _older_neighbours(target))
+    known = target.ledger.records() if target.ledger else frozenset()
     wanted = known | {entry.record for entry in desired.values()}
-    live = unit.sink.read(unit.destination, unit.owner, sorted(wanted))
-    request = _request(attempt, reading, unit, desired, live)
+    live = target.sink.read(target.destination, target.owner, sorted(wanted))
+    request = _request(attempt, ref_state, target, desired, live)
     try:
         return request, plan_apply(request)
     except PlanRefused as refused:
-        if refused.code != "prune_guard" or not reading.rule.dry_run:
+        if refused.code != "prune_guard" or not ref_state.rule.dry_run:
             raise
         raise PlanStopped(refused, plan_apply(replace(request, limits_waived=True))) from None
 
 
 def _request(
     attempt: Attempt,
-    reading: RefState,
-    unit: Unit,
+    ref_state: RefState,
+    target: Target,
     desired: Mapping[str, DesiredKey],
     live: Live,
 ) -> PlanRequest:
-    rule = reading.rule
+    rule = ref_state.rule
     return PlanRequest(
-        owner=unit.owner,
-        capabilities=unit.sink.capabilities,
+        owner=target.owner,
+        capabilities=target.sink.capabilities,
         desired=desired,
         live=live,
-        ledger=unit.ledger,
+        ledger=target.ledger,
         mode=rule.sync_mode,
         prune=rule.prune,
-        missing_files=unit.files.missing,
-        taken=_taken(unit),
-        approved=attempt.approved(unit.destination.id, unit.place.env),
+        missing_files=target.files.missing,
+        taken=_taken(target),
+        approved=attempt.approved(target.destination.id, target.place.env),
         adopt=rule.adopt,
         heal=attempt.task.kind == "heal",
     )
 
 
-def cleanup_request(attempt: Attempt, reading: RefState, unit: Unit) -> tuple[PlanRequest, Plan]:
-    """Nothing is desired any more: every owned key goes, but protected ones."""
-    known = unit.ledger.records() if unit.ledger else frozenset()
-    live = unit.sink.read(unit.destination, unit.owner, sorted(known))
-    request = _request(attempt, reading, unit, {}, live)
-    prune = Prune(enabled=True, protection=reading.rule.prune.protection)
+def cleanup_request(
+    attempt: Attempt, ref_state: RefState, target: Target
+) -> tuple[PlanRequest, Plan]:
+    """Plan to delete every owned key except protected ones."""
+    known = target.ledger.records() if target.ledger else frozenset()
+    live = target.sink.read(target.destination, target.owner, sorted(known))
+    request = _request(attempt, ref_state, target, {}, live)
+    prune = Prune(enabled=True, protection=ref_state.rule.prune.protection)
     request = replace(request, prune=prune, limits_waived=True)
     return request, plan_apply(request)
 
 
-def _older_neighbours(unit: Unit) -> Mapping[str, Any]:
-    if not unit.destination.separator:
+def _older_neighbours(target: Target) -> Mapping[str, Any]:
+    if not target.destination.separator:
         return {}
-    older_than = unit.ledger.unit_id if unit.ledger else ""
-    return ledgers.may_overlap(unit.destination.kind, older_than=older_than)
+    older_than = target.ledger.unit_id if target.ledger else ""
+    return ledgers.may_overlap(target.destination.kind, older_than=older_than)
 
 
-def _taken(unit: Unit) -> dict[str, str]:
-    """Record → unit, of all other units of the destination."""
-    mine = unit.ledger.unit_id if unit.ledger else ""
-    others = ledgers.at_destination(unit.destination.id, other_than=mine)
-    return {record: _name(other) for other in others for record in other.records()}
-
-
-def _name(ledger: Ledger) -> str:
-    return f"rule {ledger.rule_id!r}, {ledger.repo}, environment {ledger.env!r}"
+def _taken(target: Target) -> dict[str, str]:
+    """Return record → owner for all other targets of the destination."""
+    own = target.ledger.unit_id if target.ledger else ""
+    others = ledgers.at_destination(target.destination.id, other_than=own)
+    return {
+        record: f"rule {other.rule_id!r}, {other.repo}, environment {other.env!r}"
+        for other in others
+        for record in other.records()
+    }

@@ -31,7 +31,7 @@ from sync_stack.core.tasks import TaskError
 from sync_stack.core.templates import render
 from sync_stack.formats import by_name
 from sync_stack.orchestrator.domain.identity import TargetKey
-from sync_stack.orchestrator.models import LedgerUnit
+from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services import destination_locks, task_transitions
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
@@ -56,7 +56,7 @@ _OF_PULL_REQUEST: Final = re.compile(r"pr-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitFiles:
+class TargetFiles:
     """The files of one environment; `missing` are tracked but absent at the commit."""
 
     env: str
@@ -65,10 +65,10 @@ class UnitFiles:
 
 
 @dataclass(slots=True, kw_only=True)
-class Unit:
-    """One unit of a part while it is worked on; `ledger` is None until its first write."""
+class Target:
+    """A target while an attempt works on it; `ledger` is None until its first write."""
 
-    files: UnitFiles
+    files: TargetFiles
     place: TargetPlace
     destination: Destination
     sink: GuardedSink
@@ -83,75 +83,77 @@ class Unit:
         return Owner(rule=place.rule, repo=place.repo, env=place.env, former_rules=former)
 
 
-def environment_of(reading: RefState) -> Resolution:
-    """Raises TaskError(env_collision) when another live ref means the same unit."""
-    rules = EnvironmentRules.of(reading.rule)
-    found = resolve(rules, reading.event, default_branch=reading.remote.head_branch)
+def environment_of(ref_state: RefState) -> Resolution:
+    """Return the environment of a ref. Raises TaskError(env_collision) if another ref has it."""
+    rules = EnvironmentRules.of(ref_state.rule)
+    found = resolve(rules, ref_state.event, default_branch=ref_state.remote.head_branch)
     if found.source in (Source.BRANCH, Source.TAG):
-        _refuse_collision(reading, found)
+        _refuse_collision(ref_state, found)
     return found
 
 
-def _refuse_collision(reading: RefState, found: Resolution) -> None:
+def _refuse_collision(ref_state: RefState, found: Resolution) -> None:
     prefix = "refs/heads/" if found.source is Source.BRANCH else "refs/tags/"
-    for ref in reading.remote.refs:
+    for ref in ref_state.remote.refs:
         name = ref.removeprefix(prefix)
-        if ref in (reading.event.ref, name) or slug(name) != found.environment:
+        if ref in (ref_state.event.ref, name) or slug(name) != found.environment:
             continue
-        if _means_branch(reading.rule, name) or found.source is Source.TAG:
-            detail = f"{ref} and {reading.event.ref} are both environment {found.environment!r}"
+        if _means_branch(ref_state.rule, name) or found.source is Source.TAG:
+            detail = f"{ref} and {ref_state.event.ref} are both environment {found.environment!r}"
             raise TaskError("env_collision", detail)
 
 
 def _means_branch(rule: Rule, branch: str) -> bool:
-    """Whether a branch of this name would get its environment from its name."""
+    """Return whether a branch of this name gets its environment from its name."""
     if rule.branches and not any(matches(pattern, branch) for pattern in rule.branches):
         return False
     return not mapped_branch(rule.branch_map, branch)
 
 
-def unit_files(
+def target_files(
     rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
-) -> tuple[UnitFiles, ...]:
-    """Files by environment, in the order of their environments. Raises TaskError."""
+) -> tuple[TargetFiles, ...]:
+    """Return the files of each environment, sorted by environment. Raises TaskError."""
     by_env: dict[str, dict[str, bool]] = {}
     for path, env in _tracked(rule, found, tree):
         by_env.setdefault(env, {})[path] = path in tree
-    units = [_unit(env, files) for env, files in sorted(by_env.items())]
-    for unit in units:
-        _check(rule, unit)
-    return tuple(units)
+    targets = []
+    for env, paths in sorted(by_env.items()):
+        present = tuple(sorted(path for path, exists in paths.items() if exists))
+        missing = frozenset(paths) - set(present)
+        targets.append(TargetFiles(env=env, files=present, missing=missing))
+        _check(rule, targets[-1])
+    return tuple(targets)
 
 
-def _unit(env: str, files: Mapping[str, bool]) -> UnitFiles:
-    present = tuple(sorted(path for path, there in files.items() if there))
-    return UnitFiles(env=env, files=present, missing=frozenset(files) - set(present))
-
-
-def _check(rule: Rule, unit: UnitFiles) -> None:
-    if len(unit.files) > rule.max_changed_files:
-        detail = f"{len(unit.files)} files, more than max_changed_files {rule.max_changed_files}"
+def _check(rule: Rule, target: TargetFiles) -> None:
+    if len(target.files) > rule.max_changed_files:
+        detail = f"{len(target.files)} files, more than max_changed_files {rule.max_changed_files}"
         raise TaskError("too_many_files", detail)
-    if unit.missing and rule.on_missing_file is OnMissingFile.FAIL:
-        name = min(unit.missing)
+    if target.missing and rule.on_missing_file is OnMissingFile.FAIL:
+        name = min(target.missing)
         raise TaskError("file_missing", "the commit does not have this file", file=name)
 
 
 def _tracked(
     rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
 ) -> Iterable[tuple[str, str]]:
-    """(path, environment) of every file; literal paths also when the tree lacks them."""
+    """Return path and environment of every file, of literal paths even if the tree lacks them."""
     if rule.file_name:
         return [(rule.file_name, found.environment)]
     if rule.file_path_map:
         return _mapped(rule, found, tree)
-    return [(path, found.environment) for path in tree if _is_readable(path)]
+    return [
+        (path, found.environment)
+        for path in tree
+        if path != OVERRIDES_FILE and by_name(path) is not None
+    ]
 
 
 def _mapped(
     rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
 ) -> Iterable[tuple[str, str]]:
-    """A named environment takes its own files of a map by environment, all of one by path."""
+    """Yield the files of a map: by environment only those of a named environment, by path all."""
     for entry in rule.file_path_map:
         env = found.environment or entry.env
         if entry.by_env and entry.env != env:
@@ -162,29 +164,28 @@ def _mapped(
             yield from ((path, env) for path in tree if matches(entry.path, path))
 
 
-def _is_readable(path: str) -> bool:
-    return path != OVERRIDES_FILE and by_name(path) is not None
-
-
-def place_unit(attempt: Attempt, part: RuleSync, files: UnitFiles, event: Event) -> Unit:
-    """Where it lives, and its ledger if it has one. Raises SinkError(destination_invalid)."""
-    rule = part.rule
+def place_target(attempt: Attempt, sync: RuleSync, files: TargetFiles, event: Event) -> Target:
+    """Return the target at its destination, with its ledger. Raises SinkError."""
+    rule = sync.rule
     sink = attempt.ports.open_sink(attempt.bundle.datasource(rule.datasource))
     place = place_of(rule, event, files.env)
     destination = sink.destination(place)
     key = TargetKey(rule=rule.name, repo=event.repo, env=files.env, destination_id=destination.id)
-    return Unit(
+    bundle = attempt.bundle  # rules that this build cannot serve exist as well
+    disabled = {each.name for each in bundle.disabled_rules}
+    known_rules = frozenset({each.name for each in bundle.rules} | disabled)
+    return Target(
         files=files,
         place=place,
         destination=destination,
-        sink=GuardedSink(sink, attempt.beat),
-        ledger=ledgers.find(key) or ledgers.abandoned(key, known_rules(attempt)),
+        sink=GuardedSink(sink, attempt.heartbeat),
+        ledger=ledgers.find(key) or ledgers.adoptable(key, known_rules),
         names=template_names(rule, event, files.env),
     )
 
 
 def place_of(rule: Rule, event: Event, env: str) -> TargetPlace:
-    """What the rule's sink needs to name the unit's destination."""
+    """Return what the rule's sink needs to name the destination of a target."""
     names = template_names(rule, event, env)
     return TargetPlace(
         rule=rule.name,
@@ -193,15 +194,10 @@ def place_of(rule: Rule, event: Event, env: str) -> TargetPlace:
         env=env,
         repo=event.repo,
         rendered=render(rule.destination_template, names) if rule.destination_template else "",
-        overrides=_sink_overrides(rule),
+        overrides={
+            name: value for name in _SINK_OVERRIDES if (value := getattr(rule, name)) is not None
+        },
     )
-
-
-def known_rules(attempt: Attempt) -> frozenset[str]:
-    """Rules that exist, also those that this build cannot serve."""
-    bundle = attempt.bundle
-    disabled = {rule.name for rule in bundle.disabled_rules}
-    return frozenset({rule.name for rule in bundle.rules} | disabled)
 
 
 def template_names(rule: Rule, event: Event, env: str) -> dict[str, str]:
@@ -218,13 +214,8 @@ def template_names(rule: Rule, event: Event, env: str) -> dict[str, str]:
     }
 
 
-def _sink_overrides(rule: Rule) -> dict[str, bool]:
-    given = {name: getattr(rule, name) for name in _SINK_OVERRIDES}
-    return {name: value for name, value in given.items() if value is not None}
-
-
 class DestinationLocked(TaskError):
-    """Another task is at work at the destination."""
+    """Another task writes at the destination."""
 
     def __init__(self, destination: str) -> None:
         super().__init__("destination_busy", "another task is at work at the destination")
@@ -232,41 +223,42 @@ class DestinationLocked(TaskError):
 
 
 @contextmanager
-def held(attempt: Attempt, units: Sequence[Unit]) -> Iterator[None]:
-    """Hold the units' destinations, taken in order of their ids. Raises DestinationLocked.
+def lock_destinations(attempt: Attempt, targets: Sequence[Target]) -> Iterator[None]:
+    """Lock the destinations of targets in the order of their ids. Raises DestinationLocked.
 
-    A process that dies gives nothing back: a holder that no longer runs is none.
+    Only an exception releases them early: a process that dies leaves its locks, and a lock whose
+    holder no longer runs counts as free.
     """
-    taken: list[str] = []
+    locked: list[str] = []
     try:
-        for destination in sorted({unit.destination.id for unit in units}):
-            _take(attempt, units, destination)
-            taken.append(destination)
+        for destination in sorted({target.destination.id for target in targets}):
+            _lock(attempt, targets, destination)
+            locked.append(destination)
         yield
     except Exception:
-        _give_back(attempt, taken)
+        _release(attempt, locked)
         raise
-    _give_back(attempt, taken)
+    _release(attempt, locked)
 
 
-def _take(attempt: Attempt, units: Sequence[Unit], destination: str) -> None:
-    found = destination_locks.take(destination, attempt.mine)
-    if not found.generation:
+def _lock(attempt: Attempt, targets: Sequence[Target], destination: str) -> None:
+    generation = destination_locks.acquire(destination, attempt.claim).generation
+    if not generation:
         raise DestinationLocked(destination)
-    for unit in units:
-        if unit.destination.id == destination:
-            unit.generation = found.generation
+    for target in targets:
+        if target.destination.id == destination:
+            target.generation = generation
 
 
-def _give_back(attempt: Attempt, taken: Sequence[str]) -> None:
-    for destination in taken:
-        destination_locks.release(destination, attempt.mine)
-    if due := task_transitions.make_due(taken, clock.now()):
+def _release(attempt: Attempt, destinations: Sequence[str]) -> None:
+    for destination in destinations:
+        destination_locks.release(destination, attempt.claim)
+    if due := task_transitions.make_due(destinations, clock.now()):
         attempt.ports.publish(due)
 
 
 def is_for(rule: Rule, repo: str) -> bool:
-    """Patterns ignore case; exclusion wins."""
+    """Return whether a rule takes a repository; patterns ignore case, and exclusion wins."""
 
     def among(patterns: Sequence[str]) -> bool:
         return any(matches(pattern, repo, ignore_case=True) for pattern in patterns)
@@ -276,7 +268,7 @@ def is_for(rule: Rule, repo: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetLocation:
-    """What a unit was made from, and where it is."""
+    """The source of a target, and its destination."""
 
     repo: str
     env: str
@@ -285,41 +277,43 @@ class TargetLocation:
 
 
 def is_orphan(
-    bundle: Bundle, unit: LedgerUnit, open_sink: Callable[[Datasource], Sink] | None
+    bundle: Bundle, target: LedgerTarget, open_sink: Callable[[Datasource], Sink] | None
 ) -> bool:
-    """No rule takes its repository, names its environment or writes where it is.
+    """Return whether no rule takes its repository, names its environment and writes where it is.
 
-    Without sinks only the first is looked at. A rule that this build cannot serve keeps its units.
+    Without sinks only the repository is checked. A rule that this build cannot serve keeps its
+    targets.
     """
-    if any(rule.name == unit.rule_id for rule in bundle.disabled_rules):
+    if any(rule.name == target.rule_id for rule in bundle.disabled_rules):
         return False
-    rule = next((rule for rule in bundle.rules if rule.name == unit.rule_id), None)
-    if rule is None or not is_for(rule, unit.repo):
+    rule = next((rule for rule in bundle.rules if rule.name == target.rule_id), None)
+    if rule is None or not is_for(rule, target.repo):
         return True
-    if open_sink is None or not unit.ref:
+    if open_sink is None or not target.ref:
         return False
     sink = open_sink(bundle.datasource(rule.datasource))
     found = TargetLocation(
-        repo=unit.repo, env=unit.env, ref=unit.ref, destination_id=unit.destination_id
+        repo=target.repo, env=target.env, ref=target.ref, destination_id=target.destination_id
     )
-    return not is_yielded(bundle, rule, found, sink)
+    return not is_produced(bundle, rule, found, sink)
 
 
-def is_yielded(bundle: Bundle, rule: Rule, unit: TargetLocation, sink: Sink) -> bool:
-    """Whether the rule writes the unit's environment to the unit's destination."""
+def is_produced(bundle: Bundle, rule: Rule, target: TargetLocation, sink: Sink) -> bool:
+    """Return whether the rule still writes this environment to this destination."""
     try:
-        event = event_for(bundle, rule, unit.repo, unit.ref)
-        place = place_of(rule, event, unit.env)
-        same_place = sink.destination(place).id == unit.destination_id
+        event = event_for(bundle, rule, target.repo, target.ref)
+        place = place_of(rule, event, target.env)
+        same_place = sink.destination(place).id == target.destination_id
     except (BadPayload, SinkError):
         return False
-    return same_place and _names(rule, event, unit.env)
+    return same_place and _names(rule, event, target.env)
 
 
 def _names(rule: Rule, event: Event, env: str) -> bool:
-    """Any branch may be the default one here, and `partita.json` may say what it likes.
+    """Return whether the rule names an environment; overrides may name any.
 
-    The ref of a pull request may be a branch (Bitbucket): its environment tells it.
+    The ref of a pull request may be a branch (Bitbucket), so its environment identifies it. Any
+    branch may be the default branch.
     """
     if rule.allow_overrides or (rule.env_as_pr and _OF_PULL_REQUEST.fullmatch(env)):
         return True

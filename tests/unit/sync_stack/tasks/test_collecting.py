@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from sync_stack.orchestrator.server.ports import collect_seldom
+from sync_stack.orchestrator.server.ports import collect_garbage_rarely
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def _as_before():
 def test_the_collector_looks_seldom_but_still_looks():
     gc.set_threshold(700, 10, 10)
 
-    collect_seldom()
+    collect_garbage_rarely()
 
     assert gc.isenabled()
     assert gc.get_threshold() == (50_000, 10, 10)
@@ -31,6 +31,6 @@ def test_the_collector_looks_seldom_but_still_looks():
 def test_a_process_that_collects_as_seldom_already_is_left_alone():
     gc.set_threshold(90_000, 3, 3)
 
-    collect_seldom()
+    collect_garbage_rarely()
 
     assert gc.get_threshold() == (90_000, 3, 3)

@@ -1,4 +1,4 @@
-"""Where a live key comes from: its unit, the commit and its author, the task and its delivery."""
+"""The origin of a live key: its target, its commit and author, its task and delivery."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from sync_stack.core.tasks import Kind
 from sync_stack.core.tasks import State as TaskState
 from sync_stack.formats import detect
 from sync_stack.orchestrator import derived_keys
-from sync_stack.orchestrator.models import LedgerUnit, Task
+from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services.execution.attempt import Ports
 from sync_stack.orchestrator.services.execution.ref_state import git_source
 from sync_stack.repositories import GitError, Signature, Source
 
-_MOST_UNITS = 10_000
-_MOST_TASKS = 1000
+_MAX_TARGETS = 10_000
+_MAX_TASKS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """One key of one unit, as it was applied.
+    """One key of one target, as it was applied.
 
     `live`: in_sync, changed, missing, or unknown when the datasource cannot be read. `applied` is
-    the commit that the content was taken from, `changed` the one that last changed the key's line;
-    each is None when Git cannot tell. `line` is 0 where it is not known. `healed_by`: the heal that
+    the commit that the content was read from, `changed` the one that last changed the key's line;
+    each is None if Git does not know it. `line` is 0 if it is unknown. `healed_by`: the heal that
     put the content back last, if one has since the task that brought it.
     """
 
-    unit: LedgerUnit
+    target: LedgerTarget
     key: str
     entry: LedgerKey
     live: str
@@ -49,11 +49,11 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    """A key that a unit holds, and what it takes to look at it; `sink` is None where none opens."""
+class _OwnedKey:
+    """A key that a target owns; `sink` is None if it cannot be opened."""
 
     ports: Ports
-    unit: LedgerUnit
+    target: LedgerTarget
     ledger: Ledger
     applied: State
     key: str
@@ -63,19 +63,19 @@ class _Held:
 
 
 def origins(ports: Ports, key: str, where: Mapping[str, Any]) -> list[Origin]:
-    """Of every unit that holds the key. Raises the store's errors only."""
-    units = ledgers.list_units(where, after="", limit=_MOST_UNITS)
-    return [_origin(held) for unit in units if (held := _held(ports, unit, key))]
+    """Return the origin of the key in every target that owns it. Raises the store's errors only."""
+    targets = ledgers.list_targets(where, after="", limit=_MAX_TARGETS)
+    return [_origin(owned) for target in targets if (owned := _owned_key(ports, target, key))]
 
 
-def _held(ports: Ports, unit: LedgerUnit, key: str) -> _Held | None:
-    ledger = ledgers.get(unit.id)
+def _owned_key(ports: Ports, target: LedgerTarget, key: str) -> _OwnedKey | None:
+    ledger = ledgers.get(target.id)
     if ledger is None or ledger.applied is None or key not in ledger.applied.keys:
         return None
     rules = ports.bundle().rules
-    return _Held(
+    return _OwnedKey(
         ports=ports,
-        unit=unit,
+        target=target,
         ledger=ledger,
         applied=ledger.applied,
         key=key,
@@ -92,96 +92,96 @@ def _sink(ports: Ports, ledger: Ledger) -> Sink | None:
         return None
 
 
-def _origin(held: _Held) -> Origin:
-    task = _bringer(held)
-    healed = task is not None and task.id != held.applied.task_id
+def _origin(owned: _OwnedKey) -> Origin:
+    task = _writing_task(owned)
+    healed = task is not None and task.id != owned.applied.task_id
     known: dict[str, Any] = {
-        "unit": held.unit,
-        "key": held.key,
-        "entry": held.entry,
-        "live": _live(held),
-        "task_id": task.id if task else held.applied.task_id,
+        "target": owned.target,
+        "key": owned.key,
+        "entry": owned.entry,
+        "live": _live(owned),
+        "task_id": task.id if task else owned.applied.task_id,
         "delivery_id": task.delivery_id if task else "",
-        "healed_by": held.applied.task_id if healed else "",
+        "healed_by": owned.applied.task_id if healed else "",
     }
     try:
-        return Origin(**known, **_history(held))
+        return Origin(**known, **_history(owned))
     except (GitError, SecretError) as error:
         return Origin(**known, problem=str(error))
     except KeyError:
-        platform = held.ledger.platform
-        return Origin(**known, problem=f"the bundle has no platform {platform!r} any more")
+        platform = owned.ledger.platform
+        return Origin(**known, problem=f"the bundle has no platform {platform!r}")
 
 
-def _bringer(held: _Held) -> Task | None:
-    """The task that brought the applied commit; a heal only put it back. None once it is purged."""
-    task = tasks.get(held.applied.task_id)
+def _writing_task(owned: _OwnedKey) -> Task | None:
+    """Return the task that wrote the applied commit, not a heal; None if it was deleted."""
+    task = tasks.get(owned.applied.task_id)
     if task is None or task.kind != Kind.HEAL:
         return task
-    ledger = held.ledger
+    ledger = owned.ledger
     facets = [f"rule:{ledger.rule_id}\n", f"repo:{ledger.repo}\n", f"env:{ledger.env}\n"]
     done = {"state": TaskState.SUCCEEDED}
-    earlier = tasks.list_tasks(done, facets, before=task.id, limit=_MOST_TASKS)
-    return next((each for each in earlier if _brought(each, held)), None)
+    earlier = tasks.list_tasks(done, facets, before=task.id, limit=_MAX_TASKS)
+    return next((each for each in earlier if _has_written(each, owned)), None)
 
 
-def _brought(task: Task, held: _Held) -> bool:
+def _has_written(task: Task, owned: _OwnedKey) -> bool:
     return task.kind != Kind.HEAL and any(
-        target["unit_id"] == held.unit.id
+        target["unit_id"] == owned.target.id
         and target["committed"]
-        and target["commit"] == held.applied.commit
+        and target["commit"] == owned.applied.commit
         for target in task.result.get("targets", ())
     )
 
 
-def _live(held: _Held) -> str:
-    """How the value stands; it is compared here and shown nowhere."""
-    ledger, record = held.ledger, held.entry.record
+def _live(owned: _OwnedKey) -> str:
+    """Compare the live value with the applied one; it is not shown."""
+    ledger, record = owned.ledger, owned.entry.record
     digest_key = derived_keys.digest_key_of(ledger.digest_key_id)
-    if held.sink is None or digest_key is None:
+    if owned.sink is None or digest_key is None:
         return "unknown"
     former = ledger.former_rules
     owner = Owner(rule=ledger.rule_id, repo=ledger.repo, env=ledger.env, former_rules=former)
     try:
-        live = held.sink.read(ledgers.destination_of(held.unit), owner, [record])
+        live = owned.sink.read(ledgers.destination_of(owned.target), owner, [record])
     except SinkError:
         return "unknown"
     if record in live.mistyped:
         return "changed"
     found = live.records.get(record)
-    if found is None or held.key not in found.values:
+    if found is None or owned.key not in found.values:
         return "missing"
-    same = digest(digest_key, found.values[held.key]) == held.entry.digest
+    same = digest(digest_key, found.values[owned.key]) == owned.entry.digest
     return "in_sync" if same else "changed"
 
 
-def _history(held: _Held) -> dict[str, Any]:
-    """What Git tells. Raises GitError, SecretError, KeyError."""
-    ports, applied = held.ports, held.applied
-    platform = ports.bundle().platform(held.ledger.platform)
-    source = git_source(platform, held.rule, held.ledger.repo, ports.resolve)
+def _history(owned: _OwnedKey) -> dict[str, Any]:
+    """Return commits and line from Git. Raises GitError, SecretError, KeyError."""
+    ports, applied = owned.ports, owned.applied
+    platform = ports.bundle().platform(owned.ledger.platform)
+    source = git_source(platform, owned.rule, owned.ledger.repo, ports.resolve)
     repositories = ports.repositories
     repositories.fetch(source, applied.commit, ref=applied.ref)
     signed = repositories.signed(source, applied.commit)
-    line = _line(held, source)
+    line = _line(owned, source)
     if not line:
         return {"applied": signed}
-    file = held.entry.file
+    file = owned.entry.file
     origin = repositories.origin_of_line(source, applied.commit, file, line, ref=applied.ref)
     return {"applied": signed, "line": line, "changed": repositories.signed(source, origin)}
 
 
-def _line(held: _Held, source: Source) -> int:
-    """Where the key stands in its file; 0 when today's rule does not find it there."""
-    rule, file = held.rule, held.entry.file
-    if rule is None or held.sink is None:
+def _line(owned: _OwnedKey, source: Source) -> int:
+    """Return the line of the key in its file; 0 if the current rule does not find it there."""
+    rule, file = owned.rule, owned.entry.file
+    if rule is None or owned.sink is None:
         return 0
     limit = rule.max_file_bytes
-    content = held.ports.repositories.read(source, held.applied.commit, file, max_bytes=limit)
+    content = owned.ports.repositories.read(source, owned.applied.commit, file, max_bytes=limit)
     rules = ShapingRules.of_rule(
         rule,
-        environment=held.ledger.env,
-        key_format=held.sink.capabilities.key_formats[0],
+        environment=owned.ledger.env,
+        key_format=owned.sink.capabilities.key_formats[0],
         secrets=SecretRules(manager="unasked"),
     )
     try:
@@ -190,4 +190,4 @@ def _line(held: _Held, source: Source) -> int:
     except ShapingError:
         return 0
     lines = {name.lower(): found.line for name, found in shaped.keys.items()}
-    return lines.get(held.key.lower(), 0)
+    return lines.get(owned.key.lower(), 0)

@@ -1,4 +1,4 @@
-"""Tasks that no delivery asked for: heals of the watcher, reconciles, and those of operators."""
+"""Tasks without a delivery: heals of the watcher, reconciles, and requests of operators."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sync_stack.core.ledger import State
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator.domain.identity import TargetKey
 from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.services.accept import Refused
-from sync_stack.orchestrator.services.create import Created, NewTask, create_task
+from sync_stack.orchestrator.services.deliveries import Refused
 from sync_stack.orchestrator.services.execution.ref_state import event_for
+from sync_stack.orchestrator.services.task_creation import Created, NewTask, create_task
 
 Publish = Callable[[Sequence[str]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heal:
-    """What a caller compared with, and wants back.
+    """The target and the baseline that a caller compared with.
 
-    `commit`: the baseline to restore; "" asks for the head of `ref` ("": the unit's own) instead.
-    `generation` 0: whatever the unit is at. `rule` "": the only one of the datasource.
+    `commit`: the baseline to restore; "" asks for the head of `ref` ("": the target's own).
+    `generation` 0: any. `rule` "": the only rule of the datasource.
     """
 
     datasource: str
@@ -45,9 +45,9 @@ class Heal:
 
 
 def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
-    """A heal, or a sync of a head. Raises Refused, TooManyTasks.
+    """Create a heal, or a sync of a head. Raises Refused, TooManyTasks.
 
-    A heal whose unit is no longer as the caller saw it ends `superseded`.
+    A heal ends `superseded` if its target is no longer as the caller saw it.
     """
     if not heal.idempotency_key:
         raise Refused("INVALID_ARGUMENT", "idempotency_key is required")
@@ -59,11 +59,11 @@ def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
     )
     ledger = ledgers.find(key)
     if ledger is None or ledger.applied is None:
-        raise Refused("FAILED_PRECONDITION", f"rule {rule.name!r} has no such unit")
+        raise Refused("FAILED_PRECONDITION", f"rule {rule.name!r} has no such target")
     if not heal.commit:
         return _trigger_head(heal, ledger.applied, bundle, rule, publish)
     event = event_for(bundle, rule, heal.repo, ledger.applied.ref)
-    asked = {
+    baseline = {
         "env": heal.env,
         "destination_id": heal.destination_id,
         "generation": heal.generation,
@@ -83,7 +83,7 @@ def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
             correlation_id=heal.correlation_id,
             bundle_digest=bundle.digest,
             traceparent=heal.traceparent,
-            request={"heal": asked},
+            request={"heal": baseline},
         ),
         publish,
     )
@@ -93,7 +93,7 @@ def _trigger_head(
     heal: Heal, applied: State, bundle: Bundle, rule: Rule, publish: Publish
 ) -> Created:
     if heal.generation not in (0, applied.generation):
-        detail = f"the unit is at generation {applied.generation}, not {heal.generation}"
+        detail = f"the target is at generation {applied.generation}, not {heal.generation}"
         raise Refused("FAILED_PRECONDITION", detail)
     try:
         return trigger_ref(
@@ -123,7 +123,7 @@ def trigger_ref(  # noqa: PLR0913
     idempotency_key: str = "",
     **extra: Any,
 ) -> Created:
-    """Bring a ref of a rule up to date. Raises TooManyTasks, BadPayload for a bad ref."""
+    """Create a task that syncs a ref of a rule. Raises TooManyTasks, BadPayload for a bad ref."""
     return create_task(
         NewTask(
             kind=kind,
@@ -141,10 +141,16 @@ def trigger_ref(  # noqa: PLR0913
 
 
 def _rule(bundle: Bundle, heal: Heal) -> Rule:
-    """The rule that the request names, or means. Raises Refused."""
+    """Return the rule that a request names or implies. Raises Refused."""
     if not heal.datasource:
         raise Refused("INVALID_ARGUMENT", "datasource is required")
-    found = [rule for rule in bundle.rules if _fits(rule, heal)]
+    found = [
+        rule
+        for rule in bundle.rules
+        if heal.datasource in (rule.datasource, rule.segment)
+        and heal.platform in ("", rule.platform)
+        and heal.rule in ("", rule.name)
+    ]
     if not found:
         named = f"rule {heal.rule!r}" if heal.rule else "rule"
         where = f"datasource {heal.datasource!r}"
@@ -154,11 +160,3 @@ def _rule(bundle: Bundle, heal: Heal) -> Rule:
         names = ", ".join(sorted(rule.name for rule in found))
         raise Refused("INVALID_ARGUMENT", f"rule_id is required: one of {names}")
     return found[0]
-
-
-def _fits(rule: Rule, heal: Heal) -> bool:
-    return (
-        heal.datasource in (rule.datasource, rule.segment)
-        and heal.platform in ("", rule.platform)
-        and heal.rule in ("", rule.name)
-    )

@@ -1,4 +1,4 @@
-"""What operators ask for: syncs now, approved prunes, orphans."""
+"""Requests of operators: syncs, approved prunes, orphans."""
 
 from __future__ import annotations
 
@@ -12,42 +12,44 @@ from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import Event
 from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind, State
-from sync_stack.orchestrator.models import LedgerUnit, Task
+from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import ledger_records
-from sync_stack.orchestrator.services.create import NewTask, create_task
 from sync_stack.orchestrator.services.execution.attempt import Ports
 from sync_stack.orchestrator.services.execution.ref_state import git_source
 from sync_stack.orchestrator.services.execution.targets import is_for, is_orphan
-from sync_stack.orchestrator.services.execution.task_runner import execute
-from sync_stack.orchestrator.services.trigger import trigger_ref
+from sync_stack.orchestrator.services.execution.task_runner import run_task
+from sync_stack.orchestrator.services.task_creation import NewTask, create_task
+from sync_stack.orchestrator.services.triggers import trigger_ref
 from sync_stack.repositories import Remote
 
-PATIENCE_S: Final = 120.0
-_LOOK_S: Final = 0.5
+TASK_WAIT_S: Final = 120.0
+_POLL_INTERVAL_S: Final = 0.5
 AskRemote = Callable[[Rule, str], Remote]
 
 
 class NothingToSync(Exception):
-    """No such rule, no unit and no literal repository, or no such task; the message says which."""
+    """The rule or task is unknown, or nothing of the rule can be synced; the message says which."""
 
 
 def trigger_manual(
     bundle: Bundle, name: str, ask: AskRemote, *, repo: str = "", env: str = "", **extra: Any
 ) -> list[Task]:
-    """A task for each ref; the wake sweep publishes them. Raises NothingToSync, GitError."""
+    """Create a task for each ref, for the next sweep to publish. Raises NothingToSync, GitError."""
     rule = next((rule for rule in bundle.rules if rule.name == name), None)
     if rule is None:
         known = ", ".join(sorted(rule.name for rule in bundle.rules))
         raise NothingToSync(f"no rule {name!r} (known: {known})")
     refs = dict.fromkeys(_refs(rule, ask, repo, env))
     if not refs:
-        raise NothingToSync(f"rule {name!r} has no unit there yet: name a repository with --repo")
-    return [trigger_ref(Kind.MANUAL, bundle, rule, *pair, _nobody, **extra).task for pair in refs]
+        raise NothingToSync(f"rule {name!r} has no such target yet: name a repository with --repo")
+    return [
+        trigger_ref(Kind.MANUAL, bundle, rule, *pair, _publish_later, **extra).task for pair in refs
+    ]
 
 
 def remotes(ports: Ports) -> AskRemote:
-    """Questions to the repositories of rules. They raise GitError and SecretError."""
+    """Return a function that lists the refs of a repository; it raises GitError and SecretError."""
     bundle = ports.bundle()
 
     def ask(rule: Rule, repo: str) -> Remote:
@@ -57,15 +59,15 @@ def remotes(ports: Ports) -> AskRemote:
     return ask
 
 
-def _nobody(_task_ids: Sequence[str]) -> None:
-    """The orchestrator's sweep finds the task within seconds."""
+def _publish_later(_task_ids: Sequence[str]) -> None:
+    """Leave it to the orchestrator's sweep, which finds the task within seconds."""
 
 
 def _refs(rule: Rule, ask: AskRemote, repo: str, env: str) -> Iterator[tuple[str, str]]:
-    units = ledgers.list_units({"rule_id": rule.name}, after="", limit=10_000)
-    for unit in units:
-        if (not repo or unit.repo == repo) and (not env or unit.env == env) and unit.ref:
-            yield unit.repo, unit.ref
+    targets = ledgers.list_targets({"rule_id": rule.name}, after="", limit=10_000)
+    for target in targets:
+        if (not repo or target.repo == repo) and (not env or target.env == env) and target.ref:
+            yield target.repo, target.ref
     literal = [each for each in rule.repositories if is_literal(each)]
     for name in [repo] if repo else literal:
         if is_for(rule, name):
@@ -73,14 +75,14 @@ def _refs(rule: Rule, ask: AskRemote, repo: str, env: str) -> Iterator[tuple[str
 
 
 def _heads(rule: Rule, remote: Remote, env: str) -> list[str]:
-    """Mapped branches, or the default branch where the rule maps none."""
+    """Return the mapped branches, or the default branch if the rule maps none."""
     mapped = [name for name, mapped_env in rule.branch_map.items() if env in ("", mapped_env)]
     names = mapped if rule.branch_map else [remote.head_branch]
     return [f"refs/heads/{name}" for name in names if f"refs/heads/{name}" in remote.refs]
 
 
 def approve_prune(bundle: Bundle, task_id: str) -> Task:
-    """Repeat a task once with the guard waived for exactly the keys it listed."""
+    """Repeat a task once with the guard waived for exactly the keys that it listed."""
     task = tasks.get(task_id)
     if task is None or task.state != State.FAILED:
         raise NothingToSync(f"task {task_id!r} is unknown or did not fail")
@@ -90,7 +92,7 @@ def approve_prune(bundle: Bundle, task_id: str) -> Task:
         f"{target['destination_id']}:{target['env']}": target["would_prune"] for target in stopped
     }
     if not any(keys.values()):
-        raise NothingToSync(f"no prune guard has stopped task {task_id!r}")
+        raise NothingToSync(f"no prune guard stopped task {task_id!r}")
     new = NewTask(
         kind=Kind.MANUAL,
         idempotency_key=f"approve:{task.id}:{uuid.uuid4()}",
@@ -103,43 +105,43 @@ def approve_prune(bundle: Bundle, task_id: str) -> Task:
         approved_by=task.id,
         request={"approved": keys},
     )
-    return create_task(new, _nobody).task
+    return create_task(new, _publish_later).task
 
 
-def carry_out(task: Task, ports: Ports) -> Task:
-    """The task as it ended, here or in a worker that was faster; after two minutes as it is."""
-    deadline = time.monotonic() + PATIENCE_S
+def run_here(task: Task, ports: Ports) -> Task:
+    """Run a task here unless a worker does; return it when it has ended, or after two minutes."""
+    deadline = time.monotonic() + TASK_WAIT_S
     while True:
-        execute(task.id, ports)
+        run_task(task.id, ports)
         found = tasks.get(task.id) or task
         if found.finished_at or time.monotonic() > deadline:
             return found
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_INTERVAL_S)
 
 
-def orphans(ports: Ports) -> list[LedgerUnit]:
-    """Units that no rule yields any more. Raises SinkError, SecretError."""
+def orphans(ports: Ports) -> list[LedgerTarget]:
+    """Return the targets that no rule produces any more. Raises SinkError, SecretError."""
     bundle = ports.bundle()
-    units = ledgers.list_units({}, after="", limit=100_000)
-    return [unit for unit in units if is_orphan(bundle, unit, ports.open_sink)]
+    targets = ledgers.list_targets({}, after="", limit=100_000)
+    return [target for target in targets if is_orphan(bundle, target, ports.open_sink)]
 
 
-def release_orphan(unit: LedgerUnit) -> bool:
-    """Forget a unit; what it wrote stays where it is."""
-    return ledger_records.forget(unit.id, unit.version)
+def release_orphan(target: LedgerTarget) -> bool:
+    """Delete the ledger of a target; what it wrote stays."""
+    return ledger_records.delete(target.id, target.version)
 
 
-def trigger_purge(bundle: Bundle, unit: LedgerUnit) -> Task:
-    """A task that deletes what an orphan owns, and then forgets it. Raises TooManyTasks."""
+def trigger_purge(bundle: Bundle, target: LedgerTarget) -> Task:
+    """Create a task that deletes what an orphan owns, and its ledger. Raises TooManyTasks."""
     new = NewTask(
         kind=Kind.MANUAL,
-        idempotency_key=f"purge:{unit.id}:{uuid.uuid4()}",
-        platform=unit.platform,
-        segment=unit.datasource,
-        rules=[unit.rule_id],
-        tenant=unit.tenant,
+        idempotency_key=f"purge:{target.id}:{uuid.uuid4()}",
+        platform=target.platform,
+        segment=target.datasource,
+        rules=[target.rule_id],
+        tenant=target.tenant,
         bundle_digest=bundle.digest,
         max_attempts=1,
-        request={"purge": unit.id},
+        request={"purge": target.id},
     )
-    return create_task(new, _nobody).task
+    return create_task(new, _publish_later).task

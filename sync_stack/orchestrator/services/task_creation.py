@@ -1,4 +1,4 @@
-"""New tasks: durable before anybody is told of them (reference: sync-stack 3, 4.10)."""
+"""Create tasks: they are durable before they are published (reference: sync-stack 3, 4.10)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from kernel import clock
 from kernel.ids import new_uuid7
 from sync_stack.core.events import Event, EventKind
-from sync_stack.core.tasks import TERMINAL, Kind, State
+from sync_stack.core.tasks import Kind, State
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
@@ -22,12 +22,12 @@ _FAILED: Final = (State.FAILED, State.DEAD)
 
 
 class TooManyTasks(Exception):
-    """SYNC_MAX_PENDING tasks wait already."""
+    """SYNC_MAX_PENDING tasks are waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTask:
-    """What a task is made of. `rules` empty: all of the segment; `max_attempts` 0: as set."""
+    """The contents of a new task. No `rules`: all of the segment; `max_attempts` 0: the default."""
 
     kind: Kind
     idempotency_key: str
@@ -83,7 +83,7 @@ def create_tasks(
 
 
 def _new_rows(news: Sequence[NewTask], known: Mapping[str, Task]) -> dict[str, Task]:
-    """By key, in order: one for each that has no task, or a failed one, as far as there is room."""
+    """Return a row by key for each without a task or with a failed one, up to the limit."""
     wanted: dict[str, NewTask] = {}
     for new in news:
         newest = known.get(new.idempotency_key)
@@ -92,7 +92,7 @@ def _new_rows(news: Sequence[NewTask], known: Mapping[str, Task]) -> dict[str, T
     if not wanted:
         return {}
     room = max(0, conf.max_pending() - tasks.count_waiting())
-    # Ids of one millisecond have no order of their own, and tasks are taken in the order of ids.
+    # Ids of one millisecond are not ordered, and tasks are claimed in the order of their ids.
     ids = sorted(new_uuid7() for _ in wanted)
     return {
         key: _row(task_id, new, known.get(key))
@@ -103,7 +103,7 @@ def _new_rows(news: Sequence[NewTask], known: Mapping[str, Task]) -> dict[str, T
 def _created(
     rows: Mapping[str, Task], known: Mapping[str, Task], key: str, fresh: set[str]
 ) -> Created | None:
-    """What became of a key; a second delivery of a batch with one key is a duplicate too."""
+    """Return the result of a key; a second delivery of a batch with one key is a duplicate too."""
     row = rows.get(key)
     if row is None:
         row = known.get(key)
@@ -141,9 +141,9 @@ def _row(task_id: str, new: NewTask, before: Task | None) -> Task:
 
 
 def coalesce_key(new: NewTask) -> str:
-    """Equal for tasks that bring one branch or tag up to date by the same rules; else empty.
+    """Return a key that tasks of one branch or tag and the same rules share; else an empty text.
 
-    Empty, too, for what another task's success does not stand for: a plan, an approved prune.
+    Empty as well for tasks that another one cannot replace: a plan, an approved prune.
     """
     if new.kind == Kind.HEAL or len(new.events) != 1 or new.request:
         return ""
@@ -156,13 +156,9 @@ def coalesce_key(new: NewTask) -> str:
 
 
 def facets(new: NewTask) -> str:
-    """What tasks are found by, one line each; rules and environments join when the task ends."""
+    """Return the search terms of a task, a line each; its end adds rules and environments."""
     lines = [f"rule:{rule}" for rule in new.rules]
     for event in new.events:
         lines += [f"repo:{event.repo}", f"ref:{event.ref}", f"commit:{event.commit}"]
         lines += [f"before:{event.before}"] if event.before else []
     return "\n" + "\n".join(dict.fromkeys(lines)) + "\n"
-
-
-def is_terminal(task: Task) -> bool:
-    return State(task.state) in TERMINAL

@@ -14,7 +14,7 @@ from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import BadPayload, Event
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator import conf
-from sync_stack.orchestrator.services.create import (
+from sync_stack.orchestrator.services.task_creation import (
     Created,
     NewTask,
     create_task,
@@ -26,7 +26,7 @@ SCHEMA_REGISTRY = "schema-registry"
 
 
 class Refused(Exception):
-    """A request that cannot become a task; `status` is the name of a gRPC status code."""
+    """The request cannot become a task; `status` is the name of a gRPC status code."""
 
     def __init__(self, status: str, detail: str) -> None:
         super().__init__(detail)
@@ -35,8 +35,8 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """What the gateway forwards."""
+class WebhookDelivery:
+    """A verified webhook as the gateway forwards it."""
 
     platform: str
     datasource: str
@@ -50,9 +50,9 @@ class Delivery:
 
 
 def accept_delivery(
-    delivery: Delivery, bundle: Bundle, publish: Callable[[Sequence[str]], None]
+    delivery: WebhookDelivery, bundle: Bundle, publish: Callable[[Sequence[str]], None]
 ) -> Created:
-    """The task is durable when this returns. Raises Refused, TooManyTasks, the store's errors."""
+    """Create the task of a delivery, durably. Raises Refused, TooManyTasks, the store's errors."""
     try:
         return create_task(_new_task(delivery, bundle), publish)
     except DataError:
@@ -60,52 +60,43 @@ def accept_delivery(
 
 
 def accept_deliveries(
-    deliveries: Sequence[Delivery], bundle: Bundle, publish: Callable[[Sequence[str]], None]
+    deliveries: Sequence[WebhookDelivery], bundle: Bundle, publish: Callable[[Sequence[str]], None]
 ) -> list[Created | Refused]:
-    """Store what these deliveries bring in one transaction; what is refused stops no other one.
+    """Create the tasks of deliveries in one transaction; a refused one does not stop the others.
 
-    The answers are in the order of the deliveries. Raises the store's errors: then none of them is
-    answered, and none published.
+    The results are in the order of the deliveries. Raises the store's errors: then no task is
+    published.
     """
     try:
         return _accepted(deliveries, bundle, publish)
     except DataError:  # one of them holds what the store cannot: only that one is refused
         if len(deliveries) == 1:
             return [_unstorable()]
-    return [_accept_one(delivery, bundle, publish) for delivery in deliveries]
-
-
-def _accept_one(
-    delivery: Delivery, bundle: Bundle, publish: Callable[[Sequence[str]], None]
-) -> Created | Refused:
-    return accept_deliveries([delivery], bundle, publish)[0]
+    return [accept_deliveries([delivery], bundle, publish)[0] for delivery in deliveries]
 
 
 def _accepted(
-    deliveries: Sequence[Delivery], bundle: Bundle, publish: Callable[[Sequence[str]], None]
+    deliveries: Sequence[WebhookDelivery], bundle: Bundle, publish: Callable[[Sequence[str]], None]
 ) -> list[Created | Refused]:
     read = [_new_task_or_refusal(delivery, bundle) for delivery in deliveries]
-    made = iter(create_tasks([each for each in read if isinstance(each, NewTask)], publish))
-    return [each if isinstance(each, Refused) else next(made) or _too_many() for each in read]
+    created = iter(create_tasks([each for each in read if isinstance(each, NewTask)], publish))
+    too_many = Refused("RESOURCE_EXHAUSTED", "too many tasks wait")
+    return [each if isinstance(each, Refused) else next(created) or too_many for each in read]
 
 
 def _unstorable() -> Refused:
     return Refused("INVALID_ARGUMENT", "the store cannot hold this delivery")
 
 
-def _too_many() -> Refused:
-    return Refused("RESOURCE_EXHAUSTED", "too many tasks wait")
-
-
-def _new_task_or_refusal(delivery: Delivery, bundle: Bundle) -> NewTask | Refused:
+def _new_task_or_refusal(delivery: WebhookDelivery, bundle: Bundle) -> NewTask | Refused:
     try:
         return _new_task(delivery, bundle)
     except Refused as refusal:
         return refusal
 
 
-def _new_task(delivery: Delivery, bundle: Bundle) -> NewTask:
-    """Raises Refused."""
+def _new_task(delivery: WebhookDelivery, bundle: Bundle) -> NewTask:
+    """Return the task of a delivery. Raises Refused."""
     if not delivery.idempotency_key:
         raise Refused("INVALID_ARGUMENT", "idempotency_key is required")
     if conf.is_production() and not delivery.signature_verified:
@@ -127,7 +118,7 @@ def _new_task(delivery: Delivery, bundle: Bundle) -> NewTask:
     )
 
 
-def _platform(delivery: Delivery, bundle: Bundle) -> Platform:
+def _platform(delivery: WebhookDelivery, bundle: Bundle) -> Platform:
     names = {rule.platform for rule in bundle.rules_of_segment(delivery.datasource)}
     if delivery.datasource == SCHEMA_REGISTRY and bundle.schema_registry:
         names = {bundle.schema_registry.platform}
@@ -139,14 +130,14 @@ def _platform(delivery: Delivery, bundle: Bundle) -> Platform:
     return bundle.platform(delivery.platform)
 
 
-def _tenant(bundle: Bundle, delivery: Delivery) -> str:
-    """From the bundle only; empty when the segment's rules belong to several."""
+def _tenant(bundle: Bundle, delivery: WebhookDelivery) -> str:
+    """Return the tenant that the bundle names, or an empty text if the rules belong to several."""
     rules = bundle.rules_of_segment(delivery.datasource)
     tenants = {rule.tenant for rule in rules if rule.platform == delivery.platform}
     return tenants.pop() if len(tenants) == 1 else ""
 
 
-def _events(platform: Platform, delivery: Delivery) -> tuple[Event, ...]:
+def _events(platform: Platform, delivery: WebhookDelivery) -> tuple[Event, ...]:
     try:
         return normalize(platform, delivery.event, _payload(delivery.raw_payload))
     except (BadPayload, RecursionError) as error:
