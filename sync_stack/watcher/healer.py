@@ -10,11 +10,10 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -34,7 +33,8 @@ from sync_stack.core.drift import (
 from sync_stack.orchestrator.api import Drift, drift, drift_records
 from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
-from sync_stack.watcher.drift_check import CheckOutcome, DriftChecker, DriftCheckResult
+from sync_stack.watcher.drift_check import CheckOutcome, DriftChecker
+from sync_stack.watcher.threads import WatcherThreads
 
 log: Final = logging.getLogger("partita.sync.watcher")
 FIRST_WAIT_S: Final = 0.5
@@ -75,21 +75,11 @@ class HealSettings:
     token: str = ""
 
 
-class BlockingCalls(Protocol):
-    """Blocking calls on threads; `reading` bounds how many sinks are read at once."""
-
-    async def run(self, act: Callable[..., Any], *args: Any) -> Any: ...
-
-    def reading(self, unit_id: str) -> AbstractAsyncContextManager[None]: ...
-
-    async def check(self, unit_id: str) -> DriftCheckResult: ...
-
-
 @dataclass(kw_only=True)
 class Healer:
     checker: DriftChecker
     channel: OrchestratorChannel
-    threads: BlockingCalls
+    threads: WatcherThreads
     settings: HealSettings
     leads: Callable[[], bool]
     monotonic: Callable[[], float]

@@ -34,7 +34,8 @@ from sync_stack.watcher.heal_state import HealStates, open_heal_state_store
 from sync_stack.watcher.healer import Healer, HealSettings
 from sync_stack.watcher.leader_election import HEARTBEAT_S, LeaderElection
 from sync_stack.watcher.metrics import WatcherMetrics
-from sync_stack.watcher.poller import Poller, WatcherThreads
+from sync_stack.watcher.poller import Poller
+from sync_stack.watcher.threads import WatcherThreads
 
 log: Final = logging.getLogger("partita.sync.watcher")
 GRACE_S: Final = 5.0

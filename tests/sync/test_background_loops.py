@@ -257,7 +257,7 @@ async def test_every_loop_of_a_watcher_comes_back(
     monkeypatch.setattr(ChangeNotifications, "listen", for_ever)
     loops = {
         "admin": broken(uvicorn.Server, "run"),
-        "lead": broken(Watcher, "_follow_lead"),
+        "lead": broken(Watcher, "_follow_election"),
         "poller": broken(Poller, "run"),
         "polls": broken(Poller, "_cycles"),
         "notices": broken(ChangeNotifications, "listen"),

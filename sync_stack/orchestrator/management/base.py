@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, ClassVar, Final
 
@@ -12,13 +13,18 @@ from django.db import Error as StoreError
 from django.db import ProgrammingError
 
 from sync_stack.configuration.opened import Configuration
+from sync_stack.configuration.secrets import SecretError
 from sync_stack.configuration.startup import refusing
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.sink import SinkError
 from sync_stack.orchestrator.management.examples import help_epilog
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.server.ports import open_bundle, ports_of
 from sync_stack.orchestrator.services.execution.attempt import Ports
+from sync_stack.orchestrator.services.operator_requests import NothingToSync
+from sync_stack.orchestrator.services.task_creation import TooManyTasks
+from sync_stack.repositories import GitError
 
 EXIT_ARGUMENTS: Final = 2
 EXIT_STORE: Final = 69
@@ -72,15 +78,23 @@ class SyncCommand(BaseCommand):
         with refusing():
             return open_bundle()
 
+    @contextmanager
+    def opened(self) -> Iterator[Configuration]:
+        """Yield the bundle and close it; errors of the work with it end the command."""
+        configuration = self.bundle()
+        try:
+            yield configuration
+        except (NothingToSync, TooManyTasks, GitError, SinkError, SecretError) as error:
+            raise CommandError(str(error) or "too many tasks wait already") from error
+        finally:
+            configuration.close()
+
     def check_rule(self, name: str) -> None:
         """Refuse a `--rule` that neither the store nor the bundle knows."""
         if not name or ledgers.is_rule_known(name):
             return
-        configuration = self.bundle()
-        try:
+        with self.opened() as configuration:
             bundle = configuration.bundle
-        finally:
-            configuration.close()
         rules = {rule.name for rule in bundle.rules}
         rules |= {rule.name for rule in bundle.disabled_rules}
         if name not in rules:

@@ -54,7 +54,8 @@ def task_document(task: Task, *, whole: bool = True) -> dict[str, Any]:
         "max_attempts": task.max_attempts,
     }
     made |= _without_empty({name: getattr(task, name) for name in _TASK_TEXTS})
-    made |= _times(task)
+    times = {name: getattr(task, name) for name in _TASK_TIMES}
+    made |= {name: clock.rfc3339(instant) for name, instant in times.items() if instant}
     if events := task.request.get("events"):
         made["event"] = events[0]
         if len(events) > 1:
@@ -78,11 +79,6 @@ def _result(result: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
     else:
         targets = [{k: v for k, v in target.items() if k != "warnings"} for target in targets]
     return made | {"targets": targets}
-
-
-def _times(row: Any) -> dict[str, str]:
-    found = {name: getattr(row, name) for name in _TASK_TIMES}
-    return {name: clock.rfc3339(instant) for name, instant in found.items() if instant}
 
 
 def target_document(target: LedgerTarget) -> dict[str, Any]:

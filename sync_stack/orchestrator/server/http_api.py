@@ -165,7 +165,7 @@ def list_tasks_page(request: ApiRequest) -> ApiResponse:
     return _page("tasks", rows, limit, lambda row: task_document(row, whole=False))
 
 
-def list_targets(request: ApiRequest) -> ApiResponse:
+def list_targets_page(request: ApiRequest) -> ApiResponse:
     parameters = request.parameters(("rule", "datasource", "repo", "env", "status", *_PAGE))
     where = _columns(
         parameters, {"rule": "rule_id"}, ("rule", "datasource", "repo", "env", "status")
@@ -177,7 +177,7 @@ def list_targets(request: ApiRequest) -> ApiResponse:
     return _page("targets", rows, limit, target_document)
 
 
-def list_drift(request: ApiRequest) -> ApiResponse:
+def list_drift_page(request: ApiRequest) -> ApiResponse:
     parameters = request.parameters(("rule", "datasource", "env", "state", "since", *_PAGE))
     where = _columns(parameters, {"rule": "rule_id"}, ("rule", "datasource", "env", "state"))
     if "state" in parameters:
@@ -351,8 +351,8 @@ class HttpApi:
 ROUTES: Final[Mapping[str, Callable[[HttpApi, ApiRequest], ApiResponse]]] = {
     TASK_ROUTE: HttpApi.task,
     "/v1/tasks": lambda _api, request: list_tasks_page(request),
-    "/v1/targets": lambda _api, request: list_targets(request),
-    "/v1/drift": lambda _api, request: list_drift(request),
+    "/v1/targets": lambda _api, request: list_targets_page(request),
+    "/v1/drift": lambda _api, request: list_drift_page(request),
     "/v1/health/liveness": HttpApi.liveness,
     "/v1/health/readiness": HttpApi.readiness,
     "/openapi.json": HttpApi.openapi,

@@ -183,7 +183,9 @@ class OrchestratorProcess:
         for name, period, act in periodic:
             self._sweep(name, partial(self._stopping.wait, period), act)
         if interval:
-            self._sweep("reconcile", lambda: self._wait_reconcile(interval), self._reconcile)
+            self._sweep(
+                "reconcile", lambda: self._wait_reconcile(interval), lambda: reconcile(self._ports)
+            )
 
     def _wake(self) -> None:
         self._wake_s = WAKE_S
@@ -211,9 +213,6 @@ class OrchestratorProcess:
         self._reconcile_soon.wait(period)
         self._reconcile_soon.clear()
         return self._stopping.is_set()
-
-    def _reconcile(self) -> None:
-        reconcile(self._ports)
 
     def _run_task(self, task_id: str) -> None:
         run_task(task_id, self._ports, stopping=self._abandon)

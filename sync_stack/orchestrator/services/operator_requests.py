@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from sync_stack.core.bundle.model import Bundle
@@ -25,7 +26,6 @@ from sync_stack.repositories import Remote
 
 TASK_WAIT_S: Final = 120.0
 _POLL_INTERVAL_S: Final = 0.5
-AskRemote = Callable[[Rule, str], Remote]
 
 
 class NothingToSync(Exception):
@@ -33,37 +33,25 @@ class NothingToSync(Exception):
 
 
 def trigger_manual(
-    bundle: Bundle, name: str, ask: AskRemote, *, repo: str = "", env: str = "", **extra: Any
+    ports: Ports, rule: Rule, *, repo: str = "", env: str = "", **extra: Any
 ) -> list[Task]:
-    """Create a task for each ref, for the next sweep to publish. Raises NothingToSync, GitError."""
-    rule = next((rule for rule in bundle.rules if rule.name == name), None)
-    if rule is None:
-        known = ", ".join(sorted(rule.name for rule in bundle.rules))
-        raise NothingToSync(f"no rule {name!r} (known: {known})")
-    refs = dict.fromkeys(_refs(rule, ask, repo, env))
+    """Create a task for each ref of a rule, for the next sweep to publish.
+
+    Raises NothingToSync, TooManyTasks, GitError, SecretError.
+    """
+    refs = dict.fromkeys(_refs(ports, rule, repo, env))
     if not refs:
-        raise NothingToSync(f"rule {name!r} has no such target yet: name a repository with --repo")
-    return [
-        trigger_ref(Kind.MANUAL, bundle, rule, *pair, _publish_later, **extra).task for pair in refs
-    ]
-
-
-def remotes(ports: Ports) -> AskRemote:
-    """Return a function that lists the refs of a repository; it raises GitError and SecretError."""
-    bundle = ports.bundle()
-
-    def ask(rule: Rule, repo: str) -> Remote:
-        source = git_source(bundle.platform(rule.platform), rule, repo, ports.resolve)
-        return ports.repositories.ls_remote(source)
-
-    return ask
+        detail = f"rule {rule.name!r} has no such target yet: name a repository with --repo"
+        raise NothingToSync(detail)
+    trigger = partial(trigger_ref, Kind.MANUAL, ports.bundle(), rule)
+    return [trigger(*pair, _publish_later, **extra).task for pair in refs]
 
 
 def _publish_later(_task_ids: Sequence[str]) -> None:
     """Leave it to the orchestrator's sweep, which finds the task within seconds."""
 
 
-def _refs(rule: Rule, ask: AskRemote, repo: str, env: str) -> Iterator[tuple[str, str]]:
+def _refs(ports: Ports, rule: Rule, repo: str, env: str) -> Iterator[tuple[str, str]]:
     targets = ledgers.list_targets({"rule_id": rule.name}, after="", limit=10_000)
     for target in targets:
         if (not repo or target.repo == repo) and (not env or target.env == env) and target.ref:
@@ -71,7 +59,10 @@ def _refs(rule: Rule, ask: AskRemote, repo: str, env: str) -> Iterator[tuple[str
     literal = [each for each in rule.repositories if is_literal(each)]
     for name in [repo] if repo else literal:
         if is_for(rule, name):
-            yield from ((name, ref) for ref in _heads(rule, ask(rule, name), env))
+            platform = ports.bundle().platform(rule.platform)
+            source = git_source(platform, rule, name, ports.resolve)
+            remote = ports.repositories.ls_remote(source)
+            yield from ((name, ref) for ref in _heads(rule, remote, env))
 
 
 def _heads(rule: Rule, remote: Remote, env: str) -> list[str]:

@@ -315,8 +315,12 @@ async def test_a_source_that_fails_is_said_once_and_opened_again(told, monkeypat
     listening = asyncio.create_task(notices.listen("sink"))
     await settled(lambda: looks == ["unit"])
     assert told.opened == 3
-    said = [record.message for record in caplog.records if "tells of no changes" in record.message]
-    assert said == ["sink tells of no changes: Redis: ConnectionError"]
+    said = [
+        record.message
+        for record in caplog.records
+        if "sends no change notifications" in record.message
+    ]
+    assert said == ["sink sends no change notifications: Redis: ConnectionError"]
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)
     await settled(lambda: told.closed == 3)

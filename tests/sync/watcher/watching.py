@@ -28,7 +28,8 @@ from sync_stack.watcher.drift_check import DriftChecker
 from sync_stack.watcher.heal_state import HealStates, PrimaryHealStateStore
 from sync_stack.watcher.healer import Healer, HealSettings
 from sync_stack.watcher.metrics import WatcherMetrics
-from sync_stack.watcher.poller import Poller, WatcherThreads
+from sync_stack.watcher.poller import Poller
+from sync_stack.watcher.threads import WatcherThreads
 from tests.support.sync_world import World
 
 T = TypeVar("T")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.server.documents import task_document
-from sync_stack.orchestrator.services.operator_requests import NothingToSync, approve_prune
-from sync_stack.orchestrator.services.task_creation import TooManyTasks
+from sync_stack.orchestrator.services.operator_requests import approve_prune
 
 
 class Command(SyncCommand):
@@ -23,13 +22,8 @@ class Command(SyncCommand):
         parser.add_argument("task_id")
 
     def handle(self, **options: Any) -> None:
-        configuration = self.bundle()
-        try:
+        with self.opened() as configuration:
             task = approve_prune(configuration.bundle, options["task_id"])
-        except (NothingToSync, TooManyTasks) as error:
-            raise CommandError(str(error) or "too many tasks wait already") from error
-        finally:
-            configuration.close()
         keys = sorted({key for target in task.request["approved"].values() for key in target})
         document = task_document(task) | {"keys": keys}
         self.show(options, document, ("TASK", "KEY"), [(task.id, key) for key in keys])

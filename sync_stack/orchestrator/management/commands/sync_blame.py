@@ -31,11 +31,8 @@ class Command(SyncCommand):
         where = column_filters(
             options, rule="rule_id", repo="repo", env="env", datasource="datasource"
         )
-        configuration = self.bundle()
-        try:
+        with self.opened() as configuration:
             found = origins(self.ports(configuration), options["key"], where)
-        finally:
-            configuration.close()
         if not found:
             raise CommandError(
                 f"no target holds {options['key']!r}: it was written outside Git or released, or "

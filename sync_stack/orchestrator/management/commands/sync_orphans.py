@@ -6,8 +6,6 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.sink import SinkError
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.server.documents import target_document, task_document
@@ -18,7 +16,6 @@ from sync_stack.orchestrator.services.operator_requests import (
     run_here,
     trigger_purge,
 )
-from sync_stack.orchestrator.services.task_creation import TooManyTasks
 
 _COLUMNS = ("RULE", "REPOSITORY", "ENV", "DESTINATION", "KEYS", "DONE")
 
@@ -39,27 +36,19 @@ class Command(SyncCommand):
 
     def handle(self, **options: Any) -> None:
         self.check_rule(options["rule"])
-        configuration = self.bundle()
-        try:
+        filters = {"rule_id": options["rule"], "repo": options["repo"], "env": options["env"]}
+        with self.opened() as configuration:
             ports = self.ports(configuration)
-            found = [target for target in orphans(ports) if _is_meant(target, options)]
-            done = [(target, *_act(target, ports, options)) for target in found]
-        except (SinkError, SecretError, TooManyTasks) as error:
-            raise CommandError(str(error) or "too many tasks wait already") from error
-        finally:
-            configuration.close()
-        document = {"orphans": [_document(target, word, task) for target, word, task in done]}
-        rows = [(u.rule_id, u.repo, u.env, u.destination, u.keys, word) for u, word, _task in done]
+            done = [
+                (target, *_act(target, ports, options))
+                for target in orphans(ports)
+                if all(value in ("", getattr(target, name)) for name, value in filters.items())
+            ]
+        document = {"orphans": [_document(*each) for each in done]}
+        rows = [(t.rule_id, t.repo, t.env, t.destination, t.keys, word) for t, word, _ in done]
         self.show(options, document, _COLUMNS, rows)
-        if failed := [
-            target.destination for target, word, _task in done if word in ("failed", "busy")
-        ]:
+        if failed := [t.destination for t, word, _ in done if word in ("failed", "busy")]:
             raise CommandError(f"not done: {', '.join(failed)}")
-
-
-def _is_meant(target: LedgerTarget, options: dict[str, Any]) -> bool:
-    known_names = {"rule": target.rule_id, "repo": target.repo, "env": target.env}
-    return all(options[name] in ("", value) for name, value in known_names.items())
 
 
 def _act(target: LedgerTarget, ports: Ports, options: dict[str, Any]) -> tuple[str, Task | None]:

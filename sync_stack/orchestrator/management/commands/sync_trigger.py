@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from sync_stack.configuration.secrets import SecretError
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, rule_of
 from sync_stack.orchestrator.server.documents import task_document
 from sync_stack.orchestrator.services.operator_requests import (
-    NothingToSync,
-    remotes,
     trigger_manual,
 )
-from sync_stack.orchestrator.services.task_creation import TooManyTasks
-from sync_stack.repositories import GitError
 
 
 class Command(SyncCommand):
@@ -30,24 +25,14 @@ class Command(SyncCommand):
         add_filters(parser, "repo", "env")
 
     def handle(self, **options: Any) -> None:
-        configuration = self.bundle()
-        try:
-            rule_of(configuration.bundle, options["rule"])
-            made = trigger_manual(
-                configuration.bundle,
-                options["rule"],
-                remotes(self.ports(configuration)),
-                repo=options["repo"],
-                env=options["env"],
-            )
-        except (NothingToSync, TooManyTasks, GitError, SecretError) as error:
-            raise CommandError(str(error) or "too many tasks wait already") from error
-        finally:
-            configuration.close()
+        with self.opened() as configuration:
+            rule = rule_of(configuration.bundle, options["rule"])
+            ports = self.ports(configuration)
+            created = trigger_manual(ports, rule, repo=options["repo"], env=options["env"])
         rows = [
             (task.id, event["repo"], event["ref"])
-            for task in made
+            for task in created
             for event in task.request["events"]
         ]
-        document = {"tasks": [task_document(task) for task in made]}
+        document = {"tasks": [task_document(task) for task in created]}
         self.show(options, document, ("TASK", "REPOSITORY", "REF"), rows)

@@ -184,7 +184,9 @@ def _write_all(attempt: Attempt, ref_state: RefState, planned: Sequence[TargetPl
         for current in planned:
             _put(attempt, ref_state, current)
         for current in planned:
-            _remove(attempt, ref_state, current)
+            target = current.target
+            for deletes in batches(current.plan.deletes, target.sink.capabilities):
+                target.sink.delete(target.destination, deletes, target.owner, target.generation)
         attempt.stage("verify", 0.75)
         for current in planned:
             _verify(current)
@@ -211,13 +213,6 @@ def _put(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
             store_intent(attempt, ref_state, planned)
         else:
             return
-
-
-def _remove(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
-    target = planned.target
-    generation = marker_of(attempt, ref_state, target).generation
-    for deletes in batches(planned.plan.deletes, target.sink.capabilities):
-        target.sink.delete(target.destination, deletes, target.owner, generation)
 
 
 def _verify(planned: TargetPlan) -> None:

@@ -266,20 +266,20 @@ def mark_failure(sync: RuleSync, error: TaskError) -> None:
 def mark_read(sync: RuleSync) -> None:
     """Unmark the targets of a repository that was read, except refs whose head was not parsed."""
     rule, repo = sync.rule.name, sync.event.repo
-    unparsed = {ref for ref in ledgers.stale_refs(rule, repo) if _is_unparsed(rule, repo, ref)}
+    records = [
+        refs.find(RefName(rule=rule, repo=repo, ref=ref)) for ref in ledgers.stale_refs(rule, repo)
+    ]
+    unparsed = {
+        record.name.ref
+        for record in records
+        if record and record.observed and record.observed.outcome in _UNPARSED
+    }
     ledger_records.unmark_stale(rule, repo, but=unparsed)
 
 
 def mark_success(sync: RuleSync) -> None:
     """Unmark the targets of a ref whose head was synced."""
     ledger_records.unmark_stale_of_ref(sync.rule.name, sync.event.repo, sync.event.ref)
-
-
-def _is_unparsed(rule: str, repo: str, ref: str) -> bool:
-    record = refs.find(RefName(rule=rule, repo=repo, ref=ref))
-    return (
-        record is not None and record.observed is not None and record.observed.outcome in _UNPARSED
-    )
 
 
 def record_refs(attempt: Attempt, syncs: list[RuleSync], state: State) -> None:

@@ -50,51 +50,6 @@ from sync_stack.orchestrator.services.execution.targets import DestinationLocked
 log: Final = logging.getLogger(__name__)
 
 
-def supersede(attempt: Attempt) -> None:
-    """End the tasks that waited when this one read the ref: it has synced the ref's head.
-
-    Tasks about a commit after that head stay: the host shows it a moment later.
-    """
-    heads = set(attempt.heads.values())
-    waiting = tasks.still_waiting(attempt.supersedable)
-    outdated = tasks.outdated_tasks(attempt.task.coalesce_key, filter(_lags, waiting), heads)
-    ended = [
-        task
-        for task in waiting
-        if _is_done(task, heads, outdated) and task_transitions.supersede(task, by=attempt.task.id)
-    ]
-    if not ended:
-        return
-    for kind, count in Counter(task.kind for task in ended).items():
-        counters.ended(kind, State.SUCCEEDED, count)
-    counters.superseded(len(ended))
-    attempt.ports.task_changed([task.id for task in ended])
-
-
-def _is_done(task: Task, heads: Collection[str], outdated: Collection[str]) -> bool:
-    """Return whether a waiting task has nothing left to do.
-
-    One that waits for a lagging host may be about a newer commit, unless it is one of
-    `outdated`: its commit is no longer on the ref.
-    """
-    if _continues_from(task, heads):
-        return False
-    if task.state == State.PENDING or task.error.get("code") == "destination_busy":
-        return True
-    return task.id in outdated
-
-
-def _lags(task: Task) -> bool:
-    return task.state == State.RETRYING and task.error.get("code") == "ref_lagging"
-
-
-def _continues_from(task: Task, heads: Collection[str]) -> bool:
-    events = task.request.get("events", ())
-    return any(
-        event.get("before") in heads and event.get("commit") not in heads for event in events
-    )
-
-
 def run_task(task_id: str, ports: Ports, *, stopping: Stopping | None = None) -> bool:
     """Make one attempt, from claim to end; return False if the task could not be claimed."""
     begun = time.monotonic()  # the claim is the first heartbeat
@@ -231,17 +186,14 @@ def _end_done(attempt: Attempt, syncs: list[RuleSync]) -> None:
     result = results.result_of(attempt.done)
     _end(attempt, Change.DONE, {"message": message, "result": result, "error": {}})
     counters.written(result["targets"])
-    if _may_supersede(syncs) and attempt.supersedable:
-        supersede(attempt)
+    from_pull_request = any(sync.event.kind is EventKind.PULL_REQUEST for sync in syncs)
+    if attempt.supersedable and not from_pull_request:
+        _supersede(attempt)
 
 
 def _leaves_records(task: Task) -> bool:
     """Return whether the task records its refs; heals, purges and dry runs do not."""
     return task.kind != Kind.HEAL and not task.request.keys() & {"dry_run", "purge"}
-
-
-def _may_supersede(syncs: list[RuleSync]) -> bool:
-    return all(sync.event.kind is not EventKind.PULL_REQUEST for sync in syncs)
 
 
 def _end_failed(attempt: Attempt, syncs: list[RuleSync], errors: list[TaskError]) -> None:
@@ -296,3 +248,42 @@ def _log_failure(task: Task, state: State, error: TaskError) -> None:
     else:
         counters.failed(error.code)
         log.error("task %s ended %s: %s", task.id, state, error)
+
+
+def _supersede(attempt: Attempt) -> None:
+    """End the tasks that waited when this one read the ref: it has synced the ref's head.
+
+    Tasks about a commit after that head stay: the host shows it a moment later.
+    """
+    heads = set(attempt.heads.values())
+    waiting = tasks.still_waiting(attempt.supersedable)
+    outdated = tasks.outdated_tasks(attempt.task.coalesce_key, filter(_lags, waiting), heads)
+    ended = [
+        task
+        for task in waiting
+        if _is_done(task, heads, outdated) and task_transitions.supersede(task, by=attempt.task.id)
+    ]
+    if not ended:
+        return
+    for kind, count in Counter(task.kind for task in ended).items():
+        counters.ended(kind, State.SUCCEEDED, count)
+    counters.superseded(len(ended))
+    attempt.ports.task_changed([task.id for task in ended])
+
+
+def _is_done(task: Task, heads: Collection[str], outdated: Collection[str]) -> bool:
+    """Return whether a waiting task has nothing left to do.
+
+    One that waits for a lagging host may be about a newer commit, unless it is one of
+    `outdated`: its commit is no longer on the ref.
+    """
+    events = task.request.get("events", ())
+    if any(event.get("before") in heads and event.get("commit") not in heads for event in events):
+        return False
+    if task.state == State.PENDING or task.error.get("code") == "destination_busy":
+        return True
+    return task.id in outdated
+
+
+def _lags(task: Task) -> bool:
+    return task.state == State.RETRYING and task.error.get("code") == "ref_lagging"
