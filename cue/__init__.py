@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cue.reading import CueError, evaluate
-from cue.vetting import Vetted, vet, vetted
+from cue.export import CueError, evaluate
+from cue.validation import Vetted, vet, vetted
 
 __all__ = ["CueError", "Vetted", "evaluate", "vet", "vetted"]

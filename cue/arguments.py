@@ -1,4 +1,4 @@
-"""Arguments of functions as plain values, and what functions give back as syntax."""
+"""Arguments of functions as plain values, and their results as syntax."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Any
 from cue import syntax
 from cue.builtins import Numeric, Refused
 from cue.builtins.function import MAX_ITEMS
-from cue.faults import Fault, unsupported
 from cue.operands import NOT_CONCRETE, Operands, reason
-from cue.ordering import has_certain_order
 from cue.scalars import Scalar, Type
 from cue.syntax import Label, Mark, Node
-from cue.vertex import Conjunct, Vertex
+from cue.vertex import Conjunct, Vertex, has_certain_order
 
 _LARGEST = 2**62
 
@@ -32,7 +30,7 @@ class Arguments(Operands):
         wanted = {"p": Type.TOP, "o": Type.TOP, "F": Type.STRUCT}.get(takes, Type.LIST)
         if not found.facts.types & wanted:
             message = f"{found.facts.types.words()} where {wanted.words()} is required"
-            vertex.faults.append(Fault(node.line, node.column, "wrong_type", message))
+            vertex.faults.append(node.fault("wrong_type", message))
             return None
         return self._composite(takes, found, node, vertex)
 
@@ -55,7 +53,7 @@ class Arguments(Operands):
         if takes == "n":
             return Numeric(found.content, is_int=found.type is Type.INT)
         if abs(found.content) >= _LARGEST:
-            raise refused(node, "an integer of more than 62 bits")
+            raise node.refusal("an integer of more than 62 bits")
         return int(found.content)
 
     def _items(self, found: Vertex, node: Node, vertex: Vertex, *, nested: bool) -> Any:
@@ -84,12 +82,12 @@ class Arguments(Operands):
             return value
         words = "text" if takes == "S" else "number"
         message = f"an item of the list is no {words}"
-        vertex.faults.append(Fault(node.line, node.column, "wrong_type", message))
+        vertex.faults.append(node.fault("wrong_type", message))
         return None
 
     def _comparator(self, node: Node, conjunct: Conjunct, vertex: Vertex) -> Any:
         def less(one: syntax.Known, other: syntax.Known) -> bool:
-            place = {"line": node.line, "column": node.column}
+            place = node.place
             pair = _struct({"x": one, "y": other}, node)
             both = syntax.Unification(parts=(node, pair), **place)
             expr = syntax.Selector(base=both, label=Label("less"), **place)
@@ -125,7 +123,7 @@ class Arguments(Operands):
 
     def _plain_struct(self, settled: Vertex, node: Node, vertex: Vertex, *, ordered: bool) -> Any:
         if ordered and not has_certain_order(settled, written=True):
-            raise refused(node, "a struct whose fields have no certain order")
+            raise node.refusal("a struct whose fields have no certain order")
         members = {
             key.name: self.plain(member, node, vertex, ordered=ordered)
             for key, member in settled.arcs.items()
@@ -136,8 +134,8 @@ class Arguments(Operands):
         return {name: _bare_null(value) for name, value in members.items()}
 
     def as_node(self, value: Any, node: Node) -> Node:
-        """What a function gives back, as something that must hold."""
-        place = {"line": node.line, "column": node.column}
+        """Return the result of a function as syntax."""
+        place = node.place
         match value:
             case Node():
                 return value
@@ -145,7 +143,7 @@ class Arguments(Operands):
                 return syntax.Number(value=number, is_int=is_int, text=value.text, **place)
             case list():
                 if len(value) > MAX_ITEMS:
-                    raise refused(node, f"a list of more than {MAX_ITEMS} items")
+                    raise node.refusal(f"a list of more than {MAX_ITEMS} items")
                 items = tuple(self.as_node(item, node) for item in value)
                 return list_of(items, node)
             case dict():
@@ -189,7 +187,3 @@ def _plain_scalar(scalar: Scalar) -> Any:
 
 def known(vertex: Vertex, node: Node) -> syntax.Known:
     return syntax.Known(vertex=vertex, line=node.line, column=node.column)
-
-
-def refused(node: Node, construct: str) -> Exception:
-    return unsupported(node.line, node.column, construct)

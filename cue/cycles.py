@@ -1,13 +1,13 @@
-r"""Values that depend on themselves: which of them have a meaning, and which are refused.
+r"""Values that depend on themselves: some have a meaning, the others are refused.
 
 `a: b, b: a & {x: 1}` is one value under two names; a recursive definition ends where its data ends.
-Both are read. Where a value is needed in order to know itself (`a: "\(a)"`, `a: len(a)`), what the
-official program answers depends on the order of its evaluation: such a file is refused, by name.
+Both are read. Where a value is needed in order to know itself (`a: "\(a)"`, `a: len(a)`), the
+result of the official program depends on its order of evaluation, so the file is refused.
 """
 
 from __future__ import annotations
 
-from cue.faults import Broken, unsupported
+from cue.faults import Broken
 from cue.syntax import Label, Node
 from cue.vertex import Conjunct, Path, State, Vertex
 
@@ -17,7 +17,7 @@ DEPENDS_ON_ITSELF = "a value that depends on itself"
 
 def depends_on_itself(node: Node) -> Broken:
     """The refusal of a reference whose value is needed to know that value."""
-    return unsupported(node.line, node.column, DEPENDS_ON_ITSELF)
+    return node.refusal(DEPENDS_ON_ITSELF)
 
 
 def is_under_way(target: Vertex, conjunct: Conjunct, vertex: Vertex) -> bool:
@@ -31,21 +31,18 @@ def is_under_way(target: Vertex, conjunct: Conjunct, vertex: Vertex) -> bool:
 
 
 def returns(target: Vertex, conjunct: Conjunct, earlier: list[Path]) -> bool:
-    """Whether a let, or a member that its own struct is made of, comes back in itself.
+    """Whether a let, or a member that its own struct is made of, contains itself.
 
-    `earlier` are the places that the target was taken over at, on the way to this reference.
+    `earlier`: the places where the target was taken over, on the way to this reference.
     """
-    return bool(earlier) and (_is_let(target) or _is_in_own_holder(target, conjunct, earlier))
+    last = target.path[-1] if target.path else 0
+    is_let = isinstance(last, Label) and last.special and last.name.startswith(LET)
+    return bool(earlier) and (is_let or _is_in_own_holder(target, conjunct, earlier))
 
 
 def is_above(target: Vertex, vertex: Vertex) -> bool:
     depth = len(target.path)
     return depth < len(vertex.path) and vertex.path[:depth] == target.path
-
-
-def _is_let(vertex: Vertex) -> bool:
-    last = vertex.path[-1] if vertex.path else 0
-    return isinstance(last, Label) and last.special and last.name.startswith(LET)
 
 
 def _is_in_own_holder(target: Vertex, conjunct: Conjunct, earlier: list[Path]) -> bool:

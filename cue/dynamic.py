@@ -1,7 +1,7 @@
 """Fields that evaluation adds: comprehensions in structs and lists, computed labels.
 
-They are added once everything else of a struct is known. A field that was looked for before it
-was added, or whose value was needed before it was complete, makes the file one that is refused.
+They are added once everything else of a struct is known. The file is refused when a field was
+looked up before it was added, or its value needed before it was complete.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from decimal import Decimal
 
 from cue import syntax
 from cue.cycles import LET
-from cue.faults import broken, unsupported
+from cue.faults import broken
 from cue.operations import Operations
-from cue.ordering import has_certain_order
 from cue.scalars import Type
 from cue.syntax import Label, Node
-from cue.vertex import Conjunct, Env, Key, Vertex, scope_of
+from cue.vertex import Conjunct, Env, Key, Vertex, has_certain_order, scope_of
 
 
 class Dynamic(Operations):
@@ -26,22 +25,22 @@ class Dynamic(Operations):
         raise NotImplementedError
 
     def add_dynamic(self, vertex: Vertex) -> None:
-        """Take what comprehensions and computed fields add, in order, as often as one waits."""
+        """Add the fields of comprehensions and computed labels, until none of them waits."""
         if vertex.dynamic and vertex.disjunctions:
-            self._refuse(vertex.dynamic[0].expr, "a comprehension beside a disjunction")
+            raise vertex.dynamic[0].expr.refusal("a comprehension beside a disjunction")
         while vertex.dynamic:
             waiting, vertex.dynamic = vertex.dynamic, []
             known = len(waiting)
             left = [conjunct for conjunct in waiting if not self._added(vertex, conjunct)]
             if vertex.disjunctions:
-                self._refuse(waiting[0].expr, "a disjunction that a comprehension adds")
+                raise waiting[0].expr.refusal("a disjunction that a comprehension adds")
             if len(left) == known and not vertex.dynamic:
                 self._give_up(vertex, left)
                 return
             vertex.dynamic = [*left, *vertex.dynamic]
 
     def _added(self, vertex: Vertex, conjunct: Conjunct) -> bool:
-        """Whether it is done; not yet while it needs what another one may add."""
+        """Add the fields of one; return False while it needs what another one may add."""
         looked_for = set(vertex.absent)
         probe = Vertex(vertex.path, is_operand=vertex.is_operand)
         yields = self._yields(conjunct, probe, vertex)
@@ -89,9 +88,9 @@ class Dynamic(Operations):
     def expanded(
         self, node: syntax.Comprehension, conjunct: Conjunct, probe: Vertex, holder: Vertex
     ) -> list[Conjunct] | None:
-        """The bodies, each with the names of its turn; None, with the reason, while unknown.
+        """Return a body for each turn with its names; None, with the reason, while unknown.
 
-        `holder` is the struct, or the list, that they are added to.
+        `holder`: the struct or list that they are added to.
         """
         envs = self._turns(node.clauses, conjunct.env, probe, holder)
         if envs is None:
@@ -144,24 +143,29 @@ class Dynamic(Operations):
     def _members(
         self, loop: syntax.Loop, env: Env | None, probe: Vertex, holder: Vertex
     ) -> list[dict[Key, Vertex]] | None:
-        """For each turn of a loop the values of its names."""
+        """Return the values of the loop's names for each turn."""
         found = self.evaluated(loop.source, Conjunct(loop.source, env), probe)
         if found is None:
             return None
         if found.facts.types is Type.LIST and found.lists:
-            items = enumerate(found.items())
-            return [self._names(loop, _index(at, loop), item) for at, item in items]
+            keys = (
+                syntax.Number(value=Decimal(at), is_int=True, text=str(at), **loop.place)
+                for at in range(len(found.items()))
+            )
+            return [
+                self._names(loop, key, item) for key, item in zip(keys, found.items(), strict=True)
+            ]
         if found.facts.types is not Type.STRUCT:
             fault = f"a loop over {found.facts.types.words()}"
             if found.facts.scalar is None:
-                self._refuse(loop.source, fault)
+                raise loop.source.refusal(fault)
             raise broken(loop.source.line, loop.source.column, fault, "wrong_type")
         if not has_certain_order(found, written=False):
             if holder.lists or not holder.declared:
-                self._refuse(loop.source, "a list by a struct whose fields have no certain order")
+                raise loop.source.refusal("a list by a struct whose fields have no certain order")
             holder.is_unordered = True
         return [
-            self._names(loop, syntax.Constant(value=key.name, **_place(loop)), member)
+            self._names(loop, syntax.Constant(value=key.name, **loop.place), member)
             for key, member in found.arcs.items()
             if isinstance(key, Label) and not key.special
         ]
@@ -173,18 +177,11 @@ class Dynamic(Operations):
             names[Label(loop.key)] = Vertex((place,), [Conjunct(key, None)])
         return names
 
-    def _refuse(self, node: Node, construct: str) -> None:
-        raise unsupported(node.line, node.column, construct)
-
     turns = 0
 
 
-def _index(at: int, loop: syntax.Loop) -> Node:
-    return syntax.Number(value=Decimal(at), is_int=True, text=str(at), **_place(loop))
-
-
 def _place(node: Node) -> dict[str, int]:
-    return {"line": node.line, "column": node.column}
+    return node.place
 
 
 def _added_by(conjunct: Conjunct, expr: Node, env: Env | None) -> Conjunct:

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from cue import syntax
 from cue.builtins import Constant
-from cue.choices import drop_incomplete, expand
 from cue.cycles import depends_on_itself, is_above, is_under_way, returns
-from cue.faults import Budget, Fault, unsupported
+from cue.disjunctions import drop_incomplete, expand
+from cue.faults import Budget, Fault
 from cue.members import Members, with_expr
 from cue.operations import constant
 from cue.scalars import Scalar, Type, limit, predeclared
@@ -114,7 +114,7 @@ class Evaluator(Members):
         assert isinstance(node, syntax.Call)
         if len(node.arguments) != 1:
             message = f"{name}() takes 1 argument"
-            self.note(vertex, Fault(node.line, node.column, "wrong_type", message))
+            self.note(vertex, node.fault("wrong_type", message))
         elif name == "close":
             self._close(vertex, conjunct, node.arguments[0])
         else:
@@ -125,12 +125,12 @@ class Evaluator(Members):
         found = self.evaluated(node.arguments[0], conjunct, vertex)
         if found is None:
             return
-        place = {"line": node.line, "column": node.column}
+        place = node.place
         known = [syntax.Known(vertex=item, **place) for item in found.items()]
         if not found.lists or any(each.literal.is_open for each in found.lists):
-            raise unsupported(node.line, node.column, f"{name}() of an open list")
+            raise node.refusal(f"{name}() of an open list")
         if name == "or" and not known:
-            fault = Fault(node.line, node.column, "conflict", "or() of an empty list")
+            fault = node.fault("conflict", "or() of an empty list")
             self.note(vertex, fault)
         elif len(known) == 1 or name == "and":
             for item in known:
@@ -147,7 +147,7 @@ class Evaluator(Members):
             return
         if not found.facts.types & Type.STRUCT:
             message = f"close of {found.facts.types.words()}"
-            vertex.faults.append(Fault(argument.line, argument.column, "wrong_type", message))
+            vertex.faults.append(argument.fault("wrong_type", message))
             return
         scope = Scope(Closing.CLOSE, conjunct.scope, len(vertex.path))
         self.take(vertex, with_expr(conjunct, argument, scope))
@@ -271,7 +271,7 @@ class Evaluator(Members):
         """What a function gives back beside what else must hold here."""
         if isinstance(result, syntax.Struct) and vertex.arcs:
             construct = "the struct of a function beside other fields"
-            raise unsupported(result.line, result.column, construct)
+            raise result.refusal(construct)
         self.take(vertex, Conjunct(result, None, conjunct.scope, conjunct.trail))
         vertex.terminals.pop()  # computed anew where the vertex is one of several possibilities
         self.take_embedded(vertex)
@@ -279,9 +279,7 @@ class Evaluator(Members):
     def _finish(self, vertex: Vertex) -> None:
         if vertex.has_cycle and not vertex.is_solid and not vertex.disjunctions:
             expr = vertex.conjuncts[0].expr
-            vertex.faults.append(
-                Fault(expr.line, expr.column, "conflict", "the value contains itself without end")
-            )
+            vertex.faults.append(expr.fault("conflict", "the value contains itself without end"))
             vertex.arcs.clear()
         if vertex.lists:
             self.finish_list(vertex)
@@ -289,7 +287,9 @@ class Evaluator(Members):
             self.constrain(vertex)
         self.check_closed(vertex)
         if not vertex.disjunctions and not vertex.faults:
-            if _is_plain_struct(vertex):
+            # literals with nothing but embeddings are left to be a struct
+            may_be_struct = vertex.declared and vertex.facts.types & Type.STRUCT
+            if may_be_struct and not (vertex.facts.scalar or vertex.has_top or vertex.reasons):
                 vertex.facts.types = Type.STRUCT
             self.note(vertex, vertex.facts.settle())
 
@@ -321,10 +321,3 @@ def _names_definition(expr: Node) -> bool:
             return _names_definition(base)
         case _:
             return False
-
-
-def _is_plain_struct(vertex: Vertex) -> bool:
-    """Whether literals with nothing but embeddings are left to be a struct."""
-    if vertex.facts.scalar is not None or not vertex.declared:
-        return False
-    return bool(vertex.facts.types & Type.STRUCT) and not vertex.has_top and not vertex.reasons

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cue import syntax
-from cue.closing import Closedness
+from cue.closedness import Closedness
 from cue.cycles import depends_on_itself
 from cue.dynamic import Dynamic
-from cue.faults import Fault, unsupported
-from cue.ordering import maker
+from cue.faults import Fault
 from cue.scalars import Type
 from cue.syntax import Label, Mark, Node
 from cue.vertex import (
@@ -23,6 +22,7 @@ from cue.vertex import (
     Scope,
     State,
     Vertex,
+    maker,
     scope_of,
 )
 from readers.tree import Attribute
@@ -130,7 +130,7 @@ class Members(Dynamic):
                     f"a list of {each.length} items conflicts with one of {longest.length}"
                     f" (at {other.literal.line}:{other.literal.column})"
                 )
-                vertex.faults.append(Fault(literal.line, literal.column, "conflict", message))
+                vertex.faults.append(literal.fault("conflict", message))
                 return
             for index in missing if literal.rest is not None else ():
                 self.budget.step()
@@ -180,11 +180,11 @@ class Members(Dynamic):
                     if conjunct.scope is None:
                         expr = conjunct.expr
                 message = f"the field {key.name} is not allowed here"
-                vertex.faults.append(Fault(expr.line, expr.column, "unknown_field", message))
+                vertex.faults.append(expr.fault("unknown_field", message))
             if closedness.is_uncertain or (vertex.is_mixed and not closedness.is_in_all(key)):
                 expr = member.conjuncts[0].expr
                 construct = "a definition that its own embedding closes"
-                raise unsupported(expr.line, expr.column, construct)
+                raise expr.refusal(construct)
 
     def note(self, vertex: Vertex, fault: Fault | None) -> None:
         if fault is not None:

@@ -1,4 +1,4 @@
-"""What names and operands stand for: targets of references, values of operands."""
+"""Targets of references and values of operands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import cast
 
 from cue import syntax
 from cue.builtins import CORE, PACKAGES, Constant, Function
-from cue.choices import first_faults
-from cue.closing import is_closed
+from cue.closedness import is_closed
 from cue.cycles import LET, depends_on_itself
+from cue.disjunctions import first_faults
 from cue.faults import Budget, Fault, broken
 from cue.scalars import Scalar, Type
 from cue.syntax import Label, Node
@@ -46,7 +46,7 @@ class Operands:
         return env
 
     def target(self, expr: Node, env: Env | None, vertex: Vertex) -> Vertex | None:
-        """The vertex that a reference names; None, with the reason noted, when there is none."""
+        """Return the vertex that a reference names; None, with the reason noted, without one."""
         found: Vertex | None
         match bare(expr):
             case syntax.Reference() as named:
@@ -171,11 +171,11 @@ class Operands:
         if found.type is Type.INT and isinstance(found.content, Decimal) and found.content >= 0:
             return int(found.content)
         message = f"the index is {found.type.words()}"
-        vertex.faults.append(Fault(index.line, index.column, "wrong_type", message))
+        vertex.faults.append(index.fault("wrong_type", message))
         return None
 
     def evaluated(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex | None:
-        """The settled value of an expression; None, with the reason noted, while there is none."""
+        """Return the settled value of an expression; None, with the reason noted, without one."""
         expr = bare(expr)
         found = self.operand(expr, conjunct, vertex)
         if found is None:
@@ -205,7 +205,7 @@ class Operands:
         return made
 
     def of_package(self, expr: Node, env: Env | None) -> Function | Constant | None:
-        """What a selector names in an imported package."""
+        """Return the member of an imported package that a selector names, or None."""
         if not isinstance(expr, syntax.Selector) or not isinstance(expr.base, syntax.Reference):
             return None
         name = expr.base.name
@@ -216,7 +216,7 @@ class Operands:
         return PACKAGES[declared.path][expr.label.name]
 
     def function(self, expr: Node, env: Env | None) -> Function | None:
-        """The function that a call names; None where a field or let has the name."""
+        """Return the function that a call names; None where a field or let has the name."""
         found: Function | Constant | None
         if isinstance(expr, syntax.Reference):
             found = None if self.declaring(expr.name, env) else CORE.get(expr.name)
@@ -227,7 +227,7 @@ class Operands:
     def concrete(
         self, expr: Node, conjunct: Conjunct, vertex: Vertex, wanted: Type = Type.TOP
     ) -> Scalar | None:
-        """The scalar that an expression is; None, with the reason noted, while it is none."""
+        """Return the scalar of an expression; None, with the reason noted, without one."""
         found = self.evaluated(expr, conjunct, vertex)
         if found is None:
             return None
@@ -237,7 +237,7 @@ class Operands:
             return None
         if not found.facts.types & wanted:
             message = f"{found.facts.types.words()} where {wanted.words()} is required"
-            vertex.faults.append(Fault(expr.line, expr.column, "wrong_type", message))
+            vertex.faults.append(expr.fault("wrong_type", message))
             return None
         if found.facts.scalar is None:
             vertex.reasons.append(reason(expr, NOT_CONCRETE))
@@ -270,7 +270,7 @@ def _closed(expr: Node) -> Node:
 
 
 def reason(node: Node, message: str) -> Fault:
-    return Fault(node.line, node.column, "not_concrete", message)
+    return node.fault("not_concrete", message)
 
 
 def _look_for(view: Vertex, key: Key) -> None:

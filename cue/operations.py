@@ -7,12 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 from cue import syntax
-from cue.arguments import Arguments, Null, known, list_of, refused
+from cue.arguments import Arguments, Null, known, list_of
 from cue.builtins import Constant, Failed, Function, Numeric, Refused
 from cue.faults import Fault
 from cue.operands import NOT_CONCRETE, OPEN, bare, reason
 from cue.operators import operate
-from cue.parsing import parse_expression
+from cue.parser import parse_expression
 from cue.scalars import Scalar, Type
 from cue.syntax import Label, Node
 from cue.vertex import Conjunct, State, Validator, Vertex
@@ -38,7 +38,7 @@ class Operations(Arguments):
             case syntax.Call() | syntax.Selector():
                 return self._called(node, conjunct, vertex)
             case _:
-                raise refused(node, "this expression")
+                raise node.refusal("this expression")
 
     def _signed(self, node: syntax.Sign, conjunct: Conjunct, vertex: Vertex) -> Found:
         wanted = Type.BOOL if node.operator == "!" else Type.NUMBER
@@ -96,15 +96,15 @@ class Operations(Arguments):
         self, node: syntax.Operation, left: Vertex, right: Vertex, vertex: Vertex
     ) -> Found:
         if node.operator not in ("==", "!="):
-            raise refused(node, f"the operator {node.operator} between lists")
+            raise node.refusal(f"the operator {node.operator} between lists")
         pair = [self.plain(side, node, vertex, ordered=False) for side in (left, right)]
         if None in pair:
             return None
         kinds = [[_kind(item) for item in side] for side in pair if isinstance(side, list)]
         if any(kind in (dict, list) for kind in (*kinds[0], *kinds[1])):
-            raise refused(node, f"the operator {node.operator} between lists of lists or structs")
+            raise node.refusal(f"the operator {node.operator} between lists of lists or structs")
         if kinds[0] != kinds[1] and pair[0] == pair[1]:
-            raise refused(node, f"the operator {node.operator} between unlike numbers")
+            raise node.refusal(f"the operator {node.operator} between unlike numbers")
         return _boolean(node, holds=(pair[0] == pair[1]) is (node.operator == "=="))
 
     def _exists(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> bool:
@@ -115,9 +115,9 @@ class Operations(Arguments):
             return False
         self.collect(found)
         if found.state is State.COLLECTING or found.current is not None:
-            raise refused(expr, "a value that depends on itself")
+            raise expr.refusal("a value that depends on itself")
         if found.failed and not found.faults:
-            raise refused(expr, "a test of a value with an error inside")
+            raise expr.refusal("a test of a value with an error inside")
         settled = found.settled()
         if settled is None:
             return not found.faults
@@ -130,7 +130,7 @@ class Operations(Arguments):
         if facts.types is Type.TOP:
             return not facts.limits
         if facts.types & (facts.types - 1) and facts.types is not Type.NUMBER:
-            raise refused(expr, "a test of a value that is not concrete")
+            raise expr.refusal("a test of a value that is not concrete")
         return False
 
     def _sliced(self, node: syntax.Slice, conjunct: Conjunct, vertex: Vertex) -> Found:
@@ -143,14 +143,14 @@ class Operations(Arguments):
             return None
         if base.facts.types is not Type.LIST or not base.lists:
             message = f"a slice of {base.facts.types.words()}"
-            return Fault(node.line, node.column, "wrong_type", message)
+            return node.fault("wrong_type", message)
         if any(each.literal.is_open for each in base.lists):
-            raise refused(node, "a slice of an open list")
+            raise node.refusal("a slice of an open list")
         items = base.items()
         low, high = (None if end is None else int(end.text) for end in ends)
         low, high = low or 0, len(items) if high is None else high
         if not 0 <= low <= high <= len(items):
-            return Fault(node.line, node.column, "out_of_range", "the slice is outside of the list")
+            return node.fault("out_of_range", "the slice is outside of the list")
         return list_of(tuple(known(item, node) for item in items[low:high]), node)
 
     def _called(
@@ -162,14 +162,14 @@ class Operations(Arguments):
         else:
             member, arguments = self.function(node.function, conjunct.env), node.arguments
         if not isinstance(member, Function):
-            raise refused(node, "a call of what is no function")
+            raise node.refusal("a call of what is no function")
         if member.name == "len":
             return self._length(node, arguments, conjunct, vertex)
         if member.validates is not None and len(arguments) == len(member.takes) - 1:
             return self._validator(member, node, arguments, conjunct, vertex)
         if len(arguments) != len(member.takes):
             message = f"{member.name}() takes {len(member.takes)} arguments"
-            return Fault(node.line, node.column, "wrong_type", message)
+            return node.fault("wrong_type", message)
         values = self._arguments(member, member.takes, arguments, conjunct, vertex)
         if values is None:
             return None
@@ -182,9 +182,9 @@ class Operations(Arguments):
             return member.apply(*values)
         except Failed as error:
             message = f"{member.name}: {error}"
-            return Fault(node.line, node.column, "conflict", message)
+            return node.fault("conflict", message)
         except Refused as error:
-            raise refused(node, f"{error} in {member.name}") from None
+            raise node.refusal(f"{error} in {member.name}") from None
 
     def _validator(
         self,
@@ -210,7 +210,7 @@ class Operations(Arguments):
             if found is True:
                 return None
             message = f"{member.name} does not hold"
-            return Fault(node.line, node.column, "out_of_range", message)
+            return node.fault("out_of_range", message)
 
         return Validator(holds, member.validates, member.name, node.line, node.column)
 
@@ -234,7 +234,7 @@ class Operations(Arguments):
         self, node: Node, arguments: tuple[Node, ...], conjunct: Conjunct, vertex: Vertex
     ) -> Found:
         if len(arguments) != 1:
-            return Fault(node.line, node.column, "wrong_type", "len() takes 1 argument")
+            return node.fault("wrong_type", "len() takes 1 argument")
         found = self.evaluated(arguments[0], conjunct, vertex)
         if found is None:
             return None
@@ -249,7 +249,7 @@ class Operations(Arguments):
             vertex.reasons.append(reason(node, NOT_CONCRETE))
             return None
         else:
-            return Fault(node.line, node.column, "wrong_type", f"len of {facts.types.words()}")
+            return node.fault("wrong_type", f"len of {facts.types.words()}")
         return Scalar(Type.INT, Decimal(count), str(count), node.line, node.column)
 
 
@@ -262,7 +262,7 @@ def _boolean(node: Node, *, holds: bool) -> Scalar:
 
 
 def constant(member: Constant, node: Node) -> Node:
-    place = {"line": node.line, "column": node.column}
+    place = node.place
     if isinstance(member.value, Numeric):
         found = member.value
         return syntax.Number(value=found.value, is_int=found.is_int, text=found.text, **place)
@@ -276,8 +276,8 @@ def _no_operand(node: syntax.Operation, given: Node, side: Vertex, vertex: Verte
     if side.facts.types in (Type.LIST, Type.STRUCT):
         if node.operator in ("==", "!=", "+", "*"):
             words = side.facts.types.words()
-            raise refused(node, f"the operator {node.operator} with {words}")
+            raise node.refusal(f"the operator {node.operator} with {words}")
         message = f"{node.operator} with {side.facts.types.words()}"
-        return Fault(given.line, given.column, "wrong_type", message)
+        return given.fault("wrong_type", message)
     vertex.reasons.append(reason(given, NOT_CONCRETE))
     return None

@@ -31,12 +31,8 @@ def _truncated(left: int, right: int) -> int:
     return found if (left < 0) == (right < 0) else -found
 
 
-def _euclidean(left: int, right: int) -> int:
-    return (left - left % abs(right)) // right
-
-
 INTEGER_DIVISIONS: Final[dict[str, Callable[[int, int], int]]] = {
-    "div": _euclidean,
+    "div": lambda left, right: (left - left % abs(right)) // right,
     "mod": lambda left, right: left % abs(right),
     "quo": _truncated,
     "rem": lambda left, right: left - right * _truncated(left, right),
@@ -47,7 +43,9 @@ def operate(operator: str, left: Scalar, right: Scalar, line: int, column: int) 
     """The value of `left operator right`; Fault where the operands do not allow it."""
     found: Scalar | bool | None
     if operator in ("&&", "||"):
-        found = _boolean(operator, left, right)
+        pair = bool(left.content), bool(right.content)
+        found = all(pair) if operator == "&&" else any(pair)
+        found = found if left.type is right.type is Type.BOOL else None
     elif operator in _ORDERS:
         found = _compared(operator, left, right)
     elif operator in _MATCHING:
@@ -81,13 +79,6 @@ def _reduced(found: Decimal, *, kept: bool) -> Decimal:
     if kept and isinstance(exponent, int) and exponent >= 0:
         return Decimal((sign, (*digits, 0), exponent - 1))
     return reduced
-
-
-def _boolean(operator: str, left: Scalar, right: Scalar) -> bool | None:
-    if left.type is not Type.BOOL or right.type is not Type.BOOL:
-        return None
-    pair = bool(left.content), bool(right.content)
-    return all(pair) if operator == "&&" else any(pair)
 
 
 def _compared(operator: str, left: Scalar, right: Scalar) -> bool | None:
@@ -129,7 +120,7 @@ def _computed(operator: str, left: Scalar, right: Scalar, line: int, column: int
         text, count = (left, right) if left.type is Type.STRING else (right, left)
         times = _value(count)
         if times < 0 or times * len(text.text) > _MAX_TEXT:
-            raise _refused(line, column, f"a text of more than {_MAX_TEXT} characters")
+            raise unsupported(line, column, f"a text of more than {_MAX_TEXT} characters")
         return _text(text.text * int(times), line, column)
     return None
 
@@ -139,7 +130,7 @@ _MAX_TEXT: Final = 2**20
 
 def _text(text: str, line: int, column: int) -> Scalar:
     if len(text) > _MAX_TEXT:
-        raise _refused(line, column, f"a text of more than {_MAX_TEXT} characters")
+        raise unsupported(line, column, f"a text of more than {_MAX_TEXT} characters")
     return Scalar(Type.STRING, text, text, line, column)
 
 
@@ -162,11 +153,7 @@ def _arithmetic(
 
 
 def _uncertain(line: int, column: int) -> Scalar:
-    raise _refused(line, column, f"a number of more than {_CERTAIN_DIGITS} digits")
-
-
-def _refused(line: int, column: int, construct: str) -> Exception:
-    return unsupported(line, column, construct)
+    raise unsupported(line, column, f"a number of more than {_CERTAIN_DIGITS} digits")
 
 
 def _exponent(value: Decimal) -> int:

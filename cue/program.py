@@ -34,11 +34,10 @@ class Program:
     path: str
 
     def export(self, text: str, file: str) -> Tree:
-        """What `cue export --out json` makes of a file.
+        """Return the output of `cue export --out json` as a tree, or raise Broken.
 
-        Where `file` is the path of that very text it runs in the file's folder: the module around
-        it and the other files of its package count. Raises Broken with what the program says
-        first, at the place that it names.
+        If `file` is the path of that very text, the program runs in its folder, so that the module
+        and the package count. The error is the first line of the program's output.
         """
         at = Path(file)
         if _holds(at, text):
@@ -48,10 +47,7 @@ class Program:
             return self._exported(Path(folder), "config.cue", "config.cue")
 
     def vet(self, schema: str, value: Tree) -> list[Fault]:
-        """What keeps a value from fitting a schema; messages hold no value, `trace` the path.
-
-        Raises Broken for a schema that the program cannot read.
-        """
+        """Return the faults by `trace`, without values; raise Broken for a bad schema."""
         definition = ["-d", "#Config"] if _CONFIG.search(schema) else []
         with tempfile.TemporaryDirectory(prefix="partita-cue-") as name:
             folder = Path(name)
@@ -149,14 +145,14 @@ def _faults(output: str) -> Iterator[Fault]:
     for line in output.splitlines():
         found = _PATH.match(line)
         if found is not None:
-            yield _breaks(tuple(_parts(found[1])))
-
-
-def _parts(path: str) -> Iterator[str]:
-    for part in re.findall(r'"(?:[^"\\]|\\.)*"|[^.]+', path):
-        if part.startswith("#Config"):
-            continue
-        yield json.loads(part) if part.startswith('"') else part
+            parts = re.findall(r'"(?:[^"\\]|\\.)*"|[^.]+', found[1])
+            yield _breaks(
+                tuple(
+                    json.loads(part) if part.startswith('"') else part
+                    for part in parts
+                    if not part.startswith("#Config")
+                )
+            )
 
 
 def _breaks(trace: tuple[str, ...]) -> Fault:

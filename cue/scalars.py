@@ -120,13 +120,12 @@ def limit(op: str, operand: Scalar, line: int, column: int) -> Limit | Fault:
     return Limit(op, operand, line, column)
 
 
-def _ranges() -> dict[str, tuple[int, int]]:
-    signed = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in _BITS}
-    return signed | {f"uint{bits}": (0, 2**bits - 1) for bits in _BITS}
-
-
 _BITS: Final = (8, 16, 32, 64, 128)
-RANGES: Final = {**_ranges(), "rune": (0, 0x10FFFF)}
+RANGES: Final = {
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in _BITS},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in _BITS},
+    "rune": (0, 0x10FFFF),
+}
 BASIC: Final[dict[str, Type]] = {
     "_": Type.TOP,
     "bool": Type.BOOL,

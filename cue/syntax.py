@@ -7,6 +7,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, NamedTuple
 
+from cue.faults import Broken, Fault, unsupported
 from readers.tree import Attribute
 
 
@@ -47,6 +48,17 @@ class Node:
     line: int = 0
     column: int = 0
     depth: int = 1
+
+    @property
+    def place(self) -> dict[str, int]:
+        return {"line": self.line, "column": self.column}
+
+    def fault(self, code: str, message: str) -> Fault:
+        return Fault(self.line, self.column, code, message)
+
+    def refusal(self, construct: str) -> Broken:
+        """Return the error for a construct that is outside the subset, or not certainly inside."""
+        return unsupported(self.line, self.column, construct)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -150,7 +162,7 @@ class Operation(Node):
 
     @property
     def tested(self) -> Node | None:
-        """What `x == _|_` or `x != _|_` asks about, or None for any other operation."""
+        """The operand of `x == _|_` or `x != _|_`; None for any other operation."""
         if self.operator not in ("==", "!="):
             return None
         if isinstance(self.right, Bottom):

@@ -1,4 +1,4 @@
-"""Values in the making: what must hold at one path, and what has come of it so far."""
+"""Values during evaluation: the conjuncts that must hold at one path, and what they yield."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 
 from cue.faults import Fault
 from cue.scalars import Facts, Type
-from cue.syntax import Alias, Label, Let, ListLiteral, Node, Struct
+from cue.syntax import Alias, Label, Let, ListLiteral, Mark, Node, Struct
 from readers.tree import Attribute
 
 Key = Label | int
@@ -43,7 +43,7 @@ class Closing(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
-    """Where a declaration came from, as far as it matters to which fields are allowed."""
+    """The origin of a declaration, as far as it decides which fields are allowed."""
 
     kind: Closing
     parent: Scope | None
@@ -169,7 +169,7 @@ class Vertex:
     is_operand: bool = False  # stands for an expression, not for a field
 
     def view(self) -> Vertex:
-        """Where members are looked up: the possibility that is tried, or the default."""
+        """Return the vertex in which to look up members: the tried alternative, or the default."""
         if self.current is not None:
             return self.current.view()
         return self.settled() or self
@@ -204,5 +204,29 @@ class Choice:
 
 
 def scope_of(names: Struct, members: dict[Key, Vertex], path: Path, up: Env | None) -> Env:
-    """Where the names of a clause or an alias stand for values that are known."""
+    """Return the scope in which the names of a clause or an alias stand for known values."""
     return Env(Vertex(path, state=State.DONE, arcs=members), names, up)
+
+
+def maker(literal: Struct, *, is_referred: bool, is_added: bool) -> Maker:
+    labels = tuple(
+        each.label.name
+        for each in literal.fields
+        if each.mark is Mark.REGULAR and not each.label.special
+    )
+    return Maker(tuple(dict.fromkeys(labels)), is_referred, is_added)
+
+
+def has_certain_order(vertex: Vertex, *, written: bool) -> bool:
+    """Whether all editions of CUE agree on the order of the fields; `written`: also as text."""
+    count = sum(1 for key in vertex.arcs if isinstance(key, Label) and not key.special)
+    makers = [each for each in vertex.makers if each.labels]
+    longest = max((each.labels for each in makers), key=len, default=())
+    are_prefixes = all(longest[: len(each.labels)] == each.labels for each in makers)
+    if count <= 1 or len(makers) <= 1 or are_prefixes:
+        return not vertex.is_unordered or count <= 1
+    if vertex.is_unordered or any(each.is_referred for each in makers):
+        return False
+    if len({each.is_added for each in makers}) > 1:
+        return False
+    return not written or all(len(each.labels) == 1 for each in makers)

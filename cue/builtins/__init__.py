@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Final
 
-from cue.builtins.core import CORE
 from cue.builtins.encoding import JSON, YAML
 from cue.builtins.function import (
     Constant,
@@ -14,6 +15,8 @@ from cue.builtins.function import (
     Package,
     Plain,
     Refused,
+    integer,
+    package,
 )
 from cue.builtins.lists import LIST, STRUCT
 from cue.builtins.math import MATH
@@ -21,6 +24,7 @@ from cue.builtins.net import NET
 from cue.builtins.regexp import REGEXP
 from cue.builtins.strings import STRINGS
 from cue.builtins.time import TIME
+from cue.operators import INTEGER_DIVISIONS
 
 PACKAGES: Final[dict[str, Package]] = {
     "encoding/json": JSON,
@@ -45,3 +49,30 @@ __all__ = [
     "Plain",
     "Refused",
 ]
+
+
+def _division(name: str) -> Function:
+    divide: Callable[[int, int], int] = INTEGER_DIVISIONS[name]
+
+    def apply(left: Numeric, right: Numeric) -> Numeric:
+        if not left.is_int or not right.is_int:
+            raise Failed("a number that is no integer")
+        if not right.value:
+            raise Failed("division by zero")
+        return integer(divide(int(left.value), int(right.value)))
+
+    return Function(name, "nn", apply)
+
+
+def _never(*_: Decimal) -> None:
+    raise AssertionError("the evaluator does this itself")
+
+
+CORE: Final[Package] = package(
+    "",
+    Function("close", "x", _never),
+    Function("and", "x", _never),
+    Function("or", "x", _never),
+    Function("len", "x", _never),
+    *map(_division, INTEGER_DIVISIONS),
+)

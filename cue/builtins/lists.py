@@ -119,17 +119,8 @@ def _sorted(items: list[Any], less: Less) -> list[Any]:
     return sorted(items, key=cmp_to_key(compare))
 
 
-def _is_sorted(items: list[Any], less: Less) -> bool:
-    return not any(less(after, before) for before, after in pairwise(items))
-
-
-def _unique(items: list[Any]) -> bool:
-    texts = [_key(item) for item in items]
-    return len(set(texts)) == len(texts)
-
-
-def _contains(items: list[Any], wanted: Any) -> bool:
-    return _key(wanted) in {_key(item) for item in items}
+def _is_unique(items: list[Any]) -> bool:
+    return len(set(map(_key, items))) == len(items)
 
 
 def _key(value: Any) -> Any:
@@ -151,10 +142,14 @@ LIST: Final = package(
     Constant("list.Descending", "{x: _, y: _, less: x > y}"),
     Function("list.Avg", "N", _average),
     Function("list.Concat", "V", _concat),
-    Function("list.Contains", "pp", _contains),
+    Function("list.Contains", "pp", lambda items, wanted: _key(wanted) in set(map(_key, items))),
     Function("list.Drop", "vi", lambda items, count: items[_count(count) :]),
     Function("list.FlattenN", "Vi", _flatten),
-    Function("list.IsSorted", "vc", _is_sorted),
+    Function(
+        "list.IsSorted",
+        "vc",
+        lambda items, less: not any(less(after, before) for before, after in pairwise(items)),
+    ),
     Function("list.IsSortedStrings", "S", lambda texts: texts == sorted(texts)),
     Function("list.Max", "N", lambda numbers: decimal(max(_some(numbers)))),
     Function("list.MaxItems", "vi", lambda items, most: len(items) <= most, Type.LIST),
@@ -169,7 +164,9 @@ LIST: Final = package(
     Function("list.SortStrings", "S", sorted),
     Function("list.Sum", "N", _sum),
     Function("list.Take", "vi", lambda items, count: items[: _count(count)]),
-    Function("list.UniqueItems", "p", _unique, Type.LIST),
+    Function(
+        "list.UniqueItems", "p", lambda items: len(set(map(_key, items))) == len(items), Type.LIST
+    ),
 )
 STRUCT: Final = package(
     "struct",

@@ -9,7 +9,6 @@ from cue.builtins.function import (
     MAX_LENGTH,
     Failed,
     Function,
-    Numeric,
     Refused,
     bounded,
     integer,
@@ -75,14 +74,6 @@ def _split(text: str, separator: str, count: int, *, after: bool = False) -> lis
     return parts
 
 
-def _index(text: str, wanted: str) -> Numeric:
-    return integer(text.encode().find(wanted.encode()))
-
-
-def _last_index(text: str, wanted: str) -> Numeric:
-    return integer(text.encode().rfind(wanted.encode()))
-
-
 def _repeat(text: str, count: int) -> str:
     if count < 0:
         raise Failed("negative count")
@@ -98,30 +89,20 @@ def _replace(text: str, old: str, new: str, count: int) -> str:
     return text.replace(old, new, count if count >= 0 else -1)
 
 
-def _join(texts: list[str], separator: str) -> str:
-    return bounded(separator.join(texts))
-
-
-def _trimmed(text: str, letters: str) -> str:
-    return text.strip(letters) if letters else text
-
-
-def _compare(one: str, other: str) -> Numeric:
-    return integer((one > other) - (one < other))
-
-
 STRINGS: Final = package(
     "strings",
-    Function("strings.Compare", "ss", _compare),
+    Function("strings.Compare", "ss", lambda one, other: integer((one > other) - (one < other))),
     Function("strings.Contains", "ss", lambda text, part: part in text),
     Function("strings.ContainsAny", "ss", lambda text, some: any(one in text for one in some)),
     Function("strings.Count", "ss", lambda text, part: integer(text.count(part))),
     Function("strings.Fields", "s", _FIELDS.findall),
     Function("strings.HasPrefix", "ss", str.startswith),
     Function("strings.HasSuffix", "ss", str.endswith),
-    Function("strings.Index", "ss", _index),
-    Function("strings.LastIndex", "ss", _last_index),
-    Function("strings.Join", "Ss", _join),
+    Function("strings.Index", "ss", lambda text, part: integer(text.encode().find(part.encode()))),
+    Function(
+        "strings.LastIndex", "ss", lambda text, part: integer(text.encode().rfind(part.encode()))
+    ),
+    Function("strings.Join", "Ss", lambda texts, separator: bounded(separator.join(texts))),
     Function("strings.MaxRunes", "si", lambda text, most: len(text) <= most, Type.STRING),
     Function("strings.MinRunes", "si", lambda text, least: len(text) >= least, Type.STRING),
     Function("strings.Repeat", "si", _repeat),
@@ -135,7 +116,7 @@ STRINGS: Final = package(
     Function("strings.ToLower", "s", _lower),
     Function("strings.ToTitle", "s", lambda text: _first_letters(text, upper=True)),
     Function("strings.ToUpper", "s", _upper),
-    Function("strings.Trim", "ss", _trimmed),
+    Function("strings.Trim", "ss", lambda text, some: text.strip(some) if some else text),
     Function("strings.TrimLeft", "ss", lambda text, some: text.lstrip(some) if some else text),
     Function("strings.TrimPrefix", "ss", str.removeprefix),
     Function("strings.TrimRight", "ss", lambda text, some: text.rstrip(some) if some else text),

@@ -83,10 +83,6 @@ def _spelled(nanoseconds: int) -> str:
     return f"{sign}{minutes}m{seconds}" if minutes else f"{sign}{seconds}"
 
 
-def _is_time(text: str) -> bool:
-    return _fits(text, _TIME.pattern)
-
-
 def _fits(text: str, pattern: str) -> bool:
     match = re.fullmatch(pattern, text, re.ASCII)
     if match is None:
@@ -129,5 +125,5 @@ TIME: Final = package(
     Function("time.Format", "ss", _has_layout, Type.STRING),
     Function("time.FormatDuration", "i", _spelled),
     Function("time.ParseDuration", "s", _parsed),
-    Function("time.Time", "s", _is_time, Type.STRING),
+    Function("time.Time", "s", lambda text: _fits(text, _TIME.pattern), Type.STRING),
 )

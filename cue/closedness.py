@@ -1,4 +1,4 @@
-"""Which fields a closed struct allows.
+"""The fields that a closed struct allows.
 
 Every declaration of a struct lies in a scope: that of a definition it came from, of `close()`, of a
 struct with embeddings. A field must be declared in every closed scope, or below it; what an
@@ -23,7 +23,7 @@ def is_closed(vertex: Vertex) -> bool:
 
 
 class Closedness:
-    """The scopes of one struct; `matches` says whether a pattern of one covers a label."""
+    """The scopes of one struct; `matches` tells whether a pattern covers a label."""
 
     def __init__(self, vertex: Vertex, matches: Matches) -> None:
         self.declared = vertex.declared
@@ -55,7 +55,9 @@ class Closedness:
             widest = _widest(scope)
             if widest is scope or not self._has(widest, label):
                 return True
-            self.is_uncertain |= _is_embedding(scope)
+            parent = scope.parent if scope is not None else None
+            embedding = Closing.UNIT, Closing.EMBEDDING
+            self.is_uncertain |= parent is not None and parent.kind in embedding
         return any(self._violates(scope, child, label) for child in self._below(scope))
 
     def _violates(self, scope: Scope | None, child: Scope, label: Label) -> bool:
@@ -102,13 +104,8 @@ class Closedness:
         return bool(literal.patterns) and self.matches(declared, label)
 
 
-def _is_embedding(scope: Scope | None) -> bool:
-    parent = scope.parent if scope is not None else None
-    return parent is not None and parent.kind in (Closing.UNIT, Closing.EMBEDDING)
-
-
 def _widest(scope: Scope | None) -> Scope | None:
-    """A definition among embeddings is closed together with what these declare of it."""
+    """Return the scope that is closed together: a definition includes its embeddings."""
     if scope is not None and scope.kind is Closing.OWN:
         around = scope.parent
         while around is not None and around.kind in (Closing.UNIT, Closing.EMBEDDING):

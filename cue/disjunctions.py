@@ -1,4 +1,4 @@
-"""Disjunctions: try each alternative, keep those that hold, know the defaults among them."""
+"""Disjunctions: each alternative is tried; those that hold are kept, with their preference."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cue import syntax
-from cue.equality import same
+from cue.closedness import is_closed
 from cue.faults import Fault
+from cue.scalars import Facts
 from cue.vertex import Choice, Conjunct, Preference, Vertex
 
 
@@ -18,7 +19,7 @@ class Completer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one disjunction says of a possibility: by its own mark, and by those inside of it."""
+    """The preference of a possibility in one disjunction: its own mark, and those inside it."""
 
     own: Preference
     inner: Preference
@@ -55,7 +56,9 @@ class _Attempt:
         alternatives = disjunction.expr.alternatives
         has_default = any(marked for marked, _ in alternatives)
         for marked, alternative in alternatives:
-            own = _preference(has_default=has_default, marked=marked)
+            own = Preference.MAYBE
+            if has_default:
+                own = Preference.YES if marked else Preference.NO
             candidate = _candidate(self.vertex, before.vertex, disjunction, alternative)
             self.vertex.current = candidate
             self.evaluator.complete(candidate)
@@ -68,7 +71,7 @@ class _Attempt:
 
 
 def expand(evaluator: Completer, vertex: Vertex) -> None:
-    """Fill `vertex.choices` with the possibilities that hold."""
+    """Fill `vertex.choices` with the alternatives that hold."""
     attempt = _Attempt(evaluator, vertex)
     found = attempt.run()
     vertex.choices = list(_weighed(found, vertex.disjunctions))
@@ -77,7 +80,7 @@ def expand(evaluator: Completer, vertex: Vertex) -> None:
 
 
 def drop_incomplete(vertex: Vertex) -> None:
-    """Of the possibilities only those that need nothing else to be known."""
+    """Drop the possibilities that need further values to be known."""
     found = [
         choice for choice in vertex.choices if not choice.vertex.reasons or choice.vertex.is_patchy
     ]
@@ -87,7 +90,7 @@ def drop_incomplete(vertex: Vertex) -> None:
 
 
 def _weighed(found: list[_Possibility], disjunctions: list[Conjunct]) -> Iterator[Choice]:
-    """A disjunction none of whose defaults is left says nothing about the other alternatives."""
+    """Yield the choices; a disjunction whose defaults all failed states no preference."""
     columns = [[made.uses[at] for made in found] for at in range(len(disjunctions))]
     own = [any(use.own is Preference.YES for use in column) for column in columns]
     inner = [any(use.marked is Preference.YES for use in column) for column in columns]
@@ -121,14 +124,8 @@ def _candidate(
     return candidate
 
 
-def _preference(*, has_default: bool, marked: bool) -> Preference:
-    if not has_default:
-        return Preference.MAYBE
-    return Preference.YES if marked else Preference.NO
-
-
 def _add(found: list[_Possibility], made: _Possibility) -> None:
-    """Unless it is there already; a default takes the place of its equal."""
+    """Add a possibility unless its equal is there; a default replaces its equal."""
     for index, other in enumerate(found):
         if made.vertex.reasons or other.vertex.reasons:
             continue
@@ -140,7 +137,7 @@ def _add(found: list[_Possibility], made: _Possibility) -> None:
 
 
 def first_faults(vertex: Vertex) -> list[Fault]:
-    """The faults of the first member that has some."""
+    """Return the faults of the vertex or of its first member with faults."""
     if vertex.faults:
         return vertex.faults
     failed = next((member for member in vertex.arcs.values() if member.failed), None)
@@ -161,3 +158,42 @@ def _none_holds(disjunction: Conjunct, faults: Iterable[Fault]) -> Fault:
     elif last:
         message += f": {last.message}"
     return Fault(line, column, code, message)
+
+
+def same(one: Vertex, other: Vertex) -> bool:
+    """Whether two possibilities are the same value."""
+    if not _same_facts(one.facts, other.facts):
+        return False
+    if _has_typed_rest(one) or _has_typed_rest(other):
+        return False
+    if one.reasons or other.reasons or len(one.choices) != len(other.choices):
+        return False
+    return _same_members(one, other) and all(
+        same(mine.vertex, yours.vertex) and mine.preference is yours.preference
+        for mine, yours in zip(one.choices, other.choices, strict=True)
+    )
+
+
+def _has_typed_rest(vertex: Vertex) -> bool:
+    return any(each.literal.rest is not None for each in vertex.lists)
+
+
+def _same_facts(left: Facts, right: Facts) -> bool:
+    if left.scalar is not None and right.scalar is not None:
+        return left.scalar.equals(right.scalar)
+    if left.types != right.types:
+        return False
+    bounds = {str(bound) for bound in left.limits} == {str(bound) for bound in right.limits}
+    return bounds and left.scalar is right.scalar
+
+
+def _same_members(one: Vertex, other: Vertex) -> bool:
+    if one.arcs.keys() != other.arcs.keys() or _shape(one) != _shape(other):
+        return False
+    return all(same(member, other.arcs[key]) for key, member in one.arcs.items())
+
+
+def _shape(vertex: Vertex) -> tuple[bool, set[int]]:
+    """Whether a struct is closed, and the literals that say more of fields it does not have."""
+    literals = (declared.literal for found in vertex.declared.values() for declared in found)
+    return is_closed(vertex), {id(literal) for literal in literals if literal.is_more_than_fields}

@@ -1,4 +1,4 @@
-"""What is wrong with a file before any evaluation: constructs outside the subset, unknown names."""
+"""Errors that need no evaluation: constructs outside the subset, unknown and unused names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Names = tuple[dict[str, syntax.Name], ...]
 
 
 def check(root: Struct) -> list[Fault]:
-    """Every fault that the text shows without evaluating it."""
+    """Return the faults of a file that need no evaluation."""
     checker = _Checker()
     checker.visit(root, ())
     refused = [fault for fault in checker.faults if fault.code == "unsupported_cue"]
@@ -71,11 +71,8 @@ class _Checker:
 
     def _in_scope(self, node: Node, scope: Struct, value: Node, names: _Names) -> None:
         self.visit(value, (*names, scope.names))
-        self._used_names(node, scope.names)
-
-    def _used_names(self, node: Node, declared: dict[str, syntax.Name]) -> None:
-        for name in declared:
-            if (id(declared), name) not in self.used:
+        for name in scope.names:
+            if (id(scope.names), name) not in self.used:
                 self._fault(node, "unknown_reference", f"nothing refers to {name}")
 
     def _comprehension(self, node: syntax.Comprehension, names: _Names) -> None:
@@ -154,7 +151,7 @@ class _Checker:
         self._fault(node, "unsupported_cue", outside(construct))
 
     def _fault(self, node: Node, code: str, message: str) -> None:
-        self.faults.append(Fault(node.line, node.column, code, message))
+        self.faults.append(node.fault(code, message))
 
 
 def _package(name: str, names: _Names) -> syntax.Import | None:

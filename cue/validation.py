@@ -1,4 +1,4 @@
-"""Checks a value of any format against a schema in CUE, and tells the schema's attributes."""
+"""The check of a value of any format against a schema in CUE, and the schema's attributes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from decimal import Decimal, InvalidOperation
 
 from cue import syntax
 from cue.evaluator import Evaluator
-from cue.exporting import Exporter, faults
+from cue.export import CueError, Exporter, bounded, checked, diagnostics, faults
 from cue.faults import Budget, Fault
-from cue.parsing import parse
+from cue.parser import parse
 from cue.program import Program
-from cue.reading import CueError, bounded, checked, diagnostics
 from cue.syntax import Label, Node
 from cue.vertex import Conjunct, Env, Vertex
 from readers.diagnostics import Diagnostic
@@ -33,10 +32,10 @@ class Vetted:
 
 
 def vet(schema_text: str, value: Tree, *, file: str) -> list[Diagnostic]:
-    """What keeps a value from fitting a schema, at the value's places in `file`.
+    """Return the errors of a value under a schema, at the value's positions in `file`.
 
-    Messages name places, types and bounds, never the value. Raises CueError for a schema that
-    cannot be read; its diagnostics are of the schema's text.
+    Messages name positions, types and bounds, never the value. Raise CueError for a schema that
+    cannot be read, with diagnostics of the schema's text.
     """
     return vetted(schema_text, value, file=file).diagnostics
 
@@ -44,10 +43,10 @@ def vet(schema_text: str, value: Tree, *, file: str) -> list[Diagnostic]:
 def vetted(
     schema_text: str, value: Tree, *, file: str, schema_file: str = "schema", binary: str = ""
 ) -> Vetted:
-    """The same with the attributes that the schema gives to the value's members.
+    """Return the errors and the attributes that the schema gives to the value's members.
 
-    A schema that uses more of CUE than the subset is given to the program `binary` where one is
-    named. That tells no attributes, so a schema with attributes is refused nevertheless.
+    The program `binary`, if set, checks schemas that use more of CUE than the subset. It returns
+    no attributes, so a schema with attributes is refused nevertheless.
     """
     try:
         return _vetted_here(schema_text, value, file=file, schema_file=schema_file)
@@ -68,7 +67,8 @@ def _vetted_here(schema_text: str, value: Tree, *, file: str, schema_file: str) 
 
     def run() -> Vetted:
         root = checked(parse(schema_text))
-        vertex = _against(root, value, Evaluator(Budget(len(schema_text) + _size(value))))
+        size = len(schema_text) + 20 * sum(1 for _ in value.walk())
+        vertex = _against(root, value, Evaluator(Budget(size)))
         exporter = Exporter()
         exporter.tree(vertex)
         found = _placed([*faults(vertex), *exporter.faults], value)
@@ -78,7 +78,7 @@ def _vetted_here(schema_text: str, value: Tree, *, file: str, schema_file: str) 
 
 
 def _against(root: syntax.Struct, value: Tree, evaluator: Evaluator) -> Vertex:
-    """The value unified with `#Config`, or with the whole schema."""
+    """Return the value unified with `#Config`, or with the whole schema."""
     schema: list[Conjunct] = [Conjunct(root, None)]
     if CONFIG in root.names.values():
         whole = Vertex((), schema)
@@ -91,7 +91,7 @@ def _against(root: syntax.Struct, value: Tree, evaluator: Evaluator) -> Vertex:
 
 
 def _in_value(fault: Fault, places: Mapping[Path, tuple[int, int]]) -> Fault:
-    """At the place of the value, or of what should have held it."""
+    """Return the fault at the position of the value, or of what should have held it."""
     path = fault.trace
     while path and path not in places:
         path = path[:-1]
@@ -105,10 +105,6 @@ def _attributes(vertex: Vertex, path: Path = ()) -> Iterator[tuple[Path, tuple[A
     for key, member in vertex.view().arcs.items():
         if isinstance(key, int) or not key.special:
             yield from _attributes(member, (*path, str(key if isinstance(key, int) else key.name)))
-
-
-def _size(value: Tree) -> int:
-    return 20 * sum(1 for _ in value.walk())
 
 
 def _node(value: Tree) -> Node:
@@ -134,7 +130,7 @@ def _field(key: str, value: Tree) -> syntax.Field:
 
 
 def _number(value: Tree) -> Node:
-    """Numbers as other formats spell them; what is none (`.inf`) is text to a schema."""
+    """Return a number as other formats spell it; others, such as `.inf`, are text to a schema."""
     place = {"line": value.line, "column": value.column}
     try:
         number = Decimal(value.text)

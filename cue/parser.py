@@ -9,10 +9,10 @@ from typing import Final, cast
 from lark import Lark, Token, UnexpectedInput
 from lark.exceptions import UnexpectedToken
 
-from cue.building import Builder
 from cue.faults import MAX_BYTES, Broken, broken, too_large
 from cue.scanner import Scanner
 from cue.syntax import Node, Struct
+from cue.syntax_builder import Builder
 
 _GRAMMAR: Final = Path(__file__).with_name("grammar.lark")
 
