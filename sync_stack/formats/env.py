@@ -9,7 +9,7 @@ from readers.tree import Tree
 from sync_stack.core.shaping.errors import ShapingError
 from sync_stack.core.shaping.leaves import flat_values
 from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import Source
+from sync_stack.formats.source import Cursor, Source
 
 _GAP: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _NAME: Final = re.compile(r"(?:export[ \t]++)?([A-Za-z_][A-Za-z0-9_.-]*+)[ \t]*+=[ \t]*+")
@@ -24,12 +24,7 @@ _WRITABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BARE: Final = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 
 
-class _Reader:
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.text = source.text
-        self.at = 0
-
+class _Reader(Cursor):
     def document(self) -> Tree:
         pairs: dict[str, Tree] = {}
         self.skip(_GAP)
@@ -63,15 +58,9 @@ class _Reader:
         if not rest:
             self.source.fail("expected the end of the line after the quotes", self.at)
         self.at = rest.end()
-        return match[1] if quote == "'" else _ESCAPE.sub(_unescaped, match[1])
-
-    def skip(self, pattern: re.Pattern[str]) -> None:
-        match = pattern.match(self.text, self.at)
-        self.at = match.end() if match else self.at
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return _ESCAPES.get(match[1], match[0])
+        if quote == "'":
+            return match[1]
+        return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[0]), match[1])
 
 
 def read(source: Source) -> Tree:

@@ -11,7 +11,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from readers.tree import Kind, Tree
 from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import MAX_DEPTH, Source
+from sync_stack.formats.source import MAX_DEPTH, Cursor, Source
 
 Place: TypeAlias = tuple[int, int]
 _Pairs: TypeAlias = "dict[str, Tree | _Block]"
@@ -40,12 +40,7 @@ class _Block:
         self.pairs: _Pairs = {}
 
 
-class _Reader:
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.text = source.text
-        self.at = 0
-
+class _Reader(Cursor):
     def document(self) -> Tree:
         body = _Block((1, 1))
         self.body(body, 0)
@@ -222,16 +217,6 @@ class _Reader:
         if self.peek() != bracket:
             self.fail(f"expected `{bracket}`")
         self.at += 1
-
-    def skip(self, pattern: re.Pattern[str]) -> None:
-        match = pattern.match(self.text, self.at)
-        self.at = match.end() if match else self.at
-
-    def peek(self) -> str:
-        return self.text[self.at : self.at + 1]
-
-    def fail(self, detail: str) -> NoReturn:
-        self.source.fail(detail, self.at)
 
     def unsupported(self) -> NoReturn:
         detail = "only literals are read, no references, calls, operators or templates"

@@ -6,11 +6,11 @@ import json
 import re
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined] # typeshed does not know it
-from typing import Final, NoReturn
+from typing import Final
 
 from readers.tree import Kind, Tree
 from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import MAX_DEPTH, Source
+from sync_stack.formats.source import MAX_DEPTH, Cursor, Source
 
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS: Final = {"true": Kind.BOOL, "false": Kind.BOOL, "null": Kind.NULL}
@@ -30,14 +30,12 @@ class Dialect:
     bare_key: re.Pattern[str] | None = None
 
 
-class Reader:
+class Reader(Cursor):
     """One document, from left to right."""
 
     def __init__(self, source: Source, dialect: Dialect) -> None:
-        self.source = source
-        self.text = source.text
+        super().__init__(source)
         self.dialect = dialect
-        self.at = 0
 
     def document(self) -> Tree:
         value = self.value(0)
@@ -147,12 +145,6 @@ class Reader:
         if match := self.dialect.space.match(self.text, self.at):
             self.at = match.end()
         return self.peek()
-
-    def peek(self) -> str:
-        return self.text[self.at : self.at + 1]
-
-    def fail(self, detail: str) -> NoReturn:
-        self.source.fail(detail, self.at)
 
 
 def read(source: Source) -> Tree:

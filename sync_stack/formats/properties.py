@@ -60,27 +60,18 @@ def _text(source: Source, raw: str, place: tuple[int, int]) -> str:
             source.fail_at("expected four hexadecimal digits after \\u", place)
         return _SHORT.get(match[2], match[2])
 
-    return _paired(_ESCAPE.sub(unescaped, raw))
-
-
-def _paired(text: str) -> str:
-    """Two escapes of a surrogate pair are one character; half a pair is refused later."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    # two escapes of a surrogate pair are one character; half a pair is refused later
+    paired = _ESCAPE.sub(unescaped, raw).encode("utf-16-le", "surrogatepass")
+    return paired.decode("utf-16-le", "surrogatepass")
 
 
 def render(tree: Tree) -> bytes:
     """UTF-8, `key=value`."""
-    lines = [f"{_key(key)}={_value(value)}\n" for key, value in flat_values(tree).items()]
+    lines = []
+    for key, value in flat_values(tree).items():
+        name, text = re.sub(r"[=: #!]", r"\\\g<0>", _escaped(key)), _escaped(value)
+        lines.append(f"{name}=\\{text}\n" if text.startswith(" ") else f"{name}={text}\n")
     return "".join(lines).encode()
-
-
-def _key(text: str) -> str:
-    return re.sub(r"[=: #!]", r"\\\g<0>", _escaped(text))
-
-
-def _value(text: str) -> str:
-    escaped = _escaped(text)
-    return f"\\{escaped}" if escaped.startswith(" ") else escaped
 
 
 def _escaped(text: str) -> str:

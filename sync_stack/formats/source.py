@@ -103,3 +103,23 @@ class Source:
         self.values += 1
         if self.values > MAX_VALUES:
             self.fail_at(f"more than {MAX_VALUES} values", place, code="too_many_keys")
+
+
+class Cursor:
+    """A position in the text of a file; readers of one format extend it."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.at = 0
+
+    def skip(self, pattern: re.Pattern[str]) -> None:
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+
+    def peek(self) -> str:
+        """Return the next character, "" at the end."""
+        return self.text[self.at : self.at + 1]
+
+    def fail(self, detail: str) -> NoReturn:
+        self.source.fail(detail, self.at)

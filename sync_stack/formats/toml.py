@@ -12,7 +12,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from readers.tree import Kind, Tree
 from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import MAX_DEPTH, Source
+from sync_stack.formats.source import MAX_DEPTH, Cursor, Source
 from sync_stack.formats.toml_scalars import STRING, TomlError, number, quoted, string
 
 Place: TypeAlias = tuple[int, int]
@@ -36,11 +36,9 @@ class _Table:
     closed: bool = False
 
 
-class _Reader:
+class _Reader(Cursor):
     def __init__(self, source: Source) -> None:
-        self.source = source
-        self.text = source.text
-        self.at = 0
+        super().__init__(source)
         self.dotted: list[_Table] = []  # made by keys since the last header
 
     def document(self) -> Tree:
@@ -217,18 +215,8 @@ class _Reader:
             self.fail("expected the end of the line")
         self.at = match.end()
 
-    def skip(self, pattern: re.Pattern[str]) -> None:
-        match = pattern.match(self.text, self.at)
-        self.at = match.end() if match else self.at
-
-    def peek(self) -> str:
-        return self.text[self.at : self.at + 1]
-
     def twice(self, name: str, place: Place) -> NoReturn:
         self.source.fail_at(f'"{name[:80]}" is defined twice', place)
-
-    def fail(self, detail: str) -> NoReturn:
-        self.source.fail(detail, self.at)
 
 
 def read(source: Source) -> Tree:

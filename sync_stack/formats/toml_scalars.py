@@ -63,23 +63,17 @@ def _unescaped(match: re.Match[str]) -> str:
         return ""
     code = match["u"] or match["U"]
     if code:
-        return _character(int(code, 16))
+        value = int(code, 16)
+        if 0xD800 <= value <= 0xDFFF or value > 0x10FFFF:  # noqa: PLR2004
+            raise TomlError("an escape stands for no character")
+        return chr(value)
     if match["one"] not in _SHORT:
         raise TomlError(f"unknown escape \\{match['one']}")
     return _SHORT[match["one"]]
 
 
-def _character(code: int) -> str:
-    if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF:  # noqa: PLR2004
-        raise TomlError("an escape stands for no character")
-    return chr(code)
-
-
 def number(text: str) -> tuple[Kind, str]:
-    """What a word stands for. A boolean or float as it is, an integer in decimal, dates as text.
-
-    Raises TomlError.
-    """
+    """Return the kind and text of a word: integers in decimal, dates as text. Raise TomlError."""
     if text in ("true", "false"):
         return Kind.BOOL, text
     if _DECIMAL.fullmatch(text):
@@ -108,7 +102,7 @@ def _moment(text: str) -> tuple[Kind, str]:
 
 
 def quoted(text: str) -> str:
-    """As a basic string."""
+    """Return the text as a basic string."""
     return f'"{_UNSAFE.sub(_escaped, text)}"'
 
 

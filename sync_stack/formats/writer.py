@@ -1,4 +1,4 @@
-"""From flat settings back to a file: what a sink writes as one document."""
+"""The document that a sink writes, from flat settings."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def render(
     nested: bool = False,
     native: bool = False,
 ) -> bytes:
-    """The document whose flat keys are `values`, sorted, in UTF-8.
+    """Return the document with the sorted flat keys `values`, in UTF-8.
 
-    Raises ShapingError: `unknown_format` for one that is only read, `key_invalid` for a key or
-    value that the format cannot say.
+    Raise ShapingError: `unknown_format` for a format that is only read, `key_invalid` for a key or
+    value that the format cannot express.
     """
     write = formats[file_format].render if file_format in formats else None
     if write is None:
@@ -36,11 +36,10 @@ def render(
 
 
 def shaped_tree(values: Mapping[str, str], *, nested: bool = False, native: bool = False) -> Tree:
-    """Flat settings as a map, sorted.
+    """Return flat settings as a sorted map.
 
     `nested`: dots become levels and indices lists, where that flattens to the same keys. `native`:
-    what looks like a number or boolean is one; a format that would read another spelling back
-    writes it as a string all the same.
+    text that looks like a number or boolean is one, if the format reads the same spelling back.
     """
     made: _Nested = {}
     for key in sorted(values):
@@ -51,7 +50,7 @@ def shaped_tree(values: Mapping[str, str], *, nested: bool = False, native: bool
 
 
 def _nest(root: _Nested, key: str) -> tuple[_Nested, str]:
-    """The map and member for a key; a key below an existing value keeps its dots."""
+    """Return the map and member for a key; a key below an existing value keeps its dots."""
     *above, last = segments = key.split(".")
     if len(segments) > _MAX_SEGMENTS:
         return root, key
