@@ -1,4 +1,4 @@
-"""What is wrong with a file that people write: where, in which member, and why."""
+"""An error or warning in a file that people write, with its position."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A value read from a file: what it is, how it was spelt, and where it stands.
+"""A value read from a file: its kind, spelling and position.
 
-Readers of several formats (CUE, YAML, JSON, TOML …) make the same tree, so that whoever checks or
-shapes it needs no knowledge of the format, names the place in every error and loses no spelling
+Readers of all formats (CUE, YAML, JSON, TOML …) make the same tree, so that code that checks or
+shapes it does not depend on the format, names the position of every error and keeps every spelling
 (`1.10`, `0123`, `1e3`).
 """
 
@@ -46,11 +46,11 @@ class Tree:
     attributes: tuple[Attribute, ...] = ()  # of the field that holds it
 
     def get(self, key: str) -> Tree | None:
-        """The member of a map; None when absent or when this is no map."""
+        """Return the member of a map, or None; None also for other kinds."""
         return self.pairs.get(key)
 
     def walk(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Tree]]:
-        """Every value below and this one, parents first; list items by their index."""
+        """Yield this value and all below it, parents first; list items by their index."""
         yield path, self
         for key, value in self.pairs.items():
             yield from value.walk((*path, key))
@@ -58,7 +58,7 @@ class Tree:
             yield from value.walk((*path, str(index)))
 
     def plain(self) -> Any:
-        """As Python has it: dict, list, str, int, float, bool or None."""
+        """Return the value as dict, list, str, int, float, bool or None."""
         if self.kind is Kind.MAP:
             return {key: value.plain() for key, value in self.pairs.items()}
         if self.kind is Kind.LIST:

@@ -77,9 +77,9 @@ class Node:
             raise self.unreadable(str(error)) from None
 
     def spelled(self) -> tuple[Kind, str]:
-        """What a scalar is, and a string's content or a number's spelling; `true`, `false`.
+        """Return a scalar's kind with a string's content or a number's spelling; raise Unreadable.
 
-        Raises Unreadable, also for infinities and NaN.
+        Infinities and NaN are unreadable as well.
         """
         if self.text is not None and _is_text(self.text, self.tag, plain=self.plain):
             return Kind.STRING, self.text
@@ -145,8 +145,10 @@ class _Builder:
 
     def document(self) -> Node:
         takes: dict[type[Any], Callable[[Any], None]] = {
-            yaml.ScalarEvent: self._single,
-            yaml.AliasEvent: lambda event: self._place(self._anchored(event)),
+            yaml.ScalarEvent: lambda event: self._place(
+                self._node(event, text=event.value, plain=event.implicit[0])
+            ),
+            yaml.AliasEvent: self._alias,
             yaml.SequenceStartEvent: lambda event: self._enter(self._node(event, items=[])),
             yaml.MappingStartEvent: lambda event: self._enter(self._node(event, pairs=[])),
             yaml.SequenceEndEvent: self._leave,
@@ -158,11 +160,6 @@ class _Builder:
                 take(event)
         return self.root or Node(line=1, column=1, plain=True, text="")
 
-    def _single(self, event: Any) -> None:
-        node = self._node(event)
-        node.text, node.plain = event.value, event.implicit[0]
-        self._place(node)
-
     def _leave(self, _event: Any) -> None:
         for stack in (self.open, self.keys, self.taken):
             stack.pop()
@@ -172,10 +169,10 @@ class _Builder:
         if self.documents > 1:
             raise _unreadable(event, "only one document is allowed")
 
-    def _anchored(self, event: Any) -> Node:
+    def _alias(self, event: Any) -> None:
         if event.anchor not in self.anchors:
             raise _unreadable(event, f"unknown alias *{event.anchor}")
-        return self.anchors[event.anchor]
+        self._place(self.anchors[event.anchor])
 
     def _node(self, event: Any, **content: Any) -> Node:
         tag = event.tag or ""
