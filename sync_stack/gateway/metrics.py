@@ -19,7 +19,7 @@ from prometheus_client.utils import floatToGoString
 
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
+from sync_stack.core.bundle.rules import RESERVED_SEGMENT
 from sync_stack.gateway.breaker import BREAKER_LABELS, BreakerState
 from sync_stack.gateway.responses import Code, outcome_label
 from sync_stack.platforms import EventClass

@@ -8,7 +8,7 @@ from typing import Final
 
 from sync_stack.core.bundle.model import Bundle, SchemaRegistry
 from sync_stack.core.bundle.platforms import Platform
-from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
+from sync_stack.core.bundle.rules import RESERVED_SEGMENT
 from sync_stack.core.headers import Headers
 from sync_stack.gateway.client_address import ClientAddresses
 from sync_stack.gateway.conf import EffectiveLimits, Overrides, effective_limits

@@ -107,12 +107,13 @@ _EVENT: Final = only(text("an event name", r"[!-~][ -~]{0,99}"))
 _OF_KIND: Final = "see the kinds below"
 
 
-def _private_key_fields() -> FieldTable:
-    key = BundleField(
-        name="private_key", attribute="ssh_private_key", type=SECRET, default=REQUIRED
-    )
-    passphrase = BundleField(name="passphrase", attribute="ssh_passphrase", type=SECRET)
-    return FieldTable("platform ssh_key", (key, passphrase))
+_SSH_KEY: Final = FieldTable(
+    "platform ssh_key",
+    (
+        BundleField(name="private_key", attribute="ssh_private_key", type=SECRET, default=REQUIRED),
+        BundleField(name="passphrase", attribute="ssh_passphrase", type=SECRET),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +146,7 @@ class Platform:
     token: SecretRef | None = option(SECRET, None, "Access token for cloning")
     username: str = option(TEXT, "", "Of the clone credentials")
     password: SecretRef | None = option(SECRET, None, "Of the clone credentials")
-    ssh_key: ClassVar = input_only(
-        group(_private_key_fields()), "`private_key`* and `passphrase`", spread=True
-    )
+    ssh_key: ClassVar = input_only(group(_SSH_KEY), "`private_key`* and `passphrase`", spread=True)
     ssh_private_key: SecretRef | None = None
     ssh_passphrase: SecretRef | None = None
     known_hosts: str = option(TEXT, "", "Host keys; an unknown host fails")

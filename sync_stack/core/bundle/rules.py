@@ -43,6 +43,7 @@ from sync_stack.core.templates import names_in
 _FILE_FORMATS: Final = (
     *("auto", "yaml", "json", "jsonc", "toml", "ini", "env", "properties", "xml", "hcl"),
 )
+RESERVED_SEGMENT: Final = "schema-registry"  # the path of the schema registry's own webhooks
 OVERRIDABLE: Final = (  # what `partita.json` may say (reference: sync-stack 4.9)
     *("branch_map", "env_as_branch", "env_as_pr", "env_as_tags", "file_name", "file_path_map"),
     *("root_key", "sync_mode", "variables_map", "strict_validation", "dry_run", "prune"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -52,12 +51,20 @@ def read_secret(located: LocatedValue) -> SecretRef:
     if located.kind is Kind.STRING:
         return _plain(located)
     expect(located, "a text or a map", Kind.MAP)
-    forms = list(located.tree.pairs)
-    if len(forms) != 1 or forms[0] not in _READERS:
-        found = ", ".join(forms)[:60] or "nothing"
+    form, member = next(located.members(), ("", located))
+    if len(located.tree.pairs) != 1 or form not in ("value", "env", "file", "ref"):
+        found = ", ".join(located.tree.pairs)[:60] or "nothing"
         raise located.error("bad_secret", f"{_EXPECTED}, found {found}")
-    made = _READERS[forms[0]](located.at(forms[0]))
-    return made if made.value else replace(made, location=located.location)
+    if form == "value":
+        return _plain(member)
+    if form == "ref":
+        return _managed(member, located.location)
+    text = member.text if member.kind is Kind.STRING else ""
+    if form == "env" and not _VARIABLE.fullmatch(text):
+        raise member.error("bad_secret", "expected the name of an environment variable")
+    if form == "file" and (not text or "\0" in text):
+        raise member.error("bad_secret", "expected the path of a file")
+    return SecretRef(**{form: text}, location=located.location)  # type: ignore[arg-type]
 
 
 def read_user_name(located: LocatedValue) -> SecretRef:
@@ -77,19 +84,7 @@ def _plain(located: LocatedValue) -> SecretRef:
     return SecretRef(value=located.text, location=located.location)
 
 
-def _env(located: LocatedValue) -> SecretRef:
-    if located.kind is not Kind.STRING or not _VARIABLE.fullmatch(located.text):
-        raise located.error("bad_secret", "expected the name of an environment variable")
-    return SecretRef(env=located.text)
-
-
-def _file(located: LocatedValue) -> SecretRef:
-    if located.kind is not Kind.STRING or not located.text or "\0" in located.text:
-        raise located.error("bad_secret", "expected the path of a file")
-    return SecretRef(file=located.text)
-
-
-def _managed(located: LocatedValue) -> SecretRef:
+def _managed(located: LocatedValue, location: Location) -> SecretRef:
     if located.kind is Kind.STRING:
         path, _sign, key = located.text.rpartition("#")
     else:
@@ -100,7 +95,7 @@ def _managed(located: LocatedValue) -> SecretRef:
             path = ""
     if not key or not is_safe_path(path.strip("/")):
         raise located.error("bad_secret", 'expected {path, key} or "path#key", without ".."')
-    return SecretRef(path=path.strip("/"), key=key)
+    return SecretRef(path=path.strip("/"), key=key, location=location)
 
 
 def is_safe_path(path: str) -> bool:
@@ -108,12 +103,6 @@ def is_safe_path(path: str) -> bool:
     return all(_SEGMENT.fullmatch(part) and set(part) != {"."} for part in path.split("/"))
 
 
-_READERS: Final[Mapping[str, Callable[[LocatedValue], SecretRef]]] = {
-    "value": _plain,
-    "env": _env,
-    "file": _file,
-    "ref": _managed,
-}
 SECRET: Final = ValueType("SecretRef", read_secret)
 PRIVATE_KEY: Final = ValueType("SecretRef", read_private_key)
 USER_NAME: Final = ValueType("SecretRef", read_user_name)

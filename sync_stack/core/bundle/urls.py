@@ -23,7 +23,7 @@ class BadUrl(ValueError):
 
 
 def web_base(text: str) -> str:
-    """The web base of a platform: `api.` and `/api/v3` are dropped. Raises BadUrl."""
+    """Return the web base of a platform, without `api.` and `/api/v3`; raise BadUrl."""
     parts = parsed(text, ("https", "http", "file"))
     if parts.scheme == "file":
         return text.rstrip("/")
@@ -35,7 +35,7 @@ def web_base(text: str) -> str:
 
 
 def parsed(text: str, schemes: tuple[str, ...]) -> SplitResult:
-    """Raises BadUrl: another scheme, no host, credentials, a query, white space."""
+    """Split an address; raise BadUrl: another scheme, no host, credentials, a query, a space."""
     known = " or ".join(f"{scheme}://" for scheme in schemes if scheme != "file")
     try:
         parts = urlsplit(text)
@@ -57,7 +57,7 @@ def http_url(text: str) -> str:
 
 
 def is_inner(host: str) -> bool:
-    """Private or loopback by its number, or a name that only inner networks resolve."""
+    """Check for a private or loopback address, or a name that only inner networks resolve."""
     try:
         address = ip_address(host.strip("[]"))
     except ValueError:
@@ -67,7 +67,7 @@ def is_inner(host: str) -> bool:
 
 
 def clone_host(url: str) -> str:
-    """The host of a clone URL: https, http, ssh, file or `git@host:path`. Raises BadUrl."""
+    """Return the host of a clone URL (https, http, ssh, file, `git@host:path`); raise BadUrl."""
     if match := _SCP.fullmatch(url):
         return match[1].lower()
     parts = urlsplit(url)
@@ -80,7 +80,7 @@ Server = tuple[str, int]  # host in lower case and port; "" and 0 where it is no
 
 
 def server_of(text: str) -> Server:
-    """Of `host`, `host:port`, `[address]`, `[address]:port`."""
+    """Split `host`, `host:port`, `[address]` or `[address]:port`."""
     host, _, port = text.rpartition(":")
     if host and port.isdigit() and (":" not in host or host.endswith("]")):
         return host.strip("[]").lower(), int(port)
@@ -88,7 +88,7 @@ def server_of(text: str) -> Server:
 
 
 def servers_in(connection: str) -> frozenset[Server]:
-    """Of a connection string of MongoDB; empty for another text."""
+    """Return the servers of a connection string of MongoDB; empty for another text."""
     found = _MONGO.match(connection)
     if not found:
         return frozenset()
@@ -98,7 +98,7 @@ def servers_in(connection: str) -> frozenset[Server]:
 
 
 def is_among(server: Server, servers: frozenset[Server]) -> bool:
-    """What is not said fits everything."""
+    """Check host and port; one that is not known fits everything."""
     host, port = server
     return any(
         host in ("", known) and (not port or not known_port or port == known_port)
@@ -107,6 +107,6 @@ def is_among(server: Server, servers: frozenset[Server]) -> bool:
 
 
 def password_in(connection: str) -> str:
-    """The password inside a connection string, decoded; empty when there is none."""
+    """Return the decoded password inside a connection string; empty when there is none."""
     match = _CREDENTIALS.search(connection)
     return unquote(match[1].partition(":")[2]) if match else ""

@@ -14,7 +14,7 @@ from sync_stack.core.bundle.entries import BundleEntries, manager_of, read_entri
 from sync_stack.core.bundle.fields import ParsedFields, read_fields
 from sync_stack.core.bundle.model import TOP, Bundle, DisabledRule, SchemaRegistry
 from sync_stack.core.bundle.platforms import KINDS, PLATFORM, Platform, build_platform
-from sync_stack.core.bundle.rule_reader import ParsedRule, RuleContext, check_duplicates, read_rule
+from sync_stack.core.bundle.rule_reader import RuleContext, read_rules
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.bundle.secret_managers import SecretManager, read_manager
 
@@ -63,7 +63,12 @@ def read_bundle(
 
 def _build(parsed: ParsedFields, *, production: bool, digest: str) -> Bundle | None:
     """Read the lists in the order in which they refer to one another."""
-    managers = _managers(parsed.get("secret_managers"))
+    managers: BundleEntries[SecretManager] = read_entries(
+        "secret manager",
+        parsed.get("secret_managers"),
+        ("vault",),
+        lambda _kind, name, member: read_manager(member, name),
+    )
     platforms, org_names = _platforms(parsed.get("platforms"), managers, production=production)
     datasources = _datasources(parsed.get("datasources"), managers)
     context = RuleContext(
@@ -73,7 +78,7 @@ def _build(parsed: ParsedFields, *, production: bool, digest: str) -> Bundle | N
         org_names=org_names,
         production=production,
     )
-    rules = _rules(parsed.get("rules"), context)
+    rules = read_rules(parsed.get("rules"), context)
     references = {name: _reference(name, parsed, datasources) for name in _REFERENCES}
     registry = _schema_registry(parsed.get("schema_registry"), platforms, managers)
     if not parsed.complete:
@@ -92,13 +97,6 @@ def _build(parsed: ParsedFields, *, production: bool, digest: str) -> Bundle | N
         **references,
     )
     return bundle
-
-
-def _managers(located: LocatedValue | None) -> BundleEntries[SecretManager]:
-    def build(_kind: str, name: str, member: LocatedValue) -> SecretManager | None:
-        return read_manager(member, name)
-
-    return read_entries("secret manager", located, ("vault",), build)
 
 
 def _platforms(
@@ -124,13 +122,6 @@ def _datasources(
         return build_datasource(kind, name, parsed, manager_of(parsed, managers))
 
     return read_entries("datasource", located, TABLES, build, UNSUPPORTED)
-
-
-def _rules(located: LocatedValue | None, context: RuleContext) -> list[ParsedRule]:
-    read = [read_rule(item, context) for item in located.items()] if located else []
-    rules = [rule for rule in read if rule]
-    check_duplicates(rules)
-    return rules
 
 
 def _reference(name: str, parsed: ParsedFields, datasources: BundleEntries[Datasource]) -> str:

@@ -27,7 +27,7 @@ from prometheus_client.core import (
 
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.rule_checks import RESERVED_SEGMENT
+from sync_stack.core.bundle.rules import RESERVED_SEGMENT
 from sync_stack.core.tasks import RETRYABLE, Kind, State
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters
