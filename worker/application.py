@@ -39,7 +39,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class WorkerInterface(Protocol):
-    """What the routes need of the worker."""
+    """The worker as its routes use it."""
 
     agent_id: str
     secret: str
@@ -56,7 +56,7 @@ class MethodNotAllowed(PlatformError):
     code = "method_not_allowed"
 
     def __init__(self, allowed: str) -> None:
-        super().__init__(f"this route takes {allowed}")
+        super().__init__(f"this route accepts {allowed}")
         self.allowed = allowed
 
 
@@ -64,7 +64,7 @@ class JobUnknown(PlatformError):
     code = "job_not_found"
 
     def __init__(self) -> None:
-        super().__init__("this worker knows no such job")
+        super().__init__("this worker has no such job")
 
 
 class ClientGone(Exception):
@@ -93,7 +93,7 @@ class WorkerApplication:
             await _send_problem(send, scope, away)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            await _send_problem(send, scope, PlatformError("this worker failed to answer"))
+            await _send_problem(send, scope, PlatformError("this worker had an internal error"))
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
@@ -116,12 +116,12 @@ class WorkerApplication:
             await self._run(scope, receive, send)
         elif job := _JOB.match(path):
             _require(scope, "POST")
-            await _send_json(send, await self._end(job[1], job[2]))
+            await _send_json(send, await self._cancel_or_clean_up(job[1], job[2]))
         else:
-            raise NotFound("there is nothing here")
+            raise NotFound("there is no such route")
 
-    async def _end(self, job_id: str, how: str) -> dict[str, Any]:
-        if how == "cancel":
+    async def _cancel_or_clean_up(self, job_id: str, verb: str) -> dict[str, Any]:
+        if verb == "cancel":
             if not self._worker.cancel(job_id):
                 raise JobUnknown
             return {"status": "canceled"}
@@ -131,26 +131,26 @@ class WorkerApplication:
         return facts(removed)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
-        spec, files = _read_order(_header(scope, b"content-type"), await _body(receive))
+        spec, files = _parse_request(_header(scope, b"content-type"), await _body(receive))
         records = await self._worker.start(spec, files)
         async with aclosing(records):
             await _stream(records, receive, send)
 
 
 async def _stream(records: AsyncGenerator[DirectRunRecord], receive: Receive, send: Send) -> None:
-    """To the job's end, or until the client disconnects."""
+    """Stream the records until the job ends or the client disconnects."""
     headers = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    gone = asyncio.create_task(_disconnect(receive))
+    disconnected = asyncio.create_task(_disconnect(receive))
     writing = asyncio.create_task(_write(records, send))
     try:
-        await asyncio.wait({gone, writing}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({disconnected, writing}, return_when=asyncio.FIRST_COMPLETED)
         if writing.done():
             writing.result()
     finally:
-        for task in (gone, writing):
+        for task in (disconnected, writing):
             task.cancel()
-        await asyncio.gather(gone, writing, return_exceptions=True)
+        await asyncio.gather(disconnected, writing, return_exceptions=True)
 
 
 async def _write(records: AsyncGenerator[DirectRunRecord], send: Send) -> None:
@@ -165,8 +165,8 @@ async def _disconnect(receive: Receive) -> None:
         pass
 
 
-def _read_order(media_type: str, raw: bytes) -> tuple[StepSpec, bytes | None]:
-    """The step and its suite's files. Raises PlatformError."""
+def _parse_request(media_type: str, raw: bytes) -> tuple[StepSpec, bytes | None]:
+    """Return the step and the files of its suite. Raises PlatformError."""
     if media_type.partition(";")[0].strip().lower() != "application/json":
         raise PlatformError("the body must be application/json", code="unsupported_media_type")
     try:
@@ -180,7 +180,7 @@ def _read_order(media_type: str, raw: bytes) -> tuple[StepSpec, bytes | None]:
         ("jobId", spec.job_id, _JOB_ID),
         ("executionId", spec.execution_id, _RUN_ID),
     ):
-        if not form.match(value):  # they become names of folders, containers, volumes
+        if not form.match(value):  # they name folders, containers and volumes
             raise InvalidInput(f"{name} must have the form {form.pattern}")
     if spec.node.file and files is None:
         raise InvalidInput("contentBase64 is required: the node runs a file")
@@ -204,7 +204,7 @@ async def _body(receive: Receive) -> bytes:
             raise ClientGone
         body += message.get("body", b"")
         if len(body) > MAX_BODY:
-            raise PlatformError(f"at most {MAX_BODY} bytes", code="payload_too_large")
+            raise PlatformError(f"more than {MAX_BODY} bytes", code="payload_too_large")
         if not message.get("more_body"):
             return bytes(body)
 

@@ -1,4 +1,4 @@
-"""Who may call a worker: holders of the shared secret, or of what it makes of the agent's name."""
+"""Credentials for calls to a worker: the shared secret, or a token derived from it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ class WorkerSecretUnset(PlatformError):
     code = "agent_secret_unset"
 
     def __init__(self) -> None:
-        super().__init__("AGENT_SHARED_SECRET is not set on this worker: it answers nobody")
+        super().__init__("AGENT_SHARED_SECRET is not set on this worker, so it answers no requests")
 
 
 class WorkerCredentialInvalid(PlatformError):
     code = "agent_credential_invalid"
 
     def __init__(self) -> None:
-        super().__init__("this credential does not open this worker")
+        super().__init__("this credential is not valid for this worker")
 
 
 def derived_token(secret: str, agent_id: str) -> str:
-    """What the control plane sends to a worker, so that the secret itself stays at home."""
+    """Return the token that the control plane sends to a worker instead of the secret."""
     return hmac.digest(secret.encode(), agent_id.encode(), "sha256").hex()
 
 
 def check_bearer(authorization: str, *, secret: str, agent_id: str) -> None:
-    """In constant time. Raises AgentSecretUnset, AgentCredentialInvalid."""
+    """Check a bearer token in constant time.
+
+    Raises WorkerSecretUnset, WorkerCredentialInvalid.
+    """
     if not secret:
         raise WorkerSecretUnset
     scheme, _, token = authorization.strip().partition(" ")

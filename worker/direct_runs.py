@@ -1,6 +1,7 @@
-"""Jobs of callers who talk to this worker themselves: told as they go.
+"""Jobs of callers that use this worker's API directly and receive a stream of records.
 
-No control plane knows them: no lease, no claim, no capacity; the caller's connection holds them.
+No control plane knows these jobs: they have no lease, claim or capacity, and end with the
+connection of their caller.
 
 (reference: control-plane 15.3, `run`)
 """
@@ -19,15 +20,14 @@ from kernel.errors import PlatformError
 from worker.domain.control_plane import Job, JobDirective, JobOutcome, LineChunk, Upload
 from worker.domain.runtime import Runtime
 from worker.domain.step_spec import StepSpec
-from worker.supervisor.attempt import StepAttempt, StepContext
+from worker.supervisor.attempt import StepAttempt, StepContext, SupervisorOptions
 from worker.supervisor.readiness_prober import ReadinessProber
 from worker.supervisor.spool import SpoolSpace
 from worker.supervisor.step_run import StepRun
-from worker.supervisor.supervisor import SupervisorOptions
 
 REMEMBERED_S: Final = 3600.0
 PING_S: Final = 15.0
-_WAITING: Final = 256  # records between a job and its caller; then the job's output waits
+_WAITING: Final = 256  # records between a job and its caller before the job waits
 DirectRunRecord = dict[str, Any]
 
 
@@ -35,18 +35,18 @@ class JobRunning(PlatformError):
     code = "job_running"
 
     def __init__(self) -> None:
-        super().__init__("this attempt runs here already")
+        super().__init__("this attempt is already running here")
 
 
 class AttemptOver(PlatformError):
     code = "stale_attempt"
 
     def __init__(self) -> None:
-        super().__init__("this attempt, or a later one, was here already")
+        super().__init__("this attempt, or a later one, has already run here")
 
 
 class DirectCaller:
-    """Takes what a step says of itself and keeps it for the connection."""
+    """The port of a directly called job: turns its reports into records for the connection."""
 
     in_order: ClassVar[bool] = False
 
@@ -56,7 +56,7 @@ class DirectCaller:
         self._gone = False
 
     async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
-        await self._tell(job, "state", {"state": state} | ({"message": message} if message else {}))
+        await self._put(job, "state", {"state": state} | ({"message": message} if message else {}))
         return JobDirective()
 
     async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
@@ -68,7 +68,7 @@ class DirectCaller:
                 "text": line.text,
             }
             wire |= {"continued": True} if line.continued else {}
-            await self._tell(job, "log", {"seq": seq, "line": wire})
+            await self._put(job, "log", {"seq": seq, "line": wire})
         return JobDirective()
 
     async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
@@ -79,8 +79,7 @@ class DirectCaller:
             "reason": outcome.reason,
             "exitCode": outcome.exit_code,
         }
-        given = {key: value for key, value in facts.items() if value not in ("", None)}
-        await self._tell(job, "done", given)
+        await self._put(job, "done", {k: v for k, v in facts.items() if v not in ("", None)})
 
     async def content(self, job: Job) -> bytes:
         del job
@@ -93,11 +92,11 @@ class DirectCaller:
             "format": upload.format,
             "contentBase64": base64.b64encode(upload.body).decode(),
         }
-        await self._tell(job, "artifact", {key: value for key, value in facts.items() if value})
+        await self._put(job, "artifact", {key: value for key, value in facts.items() if value})
 
-    async def _tell(self, job: Job, what: str, facts: DirectRunRecord) -> None:
+    async def _put(self, job: Job, kind: str, fields: DirectRunRecord) -> None:
         if not self._gone:
-            record = {"type": what, "jobId": job.job_id, "attempt": job.attempt} | facts
+            record = {"type": kind, "jobId": job.job_id, "attempt": job.attempt} | fields
             await self._records.put(record)
 
     async def end(self) -> None:
@@ -105,7 +104,7 @@ class DirectCaller:
             await self._records.put(None)
 
     def leave(self) -> None:
-        """Nobody listens any more: the job waits for nobody either."""
+        """Drop the records from now on: the caller has disconnected."""
         self._gone = True
         while not self._records.empty():
             self._records.get_nowait()
@@ -132,32 +131,28 @@ class _DirectJob:
 
 
 class DirectRuns:
-    """The jobs of direct callers, running and lately ended."""
+    """The running and recently ended jobs of direct callers."""
 
     def __init__(self, runtime: Runtime, options: SupervisorOptions) -> None:
-        marks = options.state_dir / "healthy"
-        marks.mkdir(parents=True, exist_ok=True)
         self._prober = ReadinessProber(runtime)
         self._context = StepContext(
             control_plane=DirectCaller(None),  # each job gets its own
             runtime=runtime,
-            owner=options.owner,
-            rules=options.rules,
+            options=options,
             space=SpoolSpace(options.state_dir / "direct-spool"),
             prober=self._prober,
-            marks=marks,
         )
         self._jobs: dict[str, _DirectJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, spec: StepSpec, files: bytes | None) -> AsyncGenerator[DirectRunRecord]:
-        """What the job says, to its end. Raises JobRunning, AttemptOver.
+        """Start a job and return its records. Raises JobRunning, AttemptOver.
 
-        To close the answer early cancels the job.
+        Closing the records early cancels the job.
         """
-        await self._make_way(spec)
+        await self._end_earlier_attempt(spec)
         caller = DirectCaller(files)
-        unmeasured = replace(spec, measured=False)  # callers are not told of usage
+        unmeasured = replace(spec, measured=False)  # callers receive no usage
         context = replace(self._context, control_plane=caller)
         job = _DirectJob(StepAttempt(unmeasured, context), caller)
         self._jobs[spec.job_id] = job
@@ -166,8 +161,8 @@ class DirectRuns:
         task.add_done_callback(self._tasks.discard)
         return self._listen(job)
 
-    async def _make_way(self, spec: StepSpec) -> None:
-        """For a later attempt, the earlier one ends first: never two of a step at once."""
+    async def _end_earlier_attempt(self, spec: StepSpec) -> None:
+        """End an earlier attempt of the job, so that two never run at once."""
         self._forget_old()
         known = self._jobs.get(spec.job_id)
         if known is None:
@@ -196,17 +191,17 @@ class DirectRuns:
             _cancel(job)
 
     async def close(self) -> None:
-        """Units that run are left to the next process, which removes them."""
+        """Leave running units to the next process, which removes them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._prober.close()
 
     def cancel(self, job_id: str = "") -> bool:
-        told = [job for job in self._running() if job_id in ("", job.attempt.spec.job_id)]
-        for job in told:
+        jobs = [job for job in self._running() if job_id in ("", job.attempt.spec.job_id)]
+        for job in jobs:
             _cancel(job)
-        return bool(told)
+        return bool(jobs)
 
     async def until_idle(self, job_id: str = "") -> None:
         for job in self._running():
@@ -218,12 +213,12 @@ class DirectRuns:
         return len(self._running())
 
     def runs(self) -> frozenset[str]:
-        """Runs of jobs that run or are remembered: not to be removed behind their caller's back."""
+        """Return the runs of current and remembered jobs, which no control plane may remove."""
         self._forget_old()
         return frozenset(job.attempt.spec.execution_id for job in self._jobs.values())
 
     def run_of(self, job_id: str) -> str:
-        """Empty for a job that is unknown, or forgotten."""
+        """Return the run of a job; empty if the job is unknown or forgotten."""
         self._forget_old()
         job = self._jobs.get(job_id)
         return job.attempt.spec.execution_id if job else ""

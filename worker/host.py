@@ -1,4 +1,4 @@
-"""Host and process, as others can recognize them later."""
+"""The identity of this host and process, and the host's network interfaces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def host_name() -> str:
 
 
 def host_id() -> str:
-    """The same at each start on this host; 16 hex digits."""
+    """Return 16 hex digits that are the same at each start on this host."""
     try:
         machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
     except OSError:
@@ -27,12 +27,12 @@ def host_id() -> str:
 
 
 def process_started_at() -> datetime:
-    """With the pid it proves which process is meant."""
+    """Return the start time of this process, which with its pid identifies it."""
     return datetime.fromtimestamp(psutil.Process(os.getpid()).create_time(), UTC)
 
 
 def interfaces() -> dict[str, frozenset[str]]:
-    """Name → IP and MAC addresses, now."""
+    """Return the current interfaces: name → IP and MAC addresses."""
     return {
         name: frozenset(address.address for address in addresses)
         for name, addresses in psutil.net_if_addrs().items()
@@ -40,9 +40,10 @@ def interfaces() -> dict[str, frozenset[str]]:
 
 
 def container_bridge() -> str:
-    """Where containers reach this host as `host.docker.internal`: the engine's own bridge.
+    """Return the address of the engine's own bridge, empty without one.
 
-    Empty without one. Other bridges (`br-…`) may be a network of the office, or of strangers.
+    Containers reach this host there as `host.docker.internal`. Other bridges (`br-…`) may belong to
+    an office network.
     """
     for address in psutil.net_if_addrs().get(_ENGINE_BRIDGE, ()):
         if address.family == socket.AF_INET:

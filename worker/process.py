@@ -33,16 +33,16 @@ from worker.runtimes import runtimes
 from worker.service import ControlPlaneConnection, WorkerService
 from worker.settings import WorkerSettings
 from worker.supervisor import event_loop
+from worker.supervisor.attempt import SupervisorOptions
 from worker.supervisor.retry import retry_until_answered
-from worker.supervisor.supervisor import SupervisorOptions
 
 
 class WorkerInUse(RuntimeError):
-    """Another process works under this name with this folder: each would take the other's steps."""
+    """Another process uses this folder: each would adopt the other's steps."""
 
 
 class WorkerState:
-    """`folder` belongs to one agent id."""
+    """The files that a worker keeps between two processes; `folder` belongs to one agent id."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,7 +51,7 @@ class WorkerState:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Raises WorkerInUse. The lock ends with the process, whatever ends it."""
+        """Hold the folder's lock, which ends with the process. Raises WorkerInUse."""
         with (self.folder / "worker.lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,13 +63,13 @@ class WorkerState:
 
     @property
     def installation_id(self) -> str:
-        """Of the control plane worked for last; empty at the first start."""
+        """The installation of the last control plane; empty at the first start."""
         try:
             return self._installation.read_text(encoding="ascii").strip()
         except FileNotFoundError:
             return ""
 
-    def remember(self, installation_id: str) -> None:
+    def store_installation(self, installation_id: str) -> None:
         scratch = self._installation.with_suffix(".new")
         scratch.write_text(installation_id, encoding="ascii")
         scratch.replace(self._installation)
@@ -83,7 +83,7 @@ _CONNECTIONS_S: Final = 5
 
 
 class WorkerFailed(RuntimeError):
-    """It cannot work as it is set up; the message says why."""
+    """The worker cannot run with its settings; the message says why."""
 
 
 class Unready(PlatformError):
@@ -94,11 +94,11 @@ class WorkerDraining(PlatformError):
     code = "shutting_down"
 
     def __init__(self) -> None:
-        super().__init__("this worker is ending and takes nothing more")
+        super().__init__("this worker is shutting down and accepts no more jobs")
 
 
 class Worker:
-    """`folder`: its own; `rules`: about every step."""
+    """The process behind `manage.py run_worker`; `folder` is its own."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Worker:
         self._force_quit = asyncio.Event()
 
     def run(self) -> None:
-        """Until SIGTERM or SIGINT and the drain that follows. Raises WorkerInUse, WorkerFailed."""
+        """Run until SIGTERM or SIGINT, then drain. Raises WorkerInUse, WorkerFailed."""
         with self._state.locked(), _listener(self._settings) as listener:
             event_loop.run(self._run(listener))
 
@@ -143,7 +143,7 @@ class Worker:
             await serving
 
     def _on_signal(self) -> None:
-        """Once: end well. Twice: end now and leave what runs to the next process."""
+        """Drain at the first signal; at the second, end and leave the units to the next process."""
         if self._draining.is_set():
             self._force_quit.set()
         self._draining.set()
@@ -163,7 +163,7 @@ class Worker:
             await asyncio.gather(working, return_exceptions=True)
 
     async def _drain(self, service: WorkerService) -> None:
-        log.info("ending: no job is claimed any more, %d run", service.running_jobs)
+        log.info("draining: no more jobs are claimed; %d jobs are running", service.running_jobs)
         draining = asyncio.create_task(service.drain(self._settings.drain_s))
         hurried = asyncio.create_task(self._force_quit.wait())
         await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
@@ -178,31 +178,32 @@ class Worker:
         try:
             await service.run()
         except InstallationChanged as changed:
-            self._state.remember(changed.installation_id)
-            raise WorkerFailed(f"{changed}; the next start works for that one") from changed
+            self._state.store_installation(changed.installation_id)
+            raise WorkerFailed(f"{changed}; restart this worker to work for it") from changed
         finally:
             await service.close()
 
     async def _connection(self) -> ControlPlaneConnection | None:
-        """After the first start with a control plane, its installation is known."""
+        """Connect to the control plane, if there is one, and store the installation's id."""
         settings = self._settings
         if not settings.control_plane_url or not settings.secret:
             if not settings.secret:
-                log.error("AGENT_SHARED_SECRET is unset or shorter than 16 characters: no work")
-            self._state.remember(self._state.installation_id or str(uuid.uuid4()))
+                log.error("AGENT_SHARED_SECRET has fewer than 16 characters: no jobs are claimed")
+            self._state.store_installation(self._state.installation_id or str(uuid.uuid4()))
             return None
-        calls = ControlPlaneClient(settings.control_plane_url, settings.secret)
+        client = ControlPlaneClient(settings.control_plane_url, settings.secret)
         held = HeldJobs(self._state.folder / "held", settings.secret)
         control_plane = HttpControlPlane(
-            calls,
+            client,
             self._registration(),
             held,
             installation_id=self._state.installation_id,
             direct_runs=self._direct_runs,
         )
         if not self._state.installation_id:
-            self._state.remember(await retry_until_answered(control_plane.discover_installation))
-        return ControlPlaneConnection(control_plane=control_plane, calls=calls, held=held)
+            found = await retry_until_answered(control_plane.discover_installation)
+            self._state.store_installation(found)
+        return ControlPlaneConnection(control_plane=control_plane, client=client, held=held)
 
     def _direct_runs(self) -> frozenset[str]:
         return self._service.direct_runs() if self._service else frozenset()
@@ -261,7 +262,7 @@ class Worker:
         if self._draining.is_set():
             raise WorkerDraining
         if self._service is None:
-            raise Unready("this worker has not yet reached its control plane")
+            raise Unready("this worker has not reached its control plane yet")
         return await self._service.start(spec, files)
 
     def cancel(self, job_id: str) -> bool:
@@ -272,7 +273,7 @@ class Worker:
 
 
 class _Server(uvicorn.Server):
-    """Signals are the worker's, not the server's."""
+    """A server that leaves the signals to the worker."""
 
     def __init__(self, application: WorkerApplication) -> None:
         super().__init__(

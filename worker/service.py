@@ -1,4 +1,4 @@
-"""What a worker does for one installation: claimed jobs, those of direct callers, their removal."""
+"""The worker's service for one installation: claimed jobs, direct runs and their removal."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from worker.direct_runs import DirectRunRecord, DirectRuns
 from worker.domain.control_plane import ControlPlaneError, HeartbeatReport
 from worker.domain.runtime import RemovedResources, Runtime, RuntimeFailure
 from worker.domain.step_spec import StepSpec
+from worker.supervisor.attempt import SupervisorOptions
 from worker.supervisor.retry import retry_until_answered
-from worker.supervisor.supervisor import Supervisor, SupervisorOptions
+from worker.supervisor.supervisor import Supervisor
 
 log = logging.getLogger("partita.workers")
 STOP_S: Final = 30.0  # for canceled jobs: SIGTERM, 10 s, SIGKILL, their last lines
@@ -29,15 +30,15 @@ _AGAIN_S: Final = 1.0  # between two registrations: another worker may bear the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlaneConnection:
-    """The control plane and the ways to it; a worker may have none."""
+    """The control plane, its HTTP client and the jobs held for it; a worker may have none."""
 
     control_plane: HttpControlPlane
-    calls: ControlPlaneClient
+    client: ControlPlaneClient
     held: HeldJobs
 
 
 class WorkerService:
-    """`await run()` until canceled or `drain()`."""
+    """Runs until it is canceled or `drain()` is called."""
 
     def __init__(
         self,
@@ -54,13 +55,13 @@ class WorkerService:
         )
 
     async def run(self) -> None:
-        """Raises RequestRefused, InstallationChanged: as it is set up, it cannot work."""
+        """Run claims and registrations. Raises RequestRefused, InstallationChanged."""
         if self._supervisor is None or self._connection is None:
             await self._remove_leftovers()
             await asyncio.Event().wait()
             return
         supervising = asyncio.create_task(self._supervisor.run())
-        registration = partial(self._keep_registered, self._supervisor, self._connection.calls)
+        registration = partial(self._keep_registered, self._supervisor, self._connection.client)
         registering = asyncio.create_task(
             keep_running("registration", registration, passing=(ControlPlaneError,))
         )
@@ -72,31 +73,31 @@ class WorkerService:
                 task.result()
         finally:
             registering.cancel()
-            self._supervisor.stop()  # before its first registration it waits for that alone
+            self._supervisor.stop()
             await asyncio.wait({supervising}, timeout=_LEAVE_S if self.last_heartbeat_at else 0)
             supervising.cancel()
             await asyncio.gather(supervising, registering, return_exceptions=True)
 
-    async def _keep_registered(self, supervisor: Supervisor, calls: ControlPlaneClient) -> None:
+    async def _keep_registered(self, supervisor: Supervisor, client: ControlPlaneClient) -> None:
         while True:
-            await calls.needs_registration.wait()
+            await client.needs_registration.wait()
             log.warning("the control plane no longer knows this worker: registering again")
             await retry_until_answered(supervisor.register)
             await asyncio.sleep(_AGAIN_S)
 
     async def _remove_leftovers(self) -> None:
-        """Without a control plane nobody asks for what an earlier process left."""
+        """Remove the units of an earlier process; without a control plane nothing else does."""
         try:
             for run_id in await self._runtime.runs(self._owner):
                 await self._runtime.release(run_id, self._owner)
         except RuntimeFailure as failure:
-            log.warning("what an earlier process left stays: %s", failure)
+            log.warning("units of an earlier process are not removed: %s", failure)
 
     async def start(self, spec: StepSpec, files: bytes | None) -> AsyncGenerator[DirectRunRecord]:
         return await self._direct.start(spec, files)
 
     def direct_runs(self) -> frozenset[str]:
-        """Of direct callers: not the control plane's."""
+        """Return the runs of direct callers, which the control plane does not know."""
         return self._direct.runs()
 
     @property
@@ -106,37 +107,31 @@ class WorkerService:
 
     @property
     def last_heartbeat_at(self) -> str:
-        """When a heartbeat was answered last; empty before."""
+        """Return the time of the last answered heartbeat (RFC 3339); empty before the first."""
         return self._connection.control_plane.last_heartbeat_at if self._connection else ""
 
     def cancel(self, job_id: str = "") -> bool:
-        """That job, or every job; False when there is none."""
-        told = self._direct.cancel(job_id)
-        return (self._supervisor.cancel(job_id) if self._supervisor else False) or told
+        """Cancel that job, or all jobs; return False if there is none."""
+        canceled = self._direct.cancel(job_id)
+        return bool(self._supervisor and self._supervisor.cancel(job_id)) or canceled
 
     async def cleanup(self, job_id: str) -> RemovedResources | None:
-        """End the job and remove what its run has here, unless other jobs of the run need it.
+        """End the job and release its run here, unless other jobs of the run are active.
 
-        None: the job is unknown. Raises RuntimeFailure.
+        Return None for an unknown job. Raises RuntimeFailure.
         """
-        run_id = self._direct.run_of(job_id) or self._held_run(job_id)
+        held = self._connection.held if self._connection else None
+        run_id = self._direct.run_of(job_id) or (held.run_of(job_id) if held else "")
         if not run_id:
             return None
         if self.cancel(job_id):
             await self._until_idle(job_id, within_s=STOP_S)
-        if run_id in self._active_runs():
+        if run_id in self._direct.active_runs() or (held and run_id in held.runs):
             return RemovedResources()
         return await self._runtime.release(run_id, self._owner)
 
-    def _held_run(self, job_id: str) -> str:
-        return self._connection.held.run_of(job_id) if self._connection else ""
-
-    def _active_runs(self) -> frozenset[str]:
-        held = self._connection.held.runs if self._connection else frozenset()
-        return held | self._direct.active_runs()
-
     async def drain(self, within_s: float) -> None:
-        """Take nothing more, let jobs end; after `within_s` cancel them."""
+        """Claim no more jobs and let the running ones end; cancel them after `within_s`."""
         if self._connection:
             self._connection.control_plane.stop_claims()
         if not await self._until_idle(within_s=within_s) and self.cancel():
@@ -147,7 +142,7 @@ class WorkerService:
                 await self._leave()
 
     async def _leave(self) -> None:
-        """Remove the environments of runs that are over; others wait for this worker's return."""
+        """Remove what ended runs have here; other runs stay until this worker returns."""
         if self._connection is None:
             await self._remove_leftovers()
             return
@@ -159,7 +154,7 @@ class WorkerService:
             for run_id in await self._connection.control_plane.heartbeat(beat):
                 await self._runtime.release(run_id, self._owner)
         except (ControlPlaneError, RuntimeFailure) as error:
-            log.warning("what runs left stays: %s", error)
+            log.warning("resources of runs are not removed: %s", error)
 
     async def _until_idle(self, job_id: str = "", *, within_s: float) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""What a worker is told at its start."""
+"""The settings of a standalone worker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Workers: doing what executions say must be done. Runs steps on runtimes through supervisors.
-
-Nothing below may import it; pages and commands may.
-"""
+"""Workers: the agent routes, and the runner that executes steps through the package `worker`."""
 
 from __future__ import annotations
 

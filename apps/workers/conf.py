@@ -1,4 +1,4 @@
-"""What workers read of the settings."""
+"""The settings of runners and workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECRET_CHARACTERS = 16
 
 
 def state_dir() -> Path:
-    """Of supervisors: spools, marks, and the folders of steps that run as processes."""
+    """Return the folder of supervisors: spools, marks and the folders of processes."""
     return Path(settings.DATA_DIR) / "workers"
 
 
@@ -35,12 +35,12 @@ def pull_policy() -> str:
 
 
 def init_image() -> str:
-    """Of the containers that are ours and not a step's."""
+    """Return the image of helper containers."""
     return str(settings.STEP_INIT_IMAGE)
 
 
 def agent_secret() -> str:
-    """What workers register with; empty when unset or too short to count as a secret."""
+    """Return the secret that workers register with; empty if it is unset or too short."""
     secret = str(settings.AGENT_SHARED_SECRET)
     return secret if len(secret) >= _SECRET_CHARACTERS else ""
 
@@ -75,7 +75,7 @@ def worker_settings() -> WorkerSettings:
 
 
 def _public_url() -> str:
-    """What the control plane takes as `hostUrl`; empty when unset."""
+    """Return the worker's `hostUrl`; empty when unset."""
     if not settings.AGENT_PUBLIC_URL:
         return ""
     try:
@@ -94,12 +94,12 @@ def lease_s() -> float:
 
 
 def lease_grace_s() -> float:
-    """How long after its end a lease may still be renewed."""
+    """Return how long an expired lease may still be renewed."""
     return float(settings.LEASE_GRACE_S)
 
 
 def runner_capacity() -> int:
-    """Steps at once in one runner: every run that may be active gets all the steps it may have."""
+    """Return the steps at once in one runner: enough for every active run."""
     return int(settings.RUNNER_MAX_PARALLEL_STEPS * settings.EXECUTION_MAX_ACTIVE)
 
 
@@ -116,9 +116,9 @@ def launch_rules() -> LaunchRules:
 
 
 def _telemetry() -> dict[str, str]:
-    """The endpoint for steps, without what may hold credentials: headers, a user in its address.
+    """Return the endpoint for steps, without headers and user, which may hold credentials.
 
-    It always has a scheme, which says more than `OTEL_EXPORTER_OTLP_INSECURE` would.
+    It always has a scheme, so `OTEL_EXPORTER_OTLP_INSECURE` is not needed.
     """
     exported = telemetry_settings()
     if exported is None:

@@ -1,4 +1,4 @@
-"""The runner: the supervisors beside the store, for backends of kind `local`."""
+"""The runner: the supervisors next to the store, for backends of kind `local`."""
 
 from __future__ import annotations
 
@@ -35,54 +35,55 @@ from worker.domain.control_plane import ControlPlaneUnavailable
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import RuntimeFailure
 from worker.supervisor import event_loop
-from worker.supervisor.supervisor import Supervisor, SupervisorOptions
+from worker.supervisor.attempt import SupervisorOptions
+from worker.supervisor.supervisor import Supervisor
 
 log = logging.getLogger("partita.workers")
-POLL_INTERVAL_S: Final = 2.0  # between two looks at the settings
+POLL_INTERVAL_S: Final = 2.0  # between two reads of the settings
 _OBJECTS: Final = 20_000
 KINDS = ("service", "task", "test")
 
 
 class RunnerInUse(RuntimeError):
-    """Another runner of this host has the data folder: two would adopt each other's steps."""
+    """Another runner uses the data folder: two would adopt each other's steps."""
 
 
 @dataclass(slots=True)
 class _RunningSupervisor:
-    """A supervisor at work. `leaving`: its backend is gone; what it still has comes to its end."""
+    """A running supervisor. `draining`: its backend is gone, and its last steps end."""
 
-    post: SupervisorSetup
+    setup: SupervisorSetup
     control_plane: InProcessControlPlane
     supervisor: Supervisor
     task: asyncio.Task[None]
-    leaving: bool = False
+    draining: bool = False
 
 
 class Runner:
-    """Made outside an event loop: it reads the store. Its containers stay for a successor.
+    """Runs a supervisor for each engine; the units are left to the next runner at its end.
 
-    A backend that is added to the settings, changed or taken out while it runs is served, or no
-    longer, within LOOK_S and the time that its last steps need.
+    Create it outside an event loop, because it reads the store. Backends that are added, changed or
+    removed take effect within POLL_INTERVAL_S and the time that their last steps need.
     """
 
     def __init__(self, runtime_name: str) -> None:
         self._runtime_name = runtime_name
-        self._first = [(post, _control_plane(post)) for post in set_up_supervisors(runtime_name)]
-        self._serving: dict[str, _RunningSupervisor] = {}
+        self._first = [(setup, _control_plane(setup)) for setup in set_up_supervisors(runtime_name)]
+        self._running: dict[str, _RunningSupervisor] = {}
         self._unusable: set[SupervisorSpec] = set()
         self._stopping = threading.Event()
         self._stop: Callable[[], object] = lambda: None
 
     def run(self) -> None:
-        """Until `stop()`. Raises RunnerInUse."""
-        _collect_seldom()
+        """Run until `stop()`. Raises RunnerInUse."""
+        _collect_garbage_less_often()
         with only_runner():
             event_loop.run(self._run())
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        for post, control_plane in self._first:
-            self._begin(post, control_plane)
+        for setup, control_plane in self._first:
+            self._start(setup, control_plane)
         self._stop = lambda: loop.call_soon_threadsafe(self._stop_all)
         if self._stopping.is_set():
             self._stop_all()
@@ -96,104 +97,108 @@ class Runner:
             await _ended([each.task for each in self._all()])
             for each in self._all():
                 await each.control_plane.close()
-                await each.post.runtime.close()
+                await each.setup.runtime.close()
         for each in self._all():
             if not each.task.cancelled() and (error := each.task.exception()):
                 raise error
 
     def stop(self) -> None:
-        """From any thread, or a signal handler: claims nothing more, leaves what runs."""
+        """End `run()` and leave the units. Callable on any thread and in a signal handler."""
         self._stopping.set()
         self._stop()
 
     def _all(self) -> list[_RunningSupervisor]:
-        return list(self._serving.values())
+        return list(self._running.values())
 
     def _stop_all(self) -> None:
         for each in self._all():
             each.supervisor.stop()
 
-    def _begin(self, post: SupervisorSetup, control_plane: InProcessControlPlane) -> None:
-        supervisor = Supervisor(control_plane, post.runtime, _options(post))
-        task = asyncio.create_task(_serve(post.agent_id, supervisor), name=post.agent_id)
-        self._serving[post.agent_id] = _RunningSupervisor(post, control_plane, supervisor, task)
+    def _start(self, setup: SupervisorSetup, control_plane: InProcessControlPlane) -> None:
+        supervisor = Supervisor(control_plane, setup.runtime, _options(setup))
+        task = asyncio.create_task(_serve(setup.agent_id, supervisor), name=setup.agent_id)
+        self._running[setup.agent_id] = _RunningSupervisor(setup, control_plane, supervisor, task)
 
     async def _follow_settings(self) -> None:
-        """What fails now is done at the next look."""
+        """Apply the current settings; retry what fails at the next poll."""
         try:
-            listed = await asyncio.to_thread(supervisor_specs, self._runtime_name)
-            wanted = {each.agent_id: each for each in listed}
+            specs = {
+                spec.agent_id: spec
+                for spec in await asyncio.to_thread(supervisor_specs, self._runtime_name)
+            }
             for each in self._all():
-                await self._adjust(each, wanted.get(each.post.agent_id))
-            for agent_id in wanted.keys() - self._serving.keys():
-                await self._add(wanted[agent_id])
+                await self._adjust(each, specs.get(each.setup.agent_id))
+            for agent_id in specs.keys() - self._running.keys():
+                await self._add(specs[agent_id])
         except (ControlPlaneUnavailable, DatabaseError, DatastoreUnavailable) as error:
-            log.warning("changed backends are served later: %s", error)
+            log.warning("changed backends cannot be served yet: %s", error)
 
-    async def _add(self, wanted: SupervisorSpec) -> None:
-        if wanted in self._unusable:
+    async def _add(self, spec: SupervisorSpec) -> None:
+        if spec in self._unusable:
             return
-        made = await asyncio.to_thread(_made, wanted, self._runtime_name)
-        if made is None:
-            self._unusable.add(wanted)
+        created = await asyncio.to_thread(_set_up, spec, self._runtime_name)
+        if created is None:
+            self._unusable.add(spec)
         else:
-            log.info("%s serves %s from now on", wanted.agent_id, ", ".join(wanted.backends))
-            self._begin(*made)
+            log.info("%s now serves %s", spec.agent_id, ", ".join(spec.backends))
+            self._start(*created)
 
-    async def _adjust(self, serving: _RunningSupervisor, wanted: SupervisorSpec | None) -> None:
-        if serving.task.done():  # it failed, and said so
+    async def _adjust(self, running: _RunningSupervisor, spec: SupervisorSpec | None) -> None:
+        if running.task.done():  # it failed and was logged
             return
-        if wanted is not None and wanted.engine == serving.post.wanted.engine:
-            if serving.leaving or wanted.backends != serving.post.backends:
-                await serving.control_plane.serve(wanted.backends)
-                serving.post, serving.leaving = replace(serving.post, wanted=wanted), False
-                log.info("%s serves %s now", wanted.agent_id, ", ".join(wanted.backends) or "none")
-        elif not serving.leaving:
-            await serving.control_plane.serve(())
-            serving.leaving = True
-        elif await self._has_nothing(serving):
-            await self._retire(serving)
+        if spec is not None and spec.engine == running.setup.spec.engine:
+            if running.draining or spec.backends != running.setup.backends:
+                await running.control_plane.serve(spec.backends)
+                running.setup, running.draining = replace(running.setup, spec=spec), False
+                log.info("%s now serves %s", spec.agent_id, ", ".join(spec.backends) or "none")
+        elif not running.draining:
+            await running.control_plane.serve(())
+            running.draining = True
+        elif await self._is_idle(running):
+            await self._retire(running)
 
-    async def _has_nothing(self, serving: _RunningSupervisor) -> bool:
-        """No step, and on its engine no container, network or volume; an engine may be gone too."""
-        if serving.supervisor.jobs:
+    async def _is_idle(self, running: _RunningSupervisor) -> bool:
+        """Return True if it has no steps and, as far as its engine answers, no resources."""
+        if running.supervisor.jobs:
             return False
         try:
             async with asyncio.timeout(POLL_INTERVAL_S):
-                return not await serving.post.runtime.runs(_options(serving.post).owner)
+                return not await running.setup.runtime.runs(_options(running.setup).owner)
         except (RuntimeFailure, TimeoutError) as error:
-            log.warning("%s: what it left is not known: %s", serving.post.agent_id, error)
+            log.warning(
+                "%s: its remaining resources are unknown: %s", running.setup.agent_id, error
+            )
             return True
 
-    async def _retire(self, serving: _RunningSupervisor) -> None:
-        serving.supervisor.stop()
-        await asyncio.wait([serving.task])
-        await serving.control_plane.deregister()
-        await serving.control_plane.close()
-        await serving.post.runtime.close()
-        del self._serving[serving.post.agent_id]
-        log.info("%s serves nothing any more", serving.post.agent_id)
+    async def _retire(self, running: _RunningSupervisor) -> None:
+        running.supervisor.stop()
+        await asyncio.wait([running.task])
+        await running.control_plane.deregister()
+        await running.control_plane.close()
+        await running.setup.runtime.close()
+        del self._running[running.setup.agent_id]
+        log.info("%s no longer serves any backend", running.setup.agent_id)
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancels those that still run: this process is told to end, or one of its parts failed."""
+    """Cancel the tasks that still run and wait for them."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _made(
-    wanted: SupervisorSpec, runtime_name: str
+def _set_up(
+    spec: SupervisorSpec, runtime_name: str
 ) -> tuple[SupervisorSetup, InProcessControlPlane] | None:
-    """On a thread: it reads the store."""
-    post = set_up_supervisor(wanted, runtime_name)
-    return None if post is None else (post, _control_plane(post))
+    """Set up a supervisor and its control plane; call it on a thread, it reads the store."""
+    setup = set_up_supervisor(spec, runtime_name)
+    return None if setup is None else (setup, _control_plane(setup))
 
 
-def _collect_seldom() -> None:
-    """Lines under way are many objects that live for a moment.
+def _collect_garbage_less_often() -> None:
+    """Collect garbage less often: log lines are many short-lived objects.
 
-    To look at them each 700 objects costs an eighth of the CPU of a run that prints a lot.
+    With the default threshold of 700 objects, a run with much output needs an eighth more CPU.
     """
     if gc.get_threshold()[0] < _OBJECTS:
         gc.freeze()
@@ -201,44 +206,44 @@ def _collect_seldom() -> None:
 
 
 async def _serve(agent_id: str, supervisor: Supervisor) -> None:
-    """One engine's failure is told when it happens, and takes nothing from the others."""
+    """Run a supervisor; log its failure at once, so that the others continue."""
     try:
         await supervisor.run()
     except Exception:
-        log.exception("%s has ended; the other engines are served on", agent_id)
+        log.exception("%s has failed; the other engines are still served", agent_id)
         raise
 
 
-def _control_plane(post: SupervisorSetup) -> InProcessControlPlane:
+def _control_plane(setup: SupervisorSetup) -> InProcessControlPlane:
     incarnation = str(ids.new_uuid())
     registration = Registration(
-        agent_id=post.agent_id,
+        agent_id=setup.agent_id,
         incarnation=incarnation,
         kind="runner",
-        name=post.agent_id,
+        name=setup.agent_id,
         capabilities=KINDS,
-        backends=post.backends,
+        backends=setup.backends,
         host_id=host.host_id(),
         pid=os.getpid(),
         process_started_at=host.process_started_at(),
     )
-    claimant = SupervisorSession(
-        agent_id=post.agent_id,
+    claimant = Claimant(
+        agent_id=setup.agent_id,
         incarnation=incarnation,
         kinds=("local",),
-        backends=post.backends,
+        backends=setup.backends,
         capabilities=KINDS,
     )
     return InProcessControlPlane(registration, claimant)
 
 
-def _options(post: SupervisorSetup) -> SupervisorOptions:
+def _options(setup: SupervisorSetup) -> SupervisorOptions:
     owner = UnitOwner(
-        installation_id=installation_id(), orchestrator_id=post.agent_id, host_id=host.host_id()
+        installation_id=installation_id(), orchestrator_id=setup.agent_id, host_id=host.host_id()
     )
     return SupervisorOptions(
         owner=owner,
-        state_dir=post.state_dir,
+        state_dir=setup.state_dir,
         rules=conf.launch_rules(),
         capacity=conf.runner_capacity(),
         lease_s=conf.lease_s(),
@@ -247,7 +252,7 @@ def _options(post: SupervisorSetup) -> SupervisorOptions:
 
 @contextmanager
 def only_runner() -> Iterator[None]:
-    """Raises RunnerInUse. The lock ends with the process, whatever ends it."""
+    """Hold the lock of the data folder, which ends with the process. Raises RunnerInUse."""
     conf.state_dir().mkdir(parents=True, exist_ok=True)
     with (conf.state_dir() / "runner.lock").open("a") as file:
         try:
@@ -258,7 +263,7 @@ def only_runner() -> Iterator[None]:
 
 
 class RunnerThread:
-    """A runner inside another process. `runtime`: the name of a plug-in; default LOCAL_RUNTIME."""
+    """A runner inside another process; `runtime`: a plug-in, by default LOCAL_RUNTIME."""
 
     def __init__(self, runtime: str = "") -> None:
         self._runtime = runtime or conf.local_runtime()

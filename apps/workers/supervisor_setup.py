@@ -26,12 +26,12 @@ from worker.runtimes import runtimes
 
 
 def choose_local_runtime() -> tuple[str, str]:
-    """The runtime to use, and why it is not the one asked for (empty when it is)."""
-    wanted = conf.local_runtime()
-    if asyncio.run(_answers(make_runtime(wanted))):
-        return wanted, ""
+    """Return the runtime to use, and why it is not the configured one (empty if it is)."""
+    configured = conf.local_runtime()
+    if asyncio.run(_answers(make_runtime(configured))):
+        return configured, ""
     return "process", (
-        f"the container runtime {wanted} does not answer (is it running? DOCKER_HOST names "
+        f"the container runtime {configured} does not answer (is it running? DOCKER_HOST names "
         "another): steps run as processes of this host, not isolated; those that need an image fail"
     )
 
@@ -50,7 +50,7 @@ _ID_LIMIT: Final = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorSpec:
-    """One supervisor as the settings want it; `engine`: of a backend with one of its own."""
+    """One supervisor as the settings describe it; `engine`: a backend with its own engine."""
 
     agent_id: str
     backends: tuple[str, ...]
@@ -59,29 +59,29 @@ class SupervisorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorSetup:
-    """One supervisor: what the settings want of it, its folder, and the runtime it drives."""
+    """One supervisor: its spec, its folder and its runtime."""
 
-    wanted: SupervisorSpec
+    spec: SupervisorSpec
     state_dir: Path
     runtime: Runtime
 
     @property
     def agent_id(self) -> str:
-        return self.wanted.agent_id
+        return self.spec.agent_id
 
     @property
     def backends(self) -> tuple[str, ...]:
-        return self.wanted.backends
+        return self.spec.backends
 
 
 def agent_id(backend_id: str = "") -> str:
-    """Of the supervisor for this host's runtime, or for one backend elsewhere."""
+    """Return the id of the supervisor for this host, or for the engine of one backend."""
     words = ("runner", host.host_name(), backend_id)
     return ids.shortened(":".join(filter(None, words)), limit=_ID_LIMIT)
 
 
 def supervisor_specs(runtime_name: str) -> tuple[SupervisorSpec, ...]:
-    """As the settings are now: one for the host, whatever it serves, one for each other engine."""
+    """Return the current specs: one for this host, even without backends, and one per engine."""
     local = [each for each in backends() if each.kind == "local"]
     elsewhere = [each for each in local if is_elsewhere(each, runtime_name)]
     here = tuple(each.backend_id for each in local if each not in elsewhere)
@@ -99,44 +99,44 @@ def supervisor_specs(runtime_name: str) -> tuple[SupervisorSpec, ...]:
 
 
 def set_up_supervisors(runtime_name: str) -> tuple[SupervisorSetup, ...]:
-    """Those that can be set up. Raises UnknownPlugin, listing the known names."""
-    made = (set_up_supervisor(wanted, runtime_name) for wanted in supervisor_specs(runtime_name))
-    return tuple(post for post in made if post is not None)
+    """Set up the supervisors with a usable engine. Raises UnknownPlugin."""
+    made = (set_up_supervisor(spec, runtime_name) for spec in supervisor_specs(runtime_name))
+    return tuple(setup for setup in made if setup is not None)
 
 
-def set_up_supervisor(wanted: SupervisorSpec, runtime_name: str) -> SupervisorSetup | None:
-    """None, said in the log, where the settings name no engine: that backend stays unavailable."""
-    if wanted.engine is None:
+def set_up_supervisor(spec: SupervisorSpec, runtime_name: str) -> SupervisorSetup | None:
+    """Set up a supervisor; log and return None if its engine's settings are unusable."""
+    if spec.engine is None:
         return SupervisorSetup(
-            wanted=wanted, state_dir=conf.state_dir(), runtime=make_runtime(runtime_name)
+            spec=spec, state_dir=conf.state_dir(), runtime=make_runtime(runtime_name)
         )
-    folder = conf.state_dir() / "backends" / wanted.engine.backend_id
+    folder = conf.state_dir() / "backends" / spec.engine.backend_id
     try:
-        runtime = runtimes[_CONTAINERS](_options(folder, wanted.engine))
+        runtime = runtimes[_CONTAINERS](_options(folder, spec.engine))
     except RuntimeUnusable as error:
-        log.warning("the backend %s cannot be served: %s", wanted.engine.backend_id, error)
+        log.warning("the backend %s cannot be served: %s", spec.engine.backend_id, error)
         return None
-    return SupervisorSetup(wanted=wanted, state_dir=folder, runtime=runtime)
+    return SupervisorSetup(spec=spec, state_dir=folder, runtime=runtime)
 
 
 def _engine_of(backend: Backend) -> Backend:
-    """Equal for two entries that name the same engine in the same way."""
+    """Return the backend with only the fields that identify its engine."""
     return replace(backend, label="", description="", default=False, routing_tags=())
 
 
 def is_elsewhere(backend: Backend, runtime_name: str) -> bool:
-    """Whether it has an engine of its own; a socket counts where steps are containers at all."""
+    """Return True if the backend has its own engine; a socket counts only for containers."""
     has_socket = bool(backend.docker_socket) and runtime_name == _CONTAINERS
     return backend.type == "remote-docker" or has_socket
 
 
 def make_runtime(name: str) -> Runtime:
-    """The one of this host. Raises UnknownPlugin, listing the known names."""
+    """Return a runtime of this host. Raises UnknownPlugin, listing the known names."""
     return runtimes[name](_options(conf.state_dir()))
 
 
 def credentials_of(image: str) -> PullCredentials | None:
-    """As the platform settings have them now."""
+    """Return the current pull credentials of the platform settings."""
     if (found := pull_credentials(image)) is None:
         return None
     return PullCredentials(host=found.host, username=found.username, secret=found.secret)

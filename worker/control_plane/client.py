@@ -32,7 +32,7 @@ Body = Mapping[str, Any]
 
 
 class ControlPlaneClient:
-    """`needs_registration` is set when the token is not taken any more."""
+    """The HTTP client of one worker; `needs_registration` is set once its token is refused."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ControlPlaneClient:
         self.needs_registration = asyncio.Event()
 
     async def register(self, body: Body) -> dict[str, Any]:
-        """The answer; from now on its token is used. Raises CredentialRefused and others."""
+        """Register and use the token of the answer from now on. Raises as `checked`."""
         response = await self._request("POST", "/agents/register", self._secret, body=body)
         answer = _json(response)
         with self._lock:
@@ -69,7 +69,7 @@ class ControlPlaneClient:
         return answer
 
     async def post(self, path: str, body: Body, *, deadline_s: float = CALL_S) -> dict[str, Any]:
-        """Empty for 204."""
+        """Return the JSON answer, empty for 204."""
         return _json(await self.call("POST", path, body=body, deadline_s=deadline_s))
 
     async def call(self, method: str, path: str, **request: Any) -> httpx.Response:
@@ -82,7 +82,7 @@ class ControlPlaneClient:
             raise
 
     def post_blocking(self, path: str, body: Body) -> dict[str, Any]:
-        """On the calling thread, whatever the loop does; over connections of its own."""
+        """Post on the calling thread, over connections of its own."""
         token = self._current_token()
         try:
             response = self._blocking.post(
@@ -125,11 +125,11 @@ class ControlPlaneClient:
 
     def _current_token(self) -> str:
         if not self._token:
-            raise ControlPlaneUnavailable("not registered now")
+            raise ControlPlaneUnavailable("this worker is not registered")
         return self._token
 
     def _forget(self, token: str) -> None:
-        """Unless there is a newer one by now."""
+        """Drop the token unless a newer one has replaced it."""
         with self._lock:
             if token == self._token:
                 self._token = ""
@@ -146,7 +146,7 @@ def _json(response: httpx.Response) -> dict[str, Any]:
     try:
         return dict(response.json())
     except (ValueError, TypeError):
-        raise ControlPlaneUnavailable("what answers there is no control plane") from None
+        raise ControlPlaneUnavailable("the answer is not one of a control plane") from None
 
 
 def _headers(bearer: str, media_type: str = "application/json") -> dict[str, str]:
@@ -166,11 +166,11 @@ _DETAIL: Final = 300
 
 
 class CredentialRefused(ControlPlaneUnavailable):
-    """401, or the agent is unknown: what was asked may succeed after registering again."""
+    """401, or an unknown agent: the request may succeed after a new registration."""
 
 
 def checked(response: httpx.Response) -> httpx.Response:
-    """`response` when it is a success; raises ControlPlaneError."""
+    """Return the response if it is a success; else raise the ControlPlaneError it stands for."""
     if response.is_success:
         return response
     raise _error(response)
@@ -188,7 +188,7 @@ def _error(response: httpx.Response) -> ControlPlaneError:
     if code == "log_gap":
         return LinesMissing(int(problem.get("nextSeq", 0)))
     if not code or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
-        return ControlPlaneUnavailable(detail)  # without a code it is no answer of a control plane
+        return ControlPlaneUnavailable(detail)  # without a code: not from a control plane
     return RequestRefused(detail)
 
 

@@ -1,8 +1,7 @@
-"""The specs of the jobs that a worker holds, so that its next process can go on with them.
+"""The specs of the jobs that a worker holds, stored so that its next process can adopt them.
 
-The control plane tells a spec once, in the answer to a claim
-(reference: control-plane 15.2). It holds secrets:
-on disk it is encrypted by a key derived of the shared secret.
+The control plane sends a spec once, in the answer to a claim (reference: control-plane 15.2). It
+contains secrets, so it is encrypted on disk with a key derived from the shared secret.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _LABEL: Final = b"partita:held-jobs"
 
 
 class HeldJobs:
-    """Safe on any thread."""
+    """Stores the specs; thread-safe."""
 
     def __init__(self, folder: Path, secret: str) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -46,13 +45,13 @@ class HeldJobs:
         try:
             spec = json.loads(self._cipher.decrypt(path.read_bytes()))
         except (InvalidToken, ValueError):
-            log.warning("%s cannot be read with this AGENT_SHARED_SECRET: removed", path.name)
+            log.warning("%s cannot be decrypted with this AGENT_SHARED_SECRET: removed", path.name)
             path.unlink(missing_ok=True)
         else:
             self._specs[job_of(spec)] = spec
 
     def hold(self, spec: Mapping[str, Any]) -> None:
-        """On disk when this returns; whole or not at all."""
+        """Write the spec to disk atomically."""
         job = job_of(spec)
         path = self._path(job)
         scratch = path.with_suffix(".new")
@@ -93,15 +92,15 @@ class HeldJobs:
             return frozenset(spec["executionId"] for spec in self._specs.values())
 
     def run_of(self, job_id: str) -> str:
-        """Of a job that is held, or was within the last hour; else empty."""
+        """Return the run of a job that is held or was within the last hour; else empty."""
         with self._lock:
             for job, spec in self._specs.items():
                 if job.job_id == job_id:
                     return str(spec["executionId"])
             return self._released.get(job_id, ("", 0.0))[0]
 
-    def one_a_run(self) -> tuple[Job, ...]:
-        """A job of each run, a service where there is one: it stays the longest."""
+    def one_per_run(self) -> tuple[Job, ...]:
+        """Return one job of each run, preferably a service, because it lives longest."""
         chosen: dict[str, Job] = {}
         with self._lock:
             for job, spec in self._specs.items():

@@ -1,4 +1,4 @@
-"""The control plane over the HTTP agent protocol, as a standalone worker sees it.
+"""The control plane behind the HTTP agent protocol, for a standalone worker.
 
 (reference: control-plane 15)
 """
@@ -38,7 +38,7 @@ log = logging.getLogger("partita.workers")
 CLAIM_WAIT_S: Final = 25
 _SLACK_S: Final = 10.0
 _BYTES_S: Final = 120.0  # of a suite's files, or an artifact
-_EMPTY_PAUSE_S: Final = 0.5  # after an empty answer that came at once: the server is ending
+_EMPTY_PAUSE_S: Final = 0.5  # after an immediate empty answer: the server is shutting down
 _TEXT: Final = 16 * 1024
 _CLAIM: Final = "/agent-control/claims/next"
 
@@ -47,13 +47,13 @@ class InstallationChanged(ControlPlaneError):
     """Another installation answers at this address now; `installation_id` is its id."""
 
     def __init__(self, installation_id: str) -> None:
-        super().__init__(f"the control plane is of another installation now: {installation_id}")
+        super().__init__(f"the control plane belongs to another installation: {installation_id}")
         self.installation_id = installation_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRegistration:
-    """Who a worker says it is; `labels`: key → value."""
+    """The facts that a worker registers with; `labels`: key → value."""
 
     agent_id: str
     incarnation: str
@@ -88,18 +88,18 @@ class HttpControlPlane:
 
     def __init__(
         self,
-        calls: ControlPlaneClient,
+        client: ControlPlaneClient,
         registration: WorkerRegistration,
         held: HeldJobs,
         *,
         installation_id: str = "",
         direct_runs: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
-        self._calls = calls
+        self._client = client
         self._registration = registration
         self._held = held
         self._direct_runs = direct_runs
-        self._watch: StopPoller | None = None
+        self._stop_poller: StopPoller | None = None
         self._claims_stopped = asyncio.Event()
         self._is_first = True
         self._last_error = ""
@@ -107,7 +107,7 @@ class HttpControlPlane:
         self.last_heartbeat_at = ""  # RFC 3339, of the last heartbeat that was answered
 
     async def discover_installation(self) -> str:
-        """The installation's id, learned by registering without a job. Raises as `register`."""
+        """Register without jobs and return the installation's id. Raises as `register`."""
         answer = await self._registered(self._registration.as_wire())
         return self._note_installation(answer)
 
@@ -115,7 +115,7 @@ class HttpControlPlane:
         self, active: Sequence[Job], *, runtime_available: bool
     ) -> RegistrationResult:
         """Raises InstallationChanged, RequestRefused, ControlPlaneUnavailable."""
-        del runtime_available  # the first heartbeat says it
+        del runtime_available  # the first heartbeat reports it
         named = [job for job in active if self._held.spec(job)]
         body = self._registration.as_wire() | {"activeJobs": [_wire(job) for job in named]}
         answer = await self._registered(body)
@@ -133,16 +133,16 @@ class HttpControlPlane:
 
     async def _registered(self, body: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return await self._calls.register(body)
+            return await self._client.register(body)
         except CredentialRefused as error:
             self._log_error_once(f"the control plane refuses this AGENT_SHARED_SECRET ({error})")
             raise
         except ControlPlaneUnavailable as error:
-            self._log_error_once(f"not registered, tries again: {error}")
+            self._log_error_once(f"registration failed and is repeated: {error}")
             raise
 
     def _log_error_once(self, sentence: str) -> None:
-        """Once, however often it is tried again."""
+        """Log the error unless the same one was logged last."""
         if sentence != self._last_error:
             self._last_error = sentence
             log.error(sentence)
@@ -155,7 +155,7 @@ class HttpControlPlane:
         for job in named:
             if job.job_id in drop:
                 self._held.release(job)
-        if self._is_first:  # what an earlier process left and nobody can go on with
+        if self._is_first:  # jobs of an earlier process that cannot be adopted
             self._held.release_all_but({kept.job for kept in keep})
             drop |= {job.job_id for job in active if job not in named}
             self._is_first = False
@@ -171,7 +171,7 @@ class HttpControlPlane:
         job = Job(job_id=kept["jobId"], attempt=kept["attempt"])
         spec = self._held.spec(job)
         if spec is None:
-            raise RequestRefused(f"the control plane keeps {job.job_id}, which was not named")
+            raise RequestRefused(f"the control plane keeps {job.job_id}, which was not listed")
         return AdoptedJob(job=job, next_seq=kept["nextSeq"], position=kept["position"], spec=spec)
 
     async def heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
@@ -184,7 +184,7 @@ class HttpControlPlane:
         if beat.failing_loops:
             body["failingLoops"] = beat.failing_loops
         path = f"/agents/{self._registration.agent_id}/heartbeat"
-        answer = await self._calls.post(path, body)
+        answer = await self._client.post(path, body)
         self.last_heartbeat_at = clock.rfc3339(clock.now())
         return [run_id for run_id in answer.get("releaseRuns", ()) if run_id not in private]
 
@@ -212,7 +212,7 @@ class HttpControlPlane:
         body = {"agentId": self._registration.agent_id, "waitSeconds": CLAIM_WAIT_S}
         deadline_s = CLAIM_WAIT_S + _SLACK_S
         try:
-            spec = await self._calls.post(_CLAIM, body, deadline_s=deadline_s)
+            spec = await self._client.post(_CLAIM, body, deadline_s=deadline_s)
         except (RequestRefused, StaleJob) as error:
             raise ControlPlaneUnavailable(str(error)) from error
         if not spec:
@@ -221,9 +221,9 @@ class HttpControlPlane:
             return []
         try:
             self._held.hold(spec)
-        except (OSError, KeyError, TypeError) as error:  # its lease will run out
-            log.exception("a claimed step cannot be kept")
-            raise ControlPlaneUnavailable("a claimed step cannot be kept") from error
+        except (OSError, KeyError, TypeError) as error:  # its lease expires
+            log.exception("a claimed step cannot be stored")
+            raise ControlPlaneUnavailable("a claimed step cannot be stored") from error
         return [spec]
 
     def renew(
@@ -232,26 +232,28 @@ class HttpControlPlane:
         return [self._lease(job, usage.get(job)) for job in jobs]
 
     def _lease(self, job: Job, usage: UnitUsage | None = None) -> JobDirective | None:
-        """On the calling thread. None: it is lost."""
+        """Renew a lease on the calling thread; return None if it is lost."""
         body = self._of(job) | ({"usage": _usage(usage)} if usage else {})
         try:
-            return _directive_of(self._calls.post_blocking(_path(job, "lease"), body))
+            return _directive_of(self._client.post_blocking(_path(job, "lease"), body))
         except RequestRefused:
             if usage is None:
                 raise
-            log.exception("the usage of %s was refused; its lease is renewed without", job.job_id)
+            log.exception(
+                "the usage of %s was refused; the lease is renewed without it", job.job_id
+            )
             return self._lease(job)
         except StaleJob:
             self._held.release(job)
             return None
 
     def on_directive(self, wake: Callable[[], None]) -> None:
-        self._watch = StopPoller(self._held.one_a_run, self._lease, wake)
-        self._watch.start()
+        self._stop_poller = StopPoller(self._held.one_per_run, self._lease, wake)
+        self._stop_poller.start()
 
     async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
-        facts = {"state": state} | ({"message": _text(message)} if message else {})
-        return await self._say(job, "state", facts)
+        fields = {"state": state} | ({"message": _text(message)} if message else {})
+        return await self._report(job, "state", fields)
 
     async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
         facts = {
@@ -259,7 +261,7 @@ class HttpControlPlane:
             "position": chunk.position,
             "lines": [_line(line) for line in chunk.lines],
         }
-        return await self._say(job, "logs", facts)
+        return await self._report(job, "logs", facts)
 
     async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
         facts = {
@@ -271,12 +273,12 @@ class HttpControlPlane:
             "usage": _usage(outcome.usage) if outcome.usage else None,
         }
         given = {key: value for key, value in facts.items() if value not in ("", None)}
-        await self._say(job, "complete", given)
+        await self._report(job, "complete", given)
         self._held.release(job)
 
     async def content(self, job: Job) -> bytes:
-        """Raises RequestRefused when the files are not those that the step spec names."""
-        response = await self._calls.call(
+        """Raises RequestRefused if the files do not match the digest of the step spec."""
+        response = await self._client.call(
             "GET",
             _path(job, "content"),
             params={"attempt": job.attempt},
@@ -285,7 +287,7 @@ class HttpControlPlane:
         spec = self._held.spec(job) or {}
         wanted = spec.get("content", {}).get("digest") or response.headers.get("Digest")
         if wanted != f"sha256:{hashlib.sha256(response.content).hexdigest()}":
-            raise RequestRefused("the suite's files are not those that the step spec names")
+            raise RequestRefused("the suite's files do not match the digest of the step spec")
         return response.content
 
     async def store(self, job: Job, upload: Upload) -> None:
@@ -296,7 +298,7 @@ class HttpControlPlane:
             "format": upload.format,
             "on": upload.on,
         }
-        await self._calls.call(
+        await self._client.call(
             "POST",
             _path(job, "artifacts"),
             params={key: value for key, value in facts.items() if value},
@@ -306,16 +308,16 @@ class HttpControlPlane:
         )
 
     async def close(self) -> None:
-        if self._watch:
-            await asyncio.to_thread(self._watch.stop)
-        await self._calls.close()
+        if self._stop_poller:
+            await asyncio.to_thread(self._stop_poller.stop)
+        await self._client.close()
 
     def _of(self, job: Job) -> dict[str, Any]:
         return {"agentId": self._registration.agent_id, "attempt": job.attempt}
 
-    async def _say(self, job: Job, what: str, facts: dict[str, Any]) -> JobDirective:
+    async def _report(self, job: Job, what: str, facts: dict[str, Any]) -> JobDirective:
         try:
-            return _directive_of(await self._calls.post(_path(job, what), self._of(job) | facts))
+            return _directive_of(await self._client.post(_path(job, what), self._of(job) | facts))
         except StaleJob:
             self._held.release(job)
             raise

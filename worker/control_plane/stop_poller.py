@@ -1,7 +1,7 @@
-"""A thread that asks often whether the jobs of a worker are to stop.
+"""A thread that polls for jobs of a worker that are to stop.
 
-Leases are renewed every third of their time, which is too seldom for a cancel to be seen soon. A
-run's cancel or teardown concerns all that it has here, so one question a run is enough.
+Leases are renewed only every third of their duration, which delays a cancel too long. A cancel or a
+teardown stops all jobs of a run, so one request per run is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger("partita.workers")
 
 
 class StopPoller:
-    """Calls `wake()` when one of `jobs()` got orders, or is no longer ours."""
+    """Calls `wake()` when one of `jobs()` is to stop or has lost its lease."""
 
     EACH_S = 2.0
 
@@ -31,7 +31,7 @@ class StopPoller:
         self._ask = ask
         self._wake = wake
         self._stopping = threading.Event()
-        self._thread = PeriodicThread("orders", self._look, self._wait, ended=self._stopping)
+        self._thread = PeriodicThread("orders", self._poll, self._wait, ended=self._stopping)
 
     def start(self) -> None:
         self._thread.start()
@@ -43,14 +43,14 @@ class StopPoller:
     def _wait(self) -> bool:
         return self._stopping.wait(self.EACH_S)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if any(self._is_to_stop(job) for job in self._jobs()):
             self._wake()
 
     def _is_to_stop(self, job: Job) -> bool:
         try:
             directive = self._ask(job)
-        except ControlPlaneError as error:  # the thread of the leases says so aloud
-            log.debug("no orders are known for %s: %s", job.job_id, error)
+        except ControlPlaneError as error:  # the thread of the leases logs it as a warning
+            log.debug("the directive for %s is unknown: %s", job.job_id, error)
             return False
         return directive is None or bool(directive.cancel_reason)

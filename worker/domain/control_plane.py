@@ -1,11 +1,11 @@
-"""The port to the control plane (reference: control-plane 15), as the supervisor needs it.
+"""The supervisor's port to the control plane (reference: control-plane 15).
 
 ControlPlaneError
-├── StaleJob          409 stale_attempt, or the job is unknown: drop it at once
-├── LinesMissing      409 log_gap: go on with `next_seq`
-├── Unregistered      the control plane does not know this supervisor: register again
-├── Refused           it says no for another reason; to repeat does not help
-└── ControlPlaneUnavailable  no answer now; to repeat may help
+├── StaleJob                 409 stale_attempt, or the job is unknown: drop it at once
+├── LinesMissing             409 log_gap: continue with `next_seq`
+├── Unregistered             the control plane does not know this supervisor: register again
+├── RequestRefused           a refusal for another reason: a retry does not help
+└── ControlPlaneUnavailable  no answer: a retry may help
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ControlPlaneUnavailable(ControlPlaneError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One attempt of a step, as reports name it."""
+    """The identity of one attempt of a step."""
 
     job_id: str
     attempt: int
@@ -62,7 +62,7 @@ NO_USAGE: Final[Mapping[Job, UnitUsage]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptedJob:
-    """A job to go on with: `next_seq` is the next line's number, `position` the records taken."""
+    """A job to continue: the number of its next line, and the position in the unit's records."""
 
     job: Job
     next_seq: int
@@ -75,12 +75,12 @@ class RegistrationResult:
     keep: tuple[AdoptedJob, ...] = ()
     drop: tuple[str, ...] = ()  # job ids
     heartbeat_s: float = 10.0
-    lease_grace_s: float | None = None  # how long a lease that ended may still be renewed
+    lease_grace_s: float | None = None  # how long an expired lease may still be renewed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatReport:
-    """`failing_loops`: background loops of this process; one heartbeat without them clears them."""
+    """`failing_loops`: the failing background loops of this process."""
 
     running_jobs: int
     runtime_available: bool
@@ -90,9 +90,9 @@ class HeartbeatReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDirective:
-    """An empty reason: go on. Else stop: canceled, teardown, detach or timeout.
+    """Continue if the reason is empty; else stop: canceled, teardown, detach or timeout.
 
-    `lease_grace_s`: with a renewal, how long after its end the lease can still be renewed.
+    `lease_grace_s`: in answer to a renewal, how long an expired lease can still be renewed.
     """
 
     cancel_reason: str = ""
@@ -101,7 +101,7 @@ class JobDirective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineChunk:
-    """Lines from `seq` on; `position`: the runtime's records that all lines so far cover."""
+    """Lines from number `seq` on; `position`: how many records of the runtime they complete."""
 
     seq: int
     position: int
@@ -130,13 +130,13 @@ class Upload:
 
 
 class Reports(Protocol):
-    """What is said of a job, and asked for it.
+    """The calls for one job.
 
-    Calls raise ControlPlaneUnavailable without an answer, StaleJob and RequestRefused.
+    They raise ControlPlaneUnavailable without an answer, StaleJob and RequestRefused.
     """
 
-    # What is said of a job counts in the order in which the calls were made, also when nobody waits
-    # for the answer to one before making the next: short steps then need one round trip.
+    # Reports take effect in the order of the calls, even if no answer is awaited between them:
+    # short steps then need one round trip.
     in_order: ClassVar[bool]
 
     async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
@@ -144,43 +144,43 @@ class Reports(Protocol):
         ...
 
     async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
-        """Lines stored before are ignored. Raises LinesMissing."""
+        """Store the lines that are not stored yet. Raises LinesMissing."""
         ...
 
     async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
-        """The same again is no error. Raises LinesMissing."""
+        """Complete the job; a repetition is no error. Raises LinesMissing."""
         ...
 
     async def content(self, job: Job) -> bytes:
-        """The source suite's files, tar+gzip."""
+        """Return the source suite's files, tar+gzip."""
         ...
 
     async def store(self, job: Job, upload: Upload) -> None: ...
 
 
 class ControlPlane(Reports, Protocol):
-    """Whom a supervisor works for. Calls raise ControlPlaneUnavailable without an answer."""
+    """The control plane of a supervisor. Calls raise ControlPlaneUnavailable without an answer."""
 
     async def register(
         self, active: Sequence[Job], *, runtime_available: bool
     ) -> RegistrationResult: ...
 
     async def heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
-        """The runs whose resources are to be removed now. Raises Unregistered."""
+        """Return the runs whose resources are to be removed now. Raises Unregistered."""
         ...
 
     async def claim(self, limit: int) -> Sequence[Mapping[str, Any]]:
-        """Waits until there is work: 1 to `limit` step specs; may answer none after a while."""
+        """Wait for 1 to `limit` step specs; may return none after a while."""
         ...
 
     def renew(
         self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
     ) -> Sequence[JobDirective | None]:
-        """One answer a job, None for a lease that is lost. From any thread; blocks."""
+        """Return one answer per job, None for a lost lease. Blocks; callable on any thread."""
         ...
 
     def on_directive(self, wake: Callable[[], None]) -> None:
-        """`wake()` is called, on any thread, when some job may have got new orders."""
+        """Call `wake()`, on any thread, when a job may have a new directive."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The verdict on an attempt (reference: control-plane 11.5): the first finding is the reason."""
+"""The verdict on an attempt (reference: control-plane 11.5): its first failure is the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from worker.domain.step_spec import StepEvaluation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitExit:
-    """How a unit ended."""
+    """The exit of a unit."""
 
     exit_code: int
     oom_killed: bool = False
@@ -25,7 +25,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptVerdict:
-    """No findings: the attempt ended as expected."""
+    """Without failures, the attempt ended as expected."""
 
     failures: tuple[Failure, ...] = ()
 
@@ -56,7 +56,10 @@ class LogMatches:
 def judge(
     rules: StepEvaluation, ended: UnitExit, logs: LogMatches, *, timed_out_ms: int | None = None
 ) -> AttemptVerdict:
-    """A task or test, artifacts apart. `timed_out_ms`: the limit, when it was stopped for it."""
+    """Return the verdict on a task or test without its artifacts.
+
+    `timed_out_ms`: the limit, if the unit was stopped because of it.
+    """
     failures = list(_endings(rules, ended, timed_out_ms))
     failures += [
         Failure(reason="fail_on_logs_matched", detail=f"a line contains {text!r}")

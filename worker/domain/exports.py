@@ -1,4 +1,4 @@
-"""Export paths: where to look, and which names match (reference: control-plane 7.4)."""
+"""Export paths: the folders to search and the names that match (reference: control-plane 7.4)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Search:
 
 
 def searches(path: str, *, artifacts: str, workspace: str) -> tuple[Search, ...]:
-    """In the order in which they are tried. Raises PathRefused for a path with `..`."""
+    """Return the searches in order. Raises PathRefused for a path with `..`."""
     if ".." in PurePosixPath(path).parts:
         raise PathRefused(f"export path {path!r} must not contain '..'")
     if path.startswith("/"):
@@ -53,7 +53,7 @@ def _search(pattern: str, *, root: str) -> Search:
 
 @lru_cache(maxsize=256)
 def _expression(pattern: str) -> re2._Regexp:
-    """`*` and `?` stay inside one part of the path, `**` spans any number of parts."""
+    """Compile a glob: `*` and `?` match within one part of the path, `**` any number of parts."""
     tokens = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
     meanings = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     return re2.compile(

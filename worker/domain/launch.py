@@ -34,7 +34,7 @@ class CommandInvalid(ValueError):
 
 
 def program(node: StepNode) -> UnitProgram:
-    """Raises CommandInvalid for a file with an unknown extension."""
+    """Return the program of a node. Raises CommandInvalid for an unknown extension."""
     if node.file:
         script = script_path(node)
         return UnitProgram(
@@ -46,7 +46,7 @@ def program(node: StepNode) -> UnitProgram:
 
 
 def image(node: StepNode, defaults: Mapping[str, str]) -> str:
-    """The declared image, else the default of the file's extension; empty when there is none."""
+    """Return the declared image, else the default for the file's extension; empty without one."""
     if node.image:
         return node.image
     if node.file:
@@ -55,7 +55,7 @@ def image(node: StepNode, defaults: Mapping[str, str]) -> str:
 
 
 def script_path(node: StepNode) -> str:
-    """Relative to the work directory; the folder of the node's kind is added when left out."""
+    """Return the path in the work directory, with the folder of the node's kind if left out."""
     path = PurePosixPath(node.file)
     if path.parts[0] in _FOLDERS.values():
         return str(path)
@@ -76,7 +76,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEnvironmentRules:
-    """`telemetry`: variables added when traces are on; what is a URL is one from this host."""
+    """`telemetry`: variables that are added when traces are on; their URLs are this host's."""
 
     prefixes: Sequence[str] = ("PARTITA",)
     telemetry: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class StepEnvironmentRules:
 def step_environment(
     spec: StepSpec, rules: StepEnvironmentRules, folders: Folders
 ) -> dict[str, str]:
-    """Name → value; the built-in ones win. The address of mocks comes with the spec."""
+    """Return name → value; built-in variables win. The spec holds the address of mocks."""
     environment = dict(spec.env)
     for prefix in rules.prefixes:
         variables = {f"{prefix}_{name}": value for name, value in _built_in(spec, folders)}
@@ -117,7 +117,7 @@ def _variable(key: str) -> str:
 
 
 def _reachable(url: str, folders: Folders) -> str:
-    """A loopback host means the host, which a container knows by another name."""
+    """Replace a loopback host by the name under which a container reaches this host."""
     parts = urlsplit(url)
     if folders.own_host or parts.hostname not in _LOOPBACK:
         return url
@@ -132,7 +132,7 @@ _SERVICE_LIMITS: Final = UnitLimits(memory_bytes=1024 * _MIB, cpus=2, pids=1024)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRules:
-    """What the installation decides about every step."""
+    """The installation's rules for every step."""
 
     environment: StepEnvironmentRules = field(default_factory=StepEnvironmentRules)
     default_images: Mapping[str, str] = field(default_factory=dict)
@@ -149,7 +149,10 @@ def launch_of(
     fetch: Callable[[], Awaitable[bytes]],
     started_at: str,
 ) -> Launch:
-    """`folders(unit name, workspace name)` is the runtime's. Raises CommandInvalid."""
+    """Return the launch of a step; `folders(unit name, workspace name)` is the runtime's.
+
+    Raises CommandInvalid.
+    """
     node, run_id = spec.node, spec.execution_id
     name = ownership.unit_name(run_id, node.id, spec.attempt)
     workspace = ownership.volume_name(run_id, node.import_path)

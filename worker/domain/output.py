@@ -1,8 +1,8 @@
 """From a unit's output records to log lines: decoded, masked, cut.
 
-All of it is a pure function of the records since the first: whoever adopts a unit reads its output
-again from the start, drops the lines of the records taken before, and goes on without a line lost
-or doubled, also where a line or a secret crosses a record.
+The lines are a pure function of all records since the first. A process that adopts a unit reads its
+output again from the start and drops the lines of known records, so that no line is lost or stored
+twice, even if a line or a secret spans several records.
 
 (reference: control-plane 11.2, 15.2)
 """
@@ -46,7 +46,7 @@ class StepLogLine(NamedTuple):
 
 
 class LogWatch:
-    """Looks for texts inside output lines, also in lines that come in several records."""
+    """Finds texts in output lines, including lines that span several records."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._open = set(texts)
@@ -70,7 +70,7 @@ class LogWatch:
     def has_seen(self, text: str) -> bool:
         return text in self._seen
 
-    def failures(self, *, expected: Sequence[str], forbidden: Sequence[str]) -> LogMatches:
+    def matches(self, *, expected: Sequence[str], forbidden: Sequence[str]) -> LogMatches:
         return LogMatches(
             missing=tuple(text for text in expected if text not in self._seen),
             matched=tuple(text for text in forbidden if text in self._seen),
@@ -78,7 +78,7 @@ class LogWatch:
 
 
 class _OpenLine:
-    """What is not yet sent of the line that a stream is in."""
+    """The unsent part of the current line of a stream."""
 
     def __init__(self) -> None:
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -87,7 +87,7 @@ class _OpenLine:
 
 
 class LineCutter:
-    """Feed it every record in order; each call answers the lines that the record completed."""
+    """Turns records, fed in order, into the lines that each record completes."""
 
     def __init__(self, redactor: Redactor, watch: LogWatch) -> None:
         self.redactor = redactor
@@ -109,7 +109,7 @@ class LineCutter:
         return list(_lines(masked, record, ends=ends))
 
     def _whole_line(self, record: OutputRecord) -> list[StepLogLine]:
-        """The usual case, and what decides how fast output is taken."""
+        """Return the line of a record that holds all of it: the usual case, and the fast path."""
         text = record.data.decode("utf-8", "replace").removesuffix("\n")
         if not self.watch.is_idle:
             self.watch.see(record.stream, text, ends=True)
@@ -122,7 +122,7 @@ class LineCutter:
         return [StepLogLine(self._time, LEVELS[record.stream], "output", text)]
 
     def finish(self) -> list[StepLogLine]:
-        """The ends of lines that the output stopped inside of."""
+        """Return the lines that were still open when the output ended."""
         lines = []
         for stream, line in self._streams.items():
             if line.is_open:
@@ -143,7 +143,7 @@ def _lines(text: str, record: OutputRecord, *, ends: bool) -> Iterator[StepLogLi
 
 
 def _time_of(record: OutputRecord) -> datetime:
-    """By the runtime's clock, unless that is beyond the year 9999."""
+    """Return the runtime's time stamp; the current time if it is missing or invalid."""
     try:
         return datetime.fromisoformat(record.time) if record.time else clock.now()
     except ValueError:
@@ -151,7 +151,7 @@ def _time_of(record: OutputRecord) -> datetime:
 
 
 def cut(text: str, limit: int = LINE_LIMIT) -> list[str]:
-    """Pieces of at most `limit` bytes of UTF-8, no character cut; at least one piece."""
+    """Split a text into one or more pieces of at most `limit` bytes of UTF-8."""
     encoded = text.encode("utf-8", "surrogatepass")
     pieces, start = [], 0
     while len(encoded) - start > limit:

@@ -1,4 +1,4 @@
-"""Names and labels of what a run owns on a runtime (reference: control-plane 14.3)."""
+"""Names and labels of the resources of a run on a runtime (reference: control-plane 14.3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOB_ID: Final = "partita.job_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitOwner:
-    """Whose units these are: one supervisor of one installation, on one host."""
+    """The owner of units: one supervisor of one installation, on one host."""
 
     installation_id: str
     orchestrator_id: str
@@ -34,7 +34,7 @@ def unit_name(run_id: str, step_id: str, attempt: int) -> str:
 
 
 def helper_name(run_id: str) -> str:
-    """Of no step: those end in their attempt."""
+    """Return the name of the run's probe helper; it never equals a unit's name."""
     return shortened(f"partita-{run_id}-probes")
 
 
@@ -51,7 +51,7 @@ def _scoped(prefix: str, run_id: str, import_path: str) -> str:
 
 
 def networks(spec: StepSpec) -> dict[str, tuple[str, ...]]:
-    """Network → the names that the step has there; the run's own network first."""
+    """Return network → names of the step there; the run's own network comes first."""
     node, run_id = spec.node, spec.execution_id
     if not node.import_path:
         return {network_name(run_id): tuple(dict.fromkeys((slug(node.id), node.id)))}
@@ -64,7 +64,7 @@ def networks(spec: StepSpec) -> dict[str, tuple[str, ...]]:
 
 
 def run_labels(spec: StepSpec, owner: UnitOwner) -> dict[str, str]:
-    """What every container, network and volume of the run carries."""
+    """Return the labels of every container, network and volume of the run."""
     return {
         MANAGED: "true",
         INSTALLATION: owner.installation_id,
@@ -90,11 +90,11 @@ def step_labels(spec: StepSpec, owner: UnitOwner, *, started_at: str) -> dict[st
 
 
 def without_step(labels: Mapping[str, str]) -> dict[str, str]:
-    """The run's labels out of a step's."""
+    """Return the run's labels from a step's labels."""
     of_step = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID)
     return {name: value for name, value in labels.items() if name not in of_step}
 
 
 def is_owned(labels: Mapping[str, str], installation_id: str) -> bool:
-    """Nothing is stopped, removed or relabeled without this."""
+    """Return True for resources of this installation; others are never touched."""
     return labels.get(MANAGED) == "true" and labels.get(INSTALLATION) == installation_id

@@ -1,4 +1,4 @@
-"""Which readiness probe a service gets (reference: control-plane 7.4)."""
+"""Readiness probes and the choice of a service's probe (reference: control-plane 7.4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class HttpProbe:
 
     @property
     def target(self) -> str:
-        """What is asked for; with the slash that a declared path may lack."""
+        """Return the request path, with the leading slash that a declared path may lack."""
         return f"/{self.path.removeprefix('/')}"
 
     def passes(self, status: int) -> bool:
@@ -44,20 +44,20 @@ class ImageProbe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillRunning:
-    """Nothing declared: running without exit for so long counts as ready."""
+    """No probe is declared: the service is ready once it has run for `for_ms`."""
 
     for_ms: int = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResponse:
-    """What an http or tcp question came to: a status, or a connection, or else the problem."""
+    """The result of an http or tcp probe: a status, a connection (neither), or the problem."""
 
     status: int | None = None
     problem: str = ""
 
     def missing(self, probe: HttpProbe | TcpProbe) -> str:
-        """Why the probe does not pass; empty when it does."""
+        """Return why the probe does not pass; empty if it passes."""
         if self.problem or isinstance(probe, TcpProbe):
             return self.problem
         if self.status is not None and probe.passes(self.status):

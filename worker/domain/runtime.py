@@ -1,11 +1,11 @@
-"""The port behind which steps really run, and the registry of its plug-ins.
+"""The port to the runtime that runs the steps, and the registry of its plug-ins.
 
 RuntimeFailure
 ├── ImageMissing       no image declared, not found, not pullable
 ├── StartFailed        the unit exists but its program cannot start
 ├── UnitLost           the unit is no longer there
 ├── PathRefused        an export path leads out of its folder
-└── RuntimeUnavailable        the runtime did not answer for 30 s
+└── RuntimeUnavailable  no answer of the runtime for 30 s
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILE_LIMIT: Final = 10 * 2**20
 
 
 class RuntimeFailure(Exception):
-    """`reason` is the step reason (reference: control-plane 11.4) that the failure becomes."""
+    """`reason`: the resulting reason of the step (reference: control-plane 11.4)."""
 
     reason: ClassVar[str] = "internal_error"
 
@@ -40,7 +40,7 @@ class ImageMissing(RuntimeFailure):
 
 
 class StartFailed(RuntimeFailure):
-    """The message is the runtime's; 127, as a shell says, when the program does not exist."""
+    """The message is the runtime's; the exit code is 127 if the program does not exist."""
 
     reason = "exit_nonzero"
 
@@ -98,7 +98,7 @@ class UnitLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDirectory:
-    """The work directory: its name on the runtime, and whose files fill it once."""
+    """The work directory: its name on the runtime, and the files that fill it once."""
 
     name: str
     fetch: Callable[[], Awaitable[bytes]]  # tar+gzip of the source suite's files; empty: none
@@ -181,85 +181,85 @@ class Runtime(Protocol):
     async def close(self) -> None: ...
 
     def folders(self, *, name: str, workspace: str) -> Folders:
-        """Where a unit of that name finds its files."""
+        """Return the folders of a unit of that name."""
         ...
 
     async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
-        """Make the image present; awaits `pulling(image)` before a pull. Raises ImageMissing."""
+        """Make the image present; await `pulling(image)` before a pull. Raises ImageMissing."""
         ...
 
     async def start(self, launch: Launch) -> Unit:
-        """Again with the same launch: the same unit. Raises StartFailed.
+        """Start a unit, or return the one that the same launch started. Raises StartFailed.
 
-        Removes what earlier attempts of the step left.
+        Remove the units of earlier attempts of the step.
         """
         ...
 
     def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
-        """All records behind the first `after`, in the same order each time; ends with the unit."""
+        """Yield all records after the first `after` in a stable order; end with the unit."""
         ...
 
     async def wait(self, unit: Unit) -> UnitExit: ...
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
-        """SIGTERM, after `grace_s` SIGKILL; returns when the unit has ended."""
+        """Send SIGTERM, after `grace_s` SIGKILL; return when the unit has ended."""
         ...
 
     async def remove(self, unit: Unit) -> None:
-        """Kill and remove; no error when it is gone."""
+        """Kill and remove the unit; no error if it is gone."""
         ...
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
-        """The exit code of a further program inside the running unit; 124 after `timeout_s`."""
+        """Run a program inside the unit and return its exit code, 124 after `timeout_s`."""
         ...
 
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
-        """Where the supervisor reaches the unit's tcp port; None while it cannot."""
+        """Return where this process reaches the unit's tcp port; None while it cannot."""
         ...
 
     async def probe_inside(
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
     ) -> ProbeResponse:
-        """One question to a unit without `endpoint`, from inside its own network, if it has one."""
+        """Probe a unit without `endpoint` from inside its own network, if it has one."""
         ...
 
     async def has_health_check(self, unit: Unit) -> bool: ...
 
     async def is_healthy(self, unit: Unit) -> bool:
-        """What the image's own health check says now."""
+        """Return the current result of the image's own health check."""
         ...
 
     async def usage(self, unit: Unit) -> UnitUsage | None:
-        """Now; CPU since the call before, at first since the start. None once it has ended."""
+        """Return the usage, with CPU since the previous call or the start; None after the end."""
         ...
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
-        """Files of the ended unit that match an export path. Raises PathRefused.
+        """Return the files of the ended unit that match an export path. Raises PathRefused.
 
         (reference: control-plane 7.4)
         """
         ...
 
     async def find(self, owner: UnitOwner) -> Sequence[Unit]:
-        """Units of that supervisor, running and ended, by label."""
+        """Return the supervisor's units by label, running and ended."""
         ...
 
     async def runs(self, owner: UnitOwner) -> frozenset[str]:
-        """The runs that something is left of here."""
+        """Return the runs that have resources here."""
         ...
 
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
-        """Remove containers, networks and volumes of the run, with 3 tries."""
+        """Remove containers, networks and volumes of the run, in up to 3 tries."""
         ...
 
 
 class RuntimeUnusable(ValueError):
-    """A runtime cannot be made of its settings; the message shows no secret of them."""
+    """The settings of a runtime are unusable; the message contains no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullCredentials:
-    """For one registry. Without a user name the secret is a bearer token."""
+    """The credentials of one registry. Without a user name, the secret is a bearer token."""
 
     host: str
     username: str = field(repr=False)
@@ -273,14 +273,14 @@ def no_credentials(image: str) -> PullCredentials | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
-    """What a runtime may need to start; each takes what concerns it."""
+    """The settings of all runtimes; each uses its own part."""
 
     state_dir: Path
     installation_id: str
     pull_policy: str = "IfNotPresent"
     credentials: Callable[[str], PullCredentials | None] = no_credentials  # by image; may block
-    helper_image: str = "busybox:1.36"  # of what asks a service where this process cannot
+    helper_image: str = "busybox:1.36"  # for probes of services that this process cannot reach
     address: str = ""  # of the runtime's socket; empty: its own default
-    is_remote: bool = False  # not of this host: it publishes no ports here, and others reach it
+    is_remote: bool = False  # of another host: it publishes no ports here, and others reach it
     certificate: str = ""  # PEM texts, for an address that is reached over TLS
     key: str = field(default="", repr=False)

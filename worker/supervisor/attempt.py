@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -31,56 +31,61 @@ SAMPLE_TIMEOUT_S: Final = 5.0
 
 
 class UsageSampler:
-    """`latest` may be read on any thread; who reports it never waits for a look.
+    """Reads a unit's usage periodically; `latest` may be read on any thread.
 
-    A look that fails or takes too long is only missing.
+    A reading that fails or takes too long is left out.
     """
 
-    def __init__(self, runtime: Runtime, unit: Unit, *, each_s: float) -> None:
+    def __init__(self, runtime: Runtime, unit: Unit, *, interval_s: float) -> None:
         self._runtime = runtime
         self._unit = unit
-        self._each_s = each_s
+        self._interval_s = interval_s
         self.latest: UnitUsage | None = None
 
     async def run(self) -> None:
-        """Until canceled."""
-        pause_s = min(FIRST_SAMPLE_S, self._each_s)
+        """Sample until canceled."""
+        await asyncio.sleep(min(FIRST_SAMPLE_S, self._interval_s))
         while True:
-            await asyncio.sleep(pause_s)
-            await self._look()
-            pause_s = self._each_s
+            await self._sample()
+            await asyncio.sleep(self._interval_s)
 
-    async def _look(self) -> None:
+    async def _sample(self) -> None:
         try:
             async with asyncio.timeout(SAMPLE_TIMEOUT_S):
-                seen = await self._runtime.usage(self._unit)
+                usage = await self._runtime.usage(self._unit)
         except (RuntimeFailure, TimeoutError) as failure:
-            log.debug("what %s uses is not known now: %r", self._unit.name, failure)
+            log.debug("the usage of %s cannot be read: %r", self._unit.name, failure)
             return
-        if seen:
-            self.latest = replace(seen, memory_peak_bytes=self._peak(seen))
+        if usage:
+            before = self.latest.memory_peak_bytes if self.latest else None
+            peak = max(usage.memory_bytes, usage.memory_peak_bytes or 0, before or 0)
+            self.latest = replace(usage, memory_peak_bytes=peak)
 
-    def _peak(self, seen: UnitUsage) -> int:
-        """The highest of all looks, and what the runtime itself has seen between them."""
-        before = self.latest.memory_peak_bytes if self.latest else None
-        return max(seen.memory_bytes, seen.memory_peak_bytes or 0, before or 0)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorOptions:
+    """`capacity`: steps at once; services, which wait most of the time, do not count."""
+
+    owner: UnitOwner
+    state_dir: Path
+    rules: LaunchRules = field(default_factory=LaunchRules)
+    capacity: int = 64
+    lease_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
-    """What all steps of a supervisor share."""
+    """The objects that all steps of a supervisor share."""
 
     control_plane: Reports
     runtime: Runtime
-    owner: UnitOwner
-    rules: LaunchRules
+    options: SupervisorOptions
     space: SpoolSpace
     prober: ReadinessProber
-    marks: Path  # an empty file for each service that was reported healthy
 
 
 class StepAttempt:
-    """`kept`: where an earlier process of this supervisor stopped; None for a new attempt."""
+    """`kept`: the state in which an earlier process left it; None for a new attempt."""
 
     def __init__(
         self, spec: StepSpec, context: StepContext, kept: AdoptedJob | None = None
@@ -94,16 +99,19 @@ class StepAttempt:
         self.confirmed.set()
         self.stop_reason = ""
         self.probe_problem = ""  # why the last probe did not pass
-        self._unit: Unit | None = None
+        self.unit: Unit | None = None
         self._reading: asyncio.Task[None] | None = None
         self._reporting: asyncio.Task[None] | None = None
         self._sampler: UsageSampler | None = None
         self._sampling: asyncio.Task[None] | None = None
+        ready_log = spec.node.ready.log if spec.node.ready else None
+        watched = (*spec.evaluation.expect_logs, *spec.evaluation.fail_on_logs)
+        watch = LogWatch(watched if ready_log is None else (*watched, ready_log))
         self.log = StepLog(
             context.control_plane,
             self.job,
             context.space,
-            cutter=LineCutter(Redactor(spec.secrets), LogWatch(_watched(spec))),
+            cutter=LineCutter(Redactor(spec.secrets), watch),
             start=LogPosition(next_seq=kept.next_seq, position=kept.position)
             if kept
             else LogPosition(),
@@ -117,43 +125,35 @@ class StepAttempt:
             set_once(self.stop_requested)
 
     @property
-    def unit(self) -> Unit:
-        if self._unit is None:
-            raise LookupError("nothing was started")
-        return self._unit
-
-    @property
-    def has_unit(self) -> bool:
-        return self._unit is not None
+    def running_unit(self) -> Unit:
+        if self.unit is None:
+            raise LookupError("no unit was started")
+        return self.unit
 
     def note_probe(self, problem: str) -> None:
         self.probe_problem = problem
 
     def follow(self, unit: Unit) -> None:
-        """From now on the unit's output is read, and what it uses is looked at."""
-        self._unit = unit
+        """Start to read the unit's output and to sample its usage."""
+        self.unit = unit
         reading = self.log.read(self.context.runtime, unit)
         self._reading = asyncio.create_task(reading, name=f"read {unit.name}")
         if self.spec.measured:
-            self._sample(unit, self._reading)
-
-    def _sample(self, unit: Unit, reading: asyncio.Task[None]) -> None:
-        """As long as there may be output: it ends with the unit."""
-        each_s = self.spec.lease_ms / 1000 / RENEWALS
-        self._sampler = UsageSampler(self.context.runtime, unit, each_s=each_s)
-        sampling = asyncio.create_task(
-            keep_running("samples", self._sampler.run), name=f"sample {unit.name}"
-        )
-        reading.add_done_callback(lambda _: sampling.cancel())
-        self._sampling = sampling
+            interval_s = self.spec.lease_ms / 1000 / RENEWALS
+            self._sampler = UsageSampler(self.context.runtime, unit, interval_s=interval_s)
+            sampling = asyncio.create_task(
+                keep_running("samples", self._sampler.run), name=f"sample {unit.name}"
+            )
+            self._reading.add_done_callback(lambda _: sampling.cancel())
+            self._sampling = sampling
 
     @property
     def usage(self) -> UnitUsage | None:
         """The latest figures; may be read on any thread."""
         return self._sampler.latest if self._sampler else None
 
-    async def output_end(self) -> None:
-        """The whole output was read. Raises RuntimeFailure."""
+    async def until_output_ends(self) -> None:
+        """Wait until the whole output is read. Raises RuntimeFailure."""
         if self._reading:
             await self._reading
 
@@ -163,44 +163,33 @@ class StepAttempt:
         await self.log.close()
 
     async def report_running(self, on_end: Callable[[asyncio.Task[None]], None]) -> None:
-        """Waits for the answer only where what follows could overtake it."""
+        """Report `running`; wait for the answer only if a later report could overtake it."""
         self._reporting = asyncio.create_task(self.report("running"))
         self._reporting.add_done_callback(on_end)
         if not self.context.control_plane.in_order:
             await self._reporting
 
     async def until_reported(self) -> None:
-        """Everything said of it so far is stored. Raises what one of the answers was."""
+        """Wait until all reports so far are stored; raise the error of one that is not."""
         await self.log.sending
         if self._reporting:
             await self._reporting
 
     async def report(self, state: str, message: str = "") -> None:
-        control_plane = self.context.control_plane
-        text = self.log.mask(message)
-        self.apply_directive(
-            await retry_until_answered(lambda: control_plane.report(self.job, state, text))
-        )
+        control_plane, text = self.context.control_plane, self.log.mask(message)
+        directive = await retry_until_answered(lambda: control_plane.report(self.job, state, text))
+        self.apply_directive(directive)
 
     def log_matches(self) -> LogMatches:
         rules = self.spec.evaluation
-        return self.log.watch.failures(expected=rules.expect_logs, forbidden=rules.fail_on_logs)
+        return self.log.watch.matches(expected=rules.expect_logs, forbidden=rules.fail_on_logs)
 
     @property
     def age_s(self) -> float:
-        """Since the unit started; also when an earlier process of this supervisor started it."""
-        started = self.unit.started_at
+        """Seconds since the unit started, even if an earlier process started it."""
+        started = self.running_unit.started_at
         return max(0.0, (clock.now() - started).total_seconds()) if started else 0.0
 
-    @property
-    def mark(self) -> Path:
-        return self.context.marks / f"{self.unit.name}.healthy"
-
-
-def _watched(spec: StepSpec) -> tuple[str, ...]:
-    ready_log = spec.node.ready.log if spec.node.ready else None
-    return (
-        *spec.evaluation.expect_logs,
-        *spec.evaluation.fail_on_logs,
-        *((ready_log,) if ready_log is not None else ()),
-    )
+    def health_mark(self, unit: Unit) -> Path:
+        """The path of the empty file that says that the service was reported healthy."""
+        return self.context.options.state_dir / "healthy" / f"{unit.name}.healthy"

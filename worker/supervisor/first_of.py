@@ -1,4 +1,4 @@
-"""Waiting for the first of several things."""
+"""Wait for the first of several events."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ async def first_of(
     timeout_s: float | None = None,
     **contenders: Coroutine[Any, Any, Any] | asyncio.Future[Any] | None,
 ) -> str:
-    """The name of the one that ended first (of several at once: the one named first), or "timeout".
+    """Return the name of the contender that ends first, or "timeout"; raise its error.
 
-    The other coroutines are canceled; futures stay as they are, and cost no task. Raises what the
-    first one raised. None stands for no contender.
+    If several end at once, the one that is named first wins. The other coroutines are canceled;
+    futures are left alone. None stands for no contender.
     """
     racing = {name: asyncio.ensure_future(each) for name, each in contenders.items() if each}
     started = [each for name, each in racing.items() if each is not contenders[name]]
@@ -33,16 +33,16 @@ async def first_of(
 
 
 async def cancel_all(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel those that still run and wait for their end; what any of them raised is dropped."""
+    """Cancel the tasks that still run and wait for them; ignore their errors."""
     for task in tasks:
         if task.done() and not task.cancelled():
-            task.exception()  # looked at: it would else be logged as missed
+            task.exception()  # otherwise asyncio logs it as never retrieved
         task.cancel()
     if running := [task for task in tasks if not task.done()]:
         await asyncio.gather(*running, return_exceptions=True)
 
 
 def set_once(event: asyncio.Future[None]) -> None:
-    """Wake whoever waits for it; no error when it is set already."""
+    """Resolve the future unless it is already resolved."""
     if not event.done():
         event.set_result(None)

@@ -1,4 +1,4 @@
-"""Heartbeats, and removing what their answers release.
+"""Heartbeats, and the removal of the runs that their answers release.
 
 (reference: control-plane 15.2, environment)
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from kernel import background
 from worker.domain.control_plane import (
@@ -23,12 +24,12 @@ from worker.domain.runtime import Runtime, RuntimeFailure
 from worker.supervisor.retry import retry_until_answered
 
 log = logging.getLogger("partita.workers")
-_SETTLE_S = 0.5  # after a run's last step here, whether the run is over is soon known
+_RUN_END_DELAY_S: Final = 0.5  # after the last step of a run here, until the run is over
 Facts = Callable[[], tuple[int, frozenset[str]]]
 
 
 class SupervisorHeartbeat:
-    """Every `interval_s`, and soon after the last step of a run here has ended."""
+    """Sends a heartbeat every `interval_s`, and soon after the last step of a run has ended."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class SupervisorHeartbeat:
         self._soon.set()
 
     async def run(self, facts: Facts) -> None:
-        """`facts()`: how many jobs run, and the runs that they belong to."""
+        """Run until canceled; `facts()`: how many jobs run, and the runs that they belong to."""
         try:
             while True:
                 await self._beat(facts)
@@ -67,7 +68,7 @@ class SupervisorHeartbeat:
                 while True:
                     await self._soon.wait()
                     self._soon.clear()
-                    await asyncio.sleep(_SETTLE_S)
+                    await asyncio.sleep(_RUN_END_DELAY_S)
                     ended, self._ended = self._ended, set()
                     if ended - facts()[1]:
                         return
@@ -76,7 +77,7 @@ class SupervisorHeartbeat:
 
     async def _beat(self, facts: Facts) -> None:
         running, active = facts()
-        available, runs = await self._look()
+        available, runs = await self._runtime_state()
         beat = HeartbeatReport(
             running_jobs=running,
             runtime_available=available,
@@ -89,33 +90,33 @@ class SupervisorHeartbeat:
             await retry_until_answered(self._register)
             return
         except ControlPlaneError as error:
-            log.warning("heartbeat: %s", error)
+            log.warning("heartbeat failed: %s", error)
             return
         for run_id in released:
             if run_id not in active and run_id not in self._releasing:
                 self._releasing[run_id] = asyncio.create_task(self._release(run_id))
 
-    async def _look(self) -> tuple[bool, frozenset[str]]:
+    async def _runtime_state(self) -> tuple[bool, frozenset[str]]:
         if not await self._runtime.ping():
             return False, frozenset()
         try:
             return True, await self._runtime.runs(self._owner)
         except RuntimeFailure as failure:
-            log.warning("the runtime does not say what it has: %s", failure)
+            log.warning("the runtime cannot list its runs: %s", failure)
             return False, frozenset()
 
     async def _release(self, run_id: str) -> None:
         try:
             removed = await self._runtime.release(run_id, self._owner)
         except RuntimeFailure as failure:
-            log.warning("%s is not torn down: %s", run_id, failure)
+            log.warning("teardown of %s failed: %s", run_id, failure)
         else:
             for leftover in removed.leftovers:
-                log.warning("%s: left behind: %s", run_id, leftover)
+                log.warning("teardown of %s left something behind: %s", run_id, leftover)
         finally:
             del self._releasing[run_id]
 
 
 def _failing_loops() -> tuple[str, ...]:
-    """Those of the whole process: who shares it with other supervisors tells the same."""
+    """Return the failing loops of this process, which several supervisors may share."""
     return tuple(name[:LOOP_CHARACTERS] for name in background.failing()[:FAILING_LOOPS])

@@ -1,4 +1,4 @@
-"""Renewing leases on a thread of its own, which no step can starve.
+"""Lease renewal on a thread of its own, which no step can starve.
 
 (reference: control-plane 15.2)
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from kernel.background import BackgroundThread
@@ -24,21 +24,21 @@ from worker.domain.runtime import UnitUsage
 log = logging.getLogger("partita.workers")
 LONGEST_PAUSE_S: Final = 2.0  # a lease that is not renewed is lost
 _KILL_WITHIN_GRACE: Final = 2 / 3  # a lease of 30 s and as much grace: 50 s without renewal
-_TRIES: Final = 3  # renewals that must fail, one after another, before anything is given up
+_TRIES: Final = 3  # consecutive renewals that must fail before a job is given up
 _AGAIN_S: Final = 0.5  # between these, once a lease is overdue
 
 
 def now_s() -> float:
-    """Goes on while the host sleeps, unlike `time.monotonic` on Linux."""
+    """Return a monotonic time that includes sleep of the host, unlike `time.monotonic`."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class LeaseKeeper:
-    """Tells of each answer and of what came too late; all are called on this thread.
+    """Renews the leases of held jobs; calls its callbacks on its own thread.
 
-    `usage(job)`: what goes along with its renewal; it must not wait for anything.
-    `on_orders(job, orders)`: None for a lease that is lost. `on_expired(job)`: not renewed for so
-    long that another supervisor may have it.
+    `usage(job)`: the usage to send along; it must not block. `on_directive(job, directive)`: each
+    answer, None for a lost lease. `on_expired(job)`: the lease was not renewed for so long that
+    another supervisor may have the job.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class LeaseKeeper:
         self._on_orders = on_directive
         self._on_expired = on_expired
         self._lease_s = lease_s
-        self.grace_s: float | None = None  # what the control plane said; else as long as a lease
+        self.grace_s: float | None = None  # None: as long as a lease
         self._renewed_at: dict[Job, float] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._failures = 0  # of renewals, one after another
+        self._failures = 0  # consecutive failed renewals
         self._stopping = threading.Event()
         self._thread = BackgroundThread(
             "leases", self._run, ended=self._stopping, longest_pause_s=LONGEST_PAUSE_S
@@ -98,9 +98,9 @@ class LeaseKeeper:
             self.expire()
 
     def expire(self) -> None:
-        """Give up what the control plane did not renew for too long, though it was asked.
+        """Give up the jobs whose renewal failed for too long.
 
-        A process that stood still asks first: what nobody took meanwhile is still its own.
+        After a pause of this process, a renewal is tried first: it may still have the jobs.
         """
         if self._failures < _TRIES:
             return
@@ -116,19 +116,16 @@ class LeaseKeeper:
     def _renew(self) -> None:
         jobs, asked_at = self._held(), now_s()
         try:
-            answers = self._control_plane.renew(jobs, self._usages(jobs))
+            usages = ((job, self._usage(job)) for job in jobs)
+            answers = self._control_plane.renew(jobs, {job: used for job, used in usages if used})
         except ControlPlaneError as error:
             self._failures += 1
-            log.warning("leases of %d jobs are not renewed: %s", len(jobs), error)
+            log.warning("the leases of %d jobs cannot be renewed: %s", len(jobs), error)
             return
         self._failures = 0
         for job, directive in zip(jobs, answers, strict=True):
             self._note(job, directive, asked_at)
             self._on_orders(job, directive)
-
-    def _usages(self, jobs: Sequence[Job]) -> dict[Job, UnitUsage]:
-        known = ((job, self._usage(job)) for job in jobs)
-        return {job: usage for job, usage in known if usage}
 
     def _note(self, job: Job, directive: JobDirective | None, asked_at: float) -> None:
         with self._lock:

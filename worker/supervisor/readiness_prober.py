@@ -1,4 +1,4 @@
-"""Asking a service whether it is ready (reference: control-plane 7.4)."""
+"""Readiness probes of services (reference: control-plane 7.4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _QUICK_S: Final = (0.02, 0.05, 0.1, 0.2)  # most services are ready soon: the fi
 
 
 class ReadinessProber:
-    """One HTTP client for all probes of a supervisor; redirects are not followed."""
+    """Probes services with one HTTP client for all; does not follow redirects."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -46,11 +46,11 @@ class ReadinessProber:
         interval_s: float,
         on_miss: Callable[[str], None],
     ) -> None:
-        """Returns when the probe passes; the caller sets the limit. `on_miss` hears why not yet."""
+        """Return when the probe passes; pass each failure to `on_miss`."""
         if isinstance(probe, LogProbe):
-            await until_seen(log, probe.text)
+            await until_all_seen(log, probe.text)
         elif isinstance(probe, StillRunning):
-            await asyncio.sleep(probe.for_ms / 1000)  # what is declared ready is the time itself
+            await asyncio.sleep(probe.for_ms / 1000)
         else:
             pauses = chain((min(pause, interval_s) for pause in _QUICK_S), repeat(interval_s))
             while problem := await self._missing(probe, unit, headers):
@@ -58,7 +58,7 @@ class ReadinessProber:
                 await asyncio.sleep(next(pauses))
 
     async def _missing(self, probe: Probe, unit: Unit, headers: Mapping[str, str]) -> str:
-        """Why the probe does not pass now; empty when it does."""
+        """Return why the probe does not pass now; empty if it passes."""
         match probe:
             case HttpProbe() | TcpProbe():
                 return (await self._asked(probe, unit, headers)).missing(probe)
@@ -104,7 +104,7 @@ async def _connected(endpoint: tuple[str, int]) -> ProbeResponse:
     return ProbeResponse()
 
 
-async def until_seen(log: StepLog, *texts: str) -> None:
+async def until_all_seen(log: StepLog, *texts: str) -> None:
     async with log.seen:
         await log.seen.wait_for(lambda: all(log.watch.has_seen(text) for text in texts))
 

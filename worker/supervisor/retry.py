@@ -1,4 +1,4 @@
-"""Repeating calls to a control plane that does not answer now."""
+"""Retries of calls to a control plane that does not answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_S: Final = 5.0
 
 
 async def retry_until_answered(call: Callable[[], Awaitable[T]]) -> T:
-    """Until it answers, however long: a job that waits too long loses its lease, which ends it."""
+    """Repeat the call until it is answered. A job that waits too long loses its lease."""
     pause_s = _FIRST_S
     while True:
         try:

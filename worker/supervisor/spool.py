@@ -1,7 +1,7 @@
-"""Lines on their way to the control plane: a little in memory, more on disk, then the reader waits.
+"""Lines on their way to the control plane: some in memory, more on disk, then the reader waits.
 
-Beside the store the reader waits at once: the runtime's own log is on a disk already. What is not
-sent dies with the process; its successor reads it again from there.
+Next to the store there is no disk: the reader waits at once, because the runtime's own log is on
+disk. Unsent lines end with the process; the next process reads them again from the runtime.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SpoolEntry(NamedTuple):
 
 
 class SpoolSpace:
-    """The disk that the spools of one supervisor share; `limit` 0: memory has to do."""
+    """The disk space that the spools of one supervisor share; `limit` 0: no disk."""
 
     def __init__(self, folder: Path, limit: int = DISK_BYTES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,8 +42,8 @@ class SpoolSpace:
         self._free = limit
         self._changed = asyncio.Condition()
 
-    async def take(self, size: int) -> None:
-        """Waits until that much is free: this is what slows a reader down."""
+    async def acquire(self, size: int) -> None:
+        """Wait until space is free; this slows down a fast reader."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._free > 0)
             self._free -= size
@@ -68,7 +68,7 @@ class Spool:
         self._read_at = 0
         self._filled = asyncio.Event()
         self._room = asyncio.Event()
-        self._whole = asyncio.Event()  # a whole chunk, or the last
+        self._chunk_ready = asyncio.Event()  # a whole chunk, or the last
         self._ended = False
 
     async def put(self, entries: Sequence[SpoolEntry]) -> None:
@@ -78,13 +78,13 @@ class Spool:
             await self._wait_for_room()
             self._keep(entries)
         self._filled.set()
-        self._note_whole()
+        self._update_chunk_ready()
 
     def end(self) -> None:
-        """Nothing more will be put."""
+        """Declare that no more entries follow."""
         self._ended = True
         self._filled.set()
-        self._whole.set()
+        self._chunk_ready.set()
 
     async def _wait_for_room(self) -> None:
         while self._held >= self._memory_bytes:
@@ -97,7 +97,7 @@ class Spool:
         self._lines += sum(len(entry.lines) for entry in entries)
 
     async def _write(self, encoded: bytes) -> None:
-        await self._space.take(len(encoded))
+        await self._space.acquire(len(encoded))
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._space.folder)  # noqa: SIM115 - see close
         self._file.seek(0, 2)
@@ -116,7 +116,7 @@ class Spool:
         await self._space.release(size)
 
     async def wait(self) -> bool:
-        """Until there is something to take; False when nothing will come any more."""
+        """Wait until there is an entry to take; return False at the end."""
         while not self._entries and not self._on_disk:
             if self._ended:
                 return False
@@ -126,29 +126,29 @@ class Spool:
 
     @property
     def is_over(self) -> bool:
-        """All was taken, and nothing will be put any more."""
+        """True once everything is taken and no more follows."""
         return self._ended and not self._entries and not self._on_disk
 
     @property
     def is_full(self) -> bool:
-        """There is a whole chunk."""
+        """True if there is a whole chunk."""
         return self._lines >= CHUNK_LINES or self._held >= CHUNK_BYTES or bool(self._on_disk)
 
-    async def gather(self, within_s: float) -> None:
-        """Until there is a whole chunk, or nothing more will come; at most `within_s`."""
-        if not self._whole.is_set():
+    async def wait_for_chunk(self, within_s: float) -> None:
+        """Wait for a whole chunk or the end, at most `within_s`."""
+        if not self._chunk_ready.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
-                    await self._whole.wait()
+                    await self._chunk_ready.wait()
 
-    def _note_whole(self) -> None:
+    def _update_chunk_ready(self) -> None:
         if self.is_full or self._ended:
-            self._whole.set()
+            self._chunk_ready.set()
         else:
-            self._whole.clear()
+            self._chunk_ready.clear()
 
     async def take(self) -> SpoolEntry:
-        """Entries for one chunk, joined: at most 1,000 lines and about 1 MiB, of whole records."""
+        """Join entries for one chunk: whole records, at most 1,000 lines and about 1 MiB."""
         while self._on_disk and len(self._entries) < CHUNK_LINES and self._held < CHUNK_BYTES:
             await self._read_back()
         lines: list[StepLogLine] = []
@@ -164,7 +164,7 @@ class Spool:
             position = entry.position
             lines += entry.lines
         self._room.set()
-        self._note_whole()
+        self._update_chunk_ready()
         return SpoolEntry(position, lines)
 
     async def close(self) -> None:

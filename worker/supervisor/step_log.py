@@ -1,4 +1,4 @@
-"""One attempt's lines: from the runtime's records through masking to the control plane, once."""
+"""The log of one attempt: from the runtime's records through masking to the control plane."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class LogPosition:
 
 
 class StepLog:
-    """`start`: where an earlier process stopped.
+    """Sends each line once; `start`: where an earlier process stopped.
 
-    The runtime's records are read from the first one on in any case: what a line, a secret or a
-    watched text began with may lie before `position`.
+    The runtime's records are always read from the first one, because the beginning of a line, a
+    secret or a watched text may lie before `start.position`.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class StepLog:
 
     @property
     def sending(self) -> asyncio.Task[None]:
-        """Ends when every line is stored; raises what the control plane refuses with."""
+        """The task that ends when every line is stored; it fails if one is refused."""
         return self._sending
 
     def mask(self, text: str) -> str:
         return self._cutter.redactor.mask(text)
 
     async def append_system_line(self, text: str, *, level: str = "info") -> None:
-        """A line of the supervisor's own."""
+        """Append a line of the supervisor's own, masked."""
         now = clock.now()
         pieces = cut(self.mask(text))
         lines = [
@@ -78,25 +78,22 @@ class StepLog:
         await self._spool.put([SpoolEntry(self._put, lines)])
 
     async def read(self, runtime: Runtime, unit: Unit) -> None:
-        """Take the unit's output to its end. Raises RuntimeFailure."""
+        """Read the unit's output to its end. Raises RuntimeFailure."""
         position = 0
         async for records in runtime.output(unit):
             position = records[-1].position
-            await self._take(records)
-        # a line left open counts as one more record, so that nobody closes it twice
+            await self._add(self._entries(records))
+        # a line left open counts as one more record, so that it is closed only once
         await self._add([SpoolEntry(position + 1, self._cutter.finish())])
 
-    async def _take(self, records: Sequence[OutputRecord]) -> None:
-        await self._add(self._entries(records))
-
     def _entries(self, records: Sequence[OutputRecord]) -> list[SpoolEntry]:
-        """One a record; of short ones that were not taken before, one for many, which is faster."""
-        together = BATCH_BYTES if records[0].position > self._taken else 0
+        """Return one entry per record; short new records share an entry, which is faster."""
+        batch_bytes = BATCH_BYTES if records[0].position > self._taken else 0
         entries, lines, size = [], list[StepLogLine](), 0
         for record in records:
             lines += self._cutter.feed(record)
             size += len(record.data) + LINE_OVERHEAD
-            if size >= together:
+            if size >= batch_bytes:
                 entries.append(SpoolEntry(record.position, lines))
                 lines, size = [], 0
         return [*entries, SpoolEntry(records[-1].position, lines)] if size else entries
@@ -110,7 +107,7 @@ class StepLog:
 
     async def _send_all(self) -> None:
         while await self._spool.wait():
-            await self._spool.gather(FLUSH_S)  # more lines may come for the same chunk
+            await self._spool.wait_for_chunk(FLUSH_S)  # more lines may come for the same chunk
             chunks = [await self._next_chunk()]
             while (
                 self._control_plane.in_order and len(chunks) < MAX_IN_FLIGHT and self._spool.is_full
@@ -128,7 +125,7 @@ class StepLog:
         return chunk
 
     async def _send_concurrently(self, chunks: Sequence[LineChunk]) -> bool:
-        """False when one was not stored: then each is sent again, which stores no line twice."""
+        """Return False if one is not stored: all are then sent again, and none is stored twice."""
         answers = await asyncio.gather(*map(self._send, chunks), return_exceptions=True)
         return not any(answers)
 
@@ -138,7 +135,7 @@ class StepLog:
         self._apply_directive(await self._control_plane.send(self._job, chunk))
 
     async def finish(self) -> int:
-        """Hand over what is left, not waiting for the answer; the number behind the last line."""
+        """Hand over the remaining lines without waiting; return the number of lines in all."""
         self._spool.end()
         either = {self._handed_over, self._sending}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

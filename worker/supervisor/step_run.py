@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from kernel import clock
@@ -26,7 +26,7 @@ log = logging.getLogger("partita.workers")
 
 
 class StepRun:
-    """`found`: the unit of an adopted attempt, which an earlier process started."""
+    """Runs one attempt; `found`: the unit that an earlier process started for it."""
 
     def __init__(self, attempt: StepAttempt, found: Unit | None = None) -> None:
         self.attempt = attempt
@@ -37,20 +37,20 @@ class StepRun:
         attempt.log.sending.add_done_callback(self._when_reporting_ends)
 
     def drop(self) -> None:
-        """The job is another's now: stop without a word, and remove the unit."""
+        """Remove the unit and report nothing: another supervisor has the job."""
         set_once(self._dropped)
 
     def give_up(self) -> None:
-        """Its lease is over by our own clock: remove the unit, then say so."""
+        """Remove the unit and report it: the lease has expired by this process's clock."""
         self._gives_up = True
         set_once(self._dropped)
 
-    def _when_reporting_ends(self, telling: asyncio.Task[None]) -> None:
-        if not telling.cancelled() and telling.exception():
+    def _when_reporting_ends(self, reporting: asyncio.Task[None]) -> None:
+        if not reporting.cancelled() and reporting.exception():
             self.drop()
 
     async def run(self) -> None:
-        """Canceled from outside it leaves the unit to a successor."""
+        """Run to completion; a cancellation leaves the unit to the next process."""
         try:
             if await first_of(dropped=self._dropped, over=self._run()) == "dropped":
                 await self._remove()
@@ -71,9 +71,8 @@ class StepRun:
         try:
             if not await self._begin():
                 return JobOutcome(status="canceled", reason="canceled")
-            return await (serve if self.attempt.spec.is_service else run_to_completion)(
-                self.attempt
-            )
+            run = serve if self.attempt.spec.is_service else run_to_completion
+            return await run(self.attempt)
         except RuntimeFailure as failure:
             return self._failed(failure.reason, failure)
         except (CommandInvalid, ValueError) as error:
@@ -81,7 +80,7 @@ class StepRun:
         except (StaleJob, asyncio.CancelledError):
             raise
         except Exception as error:
-            log.exception("%s failed in its supervisor", self.attempt.job.job_id)
+            log.exception("the supervisor failed to run %s", self.attempt.job.job_id)
             return self._failed("internal_error", error)
 
     def _failed(self, reason: str, error: Exception) -> JobOutcome:
@@ -92,7 +91,7 @@ class StepRun:
         return JobOutcome(status="failed", reason=reason, error=text, exit_code=exit_code)
 
     async def _begin(self) -> bool:
-        """The unit runs and is followed; False: told to stop before."""
+        """Start the unit and follow its output; return False if the job is to stop before."""
         attempt, runtime = self.attempt, self.attempt.context.runtime
         if attempt.adopted:
             await attempt.report("adopted")
@@ -100,7 +99,11 @@ class StepRun:
         if unit is None or unit.state is UnitState.CREATED:
             await attempt.confirmed.wait()
             launch = self._launch()
-            prepared = runtime.prepare(launch, pulling=self._report_pull)
+
+            async def report_pull(image: str) -> None:
+                await attempt.report("image-pull", f"pulling {image}")
+
+            prepared = runtime.prepare(launch, pulling=report_pull)
             if await first_of(stop=attempt.stop_requested, prepared=prepared) == "stop":
                 return False
             self._may_have_started = True
@@ -113,15 +116,12 @@ class StepRun:
         attempt, context = self.attempt, self.attempt.context
         return launch_of(
             attempt.spec,
-            context.rules,
-            context.owner,
+            context.options.rules,
+            context.options.owner,
             folders=lambda name, space: context.runtime.folders(name=name, workspace=space),
             fetch=lambda: retry_until_answered(lambda: context.control_plane.content(attempt.job)),
             started_at=clock.rfc3339(clock.now()),
         )
-
-    async def _report_pull(self, image: str) -> None:
-        await self.attempt.report("image-pull", f"pulling {image}")
 
     async def _complete(self, outcome: JobOutcome) -> None:
         attempt, control_plane = self.attempt, self.attempt.context.control_plane
@@ -132,14 +132,17 @@ class StepRun:
             await control_plane.complete(attempt.job, outcome, final_seq=final_seq)
 
         try:
-            if not control_plane.in_order or not await _completes_at_once(complete):
-                await attempt.until_reported()
-                await retry_until_answered(complete)
+            if control_plane.in_order:
+                with suppress(ControlPlaneUnavailable, LinesMissing):
+                    await complete()
+                    return
+            await attempt.until_reported()  # earlier reports may be lost: they go first
+            await retry_until_answered(complete)
         except (RequestRefused, LinesMissing):
             log.exception("the completion of %s was refused", attempt.job.job_id)
 
     async def _report_given_up(self) -> None:
-        """And that it had started, if so: what is not idempotent must not run again."""
+        """Report the job as canceled, and as started if it may have: it must not run twice."""
         job, control_plane = self.attempt.job, self.attempt.context.control_plane
         given_up = JobOutcome(status="canceled", reason="canceled")
         try:
@@ -147,24 +150,15 @@ class StepRun:
                 await retry_until_answered(lambda: control_plane.report(job, "running"))
             await retry_until_answered(lambda: control_plane.complete(job, given_up, final_seq=0))
         except (RequestRefused, LinesMissing, StaleJob) as error:
-            log.info("%s had been taken already: %s", job.job_id, error)
+            log.info("%s already belongs to another supervisor: %s", job.job_id, error)
 
     async def _remove(self) -> None:
         attempt = self.attempt
-        unit = attempt.unit if attempt.has_unit else self._found
+        unit = attempt.unit or self._found
         if unit is None:
             return
         try:
             await attempt.context.runtime.remove(unit)
         except RuntimeFailure as failure:
-            log.warning("%s is left to the teardown of its run: %s", unit.name, failure)
-        (attempt.context.marks / f"{unit.name}.healthy").unlink(missing_ok=True)
-
-
-async def _completes_at_once(complete: Callable[[], Awaitable[None]]) -> bool:
-    """Along with what was said before; False: some of it was lost, so that must be told first."""
-    try:
-        await complete()
-    except (ControlPlaneUnavailable, LinesMissing):
-        return False
-    return True
+            log.warning("%s is not removed until the teardown of its run: %s", unit.name, failure)
+        attempt.health_mark(unit).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The supervisor: claims steps, runs many at once, tells what happens (docs/architecture.md).
+"""The supervisor: claims steps, runs many at once and reports them (docs/architecture.md).
 
-It knows no framework: it reaches the control plane and the runtime through ports. A process of it
-may end at any moment; its successor of the same name finds the units by label and goes on.
+It reaches the control plane and the runtime through ports. Its process may end at any moment; the
+next process of the same name finds the units by label and continues.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from kernel.background import keep_running
@@ -26,11 +24,9 @@ from worker.domain.control_plane import (
     JobOutcome,
     RegistrationResult,
 )
-from worker.domain.launch import LaunchRules
-from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import Runtime, RuntimeFailure, Unit, UnitUsage
 from worker.domain.step_spec import StepSpec, parse_step_spec
-from worker.supervisor.attempt import StepAttempt, StepContext
+from worker.supervisor.attempt import StepAttempt, StepContext, SupervisorOptions
 from worker.supervisor.first_of import first_of
 from worker.supervisor.heartbeat import SupervisorHeartbeat
 from worker.supervisor.lease_keeper import LeaseKeeper, now_s
@@ -42,25 +38,12 @@ from worker.supervisor.step_run import StepRun
 log = logging.getLogger("partita.workers")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorOptions:
-    """`capacity`: steps at once; services, which wait most of the time, do not count."""
-
-    owner: UnitOwner
-    state_dir: Path
-    rules: LaunchRules = field(default_factory=LaunchRules)
-    capacity: int = 64
-    lease_s: float = 30.0
-
-
 class Supervisor:
-    """`await run()` until `stop()`; then the units are left to the successor."""
+    """Runs until `stop()`; then its units are left to the next process."""
 
     def __init__(
         self, control_plane: ControlPlane, runtime: Runtime, options: SupervisorOptions
     ) -> None:
-        marks = options.state_dir / "healthy"
-        marks.mkdir(parents=True, exist_ok=True)
         self._control_plane = control_plane
         self._runtime = runtime
         self._options = options
@@ -68,13 +51,11 @@ class Supervisor:
         self._context = StepContext(
             control_plane=control_plane,
             runtime=runtime,
-            owner=options.owner,
-            rules=options.rules,
+            options=options,
             space=SpoolSpace(
                 options.state_dir / "spool", limit=0 if control_plane.in_order else DISK_BYTES
             ),
             prober=self._prober,
-            marks=marks,
         )
         self._runs: dict[Job, StepRun] = {}
         self._tasks: dict[Job, asyncio.Task[None]] = {}
@@ -114,23 +95,23 @@ class Supervisor:
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                task.result()  # what ended by an error would else be missed by nobody
+                task.result()
         finally:
             await self._leave([*tasks, *self._tasks.values(), *self._declining])
 
     def stop(self) -> None:
-        """Ends `run()`; from the loop's own thread."""
+        """End `run()`. Call it on the loop's own thread."""
         self._stopping.set()
 
     def cancel(self, job_id: str = "") -> bool:
-        """Tell that job, or every job, to stop as after a cancel; False: there is none."""
-        told = [step for job, step in self._runs.items() if job_id in ("", job.job_id)]
-        for step in told:
+        """Cancel that job, or all jobs; return False if there is none."""
+        steps = [step for job, step in self._runs.items() if job_id in ("", job.job_id)]
+        for step in steps:
             step.attempt.apply_directive(JobDirective(cancel_reason="canceled"))
-        return bool(told)
+        return bool(steps)
 
     async def until_idle(self, job_id: str = "") -> None:
-        """Until that job, or every job, has ended here."""
+        """Wait until that job, or every job, has ended here."""
         async with self._room:
             await self._room.wait_for(
                 lambda: not any(job_id in ("", job.job_id) for job in self._runs)
@@ -167,7 +148,7 @@ class Supervisor:
         try:
             units = await self._runtime.find(self._options.owner)
         except RuntimeFailure as failure:
-            log.warning("what ran before cannot be looked for: %s", failure)
+            log.warning("units of an earlier process cannot be listed: %s", failure)
             return {}
         return {_job_of(unit.labels): unit for unit in units if ownership.JOB_ID in unit.labels}
 
@@ -190,7 +171,7 @@ class Supervisor:
         try:
             await self._runtime.remove(unit)
         except RuntimeFailure as failure:
-            log.warning("%s is not removed: %s", unit.name, failure)
+            log.warning("%s cannot be removed: %s", unit.name, failure)
 
     def _start(
         self,
@@ -205,18 +186,17 @@ class Supervisor:
         self._runs[attempt.job] = step
         lease_s = spec.lease_ms / 1000
         self._leases.hold(attempt.job, lease_s=lease_s)
-        if now_s() - asked_at > lease_s:  # the answer lay unread, perhaps, while this host stood
-            attempt.confirmed.clear()  # still: it starts when its lease was renewed
+        if now_s() - asked_at > lease_s:  # this host may have slept with the answer unread:
+            attempt.confirmed.clear()  # the step starts once its lease is renewed
             self._leases.renew_soon()
-        task = asyncio.create_task(self._run_step(step), name=spec.job_id)
-        self._tasks[attempt.job] = task
+        self._tasks[attempt.job] = asyncio.create_task(self._run_step(step), name=spec.job_id)
 
     async def _run_step(self, step: StepRun) -> None:
         job, spec = step.attempt.job, step.attempt.spec
         try:
             await step.run()
         except Exception:
-            log.exception("%s was left behind", job.job_id)
+            log.exception("the run of %s failed; its unit may remain", job.job_id)
         finally:
             self._leases.release(job)
             del self._runs[job], self._tasks[job]
@@ -259,7 +239,7 @@ class Supervisor:
     async def _decline(
         self, body: Mapping[str, Any], why: str, *, kept: AdoptedJob | None, found: Unit | None
     ) -> None:
-        """What cannot be read fails at once, instead of when its lease runs out."""
+        """Complete an unreadable step as failed, so that nobody waits for its lease to expire."""
         job = Job(job_id=str(body.get("jobId")), attempt=body.get("attempt", 0))
         outcome = JobOutcome(status="failed", reason="internal_error", error=why)
         lines = kept.next_seq if kept else 0
@@ -270,7 +250,7 @@ class Supervisor:
                 lambda: self._control_plane.complete(job, outcome, final_seq=lines)
             )
         except ControlPlaneError as error:
-            log.warning("%s is not ended: %s", job.job_id, error)
+            log.warning("%s cannot be completed: %s", job.job_id, error)
 
     def _in_loop(self, call: Any) -> Any:
         def from_thread(*arguments: Any) -> None:
@@ -279,7 +259,7 @@ class Supervisor:
         return from_thread
 
     def _usage_of(self, job: Job) -> UnitUsage | None:
-        """On the thread of the leases: one look into a dictionary."""
+        """Return the latest usage; called on the thread of the leases."""
         step = self._runs.get(job)
         return step.attempt.usage if step else None
 
@@ -291,16 +271,16 @@ class Supervisor:
                 step.attempt.apply_directive(directive)
 
     def _expire(self, job: Job) -> None:
-        """Not renewed for too long: on a runtime that others reach, it may be theirs already."""
+        """Give up a job whose lease expired; on a shared runtime the unit may be another's."""
         step = self._runs.get(job)
         if step and self._runtime.shared:
             self._tasks[job].cancel()
         elif step:
-            log.warning("%s was not renewed for too long: killed", job.job_id)
+            log.warning("the lease of %s was not renewed in time: killed", job.job_id)
             step.give_up()
 
     def _facts(self) -> tuple[int, frozenset[str]]:
-        """Running jobs, and the runs that they belong to."""
+        """Return the number of running jobs and the runs that they belong to."""
         runs = frozenset(step.attempt.spec.execution_id for step in self._runs.values())
         return len(self._runs), runs
 

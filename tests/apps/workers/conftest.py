@@ -21,7 +21,8 @@ from tests.support.fake_control_plane import (
 )
 from tests.support.fake_runtime import FakeRuntime
 from worker.domain.runtime import Runtime
-from worker.supervisor.supervisor import Supervisor, SupervisorOptions
+from worker.supervisor.attempt import SupervisorOptions
+from worker.supervisor.supervisor import Supervisor
 
 
 @dataclass

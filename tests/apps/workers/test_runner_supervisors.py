@@ -218,17 +218,17 @@ def test_an_engine_is_taken_up_changed_and_let_go_without_a_restart(
     name = f"runner:{host.host_name()}:far"
 
     _list(settings, HERE, FAR)
-    _wait(lambda: name in running._serving)
-    first = running._serving[name].post
+    _wait(lambda: name in running._running)
+    first = running._running[name].setup
     _list(settings, HERE, ELSEWHERE)
-    _wait(lambda: name in running._serving and running._serving[name].post is not first)
-    second = running._serving[name].post
+    _wait(lambda: name in running._running and running._running[name].setup is not first)
+    second = running._running[name].setup
     _list(settings, HERE)
-    _wait(lambda: name not in running._serving)
+    _wait(lambda: name not in running._running)
 
-    urls = [post.wanted.engine and post.wanted.engine.host_url for post in (first, second)]
+    urls = [setup.spec.engine and setup.spec.engine.host_url for setup in (first, second)]
     assert urls == [DEAD, DEAD.replace(":9", ":10")]
-    assert list(running._serving) == [f"runner:{host.host_name()}"]
+    assert list(running._running) == [f"runner:{host.host_name()}"]
 
 
 def test_an_engine_that_cannot_be_set_up_is_told_of_once(

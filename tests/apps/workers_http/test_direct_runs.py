@@ -10,7 +10,7 @@ from worker.direct_runs import DirectRuns
 from worker.domain.runtime import RuntimeOptions
 from worker.domain.step_spec import parse_step_spec
 from worker.runtimes.process import ProcessRuntime
-from worker.supervisor.supervisor import SupervisorOptions
+from worker.supervisor.attempt import SupervisorOptions
 
 RUN = "run-0123456789ab"
 

@@ -338,8 +338,8 @@ async def test_a_broken_connection_is_a_control_plane_that_is_away(plane, server
     def broken(_request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
-    monkeypatch.setattr(plane._calls._client, "_transport", httpx.MockTransport(broken))
-    monkeypatch.setattr(plane._calls._blocking, "_transport", httpx.MockTransport(broken))
+    monkeypatch.setattr(plane._client._client, "_transport", httpx.MockTransport(broken))
+    monkeypatch.setattr(plane._client._blocking, "_transport", httpx.MockTransport(broken))
 
     with pytest.raises(ControlPlaneUnavailable, match="ConnectError"):
         await plane.report(JOB, "running")

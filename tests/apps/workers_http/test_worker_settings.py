@@ -68,7 +68,7 @@ def test_two_workers_do_not_share_a_folder(tmp_path):
 
 def test_the_installation_is_remembered(tmp_path):
     assert WorkerState(tmp_path).installation_id == ""
-    WorkerState(tmp_path).remember("one")
+    WorkerState(tmp_path).store_installation("one")
     assert WorkerState(tmp_path).installation_id == "one"
 
 
