@@ -1,4 +1,4 @@
-"""Agents: which supervisors are registered, and which of them live. Knows nothing of executions."""
+"""Agents: registered supervisors and their heartbeats, independent of executions."""
 
 from __future__ import annotations
 

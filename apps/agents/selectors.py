@@ -1,4 +1,4 @@
-"""Who is registered, and who of them is there."""
+"""Registered and online agents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def token_hash(token: str) -> str:
 
 
 def authenticate(token: str) -> Agent | None:
-    """The worker that this token was given to, unless it registered again or was removed."""
+    """Return the worker with this token, unless it registered again or was removed."""
     if not token:
         return None
     row = registered().filter(token_sha256=token_hash(token)).first()
@@ -33,12 +33,12 @@ def get_agent(agent_id: str) -> Agent:
 
 
 def list_agents() -> tuple[Agent, ...]:
-    """Every registered supervisor, by name."""
+    """Return every registered supervisor, by name."""
     return tuple(as_agent(row) for row in registered().order_by("name", "agent_id"))
 
 
 def online_agents(backend_id: str | None = None) -> tuple[Agent, ...]:
-    """Those that were heard of within 30 s, by name; of one backend when it is given."""
+    """Return the agents with a heartbeat in the last 30 s, by name; optionally of one backend."""
     return seen_since(clock.now() - OFFLINE_AFTER, backend_id)
 
 

@@ -1,4 +1,4 @@
-"""Registering, hearing from and removing supervisors; their jobs are not known here."""
+"""Registration, heartbeats and removal of supervisors."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kernel import clock
 
 @unit_of_work
 def register(registration: Registration) -> Registered:
-    """Insert or replace by agent id, keeping `registeredAt`; the old token dies.
+    """Insert or replace by agent id, keeping `registeredAt`; the old token becomes void.
 
-    A worker gets a token of its own; a runner, which calls in process, none. `backends` default
-    to the agent id, a blank name to it too (reference: control-plane 15.1).
+    A worker gets its own token; a runner, which calls in process, gets none. `backends` and a blank
+    name default to the agent id (reference: control-plane 15.1).
     """
     token = secrets.token_urlsafe(32) if registration.kind == "worker" else ""
     now = clock.now()
@@ -55,7 +55,7 @@ def heartbeat(
     runs: Sequence[str] = (),
     failing_loops: Sequence[str] = (),
 ) -> Agent:
-    """Raises AgentNotFound, also for an earlier `incarnation`: the process must register again."""
+    """Record a heartbeat. Raises AgentNotFound, also for an earlier `incarnation`."""
     values: dict[str, Any] = {
         "last_heartbeat_at": clock.now(),
         "runtime_available": runtime_available,
@@ -71,19 +71,19 @@ def heartbeat(
 
 @unit_of_work
 def heard_of(agent_id: str, incarnation: str) -> None:
-    """A lease call says as well that the process lives."""
+    """Record that the process is alive, as a lease call proves."""
     _of(agent_id, incarnation).update(last_heartbeat_at=clock.now())
 
 
 @unit_of_work
 def serve(agent_id: str, incarnation: str, backends: Sequence[str]) -> None:
-    """From now on it serves these backends, none when empty. Without a registration: no effect."""
+    """Set the backends that a registered agent serves; no effect without a registration."""
     _of(agent_id, incarnation).update(backends=list(backends))
 
 
 @unit_of_work
 def remove(agent_id: str) -> bool:
-    """Forget the agent and its token; False when it was not registered."""
+    """Remove the agent and its token; return False if it was not registered."""
     gone = registered().filter(agent_id=agent_id)
     return bool(gone.update(removed_at=clock.now(), token_sha256=""))
 

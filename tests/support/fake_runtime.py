@@ -228,7 +228,7 @@ class FakeRuntime:
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
     ) -> ProbeResponse:
         del unit, headers
-        return ProbeResponse(problem=f"nothing of the step listens on port {probe.port}")
+        return ProbeResponse(problem=f"no process of the step listens on port {probe.port}")
 
     async def has_health_check(self, unit: Unit) -> bool:
         del unit

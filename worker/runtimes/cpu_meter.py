@@ -1,4 +1,4 @@
-"""CPU per cent from what a unit has used in all, by the difference between two looks."""
+"""CPU percent of a unit, from the difference between two samples of its CPU time."""
 
 from __future__ import annotations
 
@@ -16,26 +16,21 @@ class _Sample(NamedTuple):
 
 
 class CpuMeter:
-    """Remembers each unit's last look; the first one is compared with the unit's start."""
+    """Remembers each unit's last sample; the first is compared with the unit's start."""
 
     def __init__(self) -> None:
         self._last: dict[str, _Sample] = {}
 
     def percent(self, unit: Unit, *, at: float, cpu_s: float) -> float | None:
-        """100 is one core. None: nothing to compare with, or too soon after it."""
-        before = self._last.get(unit.id) or _start_of(unit)
+        """Return the CPU percent (100 is one core), None without an earlier, older sample."""
+        before = self._last.get(unit.id)
+        if before is None and unit.started_at:
+            before = _Sample(unit.started_at.timestamp(), 0.0)
         if before and 0 <= at - before.at < _SHORTEST_S:
             return None
-        self._remember(unit, _Sample(at, cpu_s))
+        recent = at - _FORGOTTEN_S
+        self._last = {key: each for key, each in self._last.items() if each.at > recent}
+        self._last[unit.id] = _Sample(at, cpu_s)
         if before is None or at < before.at or cpu_s < before.cpu_s:  # a clock was set back
             return None
         return round(100 * (cpu_s - before.cpu_s) / (at - before.at), 1)
-
-    def _remember(self, unit: Unit, look: _Sample) -> None:
-        oldest = look.at - _FORGOTTEN_S
-        self._last = {key: each for key, each in self._last.items() if each.at > oldest}
-        self._last[unit.id] = look
-
-
-def _start_of(unit: Unit) -> _Sample | None:
-    return _Sample(unit.started_at.timestamp(), 0.0) if unit.started_at else None

@@ -17,7 +17,7 @@ _MILLISECONDS: Final = len("2026-01-02T03:04:05.123")
 
 
 class FrameReader:
-    """Bytes in, whole records out; numbers them from 1 and drops the first `after`."""
+    """Turns bytes into records, numbered from 1; drops the first `after`."""
 
     def __init__(self, after: int) -> None:
         self._after = after

@@ -1,4 +1,4 @@
-"""A supervisor as others see it."""
+"""A supervisor as the control plane registers it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class AgentNotFound(NotFound):
     code = "agent_not_found"
 
     def __init__(self) -> None:
-        super().__init__("there is no agent of that id")
+        super().__init__("there is no agent with that id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a supervisor says of itself at its start; `incarnation` is new each time."""
+    """The facts that a supervisor registers with; `incarnation` is new at each start."""
 
     agent_id: str
     incarnation: str
@@ -44,7 +44,7 @@ class Registration:
 class Agent:
     """`labels`: key → value, empty for bare keys; `runs`: run ids it has resources of.
 
-    `failing_loops`: background loops of its process that failed when it was last heard of.
+    `failing_loops`: background loops of its process that failed at its last heartbeat.
     """
 
     agent_id: str
@@ -96,7 +96,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """`agent_token` is shown this once; empty for runners."""
+    """`agent_token` is shown only once; empty for runners."""
 
     agent: Agent
     agent_token: str = ""

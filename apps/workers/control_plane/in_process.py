@@ -1,4 +1,4 @@
-"""The control plane in process: beside the store, without HTTP or credentials.
+"""The control plane in process, next to the store, without HTTP or credentials.
 
 (reference: control-plane 15.1)
 """
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class InProcessControlPlane:
-    """Calls the use cases of executions; never on the event loop, nor on its default threads."""
+    """Calls the use cases of executions, on its own threads."""
 
     in_order: ClassVar[bool] = True  # one queue, and each call of the store takes it in order
 
@@ -79,7 +79,7 @@ class InProcessControlPlane:
         self._batcher.work_may_wait()
 
     async def deregister(self) -> None:
-        """Nobody is registered under this name any more. Raises ControlPlaneUnavailable."""
+        """Remove the registration. Raises ControlPlaneUnavailable."""
         await self._in_thread(lambda: agents.remove(self._supervisor.agent_id))
 
     def _exchange(self, **reports: Any) -> executions.ReportBatchResult:
@@ -106,15 +106,13 @@ class InProcessControlPlane:
     def renew(
         self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
     ) -> Sequence[JobDirective | None]:
-        """On the thread of the leases, with its own connection."""
+        """Renew leases on the calling thread."""
         leases = [
-            executions.Renewal(
-                job_id=job.job_id, attempt=job.attempt, usage=_measured(usage.get(job))
-            )
+            executions.Renewal(job_id=job.job_id, attempt=job.attempt, usage=_usage(usage.get(job)))
             for job in jobs
         ]
         return [
-            _orders(lease)
+            _lease_directive(lease)
             for lease in _translated(lambda: executions.renew(self._supervisor, leases))
         ]
 
@@ -122,7 +120,7 @@ class InProcessControlPlane:
         report = executions.StateReport(
             job_id=job.job_id, attempt=job.attempt, state=state, message=message
         )
-        return _told(await _answer(self._bridge, self._batcher.state(report)))
+        return _directive(await _answer(self._bridge, self._batcher.state(report)))
 
     async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
         report = executions.LogChunk(
@@ -130,11 +128,9 @@ class InProcessControlPlane:
             attempt=job.attempt,
             seq=chunk.seq,
             position=chunk.position,
-            lines=cast(
-                "Sequence[executions.LogLine]", chunk.lines
-            ),  # of the same shape, not copied
+            lines=cast("Sequence[executions.LogLine]", chunk.lines),  # the same fields
         )
-        return _told(await _answer(self._bridge, self._batcher.chunk(report)))
+        return _directive(await _answer(self._bridge, self._batcher.chunk(report)))
 
     async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
         completion = executions.Completion(
@@ -145,7 +141,7 @@ class InProcessControlPlane:
             reason=outcome.reason,
             exit_code=outcome.exit_code,
             final_seq=final_seq,
-            usage=_measured(outcome.usage),
+            usage=_usage(outcome.usage),
         )
         await _answer(self._bridge, self._batcher.completion(completion))
 
@@ -183,14 +179,14 @@ class InProcessControlPlane:
 
 
 def _translated(work: Callable[[], T]) -> T:
-    """The port's errors instead of those of the use cases."""
+    """Do the work; translate errors of use cases and the store to the port's errors."""
     try:
         release_stale_connection()
         return work()
     except PlatformError as error:
         raise _translation(error) from error
     except DatabaseError as error:
-        raise ControlPlaneUnavailable(f"the store fails: {type(error).__name__}") from error
+        raise ControlPlaneUnavailable(f"the store failed: {type(error).__name__}") from error
 
 
 def _translation(error: PlatformError) -> ControlPlaneError:
@@ -214,11 +210,11 @@ async def _answer(bridge: FutureBridge, future: Future[Any]) -> Any:
         raise _translation(error) from error
 
 
-def _told(recorded: executions.Recorded) -> JobDirective:
+def _directive(recorded: executions.Recorded) -> JobDirective:
     return JobDirective(cancel_reason=recorded.cancel_reason)
 
 
-def _measured(usage: UnitUsage | None) -> executions.StepUsage | None:
+def _usage(usage: UnitUsage | None) -> executions.Usage | None:
     if usage is None:
         return None
     return executions.StepUsage(
@@ -228,7 +224,7 @@ def _measured(usage: UnitUsage | None) -> executions.StepUsage | None:
     )
 
 
-def _orders(lease: executions.Lease | executions.StaleAttempt) -> JobDirective | None:
+def _lease_directive(lease: executions.Lease | executions.StaleAttempt) -> JobDirective | None:
     if isinstance(lease, executions.StaleAttempt):
         return None
     return JobDirective(cancel_reason=lease.cancel_reason, lease_grace_s=lease.grace_ms / 1000)

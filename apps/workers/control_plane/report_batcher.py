@@ -22,9 +22,23 @@ from kernel.background import BackgroundThread
 from kernel.errors import PlatformError
 from worker.domain.control_plane import ControlPlaneUnavailable
 
+log = logging.getLogger("partita.workers")
+POLL_INTERVAL_S: Final = 1.0  # without a nudge: nudges may be lost
+WAIT_S: Final = 10.0  # after it a claim is answered with nothing, and its caller claims again
+LULL_S: Final = 0.002  # a burst of reports ends with a lull, and takes at most BURST_S
+BURST_S: Final = 0.01
+STATE_LULLS: Final = 3  # states alone wait longer: the output of a short step follows at once, and
+STATE_BURST_S: Final = 0.03  # one transaction then serves both
+Exchange = Callable[..., executions.ExchangeAnswer]
+Answer = Future[Any]
+
 
 class FutureBridge:
-    """`await bridge.result_of(future)`, always on the same event loop."""
+    """Awaits futures of another thread; wakes the event loop once for all that resolve together.
+
+    `asyncio.wrap_future` wakes the loop for each future. A report batch resolves about thirty, and
+    the two threads then compete for the interpreter thirty times.
+    """
 
     def __init__(self) -> None:
         self._resolved: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
@@ -60,17 +74,6 @@ class FutureBridge:
                 waiter.set_result(future.result())
 
 
-log = logging.getLogger("partita.workers")
-POLL_INTERVAL_S: Final = 1.0  # without a nudge: nudges may be lost
-WAIT_S: Final = 10.0  # then a claim is asked anew: how old its answer may be counts from there
-LULL_S: Final = 0.002  # reports come in bursts: those that one answer set free go together,
-BURST_S: Final = 0.01  # which wait for one another this long at most
-STATE_LULLS: Final = 3  # so many lulls after states alone, for which nobody waits: the output of
-STATE_BURST_S: Final = 0.03  # short steps follows at once, and one transaction serves for both
-Exchange = Callable[..., executions.ReportBatchResult]
-Answer = Future[Any]
-
-
 @dataclass
 class _PendingReports:
     states: list[tuple[executions.StateReport, Answer]] = field(default_factory=list)
@@ -103,7 +106,7 @@ class _PendingReports:
 
 
 class ReportBatcher:
-    """Futures resolve on this thread: with `Recorded`, or the PlatformError of that very report."""
+    """Its futures resolve on its thread, with `Recorded` or the report's own PlatformError."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -122,16 +125,16 @@ class ReportBatcher:
         self._thread.start()
 
     def state(self, report: executions.StateReport) -> Answer:
-        return self._add(self._waiting_list("states"), report)
+        return self._add("states", report)
 
     def chunk(self, report: executions.LogChunk) -> Answer:
-        return self._add(self._waiting_list("chunks"), report)
+        return self._add("chunks", report)
 
     def completion(self, report: executions.Completion) -> Answer:
-        return self._add(self._waiting_list("completions"), report)
+        return self._add("completions", report)
 
     def claim(self, limit: int) -> Answer:
-        """Resolves with 1 to `limit` specs, when there are some; with none after WAIT_S."""
+        """Return a future for 1 to `limit` specs; it resolves with none after WAIT_S."""
         future: Answer = Future()
         with self._changed:
             self._claim, self._claimed_since = (limit, future), time.monotonic()
@@ -139,7 +142,7 @@ class ReportBatcher:
         return future
 
     def work_may_wait(self) -> None:
-        """A nudge: look for claimable steps now. From any thread."""
+        """Look for claimable steps now. Callable on any thread."""
         with self._changed:
             self._work_may_wait = True
             self._changed.notify()
@@ -150,13 +153,10 @@ class ReportBatcher:
             self._changed.notify()
         self._thread.join(5)
 
-    def _waiting_list(self, name: str) -> Callable[[], list[tuple[Any, Answer]]]:
-        return lambda: getattr(self._waiting, name)
-
-    def _add(self, of: Callable[[], list[tuple[Any, Answer]]], report: Any) -> Answer:
+    def _add(self, kind: str, report: Any) -> Answer:
         future: Answer = Future()
         with self._changed:
-            of().append((report, future))
+            getattr(self._waiting, kind).append((report, future))
             self._changed.notify()
         return future
 
@@ -164,15 +164,12 @@ class ReportBatcher:
         while not self._stopping.is_set():
             waiting, claim, looks_around = self._next()
             if waiting or claim:
-                self._settle(waiting, claim, looks_around=looks_around)
+                self._send(waiting, claim, looks_around=looks_around)
 
     def _next(self) -> tuple[_PendingReports, tuple[int, Answer] | None, bool]:
-        """What goes into the next call, and whether its claim looks beyond the runs reported on.
-
-        Waits until there is something.
-        """
+        """Wait for reports or a due claim; return them, and if the claim looks at all runs."""
         with self._changed:
-            self._changed.wait_for(self._is_due, timeout=self._patience_s())
+            self._changed.wait_for(self._is_due, timeout=POLL_INTERVAL_S if self._claim else None)
         self._wait_for_burst()
         with self._changed:
             waiting, self._waiting = self._waiting, _PendingReports()
@@ -187,7 +184,7 @@ class ReportBatcher:
     def _wait_for_burst(self) -> None:
         began, seen, lulls = time.monotonic(), self._waiting.size, 0
         while lulls < self._waiting.lulls and time.monotonic() - began < self._waiting.burst_s:
-            time.sleep(LULL_S)  # a wait for each report would wake this thread for each
+            time.sleep(LULL_S)  # waiting for each report would wake this thread each time
             lulls = lulls + 1 if seen == self._waiting.size else 0
             seen = self._waiting.size
 
@@ -196,17 +193,14 @@ class ReportBatcher:
         return bool(self._waiting) or over or self._should_claim(completing=False)
 
     def _should_claim(self, completing: bool) -> bool:  # noqa: FBT001 - private, two callers
-        """What completes may free its dependants: they are claimed in the same transaction."""
+        """Return True if a claim is due. Completions may free dependents: it goes with them."""
         return self._claim is not None and (
             completing
             or self._work_may_wait
             or time.monotonic() - self._polled_at >= POLL_INTERVAL_S
         )
 
-    def _patience_s(self) -> float | None:
-        return POLL_INTERVAL_S if self._claim else None
-
-    def _settle(
+    def _send(
         self, waiting: _PendingReports, claim: tuple[int, Answer] | None, *, looks_around: bool
     ) -> None:
         try:
@@ -225,7 +219,7 @@ class ReportBatcher:
         except PlatformError as error:
             self._fail(waiting, claim, error)
         except Exception as error:
-            self._fail(waiting, claim, error)  # reports are repeated
+            self._fail(waiting, claim, error)  # callers repeat their reports
             raise
 
     def _hand_out(self, claim: tuple[int, Answer], claimed: Sequence[dict[str, Any]]) -> None:
@@ -237,15 +231,15 @@ class ReportBatcher:
         if time.monotonic() - self._claimed_since >= WAIT_S:
             _set(claim[1], [])
             return
-        with self._changed:  # goes on waiting, unless its caller asks anew meanwhile
+        with self._changed:  # keep waiting, unless the caller has claimed again
             self._claim = self._claim or claim
 
     def _fail(
         self, waiting: _PendingReports, claim: tuple[int, Answer] | None, error: Exception
     ) -> None:
-        away = ControlPlaneUnavailable(str(error) or type(error).__name__)
+        unavailable = ControlPlaneUnavailable(str(error) or type(error).__name__)
         for future in [*waiting.futures, *([claim[1]] if claim else [])]:
-            _set(future, away)
+            _set(future, unavailable)
 
 
 def _resolve(reports: Sequence[tuple[Any, Answer]], answers: Sequence[Any]) -> None:
@@ -254,7 +248,7 @@ def _resolve(reports: Sequence[tuple[Any, Answer]], answers: Sequence[Any]) -> N
 
 
 def _set(future: Answer, value: Any) -> None:
-    """Unless nobody waits any more: a step may be dropped at any moment."""
+    """Resolve the future unless it is canceled: a step may be dropped at any moment."""
     if future.done() or not future.set_running_or_notify_cancel():
         return
     if isinstance(value, Exception):

@@ -1,4 +1,4 @@
-"""`/api/v1/agents`: who works here (reference: control-plane 15.1)."""
+"""`/api/v1/agents`: registration, heartbeats and removal (reference: control-plane 15.1)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class AgentRemovalView(StrictAPIView):
     def delete(self, request: Request, **_path: str) -> Response:
         agent_id = str(self.kwargs["agentId"])
         if agent_id.isascii() and agent_id.isprintable() and len(agent_id) <= _AGENT_ID_LENGTH:
-            remove_agent(agent_id)  # nothing else can be registered
+            remove_agent(agent_id)  # other ids cannot be registered
         return Response({"status": "removed"})
 
 

@@ -1,4 +1,4 @@
-"""What the agent routes share."""
+"""Base classes of the agent routes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from apps.workers.rest.inputs import INT32, AgentSerializer
 from apps.workers.services.registration import supervisor_of
 
 _JOB_ID: Final = re.compile(r"^job_[A-Za-z0-9_-]{22}\Z")
-# Tokens and secrets are in these answers only: nobody on the way may keep them.
+# These answers contain tokens and secrets: no proxy may store them.
 UNCACHED: Final = {"Cache-Control": "no-store"}
 
 
 class AgentView(StrictAPIView):
-    """Called by a worker with its own token."""
+    """A route for a worker with its own token."""
 
     authentication_classes: Any = [AgentAuthentication]
     permission_classes: Any = [IsAgent]
@@ -38,7 +38,7 @@ class AgentView(StrictAPIView):
         return supervisor_of(self.agent)
 
     def own_body(self, serializer: type[AgentSerializer]) -> dict[str, Any]:
-        """The validated body. Raises InvalidInput, AgentMismatch when it names another agent."""
+        """Return the validated body. Raises InvalidInput, AgentMismatch for another agent's id."""
         body = self.body(serializer)
         if body["agentId"] != self.agent.agent_id:
             raise AgentMismatch
@@ -48,7 +48,7 @@ class AgentView(StrictAPIView):
 class JobView(AgentView):
     @property
     def job_id(self) -> str:
-        """Raises JobNotFound for what cannot be one."""
+        """The job id of the path. Raises JobNotFound for a malformed one."""
         job_id = str(self.kwargs["jobId"])
         if not _JOB_ID.match(job_id):
             raise JobNotFound
@@ -56,7 +56,7 @@ class JobView(AgentView):
 
 
 def attempt_parameter(request: Request) -> int:
-    """Raises InvalidParameter, also when it is not there."""
+    """Return the parameter `attempt`. Raises InvalidParameter, also if it is missing."""
     if "attempt" not in request.query_params:
         raise InvalidParameter("attempt is required: a whole number")
     return integer_parameter(request, "attempt", default=0, low=1, high=INT32)
@@ -73,9 +73,6 @@ def usage_of(body: Mapping[str, Any]) -> StepUsage | None:
     )
 
 
-def orders(cancel_reason: str) -> dict[str, Any]:
-    """What a worker is told beside the answer proper, when it must stop the job.
-
-    (reference: control-plane 15.2)
-    """
+def stop_fields(cancel_reason: str) -> dict[str, Any]:
+    """Return the members of an answer that ask to stop the job (reference: control-plane 15.2)."""
     return {"cancelRequested": True, "cancelReason": cancel_reason} if cancel_reason else {}

@@ -1,6 +1,6 @@
-"""`POST /api/v1/agent-control/claims/next`: a step to run, or none after a while.
+"""`POST /api/v1/agent-control/claims/next`: claim a step, or none after a while.
 
-While it waits it holds neither a thread nor a connection to the store: a nudge wakes it.
+A waiting request holds neither a thread nor a connection to the store; a nudge wakes it.
 
 (reference: control-plane 15.1, 15.2)
 """
@@ -29,15 +29,13 @@ from apps.workers.services.registration import supervisor_of
 from apps.workers.services.report_batches import claim, record
 
 T = TypeVar("T")
-POLL_INTERVAL_S: Final = (
-    1.0  # without a nudge: nudges may be lost, and retries become due without one
-)
+POLL_INTERVAL_S: Final = 1.0  # nudges may be lost, and due retries send none
 _ALLOWED: Final = "POST, OPTIONS"
 _threads = ThreadPoolExecutor(4, thread_name_prefix="claims")
 
 
 class ClaimView(AgentView):
-    """An asynchronous view around DRF's checks, which run on a thread."""
+    """An asynchronous view; DRF's checks run on a thread."""
 
     http_method_names = ["post", "options"]
 
@@ -48,7 +46,7 @@ class ClaimView(AgentView):
     )
     async def post(self, request: HttpRequest) -> HttpResponse:
         """The next step for this agent; 204 when there is none within `waitSeconds`."""
-        wait_s = await _on_thread(self._asked_wait_s)
+        wait_s = await _on_thread(self._requested_wait_s)
         spec = await _next_step(self.agent, wait_s)
         if spec is None:
             return HttpResponse(status=204)
@@ -58,7 +56,7 @@ class ClaimView(AgentView):
         return HttpResponse(status=204, headers={"Allow": _ALLOWED})
 
     async def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
-        """As Django's; DRF's own knows no asynchronous handlers."""
+        """Dispatch as Django does, because DRF does not support asynchronous handlers."""
         self.args, self.kwargs = args, kwargs
         self.request = self.initialize_request(request)
         await _on_thread(partial(self.initial, self.request))
@@ -68,14 +66,14 @@ class ClaimView(AgentView):
             return await self.options(request)
         return HttpResponseNotAllowed(_ALLOWED.split(", "))
 
-    def _asked_wait_s(self) -> int:
+    def _requested_wait_s(self) -> int:
         """Raises InvalidInput, AgentMismatch."""
         seconds: int = self.own_body(inputs.ClaimInput)["waitSeconds"]
         return seconds
 
 
 async def _next_step(agent: Agent, wait_s: float) -> dict[str, Any] | None:
-    """The first step for the agent within `wait_s`; a server that is ending waits no more."""
+    """Claim a step within `wait_s`; a draining server does not wait."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
     with _work_nudges() as nudged:
@@ -105,7 +103,7 @@ def _work_nudges() -> Iterator[asyncio.Event]:
 
 
 async def _claim(agent: Agent) -> dict[str, Any] | None:
-    """A step claimed for a client that has gone meanwhile is given back."""
+    """Claim a step; if the client disconnects meanwhile, release it."""
     claiming = _submitted(partial(_claim_now, agent))
     try:
         return await asyncio.shield(asyncio.wrap_future(claiming))
@@ -115,7 +113,7 @@ async def _claim(agent: Agent) -> dict[str, Any] | None:
 
 
 def _claim_now(agent: Agent) -> dict[str, Any] | None:
-    """Raises AgentCredentialInvalid when the agent registered anew, or was removed, meanwhile."""
+    """Claim a step. Raises AgentCredentialInvalid if the agent has registered again."""
     if get_agent(agent.agent_id).incarnation != agent.incarnation:
         raise AgentCredentialInvalid
     return claim(supervisor_of(agent))
@@ -124,10 +122,10 @@ def _claim_now(agent: Agent) -> dict[str, Any] | None:
 def _release(agent: Agent, claiming: Future[dict[str, Any] | None]) -> None:
     spec = None if claiming.exception() else claiming.result()
     if spec is not None:
-        unheard = executions.Completion(
+        unread = executions.Completion(
             job_id=spec["jobId"], attempt=spec["attempt"], status="canceled"
         )
-        _submitted(partial(record, supervisor_of(agent), unheard))
+        _submitted(partial(record, supervisor_of(agent), unread))
 
 
 async def _on_thread(work: Callable[[], T]) -> T:
@@ -135,5 +133,5 @@ async def _on_thread(work: Callable[[], T]) -> T:
 
 
 def _submitted(work: Callable[[], T]) -> Future[T]:
-    """Runs with the facts of the request that are in this context."""
+    """Run the work on a thread, in the context of this request."""
     return _threads.submit(contextvars.copy_context().run, then_disconnect, work)

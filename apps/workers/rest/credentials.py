@@ -1,4 +1,4 @@
-"""Who calls the agent routes: workers by shared secret or token, people by session.
+"""Authentication of the agent routes: workers by shared secret or token, users by session.
 
 (reference: control-plane 15.1)
 """
@@ -24,7 +24,7 @@ from kernel.errors import PlatformError
 
 REGISTRATIONS: Final = "agents.register"
 REGISTRATIONS_A_MINUTE: Final = 30
-# How the description names what AgentOrSessionAuthentication takes.
+# The OpenAPI names of the credentials that AgentOrSessionAuthentication accepts.
 AGENT_OR_SESSION: Final[Any] = [
     {"agentToken": []},
     {"bearer": []},
@@ -36,21 +36,21 @@ class AgentSecretUnset(PlatformError):
     code = "agent_secret_unset"
 
     def __init__(self) -> None:
-        super().__init__("AGENT_SHARED_SECRET is not set on this server: it takes no workers")
+        super().__init__("AGENT_SHARED_SECRET is not set on this server, so it accepts no workers")
 
 
 class AgentCredentialInvalid(PlatformError):
     code = "agent_credential_invalid"
 
     def __init__(self) -> None:
-        super().__init__("this credential is not, or no longer, that of a worker")
+        super().__init__("this credential is not valid for a worker, or no longer")
 
 
 class AgentMismatch(PlatformError):
     code = "agent_mismatch"
 
     def __init__(self) -> None:
-        super().__init__("the credential belongs to another agent than the one named")
+        super().__init__("the credential belongs to a different agent than the request names")
 
 
 class HoldsSharedSecret:
@@ -58,7 +58,7 @@ class HoldsSharedSecret:
 
 
 class SharedSecretAuthentication(BaseAuthentication):
-    """For registering; counts the attempts of each address before it looks at them."""
+    """Authenticates registrations; limits the attempts of each address."""
 
     def authenticate(self, request: Request) -> tuple[HoldsSharedSecret, None]:
         secret = _shared_secret()
@@ -72,7 +72,7 @@ class SharedSecretAuthentication(BaseAuthentication):
 
 
 class AgentAuthentication(BaseAuthentication):
-    """A token is looked up by its hash, so that comparing it tells nothing by its duration."""
+    """Authenticates workers; looks up the token's hash, so that timing reveals nothing."""
 
     def authenticate(self, request: Request) -> tuple[Agent, None]:
         _shared_secret()
@@ -87,7 +87,7 @@ class AgentAuthentication(BaseAuthentication):
 
 
 class AgentOrSessionAuthentication(SessionAuthentication):
-    """A session counts also without a shared secret. Access tokens have dots, agents' have none."""
+    """Accepts an agent's token, or a session or access token, which contains dots."""
 
     def authenticate(self, request: Request) -> Any:
         token = _bearer(request)
@@ -105,7 +105,7 @@ class MayRegister(BasePermission):
 
 
 class IsAgent(BasePermission):
-    """The worker that the path names, where it names one. Raises AgentMismatch."""
+    """Allows the worker that the path names, if it names one. Raises AgentMismatch."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.user, Agent):
@@ -135,7 +135,7 @@ class IsThatAgentOrAdmin(IsAgentOrSignedIn):
 
 
 def _shared_secret() -> str:
-    """Raises AgentSecretUnset: without it no agent route is open (invariant 8)."""
+    """Return the secret. Raises AgentSecretUnset: all agent routes are closed (invariant 8)."""
     secret = conf.agent_secret()
     if not secret:
         raise AgentSecretUnset

@@ -1,6 +1,6 @@
-"""`/api/v1/agent-control/jobs/{jobId}`: what a worker says of a step it holds.
+"""`/api/v1/agent-control/jobs/{jobId}`: the reports of a worker about its jobs.
 
-Each view hands one report to executions, which refuses those of another attempt, agent or
+Each view passes one report to executions, which refuses those of another attempt, agent or
 incarnation with 409 `stale_attempt`.
 
 (reference: control-plane 15.1)
@@ -23,7 +23,7 @@ from rest_framework.response import Response
 from apps.executions import api as executions
 from apps.system.rest import InvalidParameter, choice_parameter
 from apps.workers.rest import inputs, schemas
-from apps.workers.rest.base import UNCACHED, JobView, attempt_parameter, orders, usage_of
+from apps.workers.rest.base import UNCACHED, JobView, attempt_parameter, stop_fields, usage_of
 from apps.workers.services.report_batches import record
 from kernel import clock
 
@@ -50,7 +50,7 @@ class LeaseView(JobView):
         answer = {
             "status": lease.status,
             "cancelRequested": lease.cancel_requested,
-            **orders(lease.cancel_reason),
+            **stop_fields(lease.cancel_reason),
             "leaseMs": lease.lease_ms,
             "leaseExpiresAt": clock.rfc3339(lease.expires_at),
             "leaseGraceMs": lease.grace_ms,
@@ -72,7 +72,7 @@ class StateView(JobView):
             detail=body.get("detail", ""),
         )
         recorded = record(self.supervisor, report)
-        return Response({"status": "recorded", **orders(recorded.cancel_reason)})
+        return Response({"status": "recorded", **stop_fields(recorded.cancel_reason)})
 
 
 class LogsView(JobView):
@@ -91,7 +91,7 @@ class LogsView(JobView):
             {
                 "status": "recorded",
                 "nextSeq": recorded.next_seq,
-                **orders(recorded.cancel_reason),
+                **stop_fields(recorded.cancel_reason),
             }
         )
 
@@ -189,11 +189,11 @@ def _upload(request: Request) -> executions.ArtifactUpload:
 def _text(request: Request, name: str, longest: int) -> str:
     text = request.query_params.get(name, "")
     if len(text) > longest or _UNPRINTABLE.search(text):
-        raise InvalidParameter(f"{name} has at most {longest} characters, no control characters")
+        raise InvalidParameter(f"{name} has at most {longest} characters and no control characters")
     return text
 
 
 def _media_type(request: Request) -> str:
-    """What the worker takes the file for; bytes when it does not say, or not in a known form."""
+    """Return the declared media type; that of bytes if it is missing or malformed."""
     given = request.content_type or ""
     return given if _MEDIA_TYPE.match(given) else "application/octet-stream"

@@ -1,4 +1,4 @@
-"""Workers that come and go, and what becomes of their jobs (reference: control-plane 15)."""
+"""Registration and removal of workers, with their jobs (reference: control-plane 15)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from apps.executions import api as executions
 BACKEND_KINDS: Final = ("remote-agent",)
 
 
-def supervisor_of(agent: agents.Agent) -> executions.SupervisorSession:
-    """The worker as executions see it: its backends count only where they are `remote-agent`."""
-    return executions.SupervisorSession(
+def supervisor_of(agent: agents.Agent) -> executions.Supervisor:
+    """Return the worker as executions see it; it serves only `remote-agent` backends."""
+    return executions.Supervisor(
         agent_id=agent.agent_id,
         incarnation=agent.incarnation,
         kinds=BACKEND_KINDS,
@@ -26,12 +26,12 @@ def supervisor_of(agent: agents.Agent) -> executions.SupervisorSession:
 def register_worker(
     registration: agents.Registration, active: Sequence[executions.ActiveJob]
 ) -> tuple[agents.Registered, executions.Adopted]:
-    """From here on the token given before counts no more; jobs not in `active` are lost."""
+    """Register a worker: its earlier token is void, and jobs not in `active` expire."""
     registered = agents.register(registration)
     return registered, executions.adopt(supervisor_of(registered.agent), active)
 
 
 def remove_agent(agent_id: str) -> None:
-    """Its token dies first, then its jobs are lost. Nothing happens for an unknown one."""
+    """Remove the agent's token, then expire its jobs; no effect for an unknown agent."""
     agents.remove(agent_id)
     executions.expire_jobs_of(agent_id)

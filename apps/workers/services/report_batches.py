@@ -1,7 +1,7 @@
-"""Reports and claims of one worker that reach this process at once share a transaction.
+"""Concurrent reports and claims of one worker share a transaction.
 
-Whoever holds the worker's lock takes along what arrived while the transaction before was open; the
-others find their answers there. Different workers do not wait for one another here.
+The thread that holds the worker's lock also sends the requests that arrived during the previous
+transaction; their threads then find the answers. Different workers do not wait for one another.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ def record(supervisor: executions.SupervisorSession, report: Report) -> executio
     return answer
 
 
-def claim(supervisor: executions.SupervisorSession) -> dict[str, Any] | None:
-    """The spec of one step, or None when there is none for this supervisor now."""
+def claim(supervisor: executions.Supervisor) -> dict[str, Any] | None:
+    """Return the spec of one step, or None if there is none for this supervisor now."""
     answer = _batcher_of(supervisor).answer(_PendingRequest(None))
     return answer if isinstance(answer, dict) else None
 
 
 @dataclass(eq=False, slots=True)
 class _PendingRequest:
-    """`report` None: a claim. Settled by whichever thread takes it along."""
+    """A report or a claim (`report` None); the thread that sends the batch answers it."""
 
     report: Report | None
-    is_settled: bool = False
+    is_answered: bool = False
     answer: executions.Recorded | dict[str, Any] | Exception | None = None
 
-    def settle(self, answer: executions.Recorded | dict[str, Any] | Exception | None) -> None:
-        self.answer, self.is_settled = answer, True
+    def resolve(self, answer: executions.Recorded | dict[str, Any] | Exception | None) -> None:
+        self.answer, self.is_answered = answer, True
 
 
 class _Batcher:
-    """Where the requests of one supervisor process meet."""
+    """Batches the requests of one supervisor process."""
 
     def __init__(self, supervisor: executions.SupervisorSession) -> None:
         self._supervisor = supervisor
@@ -56,25 +56,25 @@ class _Batcher:
     def answer(self, mine: _PendingRequest) -> executions.Recorded | dict[str, Any] | None:
         self._waiting.append(mine)
         with self._store:
-            if not mine.is_settled:
-                self._settle([self._waiting.popleft() for _ in range(len(self._waiting))])
+            if not mine.is_answered:
+                self._send([self._waiting.popleft() for _ in range(len(self._waiting))])
         if isinstance(mine.answer, Exception):
             raise mine.answer
         return mine.answer
 
-    def _settle(self, group: Sequence[_PendingRequest]) -> None:
+    def _send(self, batch: Sequence[_PendingRequest]) -> None:
         try:
-            self._exchange(group)
-        except Exception as error:  # noqa: BLE001 - each of the group raises it in its own request
-            for waiting in group:
-                waiting.settle(error)
+            self._exchange(batch)
+        except Exception as error:  # noqa: BLE001 - each request of the batch raises it
+            for request in batch:
+                request.resolve(error)
 
-    def _exchange(self, group: Sequence[_PendingRequest]) -> None:
-        states = _of(group, executions.StateReport)
-        chunks = _of(group, executions.LogChunk)
-        completions = _of(group, executions.Completion)
-        claims = [waiting for waiting in group if waiting.report is None]
-        answer = executions.record_reports(
+    def _exchange(self, batch: Sequence[_PendingRequest]) -> None:
+        states = _of(batch, executions.StateReport)
+        chunks = _of(batch, executions.LogChunk)
+        completions = _of(batch, executions.Completion)
+        claims = [request for request in batch if request.report is None]
+        answer = executions.exchange(
             self._supervisor,
             states=_reports(states),
             chunks=_reports(chunks),
@@ -86,19 +86,19 @@ class _Batcher:
             *answer.chunks,
             *answer.completions,
         ]
-        for waiting, one in zip([*states, *chunks, *completions], answers, strict=True):
-            waiting.settle(one)
+        for request, one in zip([*states, *chunks, *completions], answers, strict=True):
+            request.resolve(one)
         specs = iter(answer.claimed)
-        for waiting in claims:
-            waiting.settle(next(specs, None))
+        for request in claims:
+            request.resolve(next(specs, None))
 
 
-def _of(group: Sequence[_PendingRequest], kind: type[Report]) -> list[_PendingRequest]:
-    return [waiting for waiting in group if isinstance(waiting.report, kind)]
+def _of(batch: Sequence[_PendingRequest], kind: type[Report]) -> list[_PendingRequest]:
+    return [request for request in batch if isinstance(request.report, kind)]
 
 
-def _reports(group: Sequence[_PendingRequest]) -> list[Any]:
-    return [waiting.report for waiting in group]
+def _reports(batch: Sequence[_PendingRequest]) -> list[Any]:
+    return [request.report for request in batch]
 
 
 _batchers: Final[WeakValueDictionary[tuple[str, str], _Batcher]] = WeakValueDictionary()

@@ -1,6 +1,6 @@
-"""Calling workers at their own address, so that jobs end sooner than by their next lease call.
+"""Stop requests to workers at their own address, so that jobs end before the next lease call.
 
-Best effort (reference: control-plane 15.3): whoever is not reached learns the same when it asks.
+Best effort (reference: control-plane 15.3): a worker that is not reached polls anyway.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEARD: Final = (HTTPStatus.OK, HTTPStatus.NOT_FOUND)  # 404: it has no such job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """What one worker is to be told, and where."""
+    """The jobs that one worker must stop, and its address."""
 
     agent_id: str
     host_url: str
@@ -38,19 +38,19 @@ class StopRequest:
 
 
 def send_stop_requests(run_id: str) -> None:
-    """Tell the workers of a run to stop what must stop; what is over they may also remove.
+    """Ask the workers of a run to stop its jobs, and to clean up if the run is over.
 
-    Returns within about 2 s, whatever they do. Not within a transaction.
+    Return within about 2 s. Do not call it within a transaction.
     """
     secret = conf.agent_secret()
-    rounds = _stop_requests(run_id) if secret else []
-    if rounds:
-        asyncio.run(send_to_workers(rounds, secret))
+    requests = _stop_requests(run_id) if secret else []
+    if requests:
+        asyncio.run(send_to_workers(requests, secret))
 
 
 def _stop_requests(run_id: str) -> list[StopRequest]:
-    """For the workers that are there and said where to call them."""
-    jobs = executions.jobs_to_stop(run_id)
+    """Return a request for each online worker that has an address."""
+    jobs = executions.ending_jobs(run_id)
     if not jobs:
         return []
     urls = {agent.agent_id: agent.host_url for agent in agents.online_agents() if agent.host_url}
@@ -65,37 +65,37 @@ def _stop_requests(run_id: str) -> list[StopRequest]:
 
 
 async def send_to_workers(
-    rounds: Iterable[StopRequest], secret: str, *, resolver: Resolver = resolve
+    requests: Iterable[StopRequest], secret: str, *, resolver: Resolver = resolve
 ) -> None:
-    """All at once; one that hangs takes nothing from the others."""
-    await asyncio.gather(*(_send_to_worker(each, secret, resolver) for each in rounds))
+    """Send all requests concurrently; each has its own time limit."""
+    await asyncio.gather(*(_send_to_worker(each, secret, resolver) for each in requests))
 
 
-async def _send_to_worker(its: StopRequest, secret: str, resolver: Resolver) -> None:
-    headers = {"Authorization": f"Bearer {derived_token(secret, its.agent_id)}"}
+async def _send_to_worker(request: StopRequest, secret: str, resolver: Resolver) -> None:
+    headers = {"Authorization": f"Bearer {derived_token(secret, request.agent_id)}"}
     try:
-        base = read_base_url(its.host_url, LOCAL_TOO)
+        base = read_base_url(request.host_url, LOCAL_TOO)
         async with (
             asyncio.timeout(WITHIN_S),
             pinned_client(
                 LOCAL_TOO, resolver=resolver, connections=_AT_ONCE, timeout=None, headers=headers
             ) as client,
         ):
-            await asyncio.gather(*(_tell(client, base, job) for job in its.jobs))
+            await asyncio.gather(*(_send(client, base, job) for job in request.jobs))
     except AddressError as error:
-        log.info("%s is not called: %s", its.agent_id, error)
+        log.info("%s cannot be called: %s", request.agent_id, error)
     except TimeoutError:
-        log.info("%s did not answer within %g s; it will ask", its.agent_id, WITHIN_S)
+        log.info("%s did not answer within %g s; it will poll", request.agent_id, WITHIN_S)
 
 
-async def _tell(client: httpx.AsyncClient, base: str, job: executions.JobToStop) -> None:
+async def _send(client: httpx.AsyncClient, base: str, job: executions.EndingJob) -> None:
     what = "cleanup" if job.run_is_over else "cancel"
     url = f"{base}/api/v1/agent/jobs/{job.job_id}/{what}"
     try:
-        async with client.stream("POST", url) as answer:  # its body is nobody's business
+        async with client.stream("POST", url) as answer:
             status = answer.status_code
     except httpx.HTTPError as error:
-        log.info("%s was not told to %s %s: %s", job.agent_id, what, job.job_id, error)
+        log.info("%s could not be asked to %s %s: %s", job.agent_id, what, job.job_id, error)
         return
     level = logging.DEBUG if status in _HEARD else logging.INFO
     log.log(level, "%s answered %d to %s of %s", job.agent_id, status, what, job.job_id)

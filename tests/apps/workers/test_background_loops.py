@@ -192,7 +192,7 @@ async def registration(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> Async
     service: Any = object.__new__(WorkerService)
     service._supervisor = SimpleNamespace(run=for_ever, stop=lambda: None)
     service._connection = SimpleNamespace(
-        calls=None, control_plane=SimpleNamespace(last_heartbeat_at="")
+        client=None, control_plane=SimpleNamespace(last_heartbeat_at="")
     )
     working = asyncio.create_task(service.run())
     yield once, lambda: None

@@ -154,7 +154,7 @@ def test_an_engine_whose_supervisor_fails_takes_nothing_from_the_others(
 
     stopper.join()
     assert running.is_set()
-    assert f"runner:{host.host_name()}:far has ended" in caplog.text
+    assert f"runner:{host.host_name()}:far has failed" in caplog.text
 
 
 # The settings change while it runs

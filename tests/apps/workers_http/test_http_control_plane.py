@@ -168,7 +168,7 @@ async def test_a_claimed_spec_is_on_disk_before_it_is_begun(
 async def test_an_unreadable_claim_ends_no_worker(plane: HttpControlPlane, server: Server):
     server.answers["next"] = (200, {"what": "is this"})
 
-    with pytest.raises(ControlPlaneUnavailable, match="cannot be kept"):
+    with pytest.raises(ControlPlaneUnavailable, match="cannot be stored"):
         await plane.claim(1)
 
 

@@ -1,4 +1,4 @@
-"""How a launch becomes a container: the arguments of its creation.
+"""The arguments that create a container for a launch, and the archives for its files.
 
 (reference: control-plane 14.3)
 """
@@ -24,7 +24,7 @@ LOG_CONFIG: Final = LogConfig(type="json-file", config={"max-size": "4g", "max-f
 
 
 def container(launch: Launch, client: docker.APIClient, *, publishes: bool) -> dict[str, Any]:
-    """Keyword arguments for `create_container`; `publishes`: its ports, on loopback."""
+    """Return the arguments of `create_container`; `publishes`: its ports, on loopback."""
     program = launch.program
     network, aliases = next(iter(launch.networks.items()))
     endpoint = EndpointConfig(client.api_version, aliases=list(aliases))
@@ -102,7 +102,7 @@ def workspace_archive(content: bytes) -> bytes:
 def _parents(name: str) -> list[str]:
     parts = name.split("/")
     if name.startswith("/") or ".." in parts:
-        raise ValueError(f"{name!r} is no path inside a suite")
+        raise ValueError(f"{name!r} is not a path inside a suite")
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 

@@ -42,7 +42,7 @@ _SOCKETS: Final = ("unix", "http+unix")
 
 
 class AddressInvalid(RuntimeUnusable):
-    """The message names no key material."""
+    """The address of an engine is invalid; the message contains no key material."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class EngineAddress:
         return urlsplit(self.url).scheme in _SOCKETS
 
     def sdk_options(self) -> dict[str, Any]:
-        """What `docker.APIClient` needs."""
+        """Return the arguments for `docker.APIClient`."""
         if self.tls is None:
             return {"base_url": self.url}
         parts = urlsplit(self.url)
@@ -73,7 +73,7 @@ def engine_address(options: RuntimeOptions) -> EngineAddress:
 
 
 def default_address() -> EngineAddress:
-    """As Docker's own programs find it: DOCKER_HOST and its companions, else the usual socket."""
+    """Return the engine that DOCKER_HOST and its companions name, else the usual socket."""
     options = docker.utils.kwargs_from_env()
     plain = EngineAddress(url=options.get("base_url") or _DEFAULT)
     tls = options.get("tls")
@@ -83,9 +83,10 @@ def default_address() -> EngineAddress:
 
 
 def address_of(url: str, *, certificate: str = "", key: str = "") -> EngineAddress:
-    """`certificate` and `key`: PEM texts, of ours; the certificate's text may add authorities.
+    """Return an address; with TLS if a certificate or a key is given, or the URL is https.
 
-    TLS where either is given, or the URL is https. Raises AddressInvalid.
+    `certificate` and `key`: PEM texts of this client; the first may also contain authorities.
+    Raises AddressInvalid.
     """
     url = f"unix://{url}" if url.startswith("/") else url
     parts = _checked(url)
@@ -102,7 +103,7 @@ def _checked(url: str) -> SplitResult:
             return parts
     except ValueError:
         pass
-    raise AddressInvalid("an engine's address is unix://, tcp:// or https:// and a place")
+    raise AddressInvalid("an engine's address must be a path, unix://, tcp:// or https:// URL")
 
 
 async def connect(address: EngineAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -122,12 +123,12 @@ def _context(certificate: str, key: str) -> ssl.SSLContext:
         if key:
             _load_pair(context, certificate, key)
     except (ssl.SSLError, ValueError) as error:
-        raise AddressInvalid("tlsCert and tlsKey are no certificate and its key in PEM") from error
+        raise AddressInvalid("tlsCert and tlsKey must be PEM texts of a pair") from error
     return context
 
 
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """The library reads files only: private ones, which live for this one call."""
+    """Load the pair through private temporary files, because the library reads only files."""
     with tempfile.TemporaryDirectory(prefix="partita-tls-") as folder:
         paths = [Path(folder) / name for name in ("certificate.pem", "key.pem")]
         for path, text in zip(paths, (certificate, key), strict=True):
@@ -139,7 +140,7 @@ def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
 
 def _context_of(tls: docker.tls.TLSConfig) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=tls.ca_cert if tls.verify else None)
-    if not tls.verify:  # as Docker's own programs take DOCKER_TLS_VERIFY
+    if not tls.verify:  # as Docker's own programs interpret DOCKER_TLS_VERIFY
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if tls.cert:
         context.load_cert_chain(*tls.cert)
@@ -147,7 +148,7 @@ def _context_of(tls: docker.tls.TLSConfig) -> ssl.SSLContext:
 
 
 class _PreparedTls(docker.tls.TLSConfig):
-    """A context of ours in the place of paths of files."""
+    """A TLS configuration with a context instead of paths."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
@@ -166,7 +167,7 @@ class _Adapter(HTTPAdapter):
         super().init_poolmanager(*arguments, **options, ssl_context=self._context)
 
     def cert_verify(self, *arguments: Any, **options: Any) -> None:
-        """Nothing to add: the context says whom to trust."""
+        """Do nothing: the context verifies the certificate."""
 
 
 T = TypeVar("T")
@@ -179,17 +180,17 @@ NotFound = docker.errors.NotFound
 
 
 class RuntimeRefused(RuntimeFailure):
-    """The engine answered with an error of its own; the message is the engine's."""
+    """The engine answered with an error; the message is the engine's."""
 
     reason = "runtime_unavailable"
 
 
 class _NoEngine(Exception):
-    """Not reachable, or no answer within the deadline: worth another try."""
+    """The engine cannot be reached or misses the deadline: retry."""
 
 
 class Engine:
-    """The engine at an address; by default the one that the environment names."""
+    """The engine at an address, by default the one of the environment."""
 
     def __init__(
         self,
@@ -208,11 +209,11 @@ class Engine:
         use: Callable[[docker.APIClient], T],
         *,
         deadline_s: float = CALL_S,
-        patient: bool = True,
+        retry: bool = True,
     ) -> T:
-        """Raises APIError, NotFound, and RuntimeUnavailable (at once unless `patient`)."""
+        """Call the SDK. Raises APIError, NotFound, RuntimeUnavailable (at once without `retry`)."""
         now = asyncio.get_running_loop().time
-        give_up = now() + (self._unavailable_after_s if patient else 0)
+        give_up = now() + (self._unavailable_after_s if retry else 0)
         tries = 0
         while True:
             try:
@@ -263,7 +264,7 @@ class Engine:
 
 
 def explanation(error: docker.errors.APIError) -> str:
-    """The engine's own words."""
+    """Return the engine's own message."""
     return str(error.explanation or error)
 
 

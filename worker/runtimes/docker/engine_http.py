@@ -26,11 +26,11 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class ConnectionBroken(Exception):
-    """The connection ended before the answer did."""
+    """The connection ended before the answer was complete."""
 
 
 class EngineRefused(Exception):
-    """The engine answered with an error status; `message`: its words, where it had any."""
+    """The engine answered with an error status; `message`: its message, if it sent one."""
 
     def __init__(self, status: int, message: str = "") -> None:
         super().__init__(f"status {status}")
@@ -73,7 +73,10 @@ async def wait_for_end(address: EngineAddress, unit_id: str) -> None:
 
 
 async def whole_answer(address: EngineAddress, path: str) -> bytes:
-    """The body of a small answer. Raises OSError, TimeoutError, ConnectionBroken, EngineRefused."""
+    """Return the body of a small answer.
+
+    Raises OSError, TimeoutError, ConnectionBroken, EngineRefused.
+    """
     body = b""
     async with asyncio.timeout(_ANSWER_S):
         async for data in _unchunked(address, path):
@@ -132,7 +135,7 @@ async def _begin(reader: asyncio.StreamReader) -> _Chunks:
 
 
 async def head(reader: asyncio.StreamReader, *, accepted: Container[int] = (200,)) -> str:
-    """An answer's head, in lower case. Raises ConnectionBroken, EngineRefused."""
+    """Return the head of an answer in lower case. Raises ConnectionBroken, EngineRefused."""
     try:
         text = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     except asyncio.IncompleteReadError:
@@ -144,7 +147,7 @@ async def head(reader: asyncio.StreamReader, *, accepted: Container[int] = (200,
 
 
 async def _message(reader: asyncio.StreamReader, head_text: str) -> str:
-    """What an error's body says; empty where it cannot be read."""
+    """Return the message of an error's body; empty if it cannot be read."""
     length = _LENGTH.search(head_text)
     try:
         async with asyncio.timeout(_ANSWER_S):
@@ -155,7 +158,7 @@ async def _message(reader: asyncio.StreamReader, head_text: str) -> str:
 
 
 class _Chunks:
-    """HTTP/1.1 chunked coding taken off; `ended` after the last, empty chunk: it is whole."""
+    """Decodes HTTP/1.1 chunks; `ended` is set after the last, empty chunk."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -192,7 +195,7 @@ _SAID_LIMIT: Final = 4096
 
 
 class Attached:
-    """`said`: the last of what the program wrote to stderr."""
+    """A program in a container, attached; `said`: the end of its stderr."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -203,7 +206,7 @@ class Attached:
         self._writer.write(data)
 
     async def output(self) -> AsyncGenerator[bytes]:
-        """What the program writes to stdout, until it ends."""
+        """Yield the program's stdout until it ends."""
         while True:
             try:
                 stream, length = HEADER.unpack(await self._reader.readexactly(HEADER.size))
@@ -251,9 +254,9 @@ class Counters:
 
 
 async def counters_of(address: EngineAddress, unit_id: str) -> Counters | None:
-    """None: it does not run. Raises OSError, TimeoutError, ConnectionBroken, EngineRefused.
+    """Return the usage counters, None if the unit does not run.
 
-    Not through the SDK: an engine that does not answer would hold one of its threads.
+    Raises OSError, TimeoutError, ConnectionBroken, EngineRefused.
     """
     path = f"/containers/{unit_id}/stats?stream=0&one-shot=1"
     try:
@@ -274,6 +277,6 @@ def parse_counters(stats: Mapping[str, Any]) -> Counters | None:
 
 
 def _without_cache(usage: int, details: Mapping[str, int]) -> int:
-    """The figure of `docker stats`."""
+    """Return the memory figure of `docker stats`."""
     cached = next((details[name] for name in _CACHES if name in details), 0)
     return max(0, usage - cached if cached < usage else usage)

@@ -37,7 +37,7 @@ class Images:
         self._engine = engine
         self._policy = policy
         self._credentials = credentials
-        # Their source may hang: then it takes these threads, and none that others need.
+        # The source of credentials may hang; it then blocks only these threads.
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pull-credentials")
         self._users: dict[str, str] = {}
 
@@ -45,7 +45,7 @@ class Images:
         self._readers.shutdown(wait=False, cancel_futures=True)
 
     async def ensure(self, image: str, *, pulling: Callable[[str], Awaitable[None]]) -> None:
-        """Raises ImageMissing."""
+        """Make the image present. Raises ImageMissing."""
         if not image:
             raise ImageMissing(
                 "no image is declared, and none belongs to the step's file or commands"
@@ -66,7 +66,7 @@ class Images:
         return found
 
     async def runs_as_root(self, image: str) -> bool:
-        """As it was when the image was last looked at: before each start."""
+        """Return True if the image's user, as last inspected, is root."""
         if image not in self._users:
             await self.find(image)
         return self._users.get(image, "").split(":")[0] in ("", "0", "root")
@@ -84,7 +84,7 @@ class Images:
             raise ImageMissing(f"image {image} is not present and cannot be pulled: {problem}")
 
     async def _credentials_of(self, image: str) -> PullCredentials | None:
-        """Raises ImageMissing when they cannot be had in time."""
+        """Return the credentials. Raises ImageMissing if they cannot be read in time."""
         loop = asyncio.get_running_loop()
         reading = loop.run_in_executor(self._readers, self._credentials, image)
         try:
@@ -111,7 +111,7 @@ async def pull(
     *,
     within_s: float = PULL_S,
 ) -> str:
-    """Why the image could not be pulled; empty when it was. Raises OSError, ConnectionBroken."""
+    """Pull an image; return why it failed, empty on success. Raises OSError, ConnectionBroken."""
     name, tag = name_and_tag(image)
     path = f"/images/create?{urlencode({'fromImage': name, 'tag': tag})}"
     headers = {"X-Registry-Auth": encoded(credentials)} if credentials else {}
@@ -126,7 +126,7 @@ async def pull(
 
 
 async def _problem(answer: AsyncGenerator[bytes]) -> str:
-    """The progress is a JSON object a line; a failure in the middle of it is one as well."""
+    """Return the last error in the progress, which is one JSON object per line."""
     rest, problem = b"", ""
     async for data in answer:
         *lines, rest = (rest + data).split(b"\n")
@@ -136,7 +136,7 @@ async def _problem(answer: AsyncGenerator[bytes]) -> str:
 
 
 def _error_in(line: bytes) -> str:
-    """What an engine says that is no JSON object is a failure, in its own words."""
+    """Return the error of a line; a line that is not a JSON object is an error itself."""
     if not line.strip():
         return ""
     try:

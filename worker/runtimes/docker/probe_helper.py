@@ -1,8 +1,8 @@
-"""Probes of a service from inside its run's network, where this process is not on it.
+"""Probes of services from inside their run's network, if this process is not on it.
 
-One container of the init image a run, which only waits: each question is a program in it that
-opens one connection. The HTTP is spoken here, through that connection: what a probe sends is
-neither an argument nor a variable of any process.
+Each run has one idle helper container. Each probe runs a program in it that opens one connection.
+This process speaks HTTP through that connection, so that headers of a probe are never arguments or
+variables of a process.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from worker.runtimes.docker.engine_http import Attached, ConnectionBroken, Engin
 from worker.runtimes.docker.images import Images
 
 _TRY_S: Final = 5.0
-_LIFE_S: Final = 3600  # a helper that nobody needs ends; asked again, it is made anew
-_RETRY_S: Final = 10.0  # one that cannot be made is not tried at each probe
+_LIFE_S: Final = 3600  # then the helper ends; the next probe creates a new one
+_RETRY_S: Final = 10.0  # after a failed creation
 _CONFLICT: Final = 409
 _UNKNOWN_PROGRAM: Final = (126, 127)
 _USER: Final = "65534:65534"
 
 
 class ProbeImpossible(Exception):
-    """There is no helper, or nothing to send; the message says why."""
+    """The probe cannot be made; the message says why."""
 
 
 class ProbeHelpers:
-    """Makes a run's helper when it is first asked; what a run leaves is removed by its label."""
+    """Creates the helper of a run on its first probe; teardown removes it by its label."""
 
     def __init__(self, engine: Engine, images: Images, image: str, installation_id: str) -> None:
         self._engine = engine
@@ -54,10 +54,10 @@ class ProbeHelpers:
         for known in (self._made, self._failed, self._locks):
             known.pop(run_id, None)
 
-    async def ask(
+    async def probe(
         self, unit: Unit, address: str, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
     ) -> ProbeResponse:
-        """Never raises for a question that could not be put: the answer says why."""
+        """Probe through the run's helper; an impossible probe is a problem in the response."""
         try:
             helper = await self._ready(unit)
             if isinstance(probe, TcpProbe):
@@ -94,13 +94,13 @@ class ProbeHelpers:
         )
 
     def _found(self, client: docker.APIClient, name: str) -> str:
-        """One of an earlier process; empty when there is none that runs."""
+        """Return the helper of an earlier process; empty if none runs."""
         try:
             known = client.inspect_container(name)
         except docker.errors.NotFound:
             return ""
         if not ownership.is_owned(known["Config"]["Labels"] or {}, self._installation_id):
-            raise ProbeImpossible(f"a container {name} exists that is not ours")
+            raise ProbeImpossible(f"a container {name} of another owner exists")
         if known["State"]["Status"] == "running":
             return str(known["Id"])
         client.remove_container(known["Id"], v=True, force=True)
@@ -118,7 +118,7 @@ class ProbeHelpers:
     async def _status(
         self, helper: str, address: str, probe: HttpProbe, headers: Mapping[str, str]
     ) -> ProbeResponse:
-        """What comes behind the status line is not read."""
+        """Probe over HTTP; read only the status line."""
         request = _request(address, probe, headers)
         program = await self._engine.call(
             lambda client: client.exec_create(helper, _pipe(address, probe.port), stdin=True)
@@ -147,7 +147,7 @@ class ProbeHelpers:
 
 
 def _pipe(address: str, port: int) -> list[str]:
-    """A connection as a program; it ends by itself, whoever forgets it."""
+    """Return the program that opens a connection; it ends by itself."""
     return ["timeout", f"{2 * _TRY_S:g}", "nc", "-w", f"{_TRY_S:g}", address, str(port)]
 
 
@@ -163,7 +163,7 @@ def _request(address: str, probe: HttpProbe, headers: Mapping[str, str]) -> h11.
 
 
 async def _first_status(pipe: Attached, request: h11.Request) -> int | None:
-    """None: the connection ended before. Raises h11.ProtocolError."""
+    """Return the status, None if the connection ends before. Raises h11.ProtocolError."""
     spoken = h11.Connection(our_role=h11.CLIENT)
     pipe.write(spoken.send(request) or b"")
     pipe.write(spoken.send(h11.EndOfMessage()) or b"")
@@ -176,7 +176,7 @@ async def _first_status(pipe: Attached, request: h11.Request) -> int | None:
 
 
 async def _ignore_pull(image: str) -> None:
-    """A pull of the helper's image is no event of the step."""
+    """Report nothing: a pull of the helper's image is not an event of the step."""
     del image
 
 
@@ -194,7 +194,7 @@ def _started(client: docker.APIClient, image: str, name: str, run_id: str, unit:
 def _container(
     client: docker.APIClient, image: str, name: str, run_id: str, unit: Unit
 ) -> dict[str, Any]:
-    """With the run's labels and none of a step: no supervisor takes it for one."""
+    """Return the arguments of the helper: the run's labels only, so that it is not a unit."""
     return {
         "image": image,
         "name": name,

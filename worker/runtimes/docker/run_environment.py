@@ -1,4 +1,4 @@
-"""What a run owns beside its containers: networks, volumes, files; and its removal, by label."""
+"""Networks, volumes and files of a run, and its removal by label."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PAUSE_S: Final = 0.5
 
 
 class RunEnvironment:
-    """Makes networks and volumes once a run, and fills work directories once.
+    """Creates networks and volumes once per run, and fills work directories once.
 
-    A mark in `state_dir` says that a volume is filled: no step started before it, so to fill once
-    more after a crash in between changes nothing that a step wrote.
+    A mark in `state_dir` records a filled volume. No step starts before the mark, so filling again
+    after a crash overwrites nothing that a step wrote.
     """
 
     def __init__(self, engine: Engine, state_dir: Path) -> None:
@@ -48,7 +48,7 @@ class RunEnvironment:
                 self._ready.add(name)
 
     async def fill(self, launch: Launch, unit_id: str) -> None:
-        """Through a created, never started container that has the volume."""
+        """Fill the work directory through a created container that mounts the volume."""
         mark = self._marks / launch.workspace.name
         async with self._locks[f"files of {launch.workspace.name}"]:
             if mark.exists():

@@ -1,4 +1,4 @@
-"""The runtime `docker`: one container an attempt (reference: control-plane 14.3)."""
+"""The runtime `docker`: one container per attempt (reference: control-plane 14.3)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class DockerRuntime:
         interfaces: Interfaces = host.interfaces,
         host_name: str = "",
     ) -> None:
-        """`interfaces` and `host_name`: of the process that probes; by default this one's."""
+        """`interfaces` and `host_name` are those of the probing process, by default this one."""
         self.shared = options.is_remote
         self._publishes = not options.is_remote
         self._unavailable_after_s = unavailable_after_s
@@ -93,7 +93,7 @@ class DockerRuntime:
 
     async def ping(self) -> bool:
         try:
-            await self._engine.call(lambda client: client.ping(), deadline_s=_PING_S, patient=False)
+            await self._engine.call(lambda client: client.ping(), deadline_s=_PING_S, retry=False)
         except (RuntimeUnavailable, APIError):
             return False
         return True
@@ -122,7 +122,7 @@ class DockerRuntime:
         return unit
 
     async def _create(self, launch: Launch) -> Unit:
-        """The name is unique, so one call creates or says that an earlier one did."""
+        """Create the container, or return the one that an earlier call created."""
         try:
             created = await self._engine.call(
                 lambda client: client.create_container(
@@ -135,7 +135,7 @@ class DockerRuntime:
             found = await self._inspect(launch.name)
             if not ownership.is_owned(found.labels, self._installation_id):
                 raise RuntimeRefused(
-                    f"a container {launch.name} exists that is not ours"
+                    f"a container {launch.name} of another owner exists"
                 ) from error
             return found
         return Unit(
@@ -143,7 +143,7 @@ class DockerRuntime:
         )
 
     async def _prepare_container(self, launch: Launch, unit_id: str) -> None:
-        """Files, and the names in further networks."""
+        """Add the files, and the aliases in further networks."""
         await self._environment.fill(launch, unit_id)
         if not await self._images.runs_as_root(launch.image):
             archive = folder_archive(ARTIFACTS)
@@ -191,7 +191,7 @@ class DockerRuntime:
                 if await self._has_ended(unit):
                     if reader.last == await engine_http.last_frame(address, unit.id):
                         return
-                    follow = False  # the rest, which the engine's follower missed
+                    follow = False  # read the rest, which the engine's follower missed
                     continue
             except engine_http.EngineRefused as error:
                 raise UnitLost(f"no output of {unit.name}: {error}") from error
@@ -219,7 +219,7 @@ class DockerRuntime:
                 )
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
-        """Signals of our own: the engine's stop would hold a thread for the whole grace."""
+        """Send the signals separately: the engine's stop would block a thread for `grace_s`."""
         await self._signal(unit, "SIGTERM")
         try:
             async with asyncio.timeout(grace_s):
@@ -265,7 +265,7 @@ class DockerRuntime:
             raise RuntimeRefused(explanation(error)) from error
 
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
-        """The container's own address: a published port accepts before the program listens."""
+        """Return the container's own address: published ports accept before the program listens."""
         if not await self._network_access.is_on(_network(unit)):
             return None
         address = await self._address(unit)
@@ -275,11 +275,11 @@ class DockerRuntime:
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
     ) -> ProbeResponse:
         if address := await self._address(unit):
-            return await self._helpers.ask(unit, address, probe, headers)
+            return await self._helpers.probe(unit, address, probe, headers)
         return ProbeResponse(problem="the container has no address")
 
     async def _address(self, unit: Unit) -> str:
-        """In the run's network; empty while it does not run."""
+        """Return the address in the run's network; empty while the unit does not run."""
         networks = (await self._raw(unit.id))["NetworkSettings"]["Networks"]
         return str(networks.get(_network(unit), {}).get("IPAddress", ""))
 
@@ -295,7 +295,7 @@ class DockerRuntime:
         try:
             used = await engine_http.counters_of(self._engine.address, unit.id)
         except (OSError, TimeoutError, engine_http.ConnectionBroken, engine_http.EngineRefused):
-            return None  # of one that is gone too; whether the engine is away shows elsewhere
+            return None  # also if the container is gone
         if used is None:
             return None
         return UnitUsage(
@@ -312,7 +312,7 @@ class DockerRuntime:
 
     async def find(self, owner: UnitOwner) -> Sequence[Unit]:
         ours = filters(owner, **{ownership.ORCHESTRATOR: owner.orchestrator_id})
-        ours["label"].append(ownership.STEP)  # a helper of ours is no unit
+        ours["label"].append(ownership.STEP)  # probe helpers are not units
         found = await self._engine.call(lambda client: client.containers(all=True, filters=ours))
         units = await asyncio.gather(
             *(self._inspect(each["Id"]) for each in found), return_exceptions=True
@@ -367,7 +367,7 @@ def _network(unit: Unit) -> str:
 
 @contextlib.contextmanager
 def _engine_errors() -> Iterator[None]:
-    """An error answer of the engine becomes the port's own error."""
+    """Translate error answers of the engine to the port's errors."""
     try:
         yield
     except NotFound as error:

@@ -63,7 +63,7 @@ from worker.runtimes.process.units import (
 _WRAPPER: Final = str(Path(__file__).with_name("wrapper.py"))
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _READ_SIZE: Final = 256 * 1024
-_POLL_INTERVAL_S: Final = 0.05  # how often a file that a process writes is looked at
+_POLL_INTERVAL_S: Final = 0.05  # between two reads of a file that a process writes
 _START_S: Final = 20.0
 _TIMED_OUT: Final = 124
 
@@ -102,8 +102,8 @@ class ProcessRuntime:
         del pulling
         if not launch.program.argv:
             raise ImageMissing(
-                "steps are processes here, and this one has nothing but an image: start Docker and "
-                "the runner again, or give it file, command or commands"
+                "steps run as processes here, and this one has only an image: start Docker and "
+                "restart the runner, or declare file, command or commands"
             )
 
     async def start(self, launch: Launch) -> Unit:
@@ -142,7 +142,7 @@ class ProcessRuntime:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={},
-            start_new_session=True,  # Ctrl-C in the terminal of `up` is not for it
+            start_new_session=True,  # not ended by Ctrl-C in the terminal of `up`
         )  # fmt: skip
         assert wrapper.stdin is not None
         assert wrapper.stdout is not None
@@ -224,7 +224,7 @@ class ProcessRuntime:
             return _TIMED_OUT
 
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
-        """None until a process of this very step listens: another program may hold the port."""
+        """Return None until a process of this step listens: another program may use the port."""
         listens = await self._in_thread(_listens, _existing(unit), port)
         return ("127.0.0.1", port) if listens else None
 
@@ -232,7 +232,7 @@ class ProcessRuntime:
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
     ) -> ProbeResponse:
         del unit, headers
-        return ProbeResponse(problem=f"nothing of the step listens on port {probe.port}")
+        return ProbeResponse(problem=f"no process of the step listens on port {probe.port}")
 
     async def has_health_check(self, unit: Unit) -> bool:
         del unit
@@ -272,7 +272,7 @@ class ProcessRuntime:
         return RemovedResources(containers=len(units), volumes=workspaces)
 
     def _units(self, run_id: str = "*") -> list[UnitFolder]:
-        """Those that are there; others may come and go meanwhile."""
+        """Return the folders of units that exist now."""
         runs = sorted(self._root.glob(run_id))
         found = [UnitFolder(path) for run in runs for path in _entries(run / "units")]
         return [folder for folder in found if folder.is_there()]
@@ -310,7 +310,7 @@ def _environment(wanted: Mapping[str, str], folder: UnitFolder) -> dict[str, str
 
 
 def _environment_of(folder: UnitFolder) -> dict[str, str]:
-    """Of the running program: it was never written down."""
+    """Return the environment of the running program; it is never stored."""
     for process in folder.members():
         with contextlib.suppress(psutil.Error):
             return dict(process.environ())
@@ -334,7 +334,7 @@ def _ports(process: psutil.Process) -> Iterator[int]:
 
 
 async def _gone(folder: UnitFolder) -> None:
-    """Until the wrapper has ended, told by the kernel."""
+    """Wait until the wrapper ends."""
     wrapper = folder.wrapper()
     if wrapper is None:
         return

@@ -49,7 +49,7 @@ class UnitFolder:
         return dict(json.loads((self.path / "unit.json").read_text())["labels"])
 
     def is_there(self) -> bool:
-        """Its labels are known from here on, though another thread may remove it."""
+        """Return True if the folder exists; its labels stay known if another thread removes it."""
         try:
             return bool(self.labels)
         except (FileNotFoundError, NotADirectoryError):
@@ -95,7 +95,7 @@ class UnitFolder:
             return None
 
     def wrapper(self) -> psutil.Process | None:
-        """The process that claimed the folder: a later one of its pid began after the claim."""
+        """The process that claimed the folder; a later one with its pid started after the claim."""
         claim = self._claim()
         if claim is None:
             return None
@@ -106,7 +106,7 @@ class UnitFolder:
         return None
 
     def members(self) -> list[psutil.Process]:
-        """The step's processes without its wrapper: its session, and who descends from it."""
+        """Return the step's processes without its wrapper: its session and descendants."""
         claim = self._claim()
         if claim is None:
             return []
@@ -118,7 +118,7 @@ class UnitFolder:
         return list(found.values())
 
     def kill(self) -> None:
-        """Everything but the wrapper, which then stores the exit code."""
+        """Kill everything but the wrapper, which then stores the exit code."""
         while members := [process for process in self.members() if is_alive(process)]:
             for process in members:
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -128,7 +128,7 @@ class UnitFolder:
 
 
 def label_run(run: Path, labels: Mapping[str, str]) -> None:
-    """`run.json`: whose the folder of a run is."""
+    """Write `run.json`, which identifies the owner of the run's folder."""
     run.mkdir(parents=True, exist_ok=True)
     scratch = run / f"run.json.{uuid.uuid4().hex}"
     scratch.write_text(json.dumps(dict(labels)))
@@ -136,7 +136,7 @@ def label_run(run: Path, labels: Mapping[str, str]) -> None:
 
 
 def run_labels(run: Path) -> dict[str, str]:
-    """Empty for a folder that is not there, or not ours."""
+    """Return the run's labels; empty for a missing or foreign folder."""
     try:
         return dict(json.loads((run / "run.json").read_text()))
     except FileNotFoundError:
@@ -151,7 +151,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def await_end(process: psutil.Process, *, timeout_s: float) -> None:
-    """Until it ended, reaped or not: its parent may take its time, where it is not a real init."""
+    """Wait until the process ends, reaped or not: its parent may reap it late."""
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(process.pid)
         try:
@@ -168,7 +168,7 @@ def _session(leader: int) -> Iterator[psutil.Process]:
 
 
 def is_filled(path: Path) -> bool:
-    """False as well for a work directory that was made without files: they may still come."""
+    """Return True once filled; one that was created without files may still be filled."""
     return path.exists() and not _empty_mark(path).exists()
 
 
@@ -221,7 +221,7 @@ class ProcessStat(NamedTuple):
 
 
 def consumption_of(wrapper: int) -> Consumption | None:
-    """Of all that descends from the wrapper, but not of itself. None: there is nothing."""
+    """Return the usage of all descendants of the wrapper; None without any."""
     return consumed(wrapper, list(_processes()))
 
 

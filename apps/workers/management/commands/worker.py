@@ -1,4 +1,4 @@
-"""`manage.py worker status`: who runs steps."""
+"""`manage.py worker status`: the registered runners and workers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def show_status(options: dict[str, Any]) -> int:
 
 
 def _row(agent: agents.Agent, now: datetime) -> tuple[str, ...]:
-    """Of who is silent, nothing is known but since when."""
+    """Return the cells of an agent; for an offline one, most are unknown."""
     silent = now - agent.last_heartbeat_at
     if agent.is_online(now):
         facts = (
