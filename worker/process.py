@@ -198,15 +198,12 @@ class Worker:
             self._registration(),
             held,
             installation_id=self._state.installation_id,
-            direct_runs=self._direct_runs,
+            direct_runs=lambda: self._service.direct_runs() if self._service else frozenset(),
         )
         if not self._state.installation_id:
             found = await retry_until_answered(control_plane.discover_installation)
             self._state.store_installation(found)
         return ControlPlaneConnection(control_plane=control_plane, client=client, held=held)
-
-    def _direct_runs(self) -> frozenset[str]:
-        return self._service.direct_runs() if self._service else frozenset()
 
     def _registration(self) -> WorkerRegistration:
         settings = self._settings

@@ -91,7 +91,7 @@ def supervisor_specs(runtime_name: str) -> tuple[SupervisorSpec, ...]:
             SupervisorSpec(
                 agent_id=agent_id(each.backend_id),
                 backends=(each.backend_id,),
-                engine=_engine_of(each),
+                engine=replace(each, label="", description="", default=False, routing_tags=()),
             )
             for each in elsewhere
         ),
@@ -117,11 +117,6 @@ def set_up_supervisor(spec: SupervisorSpec, runtime_name: str) -> SupervisorSetu
         log.warning("the backend %s cannot be served: %s", spec.engine.backend_id, error)
         return None
     return SupervisorSetup(spec=spec, state_dir=folder, runtime=runtime)
-
-
-def _engine_of(backend: Backend) -> Backend:
-    """Return the backend with only the fields that identify its engine."""
-    return replace(backend, label="", description="", default=False, routing_tags=())
 
 
 def is_elsewhere(backend: Backend, runtime_name: str) -> bool:

@@ -117,7 +117,9 @@ class HttpControlPlane:
         """Raises InstallationChanged, RequestRefused, ControlPlaneUnavailable."""
         del runtime_available  # the first heartbeat reports it
         named = [job for job in active if self._held.spec(job)]
-        body = self._registration.as_wire() | {"activeJobs": [_wire(job) for job in named]}
+        body = self._registration.as_wire() | {
+            "activeJobs": [{"jobId": job.job_id, "attempt": job.attempt} for job in named]
+        }
         answer = await self._registered(body)
         self._note_installation(answer)
         self._last_error = ""
@@ -326,10 +328,6 @@ class HttpControlPlane:
 async def _never() -> Sequence[Mapping[str, Any]]:
     await asyncio.Event().wait()
     return []
-
-
-def _wire(job: Job) -> dict[str, Any]:
-    return {"jobId": job.job_id, "attempt": job.attempt}
 
 
 def _path(job: Job, what: str) -> str:

@@ -31,7 +31,9 @@ class StopPoller:
         self._ask = ask
         self._wake = wake
         self._stopping = threading.Event()
-        self._thread = PeriodicThread("orders", self._poll, self._wait, ended=self._stopping)
+        self._thread = PeriodicThread(
+            "orders", self._poll, lambda: self._stopping.wait(self.EACH_S), ended=self._stopping
+        )
 
     def start(self) -> None:
         self._thread.start()
@@ -39,9 +41,6 @@ class StopPoller:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(5)
-
-    def _wait(self) -> bool:
-        return self._stopping.wait(self.EACH_S)
 
     def _poll(self) -> None:
         if any(self._is_to_stop(job) for job in self._jobs()):

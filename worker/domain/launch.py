@@ -109,11 +109,7 @@ def _built_in(spec: StepSpec, folders: Folders) -> Iterator[tuple[str, str]]:
     yield "WORKSPACE_DIR", folders.workspace
     yield "ARTIFACTS_DIR", folders.artifacts
     for key, url in spec.mock_urls.items():
-        yield f"MOCK_{_variable(key)}_URL", _reachable(url, folders)
-
-
-def _variable(key: str) -> str:
-    return re.sub(r"[^A-Z0-9]", "_", key.upper())
+        yield f"MOCK_{re.sub(r'[^A-Z0-9]', '_', key.upper())}_URL", _reachable(url, folders)
 
 
 def _reachable(url: str, folders: Folders) -> str:

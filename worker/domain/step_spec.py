@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -185,22 +185,18 @@ def parse_port(port: str | int) -> Port:
 
 
 def _ready(body: Mapping[str, Any]) -> Ready:
-    defaults = Ready()
+    defaults, command = Ready(), body.get("command", ())
     return Ready(
         http=body.get("http"),
         tcp=body.get("tcp"),
         log=body.get("log"),
-        command=_argv(body.get("command", ())),
+        command=("sh", "-c", command) if isinstance(command, str) else tuple(command),
         port=body.get("port"),
         statuses=frozenset(body.get("status", ())),
         interval_ms=int(body.get("intervalMs", defaults.interval_ms)),
         start_period_ms=int(body.get("startPeriodMs", defaults.start_period_ms)),
         timeout_ms=int(body.get("timeoutMs", defaults.timeout_ms)),
     )
-
-
-def _argv(command: str | Sequence[str]) -> tuple[str, ...]:
-    return ("sh", "-c", command) if isinstance(command, str) else tuple(command)
 
 
 def _evaluation(body: Mapping[str, Any]) -> StepEvaluation:

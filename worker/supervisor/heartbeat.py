@@ -82,7 +82,9 @@ class SupervisorHeartbeat:
             running_jobs=running,
             runtime_available=available,
             runs=tuple(sorted(runs | active)),
-            failing_loops=_failing_loops(),
+            failing_loops=tuple(
+                name[:LOOP_CHARACTERS] for name in background.failing()[:FAILING_LOOPS]
+            ),
         )
         try:
             released = await self._control_plane.heartbeat(beat)
@@ -115,8 +117,3 @@ class SupervisorHeartbeat:
                 log.warning("teardown of %s left something behind: %s", run_id, leftover)
         finally:
             del self._releasing[run_id]
-
-
-def _failing_loops() -> tuple[str, ...]:
-    """Return the failing loops of this process, which several supervisors may share."""
-    return tuple(name[:LOOP_CHARACTERS] for name in background.failing()[:FAILING_LOOPS])

@@ -75,7 +75,9 @@ class Spool:
         if self._space.limit and (self._on_disk or self._held >= self._memory_bytes):
             await self._write(msgspec.msgpack.encode(list(entries)))
         else:
-            await self._wait_for_room()
+            while self._held >= self._memory_bytes:
+                self._room.clear()
+                await self._room.wait()
             self._keep(entries)
         self._filled.set()
         self._update_chunk_ready()
@@ -85,11 +87,6 @@ class Spool:
         self._ended = True
         self._filled.set()
         self._chunk_ready.set()
-
-    async def _wait_for_room(self) -> None:
-        while self._held >= self._memory_bytes:
-            self._room.clear()
-            await self._room.wait()
 
     def _keep(self, entries: Sequence[SpoolEntry]) -> None:
         self._entries.extend(entries)

@@ -150,7 +150,11 @@ class Supervisor:
         except RuntimeFailure as failure:
             log.warning("units of an earlier process cannot be listed: %s", failure)
             return {}
-        return {_job_of(unit.labels): unit for unit in units if ownership.JOB_ID in unit.labels}
+        return {
+            Job(job_id=labels[ownership.JOB_ID], attempt=int(labels[ownership.ATTEMPT])): unit
+            for unit in units
+            if ownership.JOB_ID in (labels := unit.labels)
+        }
 
     def _adopt(
         self, answer: RegistrationResult, found: Mapping[Job, Unit], asked_at: float
@@ -283,7 +287,3 @@ class Supervisor:
         """Return the number of running jobs and the runs that they belong to."""
         runs = frozenset(step.attempt.spec.execution_id for step in self._runs.values())
         return len(self._runs), runs
-
-
-def _job_of(labels: Mapping[str, str]) -> Job:
-    return Job(job_id=labels[ownership.JOB_ID], attempt=int(labels[ownership.ATTEMPT]))

@@ -62,7 +62,11 @@ class RegisterView(StrictAPIView):
     def post(self, request: Request) -> Response:
         body = self.body(inputs.RegisterInput)
         audit_agent(body["agentId"])
-        registered, adopted = register_worker(_registration(body), _active(body))
+        active = [
+            ActiveJob(job_id=job["jobId"], attempt=job["attempt"])
+            for job in body.get("activeJobs", ())
+        ]
+        registered, adopted = register_worker(_registration(body), active)
         answer = {
             **registered.agent.as_wire(clock.now()),
             "agentToken": registered.agent_token,
@@ -123,11 +127,6 @@ def _registration(body: Mapping[str, Any]) -> agents.Registration:
         labels=body.get("labels", {}),
         version=body.get("version", ""),
     )
-
-
-def _active(body: Mapping[str, Any]) -> list[ActiveJob]:
-    named = body.get("activeJobs", ())
-    return [ActiveJob(job_id=job["jobId"], attempt=job["attempt"]) for job in named]
 
 
 def _adopted(adopted: Adopted) -> dict[str, Any]:

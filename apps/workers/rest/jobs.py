@@ -173,7 +173,7 @@ class ArtifactsView(JobView):
 
 
 def _upload(request: Request) -> executions.ArtifactUpload:
-    path = _text(request, "path", _PATH_LENGTH)
+    path, declared = _text(request, "path", _PATH_LENGTH), request.content_type or ""
     if not path:
         raise InvalidParameter("path is required: where the step wrote the file")
     return executions.ArtifactUpload(
@@ -181,7 +181,7 @@ def _upload(request: Request) -> executions.ArtifactUpload:
         name=_text(request, "name", _NAME_LENGTH),
         format=choice_parameter(request, "format", FORMATS, default="raw"),
         on=choice_parameter(request, "on", MOMENTS, default="success"),
-        media_type=_media_type(request),
+        media_type=declared if _MEDIA_TYPE.match(declared) else "application/octet-stream",
         body=request.body,
     )
 
@@ -191,9 +191,3 @@ def _text(request: Request, name: str, longest: int) -> str:
     if len(text) > longest or _UNPRINTABLE.search(text):
         raise InvalidParameter(f"{name} has at most {longest} characters and no control characters")
     return text
-
-
-def _media_type(request: Request) -> str:
-    """Return the declared media type; that of bytes if it is missing or malformed."""
-    given = request.content_type or ""
-    return given if _MEDIA_TYPE.match(given) else "application/octet-stream"

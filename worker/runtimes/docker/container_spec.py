@@ -50,7 +50,10 @@ def _host(launch: Launch, network: str, published: Sequence[Port]) -> dict[str, 
         "network_mode": network,
         "init": True,  # a PID 1 that is a shell would ignore SIGTERM
         "log_config": LOG_CONFIG,
-        "mounts": _mounts(launch),
+        "mounts": [
+            Mount(WORKSPACE, launch.workspace.name, type="volume", no_copy=True),
+            Mount(ARTIFACTS, None, type="volume", labels=dict(launch.labels), no_copy=True),
+        ],
         "port_bindings": {str(port): ("127.0.0.1", None) for port in published},
         "extra_hosts": {GATEWAY_HOST: "host-gateway"},
         "mem_limit": limits.memory_bytes,
@@ -60,13 +63,6 @@ def _host(launch: Launch, network: str, published: Sequence[Port]) -> dict[str, 
         "security_opt": ["no-new-privileges"],
         "cap_drop": [] if launch.kind == "service" else ["ALL"],
     }
-
-
-def _mounts(launch: Launch) -> list[Mount]:
-    return [
-        Mount(WORKSPACE, launch.workspace.name, type="volume", no_copy=True),
-        Mount(ARTIFACTS, None, type="volume", labels=dict(launch.labels), no_copy=True),
-    ]
 
 
 def folder_archive(path: str) -> bytes:

@@ -117,7 +117,9 @@ async def body(
         writer.write(
             f"{method} {path} HTTP/1.1\r\nHost: docker\r\nContent-Length: 0\r\n{more}\r\n".encode()
         )
-        chunks = await _begin(reader)
+        if "transfer-encoding: chunked" not in await head(reader):
+            raise ConnectionBroken
+        chunks = _Chunks()
         while not chunks.ended:
             data = await reader.read(READ_SIZE)
             if not data:
@@ -126,12 +128,6 @@ async def body(
                 yield content
     finally:
         writer.close()
-
-
-async def _begin(reader: asyncio.StreamReader) -> _Chunks:
-    if "transfer-encoding: chunked" not in await head(reader):
-        raise ConnectionBroken
-    return _Chunks()
 
 
 async def head(reader: asyncio.StreamReader, *, accepted: Container[int] = (200,)) -> str:

@@ -97,11 +97,11 @@ class Images:
             ) from None
 
 
+PULL_S: Final = 600.0
+
+
 def _inspected(image: str) -> Callable[[Any], dict[str, Any]]:
     return lambda client: dict(client.inspect_image(image))
-
-
-PULL_S: Final = 600.0
 
 
 async def pull(

@@ -188,7 +188,7 @@ class DockerRuntime:
                 async for records in engine_http.read(address, unit.id, reader, follow=follow):
                     position, failing_since = records[-1].position, 0.0
                     yield records
-                if await self._has_ended(unit):
+                if (await self._inspect(unit.id)).state is not UnitState.RUNNING:
                     if reader.last == await engine_http.last_frame(address, unit.id):
                         return
                     follow = False  # read the rest, which the engine's follower missed
@@ -200,9 +200,6 @@ class DockerRuntime:
                 if loop.time() - failing_since > self._unavailable_after_s:
                     raise RuntimeUnavailable(f"the output of {unit.name} cannot be read") from error
             await asyncio.sleep(_PAUSE_S)  # the engine restarts, or ended the log before the unit
-
-    async def _has_ended(self, unit: Unit) -> bool:
-        return (await self._inspect(unit.id)).state is not UnitState.RUNNING
 
     async def wait(self, unit: Unit) -> UnitExit:
         while True:

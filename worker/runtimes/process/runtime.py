@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -107,7 +107,7 @@ class ProcessRuntime:
             )
 
     async def start(self, launch: Launch) -> Unit:
-        folder = self._folder(launch)
+        folder = UnitFolder(self._root / launch.run_id / "units" / launch.name)
         await self._remove_earlier(launch)
         await self._fill(launch)
         if not (folder.path / "unit.json").exists():
@@ -115,9 +115,6 @@ class ProcessRuntime:
         if folder.unit().state is UnitState.CREATED:
             await self._spawn(launch, folder)
         return folder.unit()
-
-    def _folder(self, launch: Launch) -> UnitFolder:
-        return UnitFolder(self._root / launch.run_id / "units" / launch.name)
 
     async def _fill(self, launch: Launch) -> None:
         path = self._root / launch.run_id / "workspaces" / launch.workspace.name
@@ -131,10 +128,17 @@ class ProcessRuntime:
                 await self._in_thread(make_empty_workspace, path)
 
     async def _spawn(self, launch: Launch, folder: UnitFolder) -> None:
+        home = str(folder.path / "home")
         order = {
             "argv": launch.program.argv,
             "cwd": str(folder.workspace),
-            "env": _environment(launch.environment, folder),
+            "env": {
+                "PATH": _PATH,
+                "HOME": home,
+                "TMPDIR": home,
+                "LANG": "C.UTF-8",
+                **launch.environment,
+            },
         }
         wrapper = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", _WRAPPER, str(folder.path),
@@ -304,11 +308,6 @@ def _existing(unit: Unit) -> UnitFolder:
     return folder
 
 
-def _environment(wanted: Mapping[str, str], folder: UnitFolder) -> dict[str, str]:
-    home = str(folder.path / "home")
-    return {"PATH": _PATH, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", **wanted}
-
-
 def _environment_of(folder: UnitFolder) -> dict[str, str]:
     """Return the environment of the running program; it is never stored."""
     for process in folder.members():
@@ -323,14 +322,12 @@ def _consumption(folder: UnitFolder) -> Consumption | None:
 
 
 def _listens(folder: UnitFolder, port: int) -> bool:
-    return any(listening == port for process in folder.members() for listening in _ports(process))
-
-
-def _ports(process: psutil.Process) -> Iterator[int]:
-    with contextlib.suppress(psutil.Error):
-        for connection in process.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN:
-                yield connection.laddr.port
+    for process in folder.members():
+        with contextlib.suppress(psutil.Error):
+            for connection in process.net_connections("tcp"):
+                if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
+                    return True
+    return False
 
 
 async def _gone(folder: UnitFolder) -> None:

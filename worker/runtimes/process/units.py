@@ -68,19 +68,17 @@ class UnitFolder:
         scratch.replace(self.path / "unit.json")
 
     def unit(self) -> Unit:
-        claim = self._claim()
+        claim, state = self._claim(), UnitState.CREATED
+        if claim:
+            is_running = self.wrapper() and self.exit_code() is None
+            state = UnitState.RUNNING if is_running else UnitState.ENDED
         return Unit(
             id=str(self.path),
             name=self.path.name,
-            state=self._state(claim),
+            state=state,
             labels=self.labels,
             started_at=datetime.fromtimestamp(claim["time"], UTC) if claim else None,
         )
-
-    def _state(self, claim: dict[str, Any] | None) -> UnitState:
-        if claim is None:
-            return UnitState.CREATED
-        return UnitState.RUNNING if self.wrapper() and self.exit_code() is None else UnitState.ENDED
 
     def _claim(self) -> dict[str, Any] | None:
         try:
@@ -110,7 +108,11 @@ class UnitFolder:
         claim = self._claim()
         if claim is None:
             return []
-        found = {process.pid: process for process in _session(claim["pid"])}
+        found: dict[int, psutil.Process] = {}
+        for process in psutil.process_iter():
+            with contextlib.suppress(ProcessLookupError, PermissionError, psutil.NoSuchProcess):
+                if os.getsid(process.pid) == claim["pid"]:
+                    found[process.pid] = process
         if wrapper := self.wrapper():
             with contextlib.suppress(psutil.NoSuchProcess):
                 found |= {process.pid: process for process in wrapper.children(recursive=True)}
@@ -158,13 +160,6 @@ def await_end(process: psutil.Process, *, timeout_s: float) -> None:
             select.select([descriptor], [], [], timeout_s)
         finally:
             os.close(descriptor)
-
-
-def _session(leader: int) -> Iterator[psutil.Process]:
-    for process in psutil.process_iter():
-        with contextlib.suppress(ProcessLookupError, PermissionError, psutil.NoSuchProcess):
-            if os.getsid(process.pid) == leader:
-                yield process
 
 
 def is_filled(path: Path) -> bool:
@@ -238,19 +233,14 @@ def consumed(wrapper: int, processes: Sequence[ProcessStat]) -> Consumption | No
 
 
 def _descendants(wrapper: int, processes: Sequence[ProcessStat]) -> Iterator[ProcessStat]:
-    waiting = _by_parent(processes)
+    waiting: dict[int, list[ProcessStat]] = defaultdict(list)
+    for process in processes:
+        waiting[process.parent].append(process)
     open_pids = [wrapper]
     while open_pids:
         children = waiting.pop(open_pids.pop(), ())
         open_pids += [child.pid for child in children]
         yield from children
-
-
-def _by_parent(processes: Sequence[ProcessStat]) -> dict[int, Sequence[ProcessStat]]:
-    children: dict[int, list[ProcessStat]] = defaultdict(list)
-    for process in processes:
-        children[process.parent].append(process)
-    return dict(children)
 
 
 def _processes() -> Iterator[ProcessStat]:
