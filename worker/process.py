@@ -36,6 +36,12 @@ from worker.supervisor import event_loop
 from worker.supervisor.attempt import SupervisorOptions
 from worker.supervisor.retry import retry_until_answered
 
+log = logging.getLogger("partita.workers")
+KINDS: Final = ("service", "task", "test")
+VERSION: Final = "1"
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_CONNECTIONS_S: Final = 5
+
 
 class WorkerInUse(RuntimeError):
     """Another process uses this folder: each would adopt the other's steps."""
@@ -73,13 +79,6 @@ class WorkerState:
         scratch = self._installation.with_suffix(".new")
         scratch.write_text(installation_id, encoding="ascii")
         scratch.replace(self._installation)
-
-
-log = logging.getLogger("partita.workers")
-KINDS: Final = ("service", "task", "test")
-VERSION: Final = "1"
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_CONNECTIONS_S: Final = 5
 
 
 class WorkerFailed(RuntimeError):

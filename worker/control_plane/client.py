@@ -29,6 +29,12 @@ _BLOCKING_S: Final = 5.0
 _KEEPALIVE_S: Final = 4.0  # less than servers wait before they close an idle connection
 _LIMITS: Final = httpx.Limits(max_connections=100, keepalive_expiry=_KEEPALIVE_S)
 Body = Mapping[str, Any]
+_LATER: Final = (
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.TOO_EARLY,
+    HTTPStatus.TOO_MANY_REQUESTS,
+)
+_DETAIL: Final = 300
 
 
 class ControlPlaneClient:
@@ -155,14 +161,6 @@ def _headers(bearer: str, media_type: str = "application/json") -> dict[str, str
 
 def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-_LATER: Final = (
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.TOO_EARLY,
-    HTTPStatus.TOO_MANY_REQUESTS,
-)
-_DETAIL: Final = 300
 
 
 class CredentialRefused(ControlPlaneUnavailable):

@@ -27,6 +27,11 @@ INTERPRETERS: Final[dict[str, tuple[str, ...]]] = {
     "rb": ("ruby",),
 }
 _FOLDERS: Final = {"service": "services", "task": "tasks", "test": "tests"}
+GATEWAY_HOST = "host.docker.internal"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names to replace, not to bind
+_MIB: Final = 2**20
+_STEP_LIMITS: Final = UnitLimits(memory_bytes=512 * _MIB, cpus=1, pids=256)
+_SERVICE_LIMITS: Final = UnitLimits(memory_bytes=1024 * _MIB, cpus=2, pids=1024)
 
 
 class CommandInvalid(ValueError):
@@ -68,10 +73,6 @@ def extension(path: str) -> str:
         known = ", ".join(f".{name}" for name in INTERPRETERS)
         raise CommandInvalid(f"{path}: no interpreter for .{suffix}; known: {known}")
     return suffix
-
-
-GATEWAY_HOST = "host.docker.internal"
-_LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names to replace, not to bind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +120,6 @@ def _reachable(url: str, folders: Folders) -> str:
         return url
     port = f":{parts.port}" if parts.port else ""
     return urlunsplit(parts._replace(netloc=GATEWAY_HOST + port))
-
-
-_MIB: Final = 2**20
-_STEP_LIMITS: Final = UnitLimits(memory_bytes=512 * _MIB, cpus=1, pids=256)
-_SERVICE_LIMITS: Final = UnitLimits(memory_bytes=1024 * _MIB, cpus=2, pids=1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,12 @@ _DEFAULT: Final = "unix:///var/run/docker.sock"
 _PORT: Final = 2375
 _TLS_PORT: Final = 2376
 _SOCKETS: Final = ("unix", "http+unix")
+T = TypeVar("T")
+THREADS: Final = 16
+CALL_S: Final = 60
+_PAUSE_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
+APIError = docker.errors.APIError
+NotFound = docker.errors.NotFound
 
 
 class AddressInvalid(RuntimeUnusable):
@@ -168,15 +174,6 @@ class _Adapter(HTTPAdapter):
 
     def cert_verify(self, *arguments: Any, **options: Any) -> None:
         """Do nothing: the context verifies the certificate."""
-
-
-T = TypeVar("T")
-THREADS: Final = 16
-CALL_S: Final = 60
-_PAUSE_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
-
-APIError = docker.errors.APIError
-NotFound = docker.errors.NotFound
 
 
 class RuntimeRefused(RuntimeFailure):

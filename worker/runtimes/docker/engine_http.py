@@ -23,6 +23,12 @@ _ANSWER_S: Final = 5.0
 _ANSWER_LIMIT: Final = 2**20
 _LENGTH: Final = re.compile(r"\r\ncontent-length: *(\d{1,9})\r\n")
 _NO_HEADERS: Final[Mapping[str, str]] = {}
+_STDERR: Final = 2
+_BODY: Final = b'{"Detach":false,"Tty":false}'
+_SAID_LIMIT: Final = 4096
+_NANOSECONDS: Final = 1e9
+# of control groups version 1 and 2: files kept in memory that the kernel takes back when needed
+_CACHES: Final = ("total_inactive_file", "inactive_file")
 
 
 class ConnectionBroken(Exception):
@@ -185,11 +191,6 @@ class _Chunks:
         return b"".join(parts)
 
 
-_STDERR: Final = 2
-_BODY: Final = b'{"Detach":false,"Tty":false}'
-_SAID_LIMIT: Final = 4096
-
-
 class Attached:
     """A program in a container, attached; `said`: the end of its stderr."""
 
@@ -233,11 +234,6 @@ async def attach(address: EngineAddress, program: str) -> AsyncGenerator[Attache
         yield Attached(reader, writer)
     finally:
         writer.close()
-
-
-_NANOSECONDS: Final = 1e9
-# of control groups version 1 and 2: files kept in memory that the kernel takes back when needed
-_CACHES: Final = ("total_inactive_file", "inactive_file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

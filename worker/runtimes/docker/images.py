@@ -23,6 +23,7 @@ from worker.runtimes.docker.engine_http import ConnectionBroken
 _TRIES: Final = 3
 CREDENTIALS_S: Final = 10.0
 _READERS: Final = 2
+PULL_S: Final = 600.0
 
 
 class Images:
@@ -95,9 +96,6 @@ class Images:
                 f"image {image} is not present, and the credentials of its registry could not be "
                 f"read within {CREDENTIALS_S:g} s"
             ) from None
-
-
-PULL_S: Final = 600.0
 
 
 def _inspected(image: str) -> Callable[[Any], dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""Whether this process is on a run's network, told by its own interfaces and nothing else.
+"""The access of this process to a run's network, as its own interfaces prove it.
 
-An address of the network proves nothing: the same one may exist on this host, or on its network,
-and belong to another program. On the engine's own host the network's bridge is an interface here;
-a process in a container of that engine is joined to the network; any other is not on it.
+An address of the network proves nothing, because another program here may have the same one. On the
+engine's own host, the network's bridge is an interface. A process in a container of the engine is
+connected to the network. All other processes have no access.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BRIDGE_NAME: Final = "com.docker.network.bridge.name"
 
 
 class NetworkAccess:
-    """Decides once a network; `leave` undoes the joining."""
+    """Determines the access once per network; `leave` disconnects this process."""
 
     def __init__(self, engine: Engine, interfaces: Interfaces, host_name: str) -> None:
         self._engine = engine
@@ -35,11 +35,14 @@ class NetworkAccess:
     async def is_on(self, network: str) -> bool:
         async with self._lock:
             if network not in self._decided:
-                self._decided[network] = await self._decide(network)
+                found = await self._inspect(network)
+                self._decided[network] = found is not None and (
+                    self._has_bridge(found) or await self._join(network)
+                )
             return self._decided[network]
 
     async def leave(self, networks: list[str]) -> None:
-        """Before they are removed: also those that an earlier process here was joined to."""
+        """Disconnect from networks before their removal, even if an earlier process connected."""
         async with self._lock:
             if own := await self._own():
                 for network in networks:
@@ -48,12 +51,6 @@ class NetworkAccess:
     def forget(self, run_id: str) -> None:
         for network in [name for name in self._decided if run_id in name]:
             del self._decided[network]
-
-    async def _decide(self, network: str) -> bool:
-        found = await self._inspect(network)
-        if found is None:
-            return False
-        return self._has_bridge(found) or await self._join(network)
 
     def _has_bridge(self, found: Mapping[str, Any]) -> bool:
         name = (found.get("Options") or {}).get(_BRIDGE_NAME) or f"br-{found['Id'][:12]}"
@@ -74,13 +71,13 @@ class NetworkAccess:
         return False
 
     def _is_joined(self, found: Mapping[str, Any] | None, own: str) -> bool:
-        """The engine names an endpoint of ours, and it is an interface here."""
+        """Return True if the engine lists an endpoint of ours that is an interface here."""
         endpoint = ((found or {}).get("Containers") or {}).get(own, {})
         address = endpoint.get("IPv4Address", "").partition("/")[0]
         return self._has({address, endpoint.get("MacAddress", "")})
 
     async def _own(self) -> str:
-        """The container that this process runs in; empty: in none of this engine."""
+        """Return the container that this process runs in; empty if it is none of this engine."""
         if self._own_id is None:
             self._own_id = await self._engine.call(self._find_own)
         return self._own_id
@@ -88,16 +85,16 @@ class NetworkAccess:
     def _find_own(self, client: docker.APIClient) -> str:
         for each in client.containers():
             networks = (each.get("NetworkSettings") or {}).get("Networks") or {}
-            has_our_address = any(self._is_ours(endpoint) for endpoint in networks.values())
+            has_our_address = any(
+                self._has({endpoint.get("IPAddress", ""), endpoint.get("MacAddress", "")})
+                for endpoint in networks.values()
+            )
             if has_our_address and _host_name_of(client, each["Id"]) == self._host_name:
                 return str(each["Id"])
         return ""
 
-    def _is_ours(self, endpoint: Mapping[str, Any]) -> bool:
-        return self._has({endpoint.get("IPAddress", ""), endpoint.get("MacAddress", "")})
-
     def _has(self, addresses: set[str]) -> bool:
-        """One interface has all of them; an engine names addresses that it lacks as empty."""
+        """Return True if one interface has all addresses; missing ones are empty."""
         return "" not in addresses and any(addresses <= own for own in self._interfaces().values())
 
     async def _inspect(self, network: str) -> dict[str, Any] | None:
@@ -124,7 +121,7 @@ def _disconnection(container: str, network: str) -> Callable[[docker.APIClient],
         try:
             if container in (client.inspect_network(network).get("Containers") or {}):
                 client.disconnect_container_from_network(container, network, force=True)
-        except APIError as error:  # then the network's own removal fails, and is told
-            log.warning("%s is not left: %s", network, explanation(error))
+        except APIError as error:  # then the removal of the network fails and is logged
+            log.warning("cannot disconnect from %s: %s", network, explanation(error))
 
     return disconnect

@@ -30,6 +30,9 @@ from worker.domain.runtime import Unit, UnitState
 
 KILLED: Final = 137
 _CLOCK_SLACK_S: Final = 1.0
+_PROC: Final = Path("/proc")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
@@ -190,11 +193,6 @@ def fill_workspace(path: Path, content: bytes) -> None:
 
 def _empty_mark(path: Path) -> Path:
     return path.parents[1] / "without-files" / path.name
-
-
-_PROC: Final = Path("/proc")
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
