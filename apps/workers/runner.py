@@ -227,7 +227,7 @@ def _control_plane(setup: SupervisorSetup) -> InProcessControlPlane:
         pid=os.getpid(),
         process_started_at=host.process_started_at(),
     )
-    claimant = Claimant(
+    claimant = SupervisorSession(
         agent_id=setup.agent_id,
         incarnation=incarnation,
         kinds=("local",),

@@ -214,7 +214,7 @@ def _directive(recorded: executions.Recorded) -> JobDirective:
     return JobDirective(cancel_reason=recorded.cancel_reason)
 
 
-def _usage(usage: UnitUsage | None) -> executions.Usage | None:
+def _usage(usage: UnitUsage | None) -> executions.StepUsage | None:
     if usage is None:
         return None
     return executions.StepUsage(

@@ -29,7 +29,7 @@ LULL_S: Final = 0.002  # a burst of reports ends with a lull, and takes at most 
 BURST_S: Final = 0.01
 STATE_LULLS: Final = 3  # states alone wait longer: the output of a short step follows at once, and
 STATE_BURST_S: Final = 0.03  # one transaction then serves both
-Exchange = Callable[..., executions.ExchangeAnswer]
+Exchange = Callable[..., executions.ReportBatchResult]
 Answer = Future[Any]
 
 

@@ -11,9 +11,9 @@ from apps.executions import api as executions
 BACKEND_KINDS: Final = ("remote-agent",)
 
 
-def supervisor_of(agent: agents.Agent) -> executions.Supervisor:
+def supervisor_of(agent: agents.Agent) -> executions.SupervisorSession:
     """Return the worker as executions see it; it serves only `remote-agent` backends."""
-    return executions.Supervisor(
+    return executions.SupervisorSession(
         agent_id=agent.agent_id,
         incarnation=agent.incarnation,
         kinds=BACKEND_KINDS,

@@ -27,7 +27,7 @@ def record(supervisor: executions.SupervisorSession, report: Report) -> executio
     return answer
 
 
-def claim(supervisor: executions.Supervisor) -> dict[str, Any] | None:
+def claim(supervisor: executions.SupervisorSession) -> dict[str, Any] | None:
     """Return the spec of one step, or None if there is none for this supervisor now."""
     answer = _batcher_of(supervisor).answer(_PendingRequest(None))
     return answer if isinstance(answer, dict) else None
@@ -74,7 +74,7 @@ class _Batcher:
         chunks = _of(batch, executions.LogChunk)
         completions = _of(batch, executions.Completion)
         claims = [request for request in batch if request.report is None]
-        answer = executions.exchange(
+        answer = executions.record_reports(
             self._supervisor,
             states=_reports(states),
             chunks=_reports(chunks),

@@ -50,7 +50,7 @@ def send_stop_requests(run_id: str) -> None:
 
 def _stop_requests(run_id: str) -> list[StopRequest]:
     """Return a request for each online worker that has an address."""
-    jobs = executions.ending_jobs(run_id)
+    jobs = executions.jobs_to_stop(run_id)
     if not jobs:
         return []
     urls = {agent.agent_id: agent.host_url for agent in agents.online_agents() if agent.host_url}
@@ -88,7 +88,7 @@ async def _send_to_worker(request: StopRequest, secret: str, resolver: Resolver)
         log.info("%s did not answer within %g s; it will poll", request.agent_id, WITHIN_S)
 
 
-async def _send(client: httpx.AsyncClient, base: str, job: executions.EndingJob) -> None:
+async def _send(client: httpx.AsyncClient, base: str, job: executions.JobToStop) -> None:
     what = "cleanup" if job.run_is_over else "cancel"
     url = f"{base}/api/v1/agent/jobs/{job.job_id}/{what}"
     try:
