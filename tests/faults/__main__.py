@@ -31,6 +31,7 @@ OTHERS = (
     "tests.faults.sync_burst",
     "tests.faults.sync_histories",
     "tests.faults.sync_real",
+    "tests.faults.cue_agreement",
 )
 
 
