@@ -37,7 +37,8 @@ def _other_operator(text: str, random: Random) -> str:
 
 def _without_a_line(text: str, random: Random) -> str:
     lines = text.splitlines(keepends=True)
-    del lines[random.randrange(len(lines))]
+    if len(lines) > 1:
+        del lines[random.randrange(len(lines))]
     return "".join(lines)
 
 
