@@ -90,7 +90,8 @@ def _is_due(current: ReconcilePass, rule: Rule, record: RecordedRef, head: str) 
         return True
     if rule.dry_run:
         return False  # a dry run restores no intent
-    return any(_has_ended(task_id) for task_id in intents.values() if task_id)
+    first = ledgers.tasks_of_first_intents(rule.name, record.name.repo, record.name.ref)
+    return any(_has_ended(task_id) for task_id in {*intents.values(), *first} if task_id)
 
 
 def _has_ended(task_id: str) -> bool:

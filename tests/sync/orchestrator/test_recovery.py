@@ -8,6 +8,7 @@ import pytest
 
 from sync_stack.core.bundle.rules import OnMissingFile
 from sync_stack.orchestrator.models import JournalChunk, LedgerTarget, Task
+from sync_stack.orchestrator.services.execution import apply
 from sync_stack.orchestrator.services.reconcile import reconcile
 from tests.support.sync_world import World
 from tests.sync.orchestrator.test_crashes import Killed, recover
@@ -101,6 +102,31 @@ def test_a_dry_run_is_not_looked_at_again_for_what_is_half_written(half_written)
     assert reconcile_and_finish(world) == 2
     assert world.values("staging-shop") == {"a": "9", "b": "9"}
     assert not LedgerTarget.objects.exclude(intent_task_id="").exists()
+
+
+def test_where_a_frozen_attempt_goes_on_when_another_has_found_the_ref_gone(tmp_path, monkeypatch):
+    """Sync invariants 16, 17: its first intent is found by the next reconcile."""
+    world = World(tmp_path)
+    world.finish(world.commit_and_push({"app.yaml": "a: 0\n"}))
+    task = world.commit_and_push({"app.yaml": "a: 1\n"}, branch="develop")
+    store_intent = apply.store_intent
+
+    def late(*arguments: Any) -> None:
+        monkeypatch.setattr(apply, "store_intent", store_intent)
+        world.repository.git("push", "-q", "origin", "--delete", "develop")
+        recover(task, world)
+        assert world.finish(task).message == "ref_deleted"
+        store_intent(*arguments)
+        raise Killed
+
+    monkeypatch.setattr(apply, "store_intent", late)
+    with pytest.raises(Killed):
+        world.run(task)
+    assert LedgerTarget.objects.exclude(intent_task_id="").exists()
+
+    assert reconcile_and_finish(world) == 1
+    assert not LedgerTarget.objects.exclude(intent_task_id="").exists()
+    assert reconcile_and_finish(world) == 0
 
 
 def reconcile_and_finish(world: World) -> int:
