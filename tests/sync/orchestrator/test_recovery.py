@@ -9,6 +9,7 @@ import pytest
 from sync_stack.core.bundle.rules import OnMissingFile
 from sync_stack.orchestrator.models import JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.services.execution import apply
+from sync_stack.orchestrator.services.execution.intents import store_intent
 from sync_stack.orchestrator.services.reconcile import reconcile
 from tests.support.sync_world import World
 from tests.sync.orchestrator.test_crashes import Killed, recover
@@ -109,7 +110,6 @@ def test_where_a_frozen_attempt_goes_on_when_another_has_found_the_ref_gone(tmp_
     world = World(tmp_path)
     world.finish(world.commit_and_push({"app.yaml": "a: 0\n"}))
     task = world.commit_and_push({"app.yaml": "a: 1\n"}, branch="develop")
-    store_intent = apply.store_intent
 
     def late(*arguments: Any) -> None:
         monkeypatch.setattr(apply, "store_intent", store_intent)
