@@ -24,6 +24,7 @@ def home(principal: Principal) -> dict[str, Any]:
     return {
         "statuses": status_display.FOR_SCRIPTS,
         "summary": overview["summary"],
+        "empty_row": {"isolated": True},
         "runs": [run_row(item, now) for item in overview["executions"][:RECENT_RUNS]],
     }
 
@@ -106,7 +107,7 @@ def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "run": item,
         "display": status_display.run_display(item["status"], failing=item["failing"]),
         "ticks": status_display.ticks(counts),
-        "counts": counts,
+        "words": ", ".join(f"{count} {status}" for status, count in counts.items()),
         "isolated": status_display.is_isolated(item["backend"]),
         "reason": status_display.reason_text(item["reason"]) if "reason" in item else "",
         "ago": durations.ago(item["startedAt"], now),
