@@ -1,4 +1,4 @@
-"""Platform settings: which backends there are. Depends on system."""
+"""Platform settings: backends, registries, overrides and secret managers. Depends on system."""
 
 from __future__ import annotations
 

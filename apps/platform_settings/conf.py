@@ -12,21 +12,21 @@ MAX_FILE_BYTES: Final = 2**20
 
 
 def settings_file() -> Path:
-    """configuration.yaml, wherever it lies."""
+    """Return the path of configuration.yaml."""
     return Path(settings.PLATFORM_SETTINGS_FILE)
 
 
 def config_variables() -> Mapping[str, str]:
-    """The variables PARTITA_CONFIG_… of the environment, and no others."""
+    """Return the variables PARTITA_CONFIG_… of the environment."""
     variables: Mapping[str, str] = settings.CONFIG_VARIABLES
     return variables
 
 
 def in_cluster() -> bool:
-    """Whether this process runs in a pod, whose account reaches its cluster."""
+    """Return whether this process runs in a pod, whose service account reaches its cluster."""
     return bool(settings.IN_CLUSTER)
 
 
 def runs_processes() -> bool:
-    """Steps of the backends of type `local` are child processes, not containers."""
+    """Return whether steps of backends of type `local` run as child processes."""
     return bool(settings.LOCAL_RUNTIME == "process")

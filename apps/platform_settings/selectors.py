@@ -1,4 +1,4 @@
-"""The platform settings as they are now: read from their file whenever its content changes."""
+"""Reads of the platform settings, whose file is parsed again when its content changes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _log = logging.getLogger("partita.platform_settings")
 
 
 class SettingsFile:
-    """A file's last good document, and what is wrong with its present content.
+    """The last valid document of the file, and the error of its current content.
 
-    Without a file the document is the default one. The file is read at each call, and parsed when
-    its bytes are not those of the last time: it is small, and times of change are too coarse.
+    Without a file, the document has the defaults. The file is read at each call, because it is
+    small and modification times are too coarse, and parsed when its bytes have changed.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class SettingsFile:
         self._fault = ""
 
     def state(self) -> tuple[Document, str]:
-        """The last good document, and what is wrong with the file now (empty: nothing)."""
+        """Return the last valid document and the error of the current file, or ""."""
         path = conf.settings_file()
         with self._lock:
             try:
@@ -42,58 +42,58 @@ class SettingsFile:
                 return self._document, f"{path.name}: {error.strerror}"
             if (path, content) != self._seen:
                 self._seen = (path, content)
-                self._take(path, content)
+                self._update(path, content)
             return self._document, self._fault
 
-    def _take(self, path: Path, content: bytes | None) -> None:
+    def _update(self, path: Path, content: bytes | None) -> None:
         try:
             self._document, self._fault = _parsed(path, content), ""
         except SettingsInvalid as error:
             self._fault = str(error)
-            _log.error("platform settings stay as they were: %s", error)
+            _log.error("The platform settings are invalid and remain unchanged: %s", error)
 
 
 _file = SettingsFile()
 
 
 def backends() -> tuple[Backend, ...]:
-    """The enabled backends in the file's order; the built-in one when there are none."""
+    """Return the enabled backends in the file's order, or else the built-in one."""
     found = _file.state()[0].backends
     return tuple(map(not_isolated, found)) if conf.runs_processes() else found
 
 
 def mode() -> Mode:
-    """Which kinds are chosen when nobody asked for a certain backend."""
+    """Return the mode, which limits the choice when no backend is requested."""
     return _file.state()[0].mode
 
 
 def select_backend(requested: str, available: Callable[[Backend], bool]) -> Backend:
-    """Choose where a launch runs; `requested` is an id, or `""` or `"auto"`.
+    """Choose the backend of a launch; `requested` is an id, `""` or `"auto"`.
 
-    `available` tells whether an online supervisor serves a backend and its runtime answers.
-    Raises BackendUnknown, BackendUnavailable.
+    `available` returns whether an online supervisor with a working runtime serves a backend.
+    Raise BackendUnknown, BackendUnavailable.
     """
     document, _fault = _file.state()
     return choose(backends(), requested, mode=document.mode, available=available)
 
 
 def pull_credentials(image: str) -> Credentials | None:
-    """What the registry that an image comes from asks for; None: nothing is known."""
+    """Return the credentials for the registry of an image, or None."""
     return credentials_for(_file.state()[0].registries, image)
 
 
 def global_overrides() -> tuple[Override, ...]:
-    """Variables of every step, in the file's order."""
+    """Return the variables of every step, in the file's order."""
     return _file.state()[0].overrides
 
 
 def secret_managers() -> SecretManagers:
-    """Where to ask for the secrets that profiles name."""
+    """Return the stores of the secrets that profiles name."""
     return _file.state()[0].managers
 
 
 def probe() -> ProbeResult:
-    """Ready when the file is valid or absent, and lists a backend if it is there."""
+    """Report ready when there is no file, or a valid one that lists a backend."""
     document, fault = _file.state()
     if fault:
         return ProbeResult(ready=False, detail=f"the last good settings stay in force: {fault}")
@@ -107,7 +107,7 @@ PROBE: Final = Probe(name="platform-settings", required=True, check=probe)
 
 
 def _content(path: Path) -> bytes | None:
-    """None when there is no file. Raises OSError."""
+    """Return the content, or None without a file; raise OSError."""
     try:
         with path.open("rb") as file:
             return file.read(conf.MAX_FILE_BYTES + 1)

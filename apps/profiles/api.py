@@ -1,4 +1,4 @@
-"""Profiles: which one a launch uses, merged. Depends on suites; knows nothing of executions."""
+"""Profiles: the merged profile of a launch. Depends on suites; does not know executions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which profile a launch uses, merged with what it extends (reference: control-plane 10)."""
+"""The profile of a launch, merged with those that it extends (reference: control-plane 10)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.system.api import Probe, ProbeResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchProfile:
-    """A profile chain merged for a run; `file_name` is "" when the suite has no profile.
+    """A profile chain merged for a run; `file_name` is "" for a suite without profiles.
 
     `env` and `services` (step id or name to env) hold source texts, without unset keys;
     `observability` has `logs`, `traces` and `metrics`.
@@ -28,10 +28,10 @@ class LaunchProfile:
 
 
 def select_profile(suite_id: str, requested: str = "") -> LaunchProfile:
-    """The profile asked for (file name or id, launchable or not), else the default, else none.
+    """Return the requested profile (file name or id), else the default one, else NO_PROFILE.
 
-    Where several are flagged default the first counts, where none is the first launchable one.
-    Raises SuiteNotFound, ProfileNotInSuite, ProfileInvalid for a broken file or chain.
+    The default is the first launchable profile flagged as default, else the first launchable one.
+    Raise SuiteNotFound, ProfileNotInSuite, ProfileInvalid.
     """
     profiles = suites.profiles_of_suite(suite_id)
     if requested:
@@ -46,9 +46,9 @@ def select_profile(suite_id: str, requested: str = "") -> LaunchProfile:
 
 
 def probe() -> ProbeResult:
-    """Ready when the profiles of every suite can be read, valid or not.
+    """Report ready when the profiles of every suite can be read, valid or not.
 
-    One that is broken concerns its own suite, whose launches say so; `detail` counts them.
+    An invalid profile affects only the launches of its suite; `detail` counts them.
     """
     try:
         profiles = suites.workspace_profiles()

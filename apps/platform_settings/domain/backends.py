@@ -1,4 +1,4 @@
-"""Backends, and which of them runs a launch (reference: control-plane 4, 11.1)."""
+"""Backends, and the choice of one for a launch (reference: control-plane 4, 11.1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AUTOMATIC: Final[dict[Mode, frozenset[Kind]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """Where steps run: an entry of `agents` in the platform settings."""
+    """A place where steps run: an entry of `agents` in the platform settings."""
 
     backend_id: str
     label: str
@@ -45,7 +45,7 @@ class Backend:
 
     @property
     def kind(self) -> Kind:
-        """What the wire calls it; a remote Docker host is `local`: our runner drives it."""
+        """The kind on the wire: a remote Docker host is `local`, because our runner drives it."""
         return KIND_OF_TYPE[self.type]
 
 
@@ -53,7 +53,7 @@ BUILT_IN: Final = Backend(backend_id="local-docker", label="Local Docker", defau
 
 
 def not_isolated(backend: Backend) -> Backend:
-    """The backend as it shows where `local` means child processes: its label says so."""
+    """Return the backend with a label for child processes, if its type is `local`."""
     if backend.type != "local":
         return backend
     name = "Local processes" if backend is BUILT_IN else backend.label
@@ -67,7 +67,7 @@ class BackendUnknown(PlatformError):
 
 
 class BackendUnavailable(PlatformError):
-    """No supervisor that is online, with a runtime that answers, serves the backend."""
+    """No online supervisor with a working runtime serves the backend."""
 
     code = "backend_unavailable"
 
@@ -75,10 +75,10 @@ class BackendUnavailable(PlatformError):
 def choose(
     backends: Sequence[Backend], requested: str, *, mode: Mode, available: Callable[[Backend], bool]
 ) -> Backend:
-    """Pick the requested backend, whatever the mode.
+    """Choose the requested backend, in any mode.
 
-    For `""` and `"auto"`: the default when it is available, else the first available one that the
-    mode allows. Raises BackendUnknown, BackendUnavailable.
+    For `""` and `"auto"`, choose the default if it is available, else the first available one that
+    the mode allows. Raise BackendUnknown, BackendUnavailable.
     """
     if requested not in AUTO:
         return _explicit(backends, requested, available)

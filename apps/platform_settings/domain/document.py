@@ -1,4 +1,4 @@
-"""configuration.yaml: the platform settings, checked; those that are used, as values."""
+"""configuration.yaml: the platform settings, checked and read as values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, cast, get_args
 
 from apps.platform_settings.domain.backends import BUILT_IN, KIND_OF_TYPE, Backend, Mode
 from apps.platform_settings.domain.fields import Fields
-from apps.platform_settings.domain.registries import Registry, is_http, read_registries
+from apps.platform_settings.domain.registries import ImageRegistry, is_http, read_registries
 from apps.platform_settings.domain.secrets import (
     Override,
     SecretManagers,
@@ -68,22 +68,22 @@ _TYPE_ALIASES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The settings; `agents` is empty when the file names none."""
+    """The settings. `agents` is empty when the file lists none."""
 
     mode: Mode = "local"
     agents: tuple[Backend, ...] = ()
-    registries: tuple[Registry, ...] = ()
+    registries: tuple[ImageRegistry, ...] = ()
     overrides: tuple[Override, ...] = ()
     managers: SecretManagers = field(default_factory=SecretManagers)
 
     @property
     def backends(self) -> tuple[Backend, ...]:
-        """The usable ones, in the file's order: what is enabled, else the built-in one."""
+        """The enabled backends in the file's order, or else the built-in one."""
         return tuple(agent for agent in self.agents if agent.enabled) or (BUILT_IN,)
 
 
 class SettingsInvalid(ValueError):
-    """The file breaks rules. The message is the first fault: `configuration.yaml:3:5: …`."""
+    """The file is invalid. The message is the first error: `configuration.yaml:3:5: …`."""
 
     def __init__(self, faults: list[FieldError]) -> None:
         first = faults[0]
@@ -95,16 +95,20 @@ class SettingsInvalid(ValueError):
 def read_document(
     text: str, *, file: str, variables: Mapping[str, str], in_cluster: bool = False
 ) -> Document:
-    """Read and check a file's text; `variables` are the PARTITA_CONFIG_… of the environment.
+    """Read and check a file's text; raise SettingsInvalid with every error.
 
-    `in_cluster`: this process runs in a pod, whose account a kubernetes backend may use. Raises
-    SettingsInvalid with every fault.
+    `variables` are the PARTITA_CONFIG_… of the environment. `in_cluster` means that this process
+    runs in a pod, whose service account a kubernetes backend may use.
     """
     fields = Fields(file, variables, in_cluster=in_cluster)
     try:
         document = _document(fields, read_yaml(text))
     except Unreadable as error:
-        raise SettingsInvalid([_unreadable(file, error)]) from None
+        line, column = error.line, error.column
+        fault = FieldError(
+            code="invalid_value", detail=error.reason, file=file, line=line, column=column
+        )
+        raise SettingsInvalid([fault]) from None
     if fields.faults:
         raise SettingsInvalid(fields.faults)
     return document
@@ -153,7 +157,7 @@ def _agents(fields: Fields, root: Node) -> Iterator[Backend]:
 
 
 def _check_notifications(fields: Fields, root: Node) -> None:
-    """`notifications.smtp`: this release sends no mail, but says what is wrong."""
+    """Check `notifications.smtp`, which this release does not use."""
     section = root.get("notifications")
     if section is None or section.is_null:
         return
@@ -171,7 +175,7 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
     def text(key: str) -> str:
         return fields.text(node, pointer, key)
 
-    text("serviceAccountToken")  # checked; it is used with the backends of a later release
+    text("serviceAccountToken")  # checked, for the backends of a later release
     return Backend(
         backend_id=_agent_id(fields, node, pointer),
         label=fields.required(node, pointer, "name"),
@@ -193,7 +197,7 @@ def _namespace(fields: Fields, node: Node, pointer: str) -> str:
     name = fields.text(node, pointer, "targetNamespace") or "default"
     if not _NAMESPACE.match(name):
         place = node.get("targetNamespace") or node
-        detail = "targetNamespace must be a namespace: lower case, digits and dashes, 63 at most"
+        detail = "targetNamespace may have lowercase letters, digits and dashes, 63 at most"
         fields.refuse(place, f"{pointer}/targetNamespace", "invalid_value", detail)
     return name
 
@@ -207,7 +211,7 @@ def _agent_id(fields: Fields, node: Node, pointer: str) -> str:
 
 
 def _type(fields: Fields, node: Node, pointer: str) -> str:
-    """Canonical; an empty one is `local`, a missing one a fault."""
+    """Return the canonical type: `local` for an empty one; a missing one is an error."""
     place = node.get("type")
     text = fields.text(node, pointer, "type")
     kind = _TYPE_ALIASES.get(text, text)
@@ -229,7 +233,7 @@ def _check_cluster(fields: Fields, node: Node, pointer: str) -> None:
         detail = "hostUrl must be the http or https address of the cluster's API"
         fields.refuse(node.get("hostUrl") or node, f"{pointer}/hostUrl", "invalid_value", detail)
     if not (url or fields.in_cluster or fields.text(node, pointer, "kubeconfigPath")):
-        detail = "kubeconfigPath or hostUrl is required: this process runs in no cluster"
+        detail = "kubeconfigPath or hostUrl is required outside of a cluster"
         fields.refuse(node, f"{pointer}/kubeconfigPath", "required", detail)
 
 
@@ -240,9 +244,3 @@ def _check_together(fields: Fields, listed: Node, agents: tuple[Backend, ...]) -
     if sum(agent.default for agent in enabled) > 1:
         detail = "only one enabled agent may be the default"
         fields.refuse(listed, "/agents", "duplicate", detail)
-
-
-def _unreadable(file: str, error: Unreadable) -> FieldError:
-    return FieldError(
-        code="invalid_value", detail=error.reason, file=file, line=error.line, column=error.column
-    )

@@ -1,6 +1,6 @@
-"""Typed values of a YAML document; what does not fit is collected with its place.
+"""Typed values of a YAML document, with an error and its place for each invalid value.
 
-No message repeats a value of the file: any of them may be a secret.
+No message repeats a value of the file, which may be a secret.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ _VARIABLE: Final = re.compile(r"\$\{(PARTITA_CONFIG_[A-Za-z0-9_]+)\}")
 
 
 class Fields:
-    """Reads the keys of mappings. `faults` grows; a value at fault reads as its default.
+    """Reads the keys of mappings. Errors go to `faults`, and an invalid value reads as its default.
 
-    A text `${PARTITA_CONFIG_X}` stands for that one of `variables`; `in_cluster`: see
-    `read_document`.
+    A text `${PARTITA_CONFIG_X}` is replaced from `variables`. For `in_cluster` see `read_document`.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class Fields:
         )
 
     def known_keys(self, mapping: Node, pointer: str, known: Collection[str]) -> bool:
-        """Refuse what is no mapping and keys that are not `known`; whether it is a mapping."""
+        """Check the type and the keys of a mapping; return whether it is a mapping."""
         if mapping.pairs is None:
             self.refuse(mapping, pointer, "wrong_type", f"{_name(pointer)} must be a mapping")
             return False
@@ -53,7 +52,7 @@ class Fields:
         return True
 
     def entries(self, mapping: Node, pointer: str, key: str) -> Iterator[tuple[Node, str]]:
-        """Each entry of a list with its pointer."""
+        """Yield each entry of a list with its pointer."""
         node, pointer = mapping.get(key), f"{pointer}/{key}"
         if node is None or node.is_null:
             return
@@ -64,7 +63,7 @@ class Fields:
             yield entry, f"{pointer}/{index}"
 
     def text(self, mapping: Node, pointer: str, key: str) -> str:
-        """Trimmed; empty when unset."""
+        """Return the trimmed text, empty when it is not set."""
         node = mapping.get(key)
         return "" if node is None else self._text(node, f"{pointer}/{key}")
 
@@ -76,7 +75,7 @@ class Fields:
         return text
 
     def texts(self, mapping: Node, pointer: str, key: str) -> tuple[str, ...]:
-        """The list without its blank entries."""
+        """Return the list without its blank entries."""
         entries = self.entries(mapping, pointer, key)
         return tuple(text for entry, at in entries if (text := self._text(entry, at)))
 
@@ -110,7 +109,7 @@ class Fields:
         if node.text is not None and value is None:
             return ""
         if not isinstance(value, str):
-            self.refuse(node, pointer, "wrong_type", f"{_name(pointer)} must be a text")
+            self.refuse(node, pointer, "wrong_type", f"{_name(pointer)} must be a string")
             return ""
         if (named := _VARIABLE.fullmatch(value.strip())) is None:
             return value.strip()

@@ -1,4 +1,4 @@
-"""Registries of the platform settings, as far as pulling an image needs them."""
+"""Image registries of the platform settings, with the credentials to pull images."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Of one registry. Without a user name the secret is a bearer token."""
+    """The credentials of a registry. Without a user name, the secret is a bearer token."""
 
     host: str
     username: str = field(repr=False)
@@ -41,7 +41,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registry:
+class ImageRegistry:
     registry_id: str
     url: str
     username: str = field(default="", repr=False)
@@ -50,13 +50,13 @@ class Registry:
 
     @property
     def host(self) -> str:
-        """As image references name it: without the scheme, and the port where it is the usual."""
+        """The host as in image references: without scheme, and without a default port."""
         parts = urlsplit(self.url)
         host = (parts.hostname or "").lower()
         if host in _HUB_ALIASES:
             return _HUB
-        usual = parts.port in (None, _DEFAULT_PORTS.get(parts.scheme))
-        return host if usual else f"{host}:{parts.port}"
+        is_default = parts.port in (None, _DEFAULT_PORTS.get(parts.scheme))
+        return host if is_default else f"{host}:{parts.port}"
 
     def covers(self, repository: str) -> bool:
         return not self.scope or any(
@@ -64,8 +64,8 @@ class Registry:
         )
 
 
-def credentials_for(registries: Iterable[Registry], image: str) -> Credentials | None:
-    """Those of the registry that the image's reference names, whoever's scope covers it first."""
+def credentials_for(registries: Iterable[ImageRegistry], image: str) -> Credentials | None:
+    """Return the credentials for an image, from the first registry whose scope covers it."""
     host, repository = image_place(image)
     known = [each for each in registries if each.host == host and each.secret]
     for registry in sorted(known, key=lambda each: not each.covers(repository)):
@@ -74,22 +74,17 @@ def credentials_for(registries: Iterable[Registry], image: str) -> Credentials |
 
 
 def image_place(image: str) -> tuple[str, str]:
-    """Registry host and repository of an image's reference, as Docker reads it."""
+    """Return registry host and repository of an image reference, as Docker parses it."""
     name = image.partition("@")[0]
     first, slash, rest = name.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
-        return _usual(first.lower()), rest.partition(":")[0]
+        host = first.lower().removesuffix(":443")  # engines try port 443, but not port 80
+        return _HUB if host in _HUB_ALIASES else host, rest.partition(":")[0]
     return _HUB, name.partition(":")[0]
 
 
-def _usual(host: str) -> str:
-    """Port 443 is the one of https; 80 is left, for it is not what an engine tries."""
-    host = host.removesuffix(":443")
-    return _HUB if host in _HUB_ALIASES else host
-
-
-def read_registries(fields: Fields, root: Node) -> Iterator[Registry]:
-    """Each entry; faults go to `fields`."""
+def read_registries(fields: Fields, root: Node) -> Iterator[ImageRegistry]:
+    """Yield each entry; errors go to `fields`."""
     seen: set[str] = set()
     for node, pointer in fields.entries(root, "", "registries"):
         if not fields.known_keys(node, pointer, KEYS):
@@ -101,14 +96,14 @@ def read_registries(fields: Fields, root: Node) -> Iterator[Registry]:
         yield registry
 
 
-def _registry(fields: Fields, node: Node, pointer: str) -> Registry:
+def _registry(fields: Fields, node: Node, pointer: str) -> ImageRegistry:
     for key in ("name", "provider"):
         fields.required(node, pointer, key)
     scope = (
         name.strip().strip("/") for name in fields.text(node, pointer, "repositoryScope").split(",")
     )
     names = tuple(filter(None, scope))
-    return Registry(
+    return ImageRegistry(
         registry_id=fields.required(node, pointer, "registryId"),
         url=_url(fields, node, pointer),
         username=fields.text(node, pointer, "username"),
@@ -121,14 +116,14 @@ def _url(fields: Fields, node: Node, pointer: str) -> str:
     url = fields.required(node, pointer, "registryUrl")
     if url and not is_http(url):
         place = node.get("registryUrl") or node
-        detail = "registryUrl must be a http or https address"
+        detail = "registryUrl must be an http or https address"
         fields.refuse(place, f"{pointer}/registryUrl", "invalid_value", detail)
         return ""
     return url
 
 
 def is_http(url: str) -> bool:
-    """Whether it is an http or https address with a host, and a port that there is."""
+    """Return whether this is an http or https address with a host and a valid port."""
     try:
         parts = urlsplit(url)
         return parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0

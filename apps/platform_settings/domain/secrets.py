@@ -1,4 +1,4 @@
-"""The part of the platform settings that reaches the environment of steps: overrides, managers."""
+"""The environment of steps in the platform settings: overrides and secret managers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OVERRIDE_KEYS: Final = frozenset(["key", "value", "description", "sensitive"])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """A variable of every step, above the profile's and below the node's; it may be a secret."""
+    """A variable of every step, which may be a secret. It wins over the profile, not the node."""
 
     key: str
     value: str = field(repr=False)
@@ -36,17 +36,17 @@ class Override:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretManagers:
-    """Where the secrets that profiles name are kept; empty texts for what is not set."""
+    """The stores of the secrets that profiles name; a setting that is not set is empty."""
 
     vault_address: str = ""
     vault_namespace: str = ""
-    vault_role: str = ""  # of its Kubernetes sign-in
+    vault_role: str = ""  # for its Kubernetes auth method
     aws_region: str = ""
     prefix: str = ""  # of paths in Vault
 
 
 def read_managers(fields: Fields, root: Node) -> SecretManagers:
-    """Those of `secrets`; that it is a mapping of known keys is checked with the overrides."""
+    """Read `secrets`, whose type and keys are checked with the overrides."""
     section = root.get("secrets")
     if section is None or section.pairs is None:
         return SecretManagers()
@@ -64,7 +64,7 @@ def read_managers(fields: Fields, root: Node) -> SecretManagers:
 
 
 def read_overrides(fields: Fields, root: Node) -> tuple[Override, ...]:
-    """Those of `secrets.globalOverrides`; faults go to `fields`."""
+    """Read `secrets.globalOverrides`; errors go to `fields`."""
     section = root.get("secrets")
     if section is None or section.is_null or not fields.known_keys(section, "/secrets", _KEYS):
         return ()

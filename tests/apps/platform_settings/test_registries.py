@@ -8,7 +8,7 @@ import pytest
 
 from apps.platform_settings.api import pull_credentials
 from apps.platform_settings.domain.document import SettingsInvalid, read_document
-from apps.platform_settings.domain.registries import Registry, credentials_for, image_place
+from apps.platform_settings.domain.registries import ImageRegistry, credentials_for, image_place
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_the_registry_of_an_image_is_read_as_docker_reads_it(image: str, place: 
     assert image_place(image) == place
 
 
-def _registry(url: str, **more: object) -> Registry:
-    return Registry(registry_id=url, url=url, username="ann", secret=f"of {url}", **more)  # type: ignore[arg-type]
+def _registry(url: str, **more: object) -> ImageRegistry:
+    return ImageRegistry(registry_id=url, url=url, username="ann", secret=f"of {url}", **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_credentials_go_to_their_own_host_only(image: str):
 
 def test_of_two_accounts_for_a_host_the_one_whose_scope_covers_the_image_is_taken():
     url = "https://registry.example"
-    wide = Registry(registry_id="wide", url=url, secret="wide")
-    ours = Registry(registry_id="ours", url=url, secret="ours", scope=("team",))
+    wide = ImageRegistry(registry_id="wide", url=url, secret="wide")
+    ours = ImageRegistry(registry_id="ours", url=url, secret="ours", scope=("team",))
 
     assert credentials_for([ours, wide], "registry.example/other/tool").secret == "wide"  # type: ignore[union-attr]
     assert credentials_for([ours, wide], "registry.example/team/tool").secret == "ours"  # type: ignore[union-attr]
@@ -50,7 +50,8 @@ def test_of_two_accounts_for_a_host_the_one_whose_scope_covers_the_image_is_take
 
 def test_a_registry_without_a_secret_has_no_credentials():
     assert (
-        credentials_for([Registry(registry_id="a", url="https://a.example")], "a.example/b") is None
+        credentials_for([ImageRegistry(registry_id="a", url="https://a.example")], "a.example/b")
+        is None
     )
 
 
