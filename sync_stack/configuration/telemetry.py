@@ -15,7 +15,7 @@ from kernel.redaction import known_secrets
 from kernel.telemetry import TelemetrySettings, parse_pairs
 from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.environment import Environment
-from sync_stack.configuration.log_shipping import Dropped, Endpoint, Shipper, ShippingSettings
+from sync_stack.configuration.log_shipping import Dropped, Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.startup import StartRefused
 
 STOP_S: Final = 2.0
@@ -127,7 +127,7 @@ class Telemetry:
             telemetry.shutdown(int(within_s * 1000))
 
 
-def _shipper(settings: ShippingSettings | None, dropped: Dropped | None) -> Shipper | None:
+def _shipper(settings: ShippingSettings | None, dropped: Dropped | None) -> LogShipper | None:
     if settings is None:
         return None
-    return Shipper(settings) if dropped is None else Shipper(settings, dropped=dropped)
+    return LogShipper(settings) if dropped is None else LogShipper(settings, dropped=dropped)

@@ -46,7 +46,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """EffectiveLimits that the environment sets; None leaves them to the bundle."""
+    """Limits that the environment sets; None leaves them to the bundle."""
 
     max_body_bytes: int | None = None
     rate_global: Rate | str | None = None  # "off": no limit

@@ -18,11 +18,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, Final
 
-from kernel.background import BackgroundThread, keep_running
+from kernel.background import keep_running
+from kernel.background_writer import BackgroundWriter, QueueLimits
 from sync_stack.configuration.logs import log_context
 from sync_stack.gateway.forwarding import Forwarder, Outbound
 from sync_stack.gateway.metrics import GatewayMetrics
@@ -49,7 +50,6 @@ _INSERT: Final = "INSERT INTO delivery (repository, message, correlation_id, tra
 _VALUES: Final = "(?, ?, ?, ?, 'queued')"
 _MAX_BATCH: Final = 256  # in one transaction
 _SELECT: Final = "SELECT message, correlation_id, traceparent FROM delivery WHERE id = ?"
-_CLOSE: Final = None
 
 
 class InboxUnusable(Exception):
@@ -66,14 +66,14 @@ class InboxEntry:
 
 
 _Row = tuple[str, bytes, str, str]  # repository, message, correlation id, traceparent
-_Act = Callable[[sqlite3.Connection], Any]
+_Action = Callable[[sqlite3.Connection], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A delivery to insert, whose number `done` gets, or something else to do."""
+    """A delivery to insert, of which `done` gets the id, or another action."""
 
-    what: _Row | _Act
+    action: _Row | _Action
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[Any]
 
@@ -85,7 +85,7 @@ class Inbox:
         self.path = path
         self._lock_file = _lock_file_of(path)
         try:
-            self._reading = _open_store(path)
+            self._reading, self._writing = _open_store(path), _open_store(path)
             found = self._reading.execute(
                 "SELECT id, repository, length(message), state FROM delivery ORDER BY id"
             ).fetchall()
@@ -97,9 +97,9 @@ class Inbox:
         self.bytes = sum(row[2] for row in found)
         self.on_put: Callable[[InboxEntry], None] = self.waiting.append
         self._read_turn = threading.Lock()
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._thread = BackgroundThread("inbox", self._write)
-        self._thread.start()
+        self._writer = BackgroundWriter(
+            "inbox", self._commit, QueueLimits(items=inf, batch_items=_MAX_BATCH)
+        )
 
     async def put(self, repository: str, sent: Outbound) -> bool:
         """Store a delivery; return False when the inbox is full or the disk fails."""
@@ -146,64 +146,52 @@ class Inbox:
         self.aside += 1
 
     def close(self) -> None:
-        self._jobs.put(_CLOSE)
-        self._thread.join(5)
+        self._writer.close(5)
         self._reading.close()
+        self._writing.close()
         os.close(self._lock_file)
 
     def _forget(self, size: int) -> None:
         self.count -= 1
         self.bytes -= size
 
-    async def _run(self, what: _Row | _Act) -> Any:
-        """Return what it gives, after the transaction that it is part of was synced."""
+    async def _run(self, action: _Row | _Action) -> Any:
+        """Return the result of an action after its transaction was synced to disk."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
-        self._jobs.put(_Job(what, loop, done))
+        self._writer.put(_Job(action, loop, done))
         return await done
 
-    def _write(self) -> None:
-        with contextlib.closing(_open_store(self.path)) as store:
-            going = True
-            while going:
-                jobs = [self._jobs.get()]
-                while not self._jobs.empty() and len(jobs) < _MAX_BATCH:
-                    jobs.append(self._jobs.get())
-                going = _CLOSE not in jobs
-                _commit(store, [job for job in jobs if job is not None])
+    def _commit(self, jobs: Sequence[_Job]) -> None:
+        """Run all jobs in one transaction, which fails for all; wake the event loop once.
 
-
-def _commit(store: sqlite3.Connection, jobs: Sequence[_Job]) -> None:
-    """All of them in one transaction; a failure is everybody's. The loop is woken once for all.
-
-    Raises what is no failure of the disk, after all have heard of it.
-    """
-    if not jobs:
-        return
-    results: list[Any] = []
-    failure: Exception | None = None
-    try:
-        store.execute("BEGIN IMMEDIATE")
-        numbers = iter(_insert(store, [job.what for job in jobs if isinstance(job.what, tuple)]))
-        results = [
-            next(numbers) if isinstance(job.what, tuple) else job.what(store) for job in jobs
-        ]
-        store.execute("COMMIT")
-    except (sqlite3.Error, OSError) as error:
-        failure = error
-    except Exception as error:
-        failure = OSError(f"the inbox failed: {type(error).__name__}")
-        raise
-    finally:
-        if store.in_transaction:
-            store.execute("ROLLBACK")
-        jobs[0].loop.call_soon_threadsafe(_resolve_futures, jobs, results, failure)
+        An error that is not the disk's is raised after the jobs have failed.
+        """
+        store, results = self._writing, list[Any]()
+        failure: Exception | None = None
+        try:
+            store.execute("BEGIN IMMEDIATE")
+            rows = [job.action for job in jobs if isinstance(job.action, tuple)]
+            ids = iter(_insert(store, rows))
+            results = [
+                next(ids) if isinstance(job.action, tuple) else job.action(store) for job in jobs
+            ]
+            store.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            failure = error
+        except Exception as error:
+            failure = OSError(f"the inbox failed: {type(error).__name__}")
+            raise
+        finally:
+            if store.in_transaction:
+                store.execute("ROLLBACK")
+            jobs[0].loop.call_soon_threadsafe(_resolve_futures, jobs, results, failure)
 
 
 def _insert(store: sqlite3.Connection, rows: Sequence[_Row]) -> range:
-    """Insert them by one statement; their numbers, in order.
+    """Insert the rows by one statement and return their ids.
 
-    Each statement costs this thread a turn with the event loop, which is busy while much arrives.
+    Each statement makes this thread wait for the event loop, which is busy under load.
     """
     if not rows:
         return range(0)
@@ -217,7 +205,7 @@ def _resolve_futures(
     jobs: Sequence[_Job], results: Sequence[Any], failure: Exception | None
 ) -> None:
     for number, job in enumerate(jobs):
-        if job.done.done():  # whoever asked was cancelled
+        if job.done.done():  # its caller was cancelled
             continue
         if failure is not None:
             job.done.set_exception(failure)
@@ -234,7 +222,7 @@ def _open_store(path: Path) -> sqlite3.Connection:
 
 
 def _lock_file_of(path: Path) -> int:
-    """A lock beside the file: two forwarders of one inbox would break the order."""
+    """Lock a file beside it: two forwarders of one inbox would break the order."""
     try:
         for name in (path, path.with_name(f"{path.name}.lock")):
             os.close(os.open(name, os.O_CREAT | os.O_RDWR, 0o600))

@@ -17,9 +17,10 @@ import pytest
 import uvicorn
 
 from kernel import background, telemetry
+from kernel.background_writer import BackgroundWriter
 from sync_stack.configuration.bundle_file import BundleFile
 from sync_stack.configuration.conf import BundleSettings
-from sync_stack.configuration.log_shipping import Endpoint, Shipper, ShippingSettings
+from sync_stack.configuration.log_shipping import Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.configuration.opened import Configuration, open_configuration
 from sync_stack.configuration.telemetry import ObservingSettings, Telemetry
@@ -188,7 +189,7 @@ async def test_every_loop_of_a_gateway_comes_back(tmp_path: Path, broken: Break)
         "tls-files": broken(InboundTls, "watch"),
         "date": broken(Listener, "_update_date"),
         "accept": broken(Listener, "_accept"),
-        "inbox": broken(Inbox, "_write"),
+        "inbox": broken(BackgroundWriter, "_next_batch"),
         "inbox-forwarder": broken(InboxForwarder, "_follow"),
         "webhook-stream": broken(_Stream, "_answer"),
     }
@@ -312,11 +313,11 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
 @contextmanager
 def shipping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce(lambda _self, _batch: [])
-    monkeypatch.setattr(Shipper, "_send", once.function())
+    monkeypatch.setattr(LogShipper, "_send", once.function())
     endpoint = Endpoint(url="http://127.0.0.1:9")
     settings = ShippingSettings(endpoints=(endpoint,), index="i", service="s")
     dropped: list[str] = []
-    shipper = Shipper(settings, dropped=lambda reason, _lines: dropped.append(reason))
+    shipper = LogShipper(settings, dropped=lambda reason, _lines: dropped.append(reason))
     record = logging.LogRecord("x", logging.INFO, "x.py", 1, "line", (), None)
     yield once, lambda: shipper.emit(record)
     shipper.stop(5)

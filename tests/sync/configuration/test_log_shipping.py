@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from kernel.background_writer import QueueLimits
 from kernel.redaction import known_secrets
 from sync_stack.configuration import log_shipping
 from sync_stack.configuration.environment import Environment
-from sync_stack.configuration.log_shipping import Endpoint, Shipper, ShippingSettings
+from sync_stack.configuration.log_shipping import Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.telemetry import ObservingSettings, Telemetry, observing_settings
 from tests.support.processes import until
 from tests.support.search_index import SearchIndex, serving
@@ -31,7 +32,7 @@ class Shipped:
         self.dropped: Counter[str] = Counter()
         endpoints = tuple(Endpoint(url=url, username="ann", password=password) for url in urls)
         settings = ShippingSettings(endpoints=endpoints, index="partita-sync", service="gateway")
-        self.shipper = Shipper(settings, dropped=self._drop)
+        self.shipper = LogShipper(settings, dropped=self._drop)
         self.log = logging.Logger("shipped", logging.DEBUG)  # noqa: LOG001 - of nobody else
         self.log.addHandler(self.shipper)
 
@@ -75,10 +76,10 @@ def test_lines_reach_the_index_as_they_stand_on_stdout_without_secrets(index):
 def test_an_index_that_hangs_holds_nobody_up_and_what_does_not_fit_is_counted(
     index, shipped, monkeypatch
 ):
-    monkeypatch.setattr(log_shipping, "MOST_LINES", 100)
+    monkeypatch.setattr(shipped.shipper._writer, "_limits", QueueLimits(items=100))
     index.gate.clear()
     shipped.log.info("first")
-    until(lambda: not shipped.shipper._queue._lines, within_s=30, what="it is being sent")
+    until(lambda: not shipped.shipper._writer._items, within_s=30, what="it is being sent")
     begun = time.monotonic()
     for number in range(150):
         shipped.log.info("line %d", number)
