@@ -1,35 +1,115 @@
-"""The bundle in use: read at the start, read again when its file changes, never half.
+"""The bundle's file: read at the start, validated, and read again when it changes.
 
-A new content is either taken whole or refused; then everything goes on with the bundle before.
+A changed file replaces the bundle as a whole, or is refused and the previous bundle stays in use.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import FrameType
 from typing import Final
 
+from cue import CueError, evaluate
 from kernel.background import PeriodicThread
 from readers.diagnostics import Diagnostic
-from sync_stack.configuration.conf import BundleSettings
+from readers.tree import Tree
+from sync_stack.configuration.environment import BundleSettings
 from sync_stack.configuration.metrics import reloads
-from sync_stack.configuration.reading import BundleText, bundle_of, read_text
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.core.bundle.diagnostics import listed
 from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.validation import BundleReading
+from sync_stack.core.bundle.validation import BundleReading, read_bundle
+from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.formats import formats
+
+MAX_BYTES: Final = 4 * 2**20
+_DATA_FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleText:
+    """The content of a bundle's file, or the `problem` of reading it.
+
+    `file` names it in messages; its suffix selects the format.
+    """
+
+    file: str
+    data: bytes = b""
+    problem: str = ""
+    path: str = ""  # the path that was read
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the content in hex; for a problem its text, which no content has."""
+        return hashlib.sha256(self.data).hexdigest() if not self.problem else self.problem
+
+
+def read_text(path: Path, *, name: str = "") -> BundleText:
+    """Read at most 4 MiB; `name` replaces the path in messages."""
+    file_name = name or str(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        return BundleText(file=file_name, problem=f"cannot be read: {error.strerror}")
+    if len(data) > MAX_BYTES:
+        return BundleText(file=file_name, problem=f"larger than {MAX_BYTES} bytes")
+    return BundleText(file=file_name, data=data, path=str(path))
+
+
+def bundle_of(
+    text: BundleText, *, production: bool = False, strict: bool = False, cue_binary: str = ""
+) -> BundleReading:
+    """Return the bundle in the text, or its errors."""
+    file = text.file
+    if text.problem:
+        return _refused([Diagnostic(file=file, code="syntax_error", message=text.problem)])
+    try:
+        tree = _tree(text, cue_binary)
+    except CueError as error:
+        return _refused(error.diagnostics)
+    except ShapingError as error:
+        return _refused([_as_complaint(error, file)])
+    return read_bundle(tree, file=file, production=production, strict=strict, digest=text.digest)
+
+
+def _tree(text: BundleText, cue_binary: str) -> Tree:
+    """Parse by the suffix: `.json` and `.yaml` are data, everything else is CUE."""
+    if name := _DATA_FORMATS.get(Path(text.file).suffix.lower()):
+        return formats[name].parse(text.data, file=text.file)
+    return evaluate(_decoded(text), file=text.file, path=text.path, binary=cue_binary)
+
+
+def _decoded(text: BundleText) -> str:
+    try:
+        return text.data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = text.data[: error.start].count(b"\n") + 1
+        raise ShapingError("parse_error", "not UTF-8", file=text.file, line=line) from None
+
+
+def _refused(complaints: list[Diagnostic]) -> BundleReading:
+    return BundleReading(bundle=None, complaints=listed(complaints))
+
+
+def _as_complaint(error: ShapingError, file: str) -> Diagnostic:
+    return Diagnostic(
+        file=file, line=error.line, column=error.column, code="syntax_error", message=error.detail
+    )
+
 
 log: Final = logging.getLogger("partita.sync.bundle")
 
 
 class Reload(StrEnum):
-    """What looking at the file led to."""
+    """The result of checking the file."""
 
     UNCHANGED = "unchanged"
     OK = "ok"
@@ -37,16 +117,15 @@ class Reload(StrEnum):
 
 
 class _Wake(Enum):
-    LOOK = "look"
+    CHECK = "check"
     END = "end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """What a process does with a bundle beside validation.
+class BundleHooks:
+    """The callbacks of a process for a bundle.
 
-    `check` looks at a valid one and may refuse it; `prepare` is called with one that is accepted,
-    right before it is in use.
+    `check` returns errors of a valid bundle; `prepare` is called right before a bundle is used.
     """
 
     check: Callable[[Bundle], Sequence[Diagnostic]] = lambda _bundle: ()
@@ -54,14 +133,14 @@ class Needs:
 
 
 class BundleFile:
-    """`bundle` is always a valid one. Safe for threads: readers take the attribute once a use."""
+    """The valid bundle in use, and its reload. Threads read `bundle` once for each use."""
 
     def __init__(
         self,
         settings: BundleSettings,
         bundle: Bundle,
         warnings: Sequence[Diagnostic] = (),
-        needs: Needs = Needs(),
+        needs: BundleHooks = BundleHooks(),
     ) -> None:
         self.settings = settings
         self.bundle = bundle
@@ -75,8 +154,8 @@ class BundleFile:
         self._watcher: PeriodicThread | None = None
 
     @classmethod
-    def opened(cls, settings: BundleSettings, needs: Needs = Needs()) -> BundleFile:
-        """Raises StartRefused with a line for every error."""
+    def opened(cls, settings: BundleSettings, needs: BundleHooks = BundleHooks()) -> BundleFile:
+        """Load the bundle. Raises StartRefused with a line for every error."""
         text = read_text(settings.path, name=settings.name)
         reading = _checked(text, settings, needs)
         if reading.bundle is None:
@@ -87,11 +166,11 @@ class BundleFile:
         return cls(settings, reading.bundle, reading.warnings, needs)
 
     def on_change(self, listener: Callable[[Bundle], None]) -> None:
-        """Called with each new bundle, on the thread that read it; it must not raise."""
+        """Call `listener` with each new bundle, on the reading thread; it must not raise."""
         self._listeners.append(listener)
 
     def reload(self) -> Reload:
-        """Take the file's content if it changed and is valid. Counts and logs what happened."""
+        """Use the content of the file if it changed and is valid; count and log the result."""
         with self._reloading:
             text = read_text(self.settings.path, name=self.settings.name)
             if text.digest == self.bundle.digest:
@@ -104,13 +183,13 @@ class BundleFile:
             return Reload.OK
 
     def watch(self) -> None:
-        """Look at the file every `reload_interval_s` (0: only after `wake`), on a thread."""
-        self._watcher = PeriodicThread("bundle", self.reload, self._is_over, ended=self._ended)
+        """Check the file every `reload_interval_s` (0: only after `wake`), on a thread."""
+        self._watcher = PeriodicThread("bundle", self.reload, self._wait, ended=self._ended)
         self._watcher.start()
 
     def wake(self) -> None:
-        """Look at the file now. May be called from a signal handler."""
-        self._wakes.put(_Wake.LOOK)
+        """Check the file now. Signal handlers may call it."""
+        self._wakes.put(_Wake.CHECK)
 
     def stop(self) -> None:
         self._ended.set()
@@ -119,14 +198,11 @@ class BundleFile:
             self._watcher.join(5)
 
     def reload_on_hangup(self) -> None:
-        """SIGHUP wakes the watch. Call on the main thread."""
-        signal.signal(signal.SIGHUP, self._on_hangup)
+        """Check the file at SIGHUP. Call on the main thread."""
+        signal.signal(signal.SIGHUP, lambda _number, _frame: self.wake())
 
-    def _on_hangup(self, _number: int, _frame: FrameType | None) -> None:
-        self.wake()
-
-    def _is_over(self) -> bool:
-        """Wait for a wake or the interval; True at the end."""
+    def _wait(self) -> bool:
+        """Wait for a wake-up or the interval; return True at the end."""
         try:
             wake = self._wakes.get(timeout=self.settings.reload_interval_s or None)
         except Empty:
@@ -146,7 +222,7 @@ class BundleFile:
             listener(bundle)
 
     def _reject(self, reading: BundleReading) -> Reload:
-        """Said once for the same errors, however often the file is looked at."""
+        """Refuse the content; log the same errors only once."""
         if reading.errors != self._rejected:
             self._rejected = reading.errors
             reloads.labels(outcome="rejected").inc()
@@ -162,7 +238,7 @@ class BundleFile:
         return Reload.REJECTED
 
 
-def _checked(text: BundleText, settings: BundleSettings, needs: Needs) -> BundleReading:
+def _checked(text: BundleText, settings: BundleSettings, needs: BundleHooks) -> BundleReading:
     reading = bundle_of(
         text,
         production=settings.production,

@@ -1,11 +1,14 @@
-"""Readers of environment variables for processes of the sync stack.
+"""Typed readers of environment variables, and the settings that all sync processes share.
 
-An empty variable counts as unset. Whatever is wrong is gathered, so that a start names it all.
+An empty variable counts as unset. Problems are collected: a refused start lists all.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from kernel.durations import parse_period_s
@@ -21,7 +24,7 @@ _FLAGS: Final = {
 
 
 class Environment:
-    """Typed access to variables; after reading, `problems` has a line for each wrong one."""
+    """Typed access to variables; `problems` has a line for each invalid one that was read."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.variables = variables
@@ -34,7 +37,7 @@ class Environment:
         return bool(self.variables.get(name))
 
     def words(self, name: str) -> tuple[str, ...]:
-        """A comma list; blanks are dropped."""
+        """Return the items of a comma-separated list without blanks."""
         return tuple(word.strip() for word in self.text(name).split(",") if word.strip())
 
     def flag(self, name: str, *, default: bool) -> bool:
@@ -55,7 +58,7 @@ class Environment:
     def duration_s(
         self, name: str, default: str, *, low: float = 0, high: float = 86_400 * 365
     ) -> float:
-        """Seconds, from `500ms`, `1h30m`, `7d` or whole seconds."""
+        """Return the seconds of `500ms`, `1h30m`, `7d` or a whole number."""
         try:
             seconds = parse_period_s(self.text(name, default).strip())
         except ValueError:
@@ -66,7 +69,7 @@ class Environment:
         return seconds
 
     def address(self, name: str, default: str) -> tuple[str, int]:
-        """Host and port of `host:port` or `:port`; an empty host means every interface."""
+        """Return host and port of `host:port` or `:port`; an empty host means every interface."""
         host, separator, port = self.text(name, default).strip().rpartition(":")
         fits = port.isascii() and port.isdigit() and len(port) <= len(str(_MAX_PORT))
         if not separator or not fits or int(port) > _MAX_PORT:
@@ -75,7 +78,7 @@ class Environment:
         return host.strip("[]"), int(port)
 
     def choice(self, name: str, default: str, options: tuple[str, ...]) -> str:
-        """In any case; `prod`, `dev` and `WARN` are understood."""
+        """Return one of the options, in any case; accept `prod`, `dev` and `WARN`."""
         raw = self.text(name, default).strip()
         words = {word.lower(): word for word in options}
         words |= {old.lower(): new for old, new in _RENAMED.items() if new in options}
@@ -91,3 +94,40 @@ class Environment:
 
     def wrong(self, name: str, expected: str) -> None:
         self.problems.append(f"{name}={self.variables.get(name, '')!r}: {expected}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleSettings:
+    """The bundle's file, how strictly it is read, and how often it is checked (0 for never).
+
+    `name` replaces the path in messages and gives the suffix, for a file mounted elsewhere.
+    """
+
+    path: Path = Path("config.cue")
+    name: str = ""
+    strict: bool = False
+    reload_interval_s: float = 10.0
+    production: bool = False
+    cue_binary: str = ""
+
+    @property
+    def file(self) -> str:
+        """The name of the file in messages."""
+        return self.name or str(self.path)
+
+
+def process_environment() -> Mapping[str, str]:
+    """Return the live variables of this process, also for `{env: NAME}` secrets."""
+    return os.environ  # noqa: TID251
+
+
+def bundle_settings(environment: Environment, *, app_env: str) -> BundleSettings:
+    """Read the settings; problems are added to the environment."""
+    return BundleSettings(
+        path=Path(environment.text("CONFIG_PATH", "config.cue")),
+        name=environment.text("CONFIG_NAME"),
+        strict=environment.flag("BUNDLE_STRICT", default=False),
+        reload_interval_s=environment.duration_s("BUNDLE_RELOAD_INTERVAL", "10s"),
+        production=app_env == "production",
+        cue_binary=environment.text("CUE_BINARY"),
+    )

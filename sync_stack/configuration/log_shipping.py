@@ -169,11 +169,7 @@ class LogShipper(logging.Handler):
         if len(statuses) != len(batch):
             raise _IndexUnavailable("the answer does not fit the lines")
         pairs = list(zip(batch, statuses, strict=True))
-        again = [
-            line
-            for line, status in pairs
-            if status == _BUSY or status >= _FAILED
-        ]
+        again = [line for line, status in pairs if status == _BUSY or status >= _FAILED]
         refused = sum(status >= _REFUSED for status in statuses) - len(again)
         if refused:
             self._dropped("rejected", refused)

@@ -26,7 +26,7 @@ dropped_lines: Final = Counter(
 
 
 class BackgroundFailures:
-    """How often each background loop of this process has failed; 0 for one that never has."""
+    """The failures of each background loop of this process, also the zeros."""
 
     def collect(self) -> Iterator[Metric]:
         family = CounterMetricFamily(

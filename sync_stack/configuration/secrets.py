@@ -1,12 +1,11 @@
-"""SecretRefs resolved: as written, from the environment, from files, from secret managers.
+"""The resolver of SecretRefs: plain values, variables, files and secret managers.
 
     SecretError             the message names the reference, never a value
-    ├── UnreadableSecret    unset, unreadable or empty here: nothing will change by itself
-    └── SecretUnavailable   the manager does not answer or refuses
-        └── SecretAbsent    there is no such manager, path or key: asking again changes nothing
+    ├── UnreadableSecret    unset, unreadable or empty on this machine
+    └── SecretUnavailable   the manager does not answer, or refuses
+        └── SecretAbsent    there is no such manager, path or key: a retry does not help
 
-Every secret that comes out is known to the redactor before anybody else sees it; user names,
-which are resolved the same way, are not masked.
+Every resolved secret is registered for redaction before it is returned, except user names.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Final, Protocol
 
 from kernel.redaction import SecretRegister, known_secrets
 from readers.diagnostics import Diagnostic
-from sync_stack.configuration.bundle_file import Needs
+from sync_stack.configuration.bundle_file import BundleHooks
 from sync_stack.core.bundle.diagnostics import complaint_at
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_managers import SecretManager
@@ -33,13 +32,13 @@ CACHE_S: Final = 300.0
 TIMEOUT_S: Final = 10.0
 _MAX_FILE: Final = 2**20
 _THREADS: Final = 4
-_MOST_KEPT: Final = 10_000
+_MAX_CACHED: Final = 10_000
 Clock = Callable[[], float]
 Observer = Callable[[str, str], None]  # manager, outcome: ok or error
 
 
 class SecretError(Exception):
-    """A secret cannot be had."""
+    """A secret cannot be resolved."""
 
 
 class UnreadableSecret(SecretError):
@@ -64,7 +63,7 @@ class ManagerClient(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedSecret:
     value: str
     until: float
 
@@ -77,10 +76,10 @@ class _FileRead:
 
 
 class SecretResolver:
-    """Resolves the secrets of one process; safe for threads. Calls block: up to 10 s for a manager.
+    """Resolves the secrets of one process; safe for threads; blocks for a manager, up to 10 s.
 
-    Values of a manager are kept 5 minutes, failures are not; callers that want the same one at
-    the same time share one fetch.
+    Values of a manager are cached for 5 minutes, failures are not. Concurrent callers of one secret
+    share one fetch.
     """
 
     def __init__(
@@ -99,51 +98,54 @@ class SecretResolver:
         self._timeout_s = timeout_s
         self._managers: dict[str, SecretManager] = {}
         self._clients: dict[SecretManager, ManagerClient] = {}
-        self._kept: dict[tuple[SecretManager, str, str], _Kept] = {}
-        self._under_way: dict[tuple[SecretManager, str, str], Future[str]] = {}
+        self._cache: dict[tuple[SecretManager, str, str], _CachedSecret] = {}
+        self._fetches: dict[tuple[SecretManager, str, str], Future[str]] = {}
         self._files: dict[str, _FileRead] = {}
         self._changing = threading.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="secrets")
         self._observers: list[Observer] = []
 
     def use(self, bundle: Bundle) -> None:
-        """Know this bundle's managers, and mask what the bundle holds in plain text.
+        """Add the bundle's managers and mask its plain-text secrets.
 
-        Managers of the bundle before stay known: an attempt under way may still name them.
+        Earlier managers stay: an attempt in progress may still name them.
         """
         self.mask_texts(bundle)
         with self._changing:
             self._managers |= {manager.name: manager for manager in bundle.secret_managers}
 
     def mask_texts(self, bundle: Bundle) -> None:
-        """Before anything of it may be logged, also of a bundle that is refused later."""
+        """Mask the bundle's plain-text secrets; call before anything of it may be logged."""
         self._register.add(*texts_to_mask(bundle))
 
     def on_fetch(self, observer: Observer) -> None:
-        """Called after each fetch from a manager, for metrics."""
+        """Call `observer` after each fetch from a manager."""
         self._observers.append(observer)
 
     def resolve(self, ref: SecretRef, names: Mapping[str, str] | None = None) -> str:
-        """The secret. Raises UnreadableSecret, SecretUnavailable.
+        """Return the secret. Raises UnreadableSecret, SecretUnavailable.
 
-        `names` are what a manager's path_prefix may hold (`env`, `repo` …), for secrets of files.
+        `names` fill the placeholders of a path_prefix (`env`, `repo` …), for secrets in files.
         """
-        value = self._managed(ref, names or {}) if ref.is_managed else self._local(ref)
+        if ref.is_managed:
+            value = self._managed(ref, names or {})
+        else:
+            value = ref.value or (self._variable(ref.env) if ref.env else self._file(ref.file))
         if ref.masked:
             self._register.add(value)
         return value
 
     def resolve_optional(self, ref: SecretRef | None) -> str:
-        """Empty without a reference."""
+        """Return an empty text without a reference."""
         return self.resolve(ref) if ref else ""
 
     def forget(self, ref: SecretRef, names: Mapping[str, str] | None = None) -> None:
-        """Fetch it anew next time: whoever was given it says that it no longer works."""
+        """Drop a cached secret that no longer works."""
         with self._changing:
             manager = self._managers.get(ref.manager)
             if manager:
-                path = _whole_path(manager, ref, names or {})
-                self._kept.pop((manager, path, ref.key), None)
+                path = _full_path(manager, ref, names or {})
+                self._cache.pop((manager, path, ref.key), None)
 
     def close(self) -> None:
         with self._changing:
@@ -152,11 +154,6 @@ class SecretResolver:
             client.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _local(self, ref: SecretRef) -> str:
-        if ref.value:
-            return ref.value
-        return self._variable(ref.env) if ref.env else self._file(ref.file)
-
     def _variable(self, name: str) -> str:
         value = self._variables.get(name, "")
         if not value.strip():
@@ -164,7 +161,7 @@ class SecretResolver:
         return value
 
     def _file(self, path: str) -> str:
-        """The content without surrounding white space, read again when the file changed."""
+        """Return the stripped content, read again when the file changed."""
         try:
             found = Path(path).stat()
             read = self._files.get(path)
@@ -184,12 +181,16 @@ class SecretResolver:
 
     def _managed(self, ref: SecretRef, names: Mapping[str, str]) -> str:
         with self._changing:
-            manager = self._manager(ref)
-            key = (manager, _whole_path(manager, ref, names), ref.key)
-            kept = self._kept.get(key)
-            if kept and kept.until > self._clock():
-                return kept.value
-            fetch = self._under_way.get(key) or self._begin(key)
+            manager = self._managers.get(ref.manager)
+            if manager is None:
+                raise SecretAbsent(f'there is no secret manager "{ref.manager}"')
+            key = (manager, _full_path(manager, ref, names), ref.key)
+            cached = self._cache.get(key)
+            if cached and cached.until > self._clock():
+                return cached.value
+            fetch = self._fetches.get(key)
+            if fetch is None:
+                fetch = self._fetches[key] = self._threads.submit(self._fetch, *key)
         try:
             return fetch.result(timeout=self._timeout_s)
         except TimeoutError:
@@ -197,56 +198,45 @@ class SecretResolver:
         except CancelledError:
             raise SecretUnavailable(f"{ref}: this process is stopping") from None
 
-    def _manager(self, ref: SecretRef) -> SecretManager:
-        if ref.manager not in self._managers:
-            raise SecretAbsent(f'there is no secret manager "{ref.manager}"')
-        return self._managers[ref.manager]
-
-    def _begin(self, key: tuple[SecretManager, str, str]) -> Future[str]:
-        """Whoever comes while it is under way shares it. Called under the lock."""
-        fetch = self._threads.submit(self._fetch, *key)
-        self._under_way[key] = fetch
-        return fetch
-
     def _fetch(self, manager: SecretManager, path: str, key: str) -> str:
         try:
             value = self._client(manager).fetch(path, key)
-            self._keep((manager, path, key), value)
+            self._store((manager, path, key), value)
         except SecretError:
-            self._observed(manager, "error")
+            self._report(manager, "error")
             raise
         else:
-            self._observed(manager, "ok")
+            self._report(manager, "ok")
             return value
         finally:
             with self._changing:
-                self._under_way.pop((manager, path, key), None)
+                self._fetches.pop((manager, path, key), None)
 
-    def _keep(self, key: tuple[SecretManager, str, str], value: str) -> None:
-        """Bounded: paths may come from the files of repositories."""
+    def _store(self, key: tuple[SecretManager, str, str], value: str) -> None:
+        """Cache a value, bounded: paths may come from the files of repositories."""
         now = self._clock()
         with self._changing:
-            if len(self._kept) >= _MOST_KEPT:
-                fresh = {old: kept for old, kept in self._kept.items() if kept.until > now}
-                self._kept = fresh if len(fresh) < _MOST_KEPT else {}
-            self._kept[key] = _Kept(value, now + CACHE_S)
+            if len(self._cache) >= _MAX_CACHED:
+                fresh = {old: cached for old, cached in self._cache.items() if cached.until > now}
+                self._cache = fresh if len(fresh) < _MAX_CACHED else {}
+            self._cache[key] = _CachedSecret(value, now + CACHE_S)
 
     def _client(self, manager: SecretManager) -> ManagerClient:
-        """One client a manager, kept as long as its settings stay the same."""
+        """Return the client of a manager, which is cached while its settings stay the same."""
         with self._changing:
             if manager not in self._clients:
                 self._clients[manager] = self._open_client(manager, self)
             return self._clients[manager]
 
-    def _observed(self, manager: SecretManager, outcome: str) -> None:
+    def _report(self, manager: SecretManager, outcome: str) -> None:
         for observer in self._observers:
             observer(manager.name, outcome)
 
 
-def _whole_path(manager: SecretManager, ref: SecretRef, names: Mapping[str, str]) -> str:
-    """Below the manager's prefix. Raises SecretAbsent for what would be no plain path.
+def _full_path(manager: SecretManager, ref: SecretRef, names: Mapping[str, str]) -> str:
+    """Return the path below the manager's prefix. Raises SecretAbsent for an unsafe path.
 
-    Paths in files of repositories, the ones that come with `names`, already begin with it.
+    Paths in files of repositories, which come with `names`, already begin with the prefix.
     """
     try:
         prefix = render(manager.path_prefix, names)
@@ -263,7 +253,10 @@ def _whole_path(manager: SecretManager, ref: SecretRef, names: Mapping[str, str]
 def unreadable(
     refs: Iterable[SecretRef], resolver: SecretResolver, *, file: str, managed: bool = False
 ) -> list[Diagnostic]:
-    """What cannot be resolved, as errors of the bundle; `managed`: also asks secret managers."""
+    """Return errors of the bundle for secrets that cannot be resolved.
+
+    Secret managers are asked only with `managed`.
+    """
     complaints = []
     for ref in refs:
         if ref.is_managed and not managed:
@@ -275,11 +268,11 @@ def unreadable(
     return complaints
 
 
-def needs_of(process: Process, resolver: SecretResolver, *, file: str) -> Needs:
-    """The process's own secrets can be read; managers are asked at first use, not here."""
+def bundle_hooks(process: Process, resolver: SecretResolver, *, file: str) -> BundleHooks:
+    """Check that the process can read its own secrets; managers are asked at first use."""
 
     def check(bundle: Bundle) -> list[Diagnostic]:
         resolver.mask_texts(bundle)
         return unreadable(secrets_used(bundle, process), resolver, file=file)
 
-    return Needs(check=check, prepare=resolver.use)
+    return BundleHooks(check=check, prepare=resolver.use)

@@ -1,4 +1,4 @@
-"""A start that is refused: one line an error on stderr, and an exit code that says which kind."""
+"""Refused starts: one line for each error on stderr, and an exit code for the kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXIT_UNAVAILABLE: Final = 69  # EX_UNAVAILABLE: an address in use, a store that 
 
 
 class StartRefused(Exception):
-    """The process cannot start; `lines` say why, one each."""
+    """The process cannot start, for the reasons in `lines`."""
 
     def __init__(self, lines: Sequence[str], *, exit_code: int = EXIT_CONFIGURATION) -> None:
         super().__init__("; ".join(lines))
@@ -23,13 +23,13 @@ class StartRefused(Exception):
 
 
 def unavailable(line: str) -> StartRefused:
-    """For an address in use or a store that cannot be used."""
+    """Return the error for an address in use or a store that cannot be used."""
     return StartRefused([line], exit_code=EXIT_UNAVAILABLE)
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Around the start of a process: StartRefused becomes lines on stderr and the exit code."""
+    """Turn a StartRefused into lines on stderr and the exit code."""
     try:
         yield
     except StartRefused as refusal:

@@ -16,7 +16,7 @@ class StateFolderUnusable(Exception):
 
 
 def read_secret(folder: Path, name: str) -> str:
-    """Empty where there is none. Raises StateFolderUnusable."""
+    """Return a secret; empty where there is none. Raises StateFolderUnusable."""
     path = folder / name
     try:
         with path.open("rb") as file:

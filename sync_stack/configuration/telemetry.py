@@ -1,4 +1,4 @@
-"""What leaves a process beside its answers: spans over OTLP, and copies of its log lines."""
+"""The exports of a process: spans over OTLP, and log lines to a search index."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from kernel import telemetry
 from kernel.background import BackgroundThread
 from kernel.redaction import known_secrets
 from kernel.telemetry import TelemetrySettings, parse_pairs
-from sync_stack.configuration.conf import process_environment
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.environment import Environment, process_environment
 from sync_stack.configuration.log_shipping import Dropped, Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.startup import StartRefused
 
@@ -25,28 +24,28 @@ _INDEX_WORDS: Final = "expected lower-case letters, digits, dots and dashes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservingSettings:
-    """Both off by default."""
+class ExportSettings:
+    """The exports of a process, both off by default."""
 
     telemetry: TelemetrySettings | None = None
     shipping: ShippingSettings | None = None
 
 
-def observing_settings(environment: Environment, *, service: str) -> ObservingSettings:
-    """Of a process; what is wrong is in the environment's `problems`."""
-    return ObservingSettings(
+def read_export_settings(environment: Environment, *, service: str) -> ExportSettings:
+    """Read the settings of a process; problems are added to the environment."""
+    return ExportSettings(
         telemetry=_telemetry(environment, service),
         shipping=_shipping(environment, service),
     )
 
 
-def observe_process(service: str, *, dropped: Dropped | None = None) -> Telemetry:
-    """By the environment of this process. Raises StartRefused."""
+def start_telemetry(service: str, *, dropped: Dropped | None = None) -> ProcessTelemetry:
+    """Start the exports that the environment configures. Raises StartRefused."""
     environment = Environment(process_environment())
-    settings = observing_settings(environment, service=service)
+    settings = read_export_settings(environment, service=service)
     if environment.problems:
         raise StartRefused(environment.problems)
-    return Telemetry(settings, dropped=dropped)
+    return ProcessTelemetry(settings, dropped=dropped)
 
 
 def _telemetry(environment: Environment, service: str) -> TelemetrySettings | None:
@@ -61,14 +60,14 @@ def _telemetry(environment: Environment, service: str) -> TelemetrySettings | No
         endpoint=environment.text(f"{prefix}_ENDPOINT", _LOCAL[protocol]),
         protocol=protocol,
         service_name=environment.text("OTEL_SERVICE_NAME", f"partita-sync-{service}"),
-        insecure=_optional_flag(environment, f"{prefix}_INSECURE"),
+        insecure=(
+            environment.flag(f"{prefix}_INSECURE", default=False)
+            if environment.is_set(f"{prefix}_INSECURE")
+            else None
+        ),
         headers=headers,
         resource=parse_pairs(environment.text("OTEL_RESOURCE_ATTRIBUTES")),
     )
-
-
-def _optional_flag(environment: Environment, name: str) -> bool | None:
-    return environment.flag(name, default=False) if environment.is_set(name) else None
 
 
 def _shipping(environment: Environment, service: str) -> ShippingSettings | None:
@@ -84,7 +83,7 @@ def _shipping(environment: Environment, service: str) -> ShippingSettings | None
 
 
 def _endpoint(environment: Environment, url: str) -> Endpoint:
-    """The problem does not quote the URL: it may hold a password."""
+    """Parse the URL of a node; the problem does not quote it, as it may hold a password."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -104,25 +103,25 @@ def _endpoint(environment: Environment, url: str) -> Endpoint:
     )
 
 
-class Telemetry:
-    """Begins when it is made, after the process's fork; `stop` sends what waits, for 2 s."""
+class ProcessTelemetry:
+    """The running exports of a process, made after its fork; `stop` flushes them."""
 
-    def __init__(self, settings: ObservingSettings, *, dropped: Dropped | None = None) -> None:
+    def __init__(self, settings: ExportSettings, *, dropped: Dropped | None = None) -> None:
         self._traces = settings.telemetry is not None and telemetry.configure(settings.telemetry)
         self._shipper = _shipper(settings.shipping, dropped)
         if self._shipper is not None:
             logging.getLogger().addHandler(self._shipper)
 
     def stop(self, within_s: float = STOP_S) -> None:
-        """A collector that hangs holds nobody up for longer."""
-        sending = BackgroundThread("traces-end", partial(self._end_traces, within_s))
-        sending.start()
+        """Flush both exports, for at most `within_s` even if a collector hangs."""
+        flush = BackgroundThread("traces-end", partial(self._shut_down_traces, within_s))
+        flush.start()
         if self._shipper is not None:
             logging.getLogger().removeHandler(self._shipper)
             self._shipper.stop(within_s)
-        sending.join(within_s)
+        flush.join(within_s)
 
-    def _end_traces(self, within_s: float) -> None:
+    def _shut_down_traces(self, within_s: float) -> None:
         if self._traces:
             telemetry.shutdown(int(within_s * 1000))
 

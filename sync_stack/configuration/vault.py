@@ -1,7 +1,7 @@
-"""Secrets from Vault, by its HTTP API and hvac: sign-in, both key-value engines, renewal.
+"""A Vault client based on hvac: sign-in, both key-value engines, and renewal of the token.
 
-What the environment says about Vault (VAULT_TOKEN, ~/.vault-token, proxies, .netrc) is not used:
-everything comes from the bundle. Redirects are not followed, so a token stays with its server.
+All settings come from the bundle; the environment (VAULT_TOKEN, ~/.vault-token, proxies, .netrc) is
+not used. Redirects are not followed, so that a token is sent to its own server only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PEM: Final = "-----BEGIN"
 
 
 class VaultClient:
-    """One server and one sign-in. Safe for threads: calls follow one another."""
+    """One server and one sign-in. Safe for threads: calls are serialized."""
 
     def __init__(self, manager: SecretManager, resolver: SecretResolver) -> None:
         self._manager = manager
@@ -64,7 +64,7 @@ class VaultClient:
         self._renewal: Delayed | None = None
 
     def fetch(self, path: str, key: str) -> str:
-        """The text at a key of a secret. Raises SecretUnavailable."""
+        """Return the text at a key of a secret. Raises SecretUnavailable."""
         with self._calls:
             try:
                 values = self._read_signed_in(path)
@@ -81,7 +81,7 @@ class VaultClient:
                 self._ca_file.close()
 
     def _read_signed_in(self, path: str) -> Mapping[str, Any]:
-        """Signs in first where needed, and once more when the token is no longer taken."""
+        """Read, after a sign-in where needed, and once more when the token is refused."""
         if not self._signed_in:
             self._sign_in()
             return self._read(path)
@@ -121,7 +121,7 @@ class VaultClient:
         self._renew_after(_map(answer.get("auth") or answer.get("data")))
 
     def _login(self) -> Any:
-        """The answer with the token's life; the client then carries the token."""
+        """Sign in the client; return the response with the lifetime of the token."""
         auth, secret = self._manager.auth, self._resolver.resolve
         self._client.token = ""
         match auth:
@@ -146,7 +146,7 @@ class VaultClient:
                 )
 
     def _renew_after(self, token: Mapping[str, Any]) -> None:
-        """Plan the renewal at half the token's life; a token without end needs none."""
+        """Schedule the renewal at half the lifetime of a token, if it has one."""
         if self._renewal:
             self._renewal.end()
         self._renewable = token.get("renewable") is True
@@ -156,7 +156,7 @@ class VaultClient:
 
     @property
     def _is_static(self) -> bool:
-        """Whether nothing but this very token lets us in."""
+        """Return whether the sign-in needs a configured token, which cannot be replaced."""
         return isinstance(self._manager.auth, TokenAuth)
 
     def _plan(self, seconds: float) -> None:
@@ -164,7 +164,7 @@ class VaultClient:
         self._renewal.start()
 
     def _renew(self) -> None:
-        """A token that cannot be renewed is replaced at the next fetch by a new sign-in."""
+        """Renew the token; one that is not renewable is replaced at the next fetch."""
         with self._calls:
             if not self._renewable:
                 self._signed_in = False
@@ -180,7 +180,7 @@ class VaultClient:
                     self._plan(_AFTER_FAILURE_S)
 
     def _unavailable(self, path: str, error: Exception) -> SecretUnavailable:
-        """The kind of failure; texts of the server and of the network stay out of it."""
+        """Return the error with the kind of failure, without texts of the server."""
         words = {InvalidPath: "is not there", Forbidden: "access is refused"}
         kind = words.get(type(error), f"the server fails ({type(error).__name__})")
         if isinstance(error, requests.RequestException):
@@ -207,7 +207,7 @@ class VaultClient:
         return session
 
     def _verify(self) -> bool | str:
-        """What requests takes: a bool, or the path of the authorities."""
+        """Return the `verify` of requests: a bool, or the path of the authorities."""
         if not self._manager.verify_ssl or not self._manager.ssl_ca:
             return self._manager.verify_ssl
         if _PEM not in self._manager.ssl_ca:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from kernel.addresses import Network
-from sync_stack.configuration.conf import BundleSettings, bundle_settings
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.environment import BundleSettings, Environment, bundle_settings
 from sync_stack.configuration.startup import StartRefused
-from sync_stack.configuration.telemetry import ObservingSettings, observing_settings
+from sync_stack.configuration.telemetry import ExportSettings, read_export_settings
 from sync_stack.core.bundle.model import Bundle, Rate
 from sync_stack.gateway.breaker import BreakerLimits
 from sync_stack.gateway.client_address import read_networks
@@ -74,7 +73,7 @@ class GatewaySettings:
     token: str = ""
     inbox: Path | None = None
     overrides: Overrides = Overrides()
-    observing: ObservingSettings = field(default_factory=ObservingSettings)
+    exports: ExportSettings = field(default_factory=ExportSettings)
     version: str = "dev"
     commit: str = "unknown"
 
@@ -115,7 +114,7 @@ def read_settings(variables: Mapping[str, str]) -> GatewaySettings:
         token=environment.text("GRPC_SHARED_TOKEN"),
         inbox=Path(inbox) if inbox else None,
         overrides=_overrides(environment),
-        observing=observing_settings(environment, service="gateway"),
+        exports=read_export_settings(environment, service="gateway"),
         version=environment.text("PARTITA_VERSION", "dev"),
         commit=environment.text("PARTITA_COMMIT", "unknown"),
     )

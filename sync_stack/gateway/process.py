@@ -17,11 +17,11 @@ from prometheus_client import disable_created_metrics
 
 from kernel.background import keep_running
 from sync_stack.configuration.bundle_file import BundleFile
-from sync_stack.configuration.conf import process_environment
+from sync_stack.configuration.environment import process_environment
 from sync_stack.configuration.logs import configure_logging
-from sync_stack.configuration.secrets import SecretError, SecretResolver, needs_of
+from sync_stack.configuration.secrets import SecretError, SecretResolver, bundle_hooks
 from sync_stack.configuration.startup import StartRefused, refusing, unavailable
-from sync_stack.configuration.telemetry import Telemetry
+from sync_stack.configuration.telemetry import ProcessTelemetry
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.datasources import RedisOptions
 from sync_stack.core.bundle.model import Bundle
@@ -201,7 +201,7 @@ def run() -> None:
 
 
 async def _serve(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
-    exports = Telemetry(settings.observing)
+    exports = ProcessTelemetry(settings.exports)
     try:
         await _run(settings, variables)
     finally:
@@ -211,7 +211,7 @@ async def _serve(settings: GatewaySettings, variables: Mapping[str, str]) -> Non
 async def _run(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
     resolver = SecretResolver(VaultClient, variables=variables)
     file = str(settings.bundle.path)
-    bundles = BundleFile.opened(settings.bundle, needs_of(Process.GATEWAY, resolver, file=file))
+    bundles = BundleFile.opened(settings.bundle, bundle_hooks(Process.GATEWAY, resolver, file=file))
     gateway = Gateway(settings, bundles.bundle, resolver)
     resolver.on_fetch(
         lambda manager, outcome: gateway.metrics.secrets.labels(manager, outcome).inc()

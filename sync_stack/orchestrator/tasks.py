@@ -18,7 +18,7 @@ from django.apps import apps
 
 from kernel import background
 from sync_stack.configuration.startup import StartRefused, refusing
-from sync_stack.configuration.telemetry import Telemetry, observe_process
+from sync_stack.configuration.telemetry import ProcessTelemetry, start_telemetry
 from sync_stack.orchestrator.server.broker import (
     QUEUE,
     TASK,
@@ -33,7 +33,7 @@ from sync_stack.orchestrator.services.execution.attempt import Ports
 from sync_stack.orchestrator.services.execution.task_runner import run_task
 
 _FINISH_S: Final = 20.0
-_observing: Final[list[Telemetry]] = []  # at most one
+_telemetry: Final[list[ProcessTelemetry]] = []  # at most one
 _dropped: Final[dict[str, int]] = {}  # lines by reason, not counted yet
 _dropping: Final = threading.Lock()
 _failures: Final[dict[str, int]] = {}  # of background loops, as counted so far
@@ -78,13 +78,13 @@ def _observe(**_facts: Any) -> None:
     """Start telemetry after the fork, because exporters have threads."""
     if _is_of_sync():
         with refusing():
-            _observing.append(observe_process("worker", dropped=_drop))
+            _telemetry.append(start_telemetry("worker", dropped=_drop))
 
 
 @worker_process_shutdown.connect
-def _stop_observing(**_facts: Any) -> None:
-    while _observing:
-        _observing.pop().stop()
+def _stop_telemetry(**_facts: Any) -> None:
+    while _telemetry:
+        _telemetry.pop().stop()
 
 
 def _is_of_sync() -> bool:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sync_stack.configuration.conf import BundleSettings, bundle_settings
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.environment import BundleSettings, Environment, bundle_settings
 from sync_stack.configuration.startup import StartRefused
-from sync_stack.configuration.telemetry import ObservingSettings, observing_settings
+from sync_stack.configuration.telemetry import ExportSettings, read_export_settings
 from sync_stack.rpc.settings import CERT, KEY, client_files, required_pair
 from sync_stack.rpc.tls import TlsFiles
 
@@ -31,7 +30,7 @@ class WatcherSettings:
     log_values: bool = False
     grpc_tls: TlsFiles | None = None
     token: str = ""
-    observing: ObservingSettings = field(default_factory=ObservingSettings)
+    exports: ExportSettings = field(default_factory=ExportSettings)
     version: str = "dev"
 
 
@@ -51,7 +50,7 @@ def read_settings(variables: Mapping[str, str]) -> WatcherSettings:
         log_values=environment.flag("DRIFT_LOG_VALUES", default=False),
         grpc_tls=client_files(environment),
         token=environment.text("GRPC_SHARED_TOKEN"),
-        observing=observing_settings(environment, service="watcher"),
+        exports=read_export_settings(environment, service="watcher"),
         version=environment.text("PARTITA_VERSION", "dev"),
     )
     problems = list(environment.problems)

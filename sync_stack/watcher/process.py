@@ -17,10 +17,10 @@ from prometheus_client import disable_created_metrics
 
 from kernel import clock
 from kernel.background import keep_running
-from sync_stack.configuration.conf import process_environment
-from sync_stack.configuration.opened import Configuration, open_configuration
+from sync_stack.configuration.environment import process_environment
+from sync_stack.configuration.process_configuration import Configuration, open_configuration
 from sync_stack.configuration.startup import StartRefused, refusing
-from sync_stack.configuration.telemetry import Telemetry
+from sync_stack.configuration.telemetry import ProcessTelemetry
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.rpc.channel import OrchestratorChannel
@@ -190,11 +190,11 @@ def run() -> None:
 
 
 async def _serve(settings: WatcherSettings) -> bool:
-    observing = Telemetry(settings.observing)
+    exports = ProcessTelemetry(settings.exports)
     try:
         return await _watch(settings)
     finally:
-        await asyncio.to_thread(observing.stop, _LAST_WORDS_S)
+        await asyncio.to_thread(exports.stop, _LAST_WORDS_S)
 
 
 async def _watch(settings: WatcherSettings) -> bool:

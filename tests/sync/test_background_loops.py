@@ -19,11 +19,11 @@ import uvicorn
 from kernel import background, telemetry
 from kernel.background_writer import BackgroundWriter
 from sync_stack.configuration.bundle_file import BundleFile
-from sync_stack.configuration.conf import BundleSettings
+from sync_stack.configuration.environment import BundleSettings
 from sync_stack.configuration.log_shipping import Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.metrics import shared_text
-from sync_stack.configuration.opened import Configuration, open_configuration
-from sync_stack.configuration.telemetry import ObservingSettings, Telemetry
+from sync_stack.configuration.process_configuration import Configuration, open_configuration
+from sync_stack.configuration.telemetry import ExportSettings, ProcessTelemetry
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway import process as gateway_process
@@ -350,9 +350,9 @@ def watching(_monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
 def traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce()
     monkeypatch.setattr(telemetry, "shutdown", once.call)
-    observing = Telemetry(ObservingSettings())
-    observing._traces = True
-    observing.stop(0.01)
+    exports = ProcessTelemetry(ExportSettings())
+    exports._traces = True
+    exports.stop(0.01)
     yield once, lambda: None
 
 

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as StoreError
 from django.db import ProgrammingError
 
-from sync_stack.configuration.opened import Configuration
+from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.configuration.startup import refusing
 from sync_stack.core.bundle.model import Bundle

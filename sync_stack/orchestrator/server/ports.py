@@ -7,9 +7,13 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sync_stack.configuration.conf import BundleSettings, bundle_settings, process_environment
-from sync_stack.configuration.environment import Environment
-from sync_stack.configuration.opened import Configuration, open_configuration
+from sync_stack.configuration.environment import (
+    BundleSettings,
+    Environment,
+    bundle_settings,
+    process_environment,
+)
+from sync_stack.configuration.process_configuration import Configuration, open_configuration
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.orchestrator import conf

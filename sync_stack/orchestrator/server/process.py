@@ -20,9 +20,9 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from kernel import background
 from kernel.background import PeriodicThread
 from kernel.listeners import bound_socket
-from sync_stack.configuration.opened import Configuration
+from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.startup import unavailable
-from sync_stack.configuration.telemetry import observe_process
+from sync_stack.configuration.telemetry import start_telemetry
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.broker import (
@@ -265,11 +265,11 @@ def _bound(address: tuple[str, int]) -> socket.socket:
 
 async def serve(configuration: Configuration) -> None:
     """Serve until SIGTERM or SIGINT. Raises StartRefused."""
-    observing = observe_process("orchestrator")
+    exports = start_telemetry("orchestrator")
     try:
         await _serve(configuration)
     finally:
-        await asyncio.to_thread(observing.stop)
+        await asyncio.to_thread(exports.stop)
 
 
 async def _serve(configuration: Configuration) -> None:

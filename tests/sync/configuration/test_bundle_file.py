@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from kernel.redaction import SecretRegister
-from sync_stack.configuration import reading
+from sync_stack.configuration import bundle_file
 from sync_stack.configuration.bundle_file import BundleFile, Reload
-from sync_stack.configuration.conf import BundleSettings
+from sync_stack.configuration.environment import BundleSettings
 from sync_stack.configuration.metrics import registry
-from sync_stack.configuration.secrets import SecretResolver, needs_of
+from sync_stack.configuration.secrets import SecretResolver, bundle_hooks
 from sync_stack.configuration.startup import StartRefused, refusing
 from sync_stack.core.bundle.secret_use import Process
 from tests.support.bundles import SMALL, changed, valid
@@ -93,18 +93,18 @@ def test_cue_json_and_yaml_give_one_bundle(path, tmp_path):
 
 
 def test_a_file_over_four_mebibytes_is_refused(path):
-    path.write_bytes(b" " * (reading.MAX_BYTES + 1))
+    path.write_bytes(b" " * (bundle_file.MAX_BYTES + 1))
 
     with pytest.raises(StartRefused, match="larger than 4194304 bytes"):
         opened(path)
 
 
 def test_the_root_example_is_valid_and_says_what_it_says():
-    reading_ = reading.bundle_of(reading.read_text(Path("config.cue")), production=True)
+    reading = bundle_file.bundle_of(bundle_file.read_text(Path("config.cue")), production=True)
 
-    assert reading_.complaints == ()
-    assert valid(reading_).rules[0].prune.enabled
-    assert valid(reading_).task_broker_datasource == "redis"
+    assert reading.complaints == ()
+    assert valid(reading).rules[0].prune.enabled
+    assert valid(reading).task_broker_datasource == "redis"
 
 
 def test_strict_refuses_a_bundle_with_warnings(path):
@@ -174,7 +174,7 @@ def test_secrets_of_a_rejected_bundle_do_not_reach_the_managers_in_use(path):
 
     write(path, with_manager("https://good"))
     resolver = SecretResolver(Client, variables={}, register=SecretRegister())
-    needs = needs_of(Process.GATEWAY, resolver, file=str(path))
+    needs = bundle_hooks(Process.GATEWAY, resolver, file=str(path))
     file = BundleFile.opened(BundleSettings(path=path), needs)
     write(path, with_manager("https://evil", secret={"env": "NOT_SET"}))
 

@@ -14,7 +14,11 @@ from kernel.redaction import known_secrets
 from sync_stack.configuration import log_shipping
 from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.log_shipping import Endpoint, LogShipper, ShippingSettings
-from sync_stack.configuration.telemetry import ObservingSettings, Telemetry, observing_settings
+from sync_stack.configuration.telemetry import (
+    ExportSettings,
+    ProcessTelemetry,
+    read_export_settings,
+)
 from tests.support.processes import until
 from tests.support.search_index import SearchIndex, serving
 
@@ -146,21 +150,21 @@ def test_failures_of_shipping_are_said_once_and_not_shipped(index, shipped, capl
     assert not any("shipped" in message for message in index.messages())
 
 
-def settings_of(**variables: str) -> tuple[ObservingSettings, list[str]]:
+def settings_of(**variables: str) -> tuple[ExportSettings, list[str]]:
     environment = Environment(variables)
-    return observing_settings(environment, service="watcher"), environment.problems
+    return read_export_settings(environment, service="watcher"), environment.problems
 
 
 def test_nothing_leaves_the_process_unless_it_is_asked_for():
     settings, problems = settings_of(
         OTEL_EXPORTER_OTLP_ENDPOINT="http://collector:4317", ES_ENDPOINTS="http://index:9200"
     )
-    assert (settings, problems) == (ObservingSettings(), [])
+    assert (settings, problems) == (ExportSettings(), [])
     root = logging.getLogger()
     before = list(root.handlers)
-    observing = Telemetry(settings)
+    exports = ProcessTelemetry(settings)
     assert root.handlers == before
-    observing.stop()
+    exports.stop()
 
 
 def test_settings_of_traces_and_shipping():

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from kernel.redaction import SecretRegister
-from sync_stack.configuration.reading import bundle_of, read_text
-from sync_stack.configuration.secrets import SecretResolver, UnreadableSecret, needs_of
+from sync_stack.configuration.bundle_file import bundle_of, read_text
+from sync_stack.configuration.secrets import SecretResolver, UnreadableSecret, bundle_hooks
 from sync_stack.core.bundle.secret_use import Process, refs_in, secrets_used
 from sync_stack.core.bundle.secrets import SecretRef
 from tests.support.bundles import read_changed, valid, with_datasource
@@ -101,7 +101,7 @@ def test_a_process_reads_only_what_it_uses(process, names):
     resolver = SecretResolver(
         lambda *_args: pytest.fail("no manager is asked"), variables={}, register=SecretRegister()
     )
-    complaints = needs_of(process, resolver, file="config.cue").check(bundle)
+    complaints = bundle_hooks(process, resolver, file="config.cue").check(bundle)
     resolver.close()
 
     assert {ref.env for ref in secrets_used(bundle, process)} == names
@@ -113,7 +113,9 @@ def test_a_missing_secret_is_named_with_its_place():
     resolver = SecretResolver(
         lambda *_args: pytest.fail("no manager is asked"), variables={}, register=SecretRegister()
     )
-    complaints = needs_of(Process.GATEWAY, resolver, file="config.cue").check(bundle_with_secrets())
+    complaints = bundle_hooks(Process.GATEWAY, resolver, file="config.cue").check(
+        bundle_with_secrets()
+    )
     resolver.close()
 
     assert str(complaints[0]) == (

@@ -13,10 +13,9 @@ import pytest
 import yaml
 
 from sync_stack.configuration.bundle_file import BundleFile
-from sync_stack.configuration.conf import bundle_settings
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.environment import Environment, bundle_settings
 from sync_stack.configuration.startup import StartRefused
-from sync_stack.configuration.telemetry import observing_settings
+from sync_stack.configuration.telemetry import read_export_settings
 from tests.support import compose
 from tests.support.processes import ROOT
 
@@ -237,7 +236,7 @@ def test_traces_and_log_shipping_are_settings_of_every_process():
 
     for name in PARTITA:
         environment = Environment(services[name]["environment"])
-        told = observing_settings(environment, service=name)
+        told = read_export_settings(environment, service=name)
         assert environment.problems == []
         assert told.telemetry
         assert told.shipping
@@ -252,7 +251,7 @@ def test_traces_and_log_shipping_are_settings_of_every_process():
 def test_without_these_settings_nothing_is_traced_or_shipped(services):
     for name in PARTITA:
         environment = Environment(services[name]["environment"])
-        told = observing_settings(environment, service=name)
+        told = read_export_settings(environment, service=name)
         assert (told.telemetry, told.shipping, environment.problems) == (None, None, [])
 
 

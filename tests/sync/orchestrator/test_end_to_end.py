@@ -10,8 +10,8 @@ import grpc.aio
 import httpx
 import pytest
 
-from sync_stack.configuration.conf import BundleSettings
-from sync_stack.configuration.opened import open_configuration
+from sync_stack.configuration.environment import BundleSettings
+from sync_stack.configuration.process_configuration import open_configuration
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.orchestrator.server.process import OrchestratorProcess
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb

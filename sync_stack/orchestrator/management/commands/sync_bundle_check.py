@@ -12,13 +12,13 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from kernel.redaction import known_secrets
 from readers.diagnostics import Diagnostic
-from sync_stack.configuration.checking import check_file
-from sync_stack.configuration.conf import (
+from sync_stack.configuration.environment import (
     BundleSettings,
+    Environment,
     bundle_settings,
     process_environment,
 )
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.process_configuration import check_file
 from sync_stack.configuration.startup import EXIT_CONFIGURATION, StartRefused, refusing
 from sync_stack.orchestrator.management.examples import help_epilog
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sync_stack.configuration.reading import bundle_of, read_text
+from sync_stack.configuration.bundle_file import bundle_of, read_text
 from sync_stack.core.bundle.datasources import (
     ConfigMapOptions,
     FileOptions,
