@@ -16,7 +16,7 @@ _BEAT_EACH = 20  # rounds: more often than a watcher does
 
 def main() -> None:
     django.setup()
-    from sync_stack.configuration.environment import process_environment
+    from sync_stack.configuration.conf import process_environment
     from sync_stack.configuration.process_configuration import open_configuration
     from sync_stack.core.bundle.secret_use import Process
     from sync_stack.watcher.conf import read_settings

@@ -9,9 +9,8 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from platform_site.settings.store import mongo
-from sync_stack.configuration.environment import bundle_settings
-from sync_stack.configuration.environment import Environment
 from sync_stack.configuration.bundle_file import bundle_of, read_text
+from sync_stack.configuration.conf import Environment, bundle_settings
 from sync_stack.configuration.secrets import SecretError, SecretResolver
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.datasources import MongoOptions

@@ -21,7 +21,7 @@ from platform_site.settings.sync_values import (
     SYNC_BROKER_URL,
     SYNC_TASK_API_KEYS,
 )
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.conf import Environment
 from sync_stack.configuration.logs import logging_settings
 from sync_stack.configuration.state_folder import SECRET_KEY as SECRET_KEY_FILE
 from sync_stack.configuration.state_folder import TASK_API_KEY

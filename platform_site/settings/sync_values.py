@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.conf import Environment
 
 _environment = Environment(os.environ)
 

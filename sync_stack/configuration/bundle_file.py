@@ -20,7 +20,7 @@ from cue import CueError, evaluate
 from kernel.background import PeriodicThread
 from readers.diagnostics import Diagnostic
 from readers.tree import Tree
-from sync_stack.configuration.environment import BundleSettings
+from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.metrics import reloads
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.core.bundle.diagnostics import listed

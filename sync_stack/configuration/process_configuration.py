@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from readers.diagnostics import Diagnostic
 from sync_stack.configuration.bundle_file import BundleFile, bundle_of, read_text
-from sync_stack.configuration.environment import BundleSettings, process_environment
+from sync_stack.configuration.conf import BundleSettings, process_environment
 from sync_stack.configuration.secrets import SecretResolver, bundle_hooks, unreadable
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.diagnostics import listed

@@ -13,7 +13,7 @@ from kernel import telemetry
 from kernel.background import BackgroundThread
 from kernel.redaction import known_secrets
 from kernel.telemetry import TelemetrySettings, parse_pairs
-from sync_stack.configuration.environment import Environment, process_environment
+from sync_stack.configuration.conf import Environment, process_environment
 from sync_stack.configuration.log_shipping import Dropped, Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.startup import StartRefused
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from kernel.addresses import Network
-from sync_stack.configuration.environment import BundleSettings, Environment, bundle_settings
+from sync_stack.configuration.conf import BundleSettings, Environment, bundle_settings
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.configuration.telemetry import ExportSettings, read_export_settings
 from sync_stack.core.bundle.model import Bundle, Rate

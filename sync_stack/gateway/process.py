@@ -17,7 +17,7 @@ from prometheus_client import disable_created_metrics
 
 from kernel.background import keep_running
 from sync_stack.configuration.bundle_file import BundleFile
-from sync_stack.configuration.environment import process_environment
+from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.logs import configure_logging
 from sync_stack.configuration.secrets import SecretError, SecretResolver, bundle_hooks
 from sync_stack.configuration.startup import StartRefused, refusing, unavailable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.conf import Environment
 from sync_stack.rpc.tls import AUTO_CLIENT, TlsFiles, auto_files
 
 CERT: Final = "GRPC_TLS_CERT"

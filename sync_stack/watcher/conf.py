@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sync_stack.configuration.environment import BundleSettings, Environment, bundle_settings
+from sync_stack.configuration.conf import BundleSettings, Environment, bundle_settings
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.configuration.telemetry import ExportSettings, read_export_settings
 from sync_stack.rpc.settings import CERT, KEY, client_files, required_pair

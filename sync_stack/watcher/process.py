@@ -17,7 +17,7 @@ from prometheus_client import disable_created_metrics
 
 from kernel import clock
 from kernel.background import keep_running
-from sync_stack.configuration.environment import process_environment
+from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.process_configuration import Configuration, open_configuration
 from sync_stack.configuration.startup import StartRefused, refusing
 from sync_stack.configuration.telemetry import ProcessTelemetry

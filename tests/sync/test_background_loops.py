@@ -19,7 +19,7 @@ import uvicorn
 from kernel import background, telemetry
 from kernel.background_writer import BackgroundWriter
 from sync_stack.configuration.bundle_file import BundleFile
-from sync_stack.configuration.environment import BundleSettings
+from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.log_shipping import Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.configuration.process_configuration import Configuration, open_configuration

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 from sync_stack.configuration.bundle_file import Reload
-from sync_stack.configuration.environment import BundleSettings
+from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.process_configuration import open_configuration
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway.metrics import SCOPES, DurationHistogram, GatewayMetrics, LabeledCounter

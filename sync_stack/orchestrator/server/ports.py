@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sync_stack.configuration.environment import (
+from sync_stack.configuration.conf import (
     BundleSettings,
     Environment,
     bundle_settings,

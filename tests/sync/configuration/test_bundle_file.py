@@ -13,7 +13,7 @@ import pytest
 from kernel.redaction import SecretRegister
 from sync_stack.configuration import bundle_file
 from sync_stack.configuration.bundle_file import BundleFile, Reload
-from sync_stack.configuration.environment import BundleSettings
+from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.metrics import registry
 from sync_stack.configuration.secrets import SecretResolver, bundle_hooks
 from sync_stack.configuration.startup import StartRefused, refusing

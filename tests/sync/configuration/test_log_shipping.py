@@ -12,7 +12,7 @@ import pytest
 from kernel.background_writer import QueueLimits
 from kernel.redaction import known_secrets
 from sync_stack.configuration import log_shipping
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.conf import Environment
 from sync_stack.configuration.log_shipping import Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.telemetry import (
     ExportSettings,

@@ -10,7 +10,7 @@ import logging.config
 import pytest
 
 from kernel.redaction import SecretRegister, known_secrets
-from sync_stack.configuration.environment import Environment
+from sync_stack.configuration.conf import Environment
 from sync_stack.configuration.logs import JsonLines, log_context, logging_settings
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from sync_stack.configuration.bundle_file import BundleFile
-from sync_stack.configuration.environment import Environment, bundle_settings
+from sync_stack.configuration.conf import Environment, bundle_settings
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.configuration.telemetry import read_export_settings
 from tests.support import compose

@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 import httpx
 
-from sync_stack.configuration.environment import BundleSettings
+from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.secrets import SecretUnavailable
 from sync_stack.core.bundle.datasources import Datasource, FileOptions
 from sync_stack.core.bundle.model import Bundle, GatewayLimits, Rate

@@ -10,7 +10,7 @@ import grpc.aio
 import httpx
 import pytest
 
-from sync_stack.configuration.environment import BundleSettings
+from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.process_configuration import open_configuration
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.orchestrator.server.process import OrchestratorProcess

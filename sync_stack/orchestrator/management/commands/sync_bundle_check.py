@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from kernel.redaction import known_secrets
 from readers.diagnostics import Diagnostic
-from sync_stack.configuration.environment import (
+from sync_stack.configuration.conf import (
     BundleSettings,
     Environment,
     bundle_settings,
