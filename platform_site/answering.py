@@ -22,8 +22,8 @@ def _is_awaited() -> Callable[[], bool]:
     Not before the apps are ready, and then nothing is remembered: the engines are imported first.
     The sync stack has the same engines and none of the control plane's apps.
     """
-    if not apps.is_installed("apps.system"):
+    if not apps.is_installed("apps.operations"):
         return lambda: False
-    from apps.system.api import is_awaited
+    from apps.observability.api import is_awaited
 
     return is_awaited

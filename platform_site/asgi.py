@@ -15,9 +15,10 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402 - the apps must be ready first
 from django.urls import get_resolver  # noqa: E402
 
-from apps.system.api import lifespan_parts, probes, shared_redis  # noqa: E402
-from apps.system.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
-from apps.system.logs import protect_server_logs  # noqa: E402
+from apps.health.api import probes  # noqa: E402
+from apps.http.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
+from apps.observability.logs import protect_server_logs  # noqa: E402
+from apps.operations.api import lifespan_parts, shared_redis  # noqa: E402
 from platform_site.settings.secrets_check import require_jwt_secret  # noqa: E402
 
 require_jwt_secret(settings.JWT_SECRET)

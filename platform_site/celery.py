@@ -51,7 +51,7 @@ app.autodiscover_tasks()
 def _start_telemetry(**_facts: Any) -> None:
     """In the process that runs tasks, after its fork: exporters have threads."""
     if _has_control_plane():
-        from apps.system.api import start_telemetry  # the apps are ready only now
+        from apps.observability.api import start_telemetry
 
         start_telemetry()
 
@@ -59,7 +59,7 @@ def _start_telemetry(**_facts: Any) -> None:
 @worker_process_shutdown.connect
 def _stop_telemetry(**_facts: Any) -> None:
     if _has_control_plane():
-        from apps.system.api import stop_telemetry
+        from apps.observability.api import stop_telemetry
 
         stop_telemetry()
 
@@ -67,4 +67,4 @@ def _stop_telemetry(**_facts: Any) -> None:
 def _has_control_plane() -> bool:
     from django.apps import apps
 
-    return apps.is_installed("apps.system")
+    return apps.is_installed("apps.operations")

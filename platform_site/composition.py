@@ -15,7 +15,8 @@ MOUNTS: Final = {  # app → the prefix of its `urls.py`; the more special ones 
     "profiles": "api/v1/",
     "executions": "api/v1/",
     "workers": "api/v1/",
-    "system": "",
+    "health": "",
+    "http": "",
     "console": "",
 }
 

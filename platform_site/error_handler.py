@@ -22,16 +22,10 @@ from django.http.response import HttpResponseBase
 from rest_framework import exceptions as drf
 
 from apps.console.api import error_page
-from apps.system.api import (
-    DatastoreUnavailable,
-    PayloadTooLarge,
-    Stage,
-    internal_error,
-    is_store_away,
-    problem_for,
-    request_context,
-)
-from apps.system.rest import InvalidParameter, invalid_input
+from apps.http.api import AsyncMiddleware, PayloadTooLarge, internal_error, problem_for
+from apps.http.rest import InvalidParameter, invalid_input
+from apps.observability.api import request_context
+from apps.operations.api import DatastoreUnavailable, is_store_away
 from kernel.errors import NotFound, PlatformError
 from kernel.problems import title
 
@@ -138,7 +132,7 @@ def on_server_error(request: HttpRequest) -> HttpResponse:
     return shown(request, internal_error())
 
 
-class ProblemAnswers(Stage):
+class ProblemAnswers(AsyncMiddleware):
     """The innermost stage: exceptions of plain views, and errors that Django left without words."""
 
     async def __call__(self, request: HttpRequest) -> HttpResponseBase:

@@ -8,6 +8,6 @@ class AccountsConfig(AppConfig):
     label = "accounts"
 
     def ready(self) -> None:
-        from apps.system.api import lifespan_parts
+        from apps.operations.api import lifespan_parts
 
         lifespan_parts.register_path("accounts", "apps.accounts.lifespan.AccountsPart")

@@ -12,8 +12,8 @@ from django.db import DatabaseError, close_old_connections
 
 from apps.accounts.models import LimitHit, RefreshFamily, RevokedToken, StreamTicket, UiSession
 from apps.accounts.services.administrators import ensure_seed_admin
+from apps.operations.api import LifespanPart
 from apps.streams.api import DatastoreUnavailable
-from apps.system.api import LifespanPart
 from kernel.background import keep_running
 from kernel.clock import now
 

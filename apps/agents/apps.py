@@ -8,6 +8,6 @@ class AgentsConfig(AppConfig):
     label = "agents"
 
     def ready(self) -> None:
-        from apps.system.api import probes
+        from apps.health.api import probes
 
         probes.register_path("agents", "apps.agents.probes.AGENTS")

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.accounts.api import principal_of
-from apps.system.api import request_context
+from apps.observability.api import request_context
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS, problem_headers, title
 

@@ -21,7 +21,7 @@ from apps.accounts.api import (
 )
 from apps.console import conf, selectors
 from apps.console.services import error_page, with_page_headers
-from apps.system.api import DatastoreUnavailable
+from apps.operations.api import DatastoreUnavailable
 from kernel.errors import NotAvailable, PlatformError
 from kernel.problems import PROBLEMS, problem_headers
 

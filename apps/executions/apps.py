@@ -8,6 +8,6 @@ class ExecutionsConfig(AppConfig):
     label = "executions"
 
     def ready(self) -> None:
-        from apps.system.api import lifespan_parts
+        from apps.operations.api import lifespan_parts
 
         lifespan_parts.register_path("sweeper", "apps.executions.services.sweep.SweeperPart")

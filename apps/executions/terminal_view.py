@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from apps.executions.selectors.detail import run_detail
+from apps.operations.api import ExitCode, printable
 from apps.streams import api as streams
-from apps.system.api import ExitCode, printable
 
 POLL_S: Final = 0.25  # how late a line may be without a nudge
 TERMINAL: Final = frozenset({"Healthy", "Failed", "Canceled"})

@@ -8,6 +8,6 @@ class PlatformSettingsConfig(AppConfig):
     label = "platform_settings"
 
     def ready(self) -> None:
-        from apps.system.api import probes
+        from apps.health.api import probes
 
         probes.register_path("platform-settings", "apps.platform_settings.selectors.PROBE")

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from apps.health.api import Probe, ProbeResult
 from apps.platform_settings import conf
 from apps.platform_settings.domain.backends import Backend, Mode, choose, not_isolated
 from apps.platform_settings.domain.document import Document, SettingsInvalid, read_document
 from apps.platform_settings.domain.registries import Credentials, credentials_for
 from apps.platform_settings.domain.secrets import Override, SecretManagers
-from apps.system.api import Probe, ProbeResult
 from kernel.errors import FieldError
 
 _log = logging.getLogger("partita.platform_settings")

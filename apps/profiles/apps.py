@@ -8,6 +8,6 @@ class ProfilesConfig(AppConfig):
     label = "profiles"
 
     def ready(self) -> None:
-        from apps.system.api import probes
+        from apps.health.api import probes
 
         probes.register_path("profiles", "apps.profiles.selectors.PROBE")

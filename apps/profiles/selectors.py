@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from apps.health.api import Probe, ProbeResult
 from apps.suites import api as suites
-from apps.system.api import Probe, ProbeResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ Does not know what the records mean; must not import any app but `system`.
 
 from __future__ import annotations
 
+from apps.operations.api import DatastoreUnavailable
 from apps.streams.domain.chunks import Batch, Chunk
 from apps.streams.selectors import iterate, last_ids, read, tail
 from apps.streams.services.followers import follow, snapshot_stream
@@ -23,7 +24,6 @@ from apps.streams.services.unit_of_work import (
     then_disconnect,
     unit_of_work,
 )
-from apps.system.api import DatastoreUnavailable
 
 __all__ = [
     "Batch",

@@ -8,6 +8,6 @@ class StreamsConfig(AppConfig):
     label = "streams"
 
     def ready(self) -> None:
-        from apps.system.api import lifespan_parts
+        from apps.operations.api import lifespan_parts
 
         lifespan_parts.register_path("streams", "apps.streams.lifespan.StreamsPart")

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from typing import Final
 
+from apps.operations.api import LifespanPart
 from apps.streams.services.hub import process_hub, stop_hub
 from apps.streams.services.responses import open_streams
 from apps.streams.services.stream_leases import process_leases
-from apps.system.api import LifespanPart
 
 DRAIN_S: Final = 9.0  # of the 10 s that streams get
 RELEASE_S: Final = 1.0

@@ -8,7 +8,8 @@ class SuitesConfig(AppConfig):
     label = "suites"
 
     def ready(self) -> None:
-        from apps.system.api import lifespan_parts, probes
+        from apps.health.api import probes
+        from apps.operations.api import lifespan_parts
 
         probes.register_path("launchable-suites", "apps.suites.lifespan.LAUNCHABLE_SUITES")
         lifespan_parts.register_path("suites", "apps.suites.lifespan.SuitesPart")

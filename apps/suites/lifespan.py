@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from apps.health.api import Probe, ProbeResult
+from apps.operations.api import LifespanPart
 from apps.suites.library import library
 from apps.suites.selectors import list_suites
-from apps.system.api import LifespanPart, Probe, ProbeResult
 from kernel.background import BackgroundThread
 
 SERVER_PATIENCE_S: Final = 0.03

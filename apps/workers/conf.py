@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from apps.system.api import telemetry_settings
+from apps.observability.api import telemetry_settings
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.ids import is_identifier
 from kernel.telemetry import endpoint_url

@@ -17,8 +17,8 @@ from django.db import DatabaseError
 
 from apps.agents.api import Registration
 from apps.executions.api import SupervisorSession
+from apps.operations.api import installation_id
 from apps.streams.api import DatastoreUnavailable, release_stale_connection
-from apps.system.api import installation_id
 from apps.workers import conf
 from apps.workers.control_plane.in_process import InProcessControlPlane
 from apps.workers.supervisor_setup import (

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from apps.operations.api import installation_id
 from apps.platform_settings.api import Backend, backends, pull_credentials
-from apps.system.api import installation_id
 from apps.workers import conf
 from kernel import ids
 from worker import host

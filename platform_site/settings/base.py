@@ -170,7 +170,10 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "channels",
-    "apps.system",
+    "apps.observability",
+    "apps.operations",
+    "apps.http",
+    "apps.health",
     "apps.streams",
     "apps.accounts",
     "apps.platform_settings",
@@ -186,15 +189,15 @@ INSTALLED_APPS = [
     *apps_of_store(DB_DRIVER),
 ]
 MIDDLEWARE = [  # outermost first (reference: control-plane 2)
-    "apps.system.pipeline.barrier.FaultBarrier",
-    "apps.system.pipeline.security_headers.SecurityHeaders",
-    "apps.system.pipeline.cors.Cors",
-    "apps.system.pipeline.request_id.RequestId",
+    "apps.http.middleware.exceptions.ExceptionMiddleware",
+    "apps.http.middleware.security_headers.SecurityHeadersMiddleware",
+    "apps.http.middleware.cors.CorsMiddleware",
+    "apps.http.middleware.request_id.RequestIdMiddleware",
     "apps.accounts.middleware.AuthSessionMiddleware",
-    "apps.system.pipeline.trace.Trace",
-    "apps.system.pipeline.http_metrics.HttpMetrics",
-    "apps.system.pipeline.audit.Audit",
-    "apps.system.pipeline.gate.Gate",
+    "apps.http.middleware.trace.TraceMiddleware",
+    "apps.http.middleware.http_metrics.HttpMetricsMiddleware",
+    "apps.http.middleware.audit.AuditMiddleware",
+    "apps.http.middleware.request_limits.RequestLimitsMiddleware",
     "platform_site.error_handler.ProblemAnswers",
 ]
 TEMPLATES = [
@@ -234,11 +237,11 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["apps.accounts.rest.IsSignedIn"],
-    "GET_LIB_DOC_EXCLUDES": "apps.system.rest.descriptions.classes_without_words",
+    "GET_LIB_DOC_EXCLUDES": "apps.http.rest.descriptions.classes_without_words",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "apps.executions.rest.stream_schema.with_streams",
-        "apps.system.rest.problem_schema.with_problems",
+        "apps.http.rest.problem_schema.with_problems",
     ],
     "ENUM_NAME_OVERRIDES": {  # what several bodies call `status` and `trigger`
         "ExecutionStatusEnum": "apps.executions.rest.schemas.RUN_STATUSES",
@@ -260,9 +263,9 @@ LOGGING = {
         "bare": {"format": "%(message)s"},
     },
     "filters": {
-        "request_id": {"()": "apps.system.logs.RequestIdFilter"},
-        "with_stack": {"()": "apps.system.logs.WithStackFilter"},
-        "without_credentials": {"()": "apps.system.logs.WithoutCredentialsFilter"},
+        "request_id": {"()": "apps.observability.logs.RequestIdFilter"},
+        "with_stack": {"()": "apps.observability.logs.WithStackFilter"},
+        "without_credentials": {"()": "apps.observability.logs.WithoutCredentialsFilter"},
     },
     "handlers": {
         "stderr": {

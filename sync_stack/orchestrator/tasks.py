@@ -89,7 +89,7 @@ def _stop_telemetry(**_facts: Any) -> None:
 
 def _is_of_sync() -> bool:
     """Return whether this is a worker of the sync; the control plane's have their own telemetry."""
-    return not apps.is_installed("apps.system")
+    return not apps.is_installed("apps.operations")
 
 
 def _count_dropped() -> None:

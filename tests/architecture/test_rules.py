@@ -101,7 +101,7 @@ def codes_given_at_calls() -> Iterator[str]:
 UNWATCHED = {
     "kernel/background.py": "it is what watches",
     "kernel/pinned_http.py": "what the thread raises is raised where its outcome is awaited",
-    "apps/system/parts.py": "prometheus_client's own listener, which outlives its requests' errors",
+    "apps/operations/lifespan.py": "prometheus_client's own listener survives its requests' errors",
     "apps/executions/services/run_aggregate.py": "one nudge, which the next look makes up for",
     "apps/executions/management/commands/run.py": "sets an event when a command's time is over",
     "sync_stack/orchestrator/tasks.py": "sets an event when a worker's time to finish is over",

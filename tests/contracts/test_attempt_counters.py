@@ -15,7 +15,7 @@ from redis import Redis
 
 from apps.accounts.models import LimitHit
 from apps.accounts.services.rate_limits import AttemptCounter, RedisAttempts, StoreAttempts
-from apps.system.api import QuickRedis, redis_key
+from apps.operations.api import SharedRedisClient, redis_key
 from tests.support import parts
 from tests.support.threads import at_once
 
@@ -50,7 +50,7 @@ def _redis(key: str) -> Driver:
         for member in client.zrange(name, 0, -1):
             client.zincrby(name, -seconds * 1_000_000, cast("bytes", member))
 
-    return Driver(RedisAttempts(QuickRedis(url)), pass_time, lambda: client.zcard(name), key)
+    return Driver(RedisAttempts(SharedRedisClient(url)), pass_time, lambda: client.zcard(name), key)
 
 
 @pytest.fixture(

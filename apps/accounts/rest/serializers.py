@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.system.rest import StrictSerializer
+from apps.http.rest import StrictSerializer
 from kernel.clock import rfc3339
 
 

@@ -35,8 +35,8 @@ from apps.accounts.services.tokens import (
     refresh_tokens,
     revoke_credential,
 )
-from apps.system.api import client_ip
-from apps.system.rest import StrictAPIView
+from apps.http.api import client_ip
+from apps.http.rest import StrictAPIView
 from kernel.errors import NotFound, PlatformError
 
 _NO_STORE: Final = {"Cache-Control": "no-store"}  # RFC 6749, 5.1

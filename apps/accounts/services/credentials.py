@@ -19,7 +19,7 @@ from apps.accounts.domain.tokens import verify
 from apps.accounts.selectors import active_account, is_credential_alive, is_revoked
 from apps.accounts.services.tickets import redeem_ticket
 from apps.accounts.sessions import USER_ID, SessionStore
-from apps.system.api import request_context
+from apps.observability.api import request_context
 from kernel.clock import now
 
 _META_KEY = "partita.principal"

@@ -18,7 +18,8 @@ from django.http import HttpRequest
 
 from apps.accounts.domain.errors import TooManyAttempts
 from apps.accounts.models import LimitHit
-from apps.system.api import QuickRedis, RedisAway, client_ip, redis_key, shared_redis
+from apps.http.api import client_ip
+from apps.operations.api import RedisAway, SharedRedisClient, redis_key, shared_redis
 from kernel.clock import now
 
 _MINUTE: Final = timedelta(minutes=1)
@@ -95,7 +96,7 @@ class RedisAttempts:
     One script counts an attempt, in one round trip and atomically.
     """
 
-    def __init__(self, redis: QuickRedis) -> None:
+    def __init__(self, redis: SharedRedisClient) -> None:
         self._redis = redis
 
     def count(self, key_hash: str, *, limit: int, window: timedelta) -> int:

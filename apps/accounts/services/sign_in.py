@@ -24,7 +24,7 @@ from apps.accounts.services.rate_limits import (
 )
 from apps.accounts.services.sign_up import sign_up
 from apps.accounts.sessions import USER_ID
-from apps.system.api import client_ip
+from apps.http.api import client_ip
 
 _FAILURES: Final = "auth.failures"
 _MAX_FAILURES: Final = 10

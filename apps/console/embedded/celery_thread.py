@@ -11,7 +11,7 @@ from typing import Any
 
 from celery.exceptions import SecurityWarning
 
-from apps.system.api import celery_application
+from apps.operations.api import celery_application
 from kernel.background import BackgroundThread
 
 

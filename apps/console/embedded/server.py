@@ -33,7 +33,7 @@ class EmbeddedServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 "platform_site.asgi:application",
-                http="apps.system.protocol:ProblemProtocol",
+                http="apps.http.protocol:ProblemProtocol",
                 log_level="warning",
                 access_log=False,
                 timeout_graceful_shutdown=GRACE_S,

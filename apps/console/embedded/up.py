@@ -29,7 +29,8 @@ from apps.console.embedded.server import (
     announce_signals,
     listener,
 )
-from apps.system.api import escape, exported_telemetry, store_unusable
+from apps.observability.api import exported_telemetry
+from apps.operations.api import escape, store_unusable
 from apps.workers import api as workers
 from kernel.background import BackgroundThread
 

@@ -7,7 +7,7 @@ from typing import Final
 from apps.accounts.api import Principal, rate_limited
 from apps.executions import api
 from apps.executions.rest.parameters import idempotency_key
-from apps.system.rest import StrictAPIView
+from apps.http.rest import StrictAPIView
 
 LAUNCHES: Final = "launches"  # POST executions and rerun together
 LAUNCHES_A_MINUTE: Final = 30

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 
 from apps.executions import api
 from apps.executions.rest.base import ExecutionsView
-from apps.system.api import is_not_modified, problem_for
+from apps.http.api import is_not_modified, problem_for
 from kernel.errors import PlatformError
 
 _MEDIA_TYPE: Final = re.compile(

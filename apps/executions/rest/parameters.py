@@ -22,7 +22,7 @@ from apps.executions.selectors.logs import (
     PatternInvalid,
     compiled,
 )
-from apps.system.rest import InvalidParameter, choice_parameter, flag_parameter
+from apps.http.rest import InvalidParameter, choice_parameter, flag_parameter
 from kernel import clock
 
 FILTERS: Final = frozenset(

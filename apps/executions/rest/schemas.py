@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
 from apps.executions.selectors.logs import KINDS, LEVELS
-from apps.system.rest import StrictSerializer
+from apps.http.rest import StrictSerializer
 
 KEEP_ALIVE_MAX_MS: Final = 14_400_000
 _NAME_LENGTH: Final = 300

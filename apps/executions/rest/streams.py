@@ -20,8 +20,8 @@ from django.utils.http import content_disposition_header
 from apps.accounts.api import Principal, authenticate_stream, recheck, signed_in, visible_workspaces
 from apps.executions import api
 from apps.executions.rest.parameters import text, texts
+from apps.http.rest import InvalidParameter, refuse_unknown_parameters
 from apps.streams import api as streams
-from apps.system.rest import InvalidParameter, refuse_unknown_parameters
 
 T = TypeVar("T")
 View = Callable[..., Any]

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from apps.executions import api
 from apps.executions.rest import parameters, schemas
 from apps.executions.rest.base import ExecutionsView
-from apps.system.rest import (
+from apps.http.rest import (
     PAGING,
     conditional_response,
     paginate,

@@ -34,9 +34,9 @@ from apps.executions.services.secrets import (
     secret_overrides,
 )
 from apps.executions.services.tracing import attempt_span
+from apps.operations.api import installation_id
 from apps.platform_settings.api import backends as configured_backends
 from apps.streams.api import unit_of_work
-from apps.system.api import installation_id
 from kernel import clock
 
 log = logging.getLogger("partita.executions")

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import Final
 
-from apps.system.api import celery_application
+from apps.operations.api import celery_application
 from kernel.background import BackgroundThread
 
 log = logging.getLogger("partita.executions")

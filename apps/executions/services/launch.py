@@ -40,11 +40,11 @@ from apps.executions.selectors.runs import summary
 from apps.executions.services.artifacts import store_blob
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_aggregate import load_run, save_runs
+from apps.observability.api import request_context
 from apps.platform_settings.api import Backend, select_backend
 from apps.profiles.api import LaunchProfile, ProfileInvalid, select_profile
 from apps.streams.api import open_topics, unit_of_work
 from apps.suites.api import ResolvedSuite, find_suite, resolve
-from apps.system.api import request_context
 from kernel import clock
 from kernel.errors import NotAvailable
 from kernel.ids import new_execution_id, new_job_id, new_uuid

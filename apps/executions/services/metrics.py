@@ -12,7 +12,7 @@ from apps.agents.api import online_agents
 from apps.executions.domain.states import ExecutionStatus
 from apps.executions.models import Execution
 from apps.executions.services.run_aggregate import MetricUpdate
-from apps.system.api import metrics
+from apps.observability.api import metrics
 from kernel.clock import milliseconds
 
 _KINDS: Final = ("local", "kubernetes", "remote-agent")

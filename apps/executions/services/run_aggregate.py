@@ -42,8 +42,8 @@ from apps.executions.selectors.jobs import StepKeys, step_keys
 from apps.executions.selectors.snapshots import RunDefinition, run_definition
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_rows import raise_versions, read_steps, update_rows
+from apps.observability.api import metrics
 from apps.streams.api import Batch, LostRace, append, close_topic, nudge
-from apps.system.api import metrics
 from kernel import clock
 
 MetricUpdate = Callable[[], None]

@@ -35,8 +35,8 @@ from apps.executions.services.metrics import forget_gauges, set_gauges
 from apps.executions.services.retention import remove_old_runs
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run, force_end, progress_run
+from apps.operations.api import LifespanPart
 from apps.streams.api import DatastoreUnavailable, nudge, release_stale_connection, unit_of_work
-from apps.system.api import LifespanPart
 from kernel import clock, durations
 from kernel.background import BackgroundThread
 from kernel.errors import PlatformError

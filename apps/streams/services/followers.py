@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection
 
+from apps.observability.api import metrics
 from apps.streams import selectors
 from apps.streams.domain.frames import CONNECTED, PING, Page, end, gap
 from apps.streams.services.feeds import Envelope, Take, TopicFeed
 from apps.streams.services.hub import Hub, process_hub
-from apps.system.api import metrics
 
 
 async def follow(

@@ -18,12 +18,12 @@ from typing import Any, Final, TypeVar
 from django.db import Error as StoreError
 from django.db import connection
 
+from apps.operations.api import DatastoreUnavailable
 from apps.streams import selectors
 from apps.streams.domain.frames import Page
 from apps.streams.services.feeds import Envelope, Feed, SnapshotFeed, Take, TopicFeed
 from apps.streams.services.nudges import listen
 from apps.streams.services.unit_of_work import release_stale_connection
-from apps.system.api import DatastoreUnavailable
 from kernel.background import keep_running
 
 T = TypeVar("T")

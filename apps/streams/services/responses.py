@@ -14,11 +14,11 @@ from typing import Final
 from asgiref.sync import SyncToAsync
 from django.http import HttpRequest, StreamingHttpResponse
 
+from apps.observability.api import metrics
 from apps.streams import conf
 from apps.streams.domain.frames import resume_after
 from apps.streams.services.hub import STORE_IS_AWAY, Hub, process_hub
 from apps.streams.services.stream_leases import process_leases
-from apps.system.api import metrics
 from kernel.errors import PlatformError
 
 ANSWER_S: Final = 1.0

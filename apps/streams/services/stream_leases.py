@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from apps.system.api import QuickRedis, RedisAway, redis_key, shared_redis
+from apps.operations.api import RedisAway, SharedRedisClient, redis_key, shared_redis
 from kernel.background import BackgroundThread
 
 log = logging.getLogger("partita.streams")
@@ -56,7 +56,7 @@ class StreamLeases:
     """
 
     def __init__(
-        self, redis: QuickRedis, *, lease_s: float = LEASE_S, renew_s: float = RENEW_S
+        self, redis: SharedRedisClient, *, lease_s: float = LEASE_S, renew_s: float = RENEW_S
     ) -> None:
         self._redis = redis
         self._lease_ms = int(lease_s * 1000)
@@ -141,5 +141,5 @@ def process_leases() -> StreamLeases | None:
 
 
 @lru_cache(maxsize=4)  # tests use several
-def _leases_in(redis: QuickRedis) -> StreamLeases:
+def _leases_in(redis: SharedRedisClient) -> StreamLeases:
     return StreamLeases(redis)

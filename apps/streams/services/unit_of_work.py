@@ -25,8 +25,8 @@ from django.db import (
     transaction,
 )
 
+from apps.operations.api import DatastoreUnavailable
 from apps.streams import conf
-from apps.system.api import DatastoreUnavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")

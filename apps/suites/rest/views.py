@@ -9,10 +9,10 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.http.rest import PAGING, StrictAPIView, choice_parameter, conditional_response, paginate
 from apps.suites import api
 from apps.suites.domain.definition import summary_of, without_contents
 from apps.suites.rest import schemas
-from apps.system.rest import PAGING, StrictAPIView, choice_parameter, conditional_response, paginate
 from kernel.errors import NotAvailable
 
 

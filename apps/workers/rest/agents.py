@@ -11,8 +11,9 @@ from rest_framework.response import Response
 
 from apps.agents import api as agents
 from apps.executions.api import ActiveJob, Adopted, releasable_runs
-from apps.system.api import audit_agent, installation_id
-from apps.system.rest import PAGING, StrictAPIView, choice_parameter, paginate
+from apps.http.rest import PAGING, StrictAPIView, choice_parameter, paginate
+from apps.observability.api import audit_agent
+from apps.operations.api import installation_id
 from apps.workers import conf
 from apps.workers.rest import credentials, inputs, schemas
 from apps.workers.rest.base import UNCACHED, AgentView

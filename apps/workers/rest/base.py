@@ -10,7 +10,7 @@ from rest_framework.request import Request
 
 from apps.agents.api import Agent
 from apps.executions.api import JobNotFound, StepUsage, SupervisorSession
-from apps.system.rest import InvalidParameter, StrictAPIView, integer_parameter
+from apps.http.rest import InvalidParameter, StrictAPIView, integer_parameter
 from apps.workers.rest.credentials import AgentAuthentication, AgentMismatch, IsAgent
 from apps.workers.rest.inputs import INT32, AgentSerializer
 from apps.workers.services.registration import supervisor_of

@@ -20,8 +20,8 @@ from drf_spectacular.utils import extend_schema
 
 from apps.agents.api import Agent, get_agent
 from apps.executions import api as executions
+from apps.operations.api import is_draining
 from apps.streams.api import listen, then_disconnect
-from apps.system.api import is_draining
 from apps.workers.rest import inputs, schemas
 from apps.workers.rest.base import UNCACHED, AgentView
 from apps.workers.rest.credentials import AgentCredentialInvalid

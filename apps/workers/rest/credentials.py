@@ -18,7 +18,8 @@ from rest_framework.views import APIView
 from apps.accounts.api import Forbidden, Principal, Unauthenticated, rate_limited
 from apps.accounts.rest import SessionAuthentication
 from apps.agents.api import Agent, authenticate
-from apps.system.api import audit_agent, client_ip
+from apps.http.api import client_ip
+from apps.observability.api import audit_agent
 from apps.workers import conf
 from kernel.errors import PlatformError
 

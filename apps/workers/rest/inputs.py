@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.executions.api import LogLine
-from apps.system.rest import StrictSerializer
+from apps.http.rest import StrictSerializer
 from kernel import clock
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.errors import PlatformError

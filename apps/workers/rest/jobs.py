@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.executions import api as executions
-from apps.system.rest import InvalidParameter, choice_parameter
+from apps.http.rest import InvalidParameter, choice_parameter
 from apps.workers.rest import inputs, schemas
 from apps.workers.rest.base import UNCACHED, JobView, attempt_parameter, stop_fields, usage_of
 from apps.workers.services.report_batches import record

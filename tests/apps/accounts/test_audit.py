@@ -10,8 +10,8 @@ from django.test import RequestFactory
 
 from apps.accounts.api import sign_out_session
 from apps.accounts.sessions import SessionStore
-from apps.system.api import RequestContext
-from apps.system.domain.context import enter_request
+from apps.observability.api import RequestContext
+from apps.observability.domain.request_context import enter_request
 from tests.apps.accounts.conftest import PASSWORD
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
-import apps.system.rest.documentation  # noqa: F401 - says what the credentials of the API are
+import apps.http.rest.documentation  # noqa: F401 - says what the credentials of the API are
 
 
 @pytest.fixture

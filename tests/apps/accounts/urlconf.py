@@ -18,7 +18,7 @@ from apps.accounts.api import (
     sign_up_session,
 )
 from apps.accounts.rest import IsAdmin
-from apps.system.rest import StrictAPIView
+from apps.http.rest import StrictAPIView
 
 
 def page_sign_in(request: HttpRequest) -> JsonResponse:

@@ -15,8 +15,8 @@ from apps.executions.models import WorkLease
 from apps.executions.services import enqueue as publishing
 from apps.executions.services import sweep as sweeping
 from apps.executions.services.sweep import SweeperPart
+from apps.observability.api import metrics
 from apps.streams.api import listen
-from apps.system.api import metrics
 from kernel import clock
 from tests.apps.executions.runs import Worker, booted_run, let_leases_lapse, node, queued_run
 

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from apps.health.api import probes
 from apps.platform_settings import selectors
 from apps.platform_settings.api import (
     SecretManagers,
@@ -17,7 +18,6 @@ from apps.platform_settings.api import (
     select_backend,
 )
 from apps.platform_settings.domain.document import SettingsInvalid, read_document
-from apps.system.api import probes
 
 GOOD = """\
 mode: hybrid

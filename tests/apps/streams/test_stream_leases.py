@@ -17,11 +17,11 @@ import pytest
 from django.test import AsyncRequestFactory
 from redis import Redis
 
+from apps.operations.api import SharedRedisClient
+from apps.operations.services import redis_client as quick_redis
 from apps.streams import api as streams
 from apps.streams.services import responses, stream_leases
 from apps.streams.services.stream_leases import StreamLeases
-from apps.system.api import QuickRedis
-from apps.system.services import quick_redis
 from tests.apps.streams.conftest import follow
 from tests.support import parts, servers
 
@@ -29,7 +29,7 @@ HOLD_ONE_SECOND_LEASE = """
 import django, sys, time
 django.setup()
 from apps.streams.services.stream_leases import StreamLeases
-from apps.system.api import shared_redis
+from apps.operations.api import shared_redis
 leases = StreamLeases(shared_redis(), lease_s=1, renew_s=0.3)
 print(leases.acquire("ada", limit=1)[1].result(), flush=True)
 time.sleep(60)
@@ -50,7 +50,7 @@ def redis_url(settings, monkeypatch) -> str:
 
 def process(url: str, *, renew_s: float = 15) -> StreamLeases:
     """What one process holds."""
-    return StreamLeases(QuickRedis(url), renew_s=renew_s)
+    return StreamLeases(SharedRedisClient(url), renew_s=renew_s)
 
 
 def free(taken: tuple[str, Future[bool]]) -> bool:

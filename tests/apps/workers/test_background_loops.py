@@ -15,12 +15,13 @@ from apps.console.embedded import celery_thread as embedded
 from apps.console.embedded import demo as demos
 from apps.console.embedded import up
 from apps.executions.services import enqueue, sweep
+from apps.health.services import probes as probing
+from apps.observability import metrics
+from apps.operations.services import audit_trail
 from apps.streams.services.hub import Hub
 from apps.streams.services.redis_nudges import RedisNudges
 from apps.streams.services.stream_leases import StreamLeases
 from apps.suites import lifespan as suites
-from apps.system import metrics
-from apps.system.services import audit_trail, probing
 from apps.workers.control_plane.report_batcher import ReportBatcher
 from apps.workers.runner import Runner, RunnerThread
 from kernel import background

@@ -14,7 +14,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.db import connection
 
 from apps.executions import api as executions
-from apps.system.domain import lifecycle
+from apps.operations.domain import lifecycle
 from apps.workers.rest import claims
 from apps.workers.services import report_batches
 from platform_site.asgi import application

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from apps.agents.models import Agent
-from apps.system.api import installation_id
+from apps.operations.api import installation_id
 from kernel import clock
 from tests.apps.executions.runs import booted_run, node
 from tests.apps.workers_rest.conftest import (

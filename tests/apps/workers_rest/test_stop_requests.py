@@ -20,8 +20,8 @@ from apps.executions.models import Execution
 from apps.executions.services import run_aggregate
 from apps.executions.services.run_progression import fail_run
 from apps.executions.services.sweep import _end_overdue_runs
+from apps.operations.api import celery_application
 from apps.streams.api import unit_of_work
-from apps.system.api import celery_application
 from apps.workers.services.stop_requests import (
     WITHIN_S,
     StopRequest,

@@ -12,7 +12,7 @@ from rich.console import Console
 from apps.console import conf
 from apps.console.embedded.server import PortTaken
 from apps.console.embedded.up import FolderInUse, Up, lock_folder
-from apps.system.api import ExitCode, escape, report_error
+from apps.operations.api import ExitCode, escape, report_error
 from kernel.errors import PlatformError
 
 

@@ -13,15 +13,8 @@ from apps.accounts import api as accounts
 from apps.executions import api as executions
 from apps.executions import conf
 from apps.executions.domain.states import ExecutionStatus
-from apps.system.api import (
-    ExitCode,
-    VerbCommand,
-    escape,
-    exported_telemetry,
-    print_json,
-    print_table,
-    printable,
-)
+from apps.observability.api import exported_telemetry
+from apps.operations.api import ExitCode, VerbCommand, escape, print_json, print_table, printable
 from kernel.durations import parse_duration_ms
 from kernel.errors import InvalidInput
 

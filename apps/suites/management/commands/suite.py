@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apps.operations.api import ExitCode, VerbCommand, escape, print_json, print_table
 from apps.suites import api as suites
-from apps.system.api import ExitCode, VerbCommand, escape, print_json, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from apps.system.api import exported_telemetry
+from apps.observability.api import exported_telemetry
 from apps.workers import conf
 from apps.workers.runner import Runner, RunnerInUse
 from kernel.registry import UnknownPlugin

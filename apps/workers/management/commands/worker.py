@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.agents import api as agents
-from apps.system.api import ExitCode, VerbCommand, print_json, print_table
+from apps.operations.api import ExitCode, VerbCommand, print_json, print_table
 from kernel import clock
 from kernel.durations import shown
 

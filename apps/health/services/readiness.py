@@ -1,0 +1,135 @@
+"""The readiness report: every probe on a thread of its own, 2 s each, answers kept 1 s."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late
+from contextvars import Context
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import close_old_connections
+
+from apps.health.domain.probes import Probe, ProbeResult, probes
+from apps.observability.api import RequestContext, enter_request
+from apps.operations.api import is_draining, is_store_away
+from kernel import clock
+from kernel.errors import PlatformError
+
+logger = logging.getLogger("partita.system")
+
+TIMEOUT_S: Final = 2.0
+KEPT_S: Final = 1.0
+
+
+class SubsystemNotFound(PlatformError):
+    code = "subsystem_not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a probe said, when, and until when that holds (monotonic seconds)."""
+
+    component: dict[str, Any]
+    holds_until: float
+
+
+class ProbeRunner:
+    """Asks the probes. One that hangs is asked again only when it has returned."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=32, thread_name_prefix="probe")
+        self._under_way: dict[str, Future[tuple[ProbeResult, float]]] = {}
+        self._answers: dict[str, Answer] = {}
+        self._lock = threading.Lock()
+
+    def components(self, names: list[str]) -> list[dict[str, Any]]:
+        """The bare components, in the order of `names`; takes TIMEOUT_S at most."""
+        deadline = time.monotonic() + TIMEOUT_S
+        futures = {name: self._ask(probes[name]) for name in names if not self._kept(name)}
+        for name, future in futures.items():
+            self._answers[name] = self._settle(probes[name], future, deadline)
+        return [self._answers[name].component for name in names]
+
+    def forget(self) -> None:
+        self._answers.clear()
+
+    def _kept(self, name: str) -> bool:
+        answer = self._answers.get(name)
+        return answer is not None and time.monotonic() < answer.holds_until
+
+    def _ask(self, probe: Probe) -> Future[tuple[ProbeResult, float]]:
+        with self._lock:
+            running = self._under_way.get(probe.name)
+            if running is None or running.done():
+                running = self._threads.submit(Context().run, _timed, probe)
+                self._under_way[probe.name] = running
+            return running
+
+    def _settle(
+        self, probe: Probe, future: Future[tuple[ProbeResult, float]], deadline: float
+    ) -> Answer:
+        try:
+            result, seconds = future.result(max(0.0, deadline - time.monotonic()))
+        except Late:
+            result, seconds = ProbeResult(ready=False, detail="no answer in time"), TIMEOUT_S
+        return Answer(_component(probe, result, seconds), time.monotonic() + KEPT_S)
+
+
+def _timed(probe: Probe) -> tuple[ProbeResult, float]:
+    enter_request(RequestContext())  # somebody waits: the store has to answer in time
+    close_old_connections()
+    started = time.monotonic()
+    try:
+        result = probe.check()
+    except Exception as error:  # noqa: BLE001 - the edge: what a probe raises means not ready
+        result = _failed(probe, error)
+    finally:
+        close_old_connections()
+    return result, time.monotonic() - started
+
+
+def _failed(probe: Probe, error: Exception) -> ProbeResult:
+    if is_store_away(error):
+        logger.warning("the probe %s failed: the store does not answer", probe.name)
+        return ProbeResult(ready=False, detail="the datastore does not answer")
+    logger.warning("the probe %s failed", probe.name, exc_info=error)
+    return ProbeResult(ready=False, detail=f"the check failed ({type(error).__name__})")
+
+
+def _component(probe: Probe, result: ProbeResult, seconds: float) -> dict[str, Any]:
+    ready = result.ready or result.disabled
+    failing = "not_ready" if probe.required else "degraded"
+    return {
+        "name": probe.name,
+        "status": "disabled" if result.disabled else "ready" if ready else failing,
+        "ready": ready,
+        "required": probe.required,
+        "detail": result.detail,
+        "checkedAt": clock.rfc3339(clock.now()),
+        "durationMs": round(seconds * 1000),
+    }
+
+
+runner: Final = ProbeRunner()
+
+
+def readiness_report() -> dict[str, Any]:
+    """The body of `/readyz`; `status` is `not_ready` while draining, too."""
+    components = runner.components(list(probes))
+    stopped = any(entry["required"] and not entry["ready"] for entry in components)
+    return {
+        "status": "not_ready" if stopped or is_draining() else "ready",
+        "checkedAt": clock.rfc3339(clock.now()),
+        "components": components,
+    }
+
+
+def subsystem_report(name: str) -> dict[str, Any]:
+    """The bare component; raises SubsystemNotFound."""
+    if name not in probes:
+        raise SubsystemNotFound(f"there is no subsystem {name!r}; known: {', '.join(probes)}")
+    return runner.components([name])[0]

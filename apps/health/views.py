@@ -1,0 +1,43 @@
+"""`/healthz`, `/readyz` and their twins (reference: control-plane 19)."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from apps.health import conf
+from apps.health.services.readiness import readiness_report, subsystem_report
+from apps.http.api import read_only
+from kernel import clock
+
+_threads = ThreadPoolExecutor(
+    max_workers=4, thread_name_prefix="readiness"
+)  # the default pool is for all
+
+
+@read_only
+async def healthz(request: HttpRequest) -> HttpResponse:
+    """The process answers; touches nothing else."""
+    body = {"status": "ok", "dbDriver": conf.db_driver(), "time": clock.rfc3339(clock.now())}
+    return _uncached(body, status=200)
+
+
+@read_only
+async def readyz(request: HttpRequest) -> HttpResponse:
+    report = await asyncio.get_running_loop().run_in_executor(_threads, readiness_report)
+    return _uncached(report, status=200 if report["status"] == "ready" else 503)
+
+
+@read_only
+async def readyz_subsystem(request: HttpRequest, subsystem: str) -> HttpResponse:
+    loop = asyncio.get_running_loop()
+    component = await loop.run_in_executor(_threads, subsystem_report, subsystem)
+    stopped = component["required"] and not component["ready"]
+    return _uncached(component, status=503 if stopped else 200)
+
+
+def _uncached(body: dict[str, Any], *, status: int) -> HttpResponse:
+    return JsonResponse(body, status=status, headers={"Cache-Control": "no-store"})

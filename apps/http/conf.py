@@ -1,0 +1,40 @@
+"""The settings that this app reads."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def public_url() -> str:
+    return str(settings.PUBLIC_API_URL)
+
+
+def frontend_origins() -> tuple[str, ...]:
+    return tuple(url.rstrip("/") for url in settings.FRONTEND_URLS)
+
+
+def is_secure_site() -> bool:
+    return bool(settings.SECURE_SITE)
+
+
+def keeps_audit_rows() -> bool:
+    return bool(settings.AUDIT_ROWS)
+
+
+def trusted_proxies() -> tuple[Network, ...]:
+    """TRUSTED_PROXIES: addresses and CIDR networks."""
+    return _networks(tuple(settings.TRUSTED_PROXIES))
+
+
+@lru_cache(maxsize=8)
+def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    try:
+        return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"TRUSTED_PROXIES: {error}") from None

@@ -1,0 +1,49 @@
+"""What REST views are made of: it imports Django REST framework, which `api` never does."""
+
+from __future__ import annotations
+
+from apps.http.rest.conditional import PreconditionFailed, conditional_response, require_match
+from apps.http.rest.paging import (
+    InvalidCursor,
+    Page,
+    paginate,
+    paginate_queryset,
+    requested_page,
+    write_cursor,
+)
+from apps.http.rest.strict import (
+    PAGING,
+    InvalidParameter,
+    StrictAPIView,
+    StrictJSONParser,
+    StrictSerializer,
+    UnknownParameter,
+    choice_parameter,
+    flag_parameter,
+    integer_parameter,
+    invalid_input,
+    refuse_unknown_parameters,
+)
+
+__all__ = [
+    "PAGING",
+    "InvalidCursor",
+    "InvalidParameter",
+    "Page",
+    "PreconditionFailed",
+    "StrictAPIView",
+    "StrictJSONParser",
+    "StrictSerializer",
+    "UnknownParameter",
+    "choice_parameter",
+    "conditional_response",
+    "flag_parameter",
+    "integer_parameter",
+    "invalid_input",
+    "paginate",
+    "paginate_queryset",
+    "refuse_unknown_parameters",
+    "requested_page",
+    "require_match",
+    "write_cursor",
+]

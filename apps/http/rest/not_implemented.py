@@ -1,0 +1,39 @@
+"""Known routes whose capability has not arrived: 501, behind the session their real form needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NoReturn
+
+from django.http import HttpRequest, HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+
+from apps.http.problems import problem_for
+from apps.http.rest.strict import StrictAPIView
+from kernel.errors import NotAvailable
+
+_DETAIL = "this release does not have this capability yet"
+
+
+@extend_schema(exclude=True)
+class NotImplementedView(StrictAPIView):
+    """`http_method_names` says which methods the real route has; any query is taken."""
+
+    def allowed_parameters(self, request: Request) -> Collection[str]:
+        return request.query_params.keys()
+
+    def refuse(self, request: Request, **kwargs: str) -> NoReturn:
+        raise NotAvailable(_DETAIL)
+
+    get = post = put = delete = refuse
+
+
+async def mock_route(request: HttpRequest, path: str) -> HttpResponse:
+    """`/mocks/…` and `/internal/mock-data/…` need no session."""
+    return problem_for(request, NotAvailable(_DETAIL))
+
+
+def not_implemented_view(methods: tuple[str, ...]) -> Any:
+    names = [method.lower() for method in (*methods, "HEAD", "OPTIONS")]
+    return NotImplementedView.as_view(http_method_names=names)

@@ -1,0 +1,35 @@
+"""Observability: metrics, traces, logs, and the facts of a request that they carry."""
+
+from __future__ import annotations
+
+from apps.observability import metrics
+from apps.observability.conf import telemetry_settings
+from apps.observability.domain.masking import mask_tokens
+from apps.observability.domain.request_context import (
+    UNMATCHED,
+    RequestContext,
+    audit_agent,
+    enter_request,
+    is_awaited,
+    request_context,
+)
+from apps.observability.services.telemetry import (
+    exported_telemetry,
+    start_telemetry,
+    stop_telemetry,
+)
+
+__all__ = [
+    "UNMATCHED",
+    "RequestContext",
+    "audit_agent",
+    "enter_request",
+    "exported_telemetry",
+    "is_awaited",
+    "mask_tokens",
+    "metrics",
+    "request_context",
+    "start_telemetry",
+    "stop_telemetry",
+    "telemetry_settings",
+]

@@ -1,0 +1,63 @@
+"""Operations: life cycle, commands, audit trail, Redis and Celery clients, a store that is away."""
+
+from __future__ import annotations
+
+from apps.operations.commands import (
+    ExitCode,
+    VerbCommand,
+    escape,
+    print_json,
+    print_table,
+    printable,
+    report_error,
+    store_unusable,
+)
+from apps.operations.domain.audit import Audited, is_audited, recorded_path
+from apps.operations.domain.lifecycle import (
+    LifespanPart,
+    begin_drain,
+    is_draining,
+    lifespan_parts,
+)
+from apps.operations.selectors import installation_id
+from apps.operations.services.audit_trail import trail
+from apps.operations.services.celery_application import celery_application
+from apps.operations.services.redis_client import (
+    RedisAway,
+    SharedRedisClient,
+    redis_key,
+    shared_redis,
+)
+from apps.operations.services.store_faults import (
+    DatastoreUnavailable,
+    is_store_away,
+    is_store_writable,
+)
+
+__all__ = [
+    "Audited",
+    "DatastoreUnavailable",
+    "ExitCode",
+    "LifespanPart",
+    "RedisAway",
+    "SharedRedisClient",
+    "VerbCommand",
+    "begin_drain",
+    "celery_application",
+    "escape",
+    "installation_id",
+    "is_audited",
+    "is_draining",
+    "is_store_away",
+    "is_store_writable",
+    "lifespan_parts",
+    "print_json",
+    "print_table",
+    "printable",
+    "recorded_path",
+    "redis_key",
+    "report_error",
+    "shared_redis",
+    "store_unusable",
+    "trail",
+]

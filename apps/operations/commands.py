@@ -1,0 +1,167 @@
+"""The base of Partita's commands: verbs with examples, `-o json`, documented exit codes.
+
+Data goes to stdout, progress and errors to stderr. Colours follow `NO_COLOR` and the terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
+
+from django.core.management.base import BaseCommand
+from django.db import DatabaseError
+from rich.cells import cell_len
+
+from apps.operations import conf
+from kernel.errors import PlatformError
+from kernel.problems import PROBLEMS
+
+
+class ExitCode(enum.IntEnum):
+    """What a command's end says; `--help` of every command lists them."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    FORBIDDEN = 4
+    CONFLICT = 5
+    UNAVAILABLE = 6
+    RUN_FAILED = 10
+    RUN_ERROR = 11
+    RUN_CANCELED = 12
+    TIMEOUT = 13
+    STILL_RUNNING = 14
+
+
+EXIT_CODES_HELP = (
+    "exit codes: 0 success, 1 error, 2 usage, 3 not found, 4 not allowed, 5 conflict, "
+    "6 unavailable; a watched run: 10 failed (a step), 11 failed (infrastructure), 12 canceled, "
+    "13 time out, 14 still running"
+)
+_BY_STATUS = {
+    401: ExitCode.FORBIDDEN,
+    403: ExitCode.FORBIDDEN,
+    404: ExitCode.NOT_FOUND,
+    409: ExitCode.CONFLICT,
+    501: ExitCode.UNAVAILABLE,
+    502: ExitCode.UNAVAILABLE,
+    503: ExitCode.UNAVAILABLE,
+}
+_COLOUR = re.compile("\x1b\\[[0-9;:]*m")
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+Verb = Callable[[dict[str, Any]], int]
+
+
+class VerbCommand(BaseCommand):
+    """`manage.py <noun> <verb> …`: a subclass names its verbs and adds their arguments.
+
+    Each verb is a method that takes the parsed options and returns an exit code; a PlatformError
+    is shown in one line and becomes the exit code of its problem status.
+    """
+
+    examples: ClassVar[str] = ""
+    requires_system_checks = ()
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
+        epilog = f"examples:\n{self.examples.rstrip()}\n\n{EXIT_CODES_HELP}"
+        return super().create_parser(
+            prog_name,
+            subcommand,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **kwargs,
+        )
+
+    def add_verb(self, verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
+        parser.set_defaults(verb=verb)
+        parser.add_argument(
+            "-o",
+            "--output",
+            choices=("text", "json"),
+            default="text",
+            help="text for people (default), json for programs",
+        )
+        return parser
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        verb: Verb = options["verb"]
+        try:
+            code = verb(options)
+            sys.stdout.flush()
+        except PlatformError as error:
+            code = report_error(error)
+        except DatabaseError as error:
+            code = report_error(store_unusable(error))
+        except KeyboardInterrupt:
+            code = 130
+        except BrokenPipeError:  # `… | head` has read enough; nothing more may be written at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 141
+        sys.exit(code)
+
+
+_NO_STORE = "start `up` once with this DATA_DIR, or name the store and run `manage.py migrate`"
+_ADVICE: Final = {"execution_not_found": "`manage.py run list` shows the runs"}
+
+
+def store_unusable(error: Exception, advice: str = _NO_STORE) -> PlatformError:
+    """The store is away or was never prepared, in words; the driver's own words come last."""
+    cause = str(error) or str(error.__cause__ or "no answer")
+    words = cause.splitlines()[0].split(" (configured timeouts")[0][:200]
+    return PlatformError(
+        f"the primary store is not usable (DB_DRIVER={conf.db_driver()}): {advice}. "
+        f"The store says: {words}",
+        code="datastore_unavailable",
+    )
+
+
+def report_error(error: PlatformError) -> ExitCode:
+    """Print one line on stderr and one for each field or place at fault; return the exit code."""
+    from rich.console import Console  # slow to import: most commands end without an error
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"[bold red]error[/] {error.problem_code}: ", end="")
+    console.print(error.detail, markup=False)
+    for entry in error.errors:
+        place = ":".join(str(part) for part in (entry.file, entry.line, entry.column) if part)
+        why = "" if entry.detail == error.detail else f": {entry.detail}"
+        console.print(f"  {place or entry.pointer}{why}", markup=False)
+    if advice := _ADVICE.get(error.problem_code):
+        console.print(f"  {advice}", markup=False, style="dim")
+    return _BY_STATUS.get(PROBLEMS[error.problem_code], ExitCode.ERROR)
+
+
+def print_json(document: Any) -> None:
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table as wide as its content: a narrow terminal wraps it, an id is never cut."""
+    lines = [list(columns), *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)
+        )
+        text = "  ".join(padded).rstrip()
+        is_bold = line is lines[0] and sys.stdout.isatty()
+        sys.stdout.write(f"\x1b[1m{text}\x1b[0m\n" if is_bold else f"{text}\n")
+
+
+def escape(text: str) -> str:
+    """Text from outside as rich shows it literally, without terminal control characters."""
+    return printable(text).replace("[", r"\[")
+
+
+def printable(text: str) -> str:
+    """Text that cannot drive a terminal: colour codes dropped, other control characters as `?`."""
+    return _CONTROL.sub("?", _COLOUR.sub("", text))

@@ -1,0 +1,34 @@
+"""The settings that this app reads."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+
+def db_driver() -> str:
+    return str(settings.DB_DRIVER)
+
+
+def celery_application() -> str:
+    """Return the import path of the project's Celery application."""
+    return str(settings.TASK_APPLICATION)
+
+
+def redis_url() -> str:
+    return str(settings.REDIS_URL)
+
+
+def redis_prefix() -> str:
+    return str(settings.REDIS_PREFIX)
+
+
+def metrics_address() -> tuple[str, int] | None:
+    """METRICS_ADDR as host and port; `:9464` listens everywhere. None when unset."""
+    text = str(settings.METRICS_ADDR)
+    if not text:
+        return None
+    host, _colon, port = text.rpartition(":")
+    if not port.isdecimal():
+        raise ImproperlyConfigured(f"METRICS_ADDR={text!r}: expected host:port")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - a bare port listens everywhere

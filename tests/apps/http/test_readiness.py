@@ -1,0 +1,175 @@
+"""Health and readiness (reference: control-plane 19)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apps.health.api import Probe, ProbeResult
+from apps.health.domain import probes as port
+from apps.health.services import probes as probing
+from apps.health.services import readiness
+from kernel.registry import Registry
+from tests.apps.http.conftest import Ask
+
+READY = ProbeResult(ready=True)
+Register = Callable[..., None]
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch) -> Register:
+    """An empty registry; `probe(name, check, required=…)` fills it."""
+    registry: Registry[Probe] = Registry("probe")
+    monkeypatch.setattr(readiness, "probes", registry)
+    monkeypatch.setattr(readiness, "runner", readiness.ProbeRunner())
+
+    def register(name: str, check: Callable[[], ProbeResult], *, required: bool = True) -> None:
+        registry.register(name)(Probe(name, required, check))
+
+    return register
+
+
+def test_liveness_touches_nothing(ask: Ask, settings: Any) -> None:
+    body = ask("GET", "/healthz").json()
+
+    assert (body["status"], body["dbDriver"], sorted(body)) == (
+        "ok",
+        settings.DB_DRIVER,
+        ["dbDriver", "status", "time"],
+    )
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/api/v1/system/readyz"])
+def test_the_report_lists_every_component_by_name(ask: Ask, probe: Register, path: str) -> None:
+    probe("store", lambda: READY)
+    probe("agents", lambda: ProbeResult(ready=False, detail="nobody"), required=False)
+    probe("cache", lambda: ProbeResult(ready=False, disabled=True), required=False)
+
+    answer = ask("GET", path)
+
+    body = answer.json()
+    assert (answer.status_code, body["status"]) == (200, "ready")
+    assert [(c["name"], c["status"], c["ready"], c["required"]) for c in body["components"]] == [
+        ("agents", "degraded", False, False),
+        ("cache", "disabled", True, False),
+        ("store", "ready", True, True),
+    ]
+    assert sorted(body["components"][0]) == [
+        "checkedAt",
+        "detail",
+        "durationMs",
+        "name",
+        "ready",
+        "required",
+        "status",
+    ]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/readyz/store", "/api/v1/system/healthz"])
+def test_a_load_balancer_may_add_any_query(ask: Ask, probe: Register, path: str) -> None:
+    probe("store", lambda: READY)
+
+    assert ask("GET", f"{path}?x=1&x=2&token=t").status_code == 200
+
+
+def test_a_required_component_that_fails_makes_it_503(ask: Ask, probe: Register) -> None:
+    probe("store", lambda: ProbeResult(ready=False, detail="down"))
+
+    assert ask("GET", "/readyz").status_code == 503
+    assert ask("GET", "/readyz/store").status_code == 503
+    assert ask("GET", "/readyz/store").json()["status"] == "not_ready"
+
+
+def test_an_optional_component_that_fails_is_shown_with_200(ask: Ask, probe: Register) -> None:
+    probe("cache", lambda: ProbeResult(ready=False), required=False)
+
+    answer = ask("GET", "/api/v1/system/readyz/cache")
+
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+
+
+def test_what_a_probe_raises_stays_in_the_log(ask: Ask, probe: Register) -> None:
+    def broken() -> ProbeResult:
+        raise RuntimeError("postgres://user:hunter2@10.0.0.1")
+
+    probe("store", broken)
+
+    assert ask("GET", "/readyz/store").json()["detail"] == "the check failed (RuntimeError)"
+
+
+def test_probes_run_side_by_side_and_have_two_seconds(ask: Ask, probe: Register) -> None:
+    released = threading.Event()
+
+    def hangs() -> ProbeResult:
+        released.wait(10)
+        return READY
+
+    for name in ("a", "b", "c"):
+        probe(name, hangs)
+    probe("quick", lambda: READY)
+    started = time.monotonic()
+
+    body = ask("GET", "/readyz").json()
+    released.set()
+
+    assert 1.9 < time.monotonic() - started < 3.5
+    assert [c["ready"] for c in body["components"]] == [False, False, False, True]
+    assert body["components"][0]["detail"] == "no answer in time"
+
+
+def test_answers_are_kept_for_a_second(ask: Ask, probe: Register) -> None:
+    asked: list[int] = []
+
+    def count() -> ProbeResult:
+        asked.append(1)
+        return READY
+
+    probe("store", count)
+
+    for _ in range(5):
+        ask("GET", "/readyz")
+
+    assert len(asked) == 1
+
+
+def test_draining_makes_it_503(ask: Ask, probe: Register, draining: None) -> None:
+    probe("store", lambda: READY)
+
+    answer = ask("GET", "/readyz")
+
+    assert (answer.status_code, answer.json()["status"]) == (503, "not_ready")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_store_is_written_and_read() -> None:
+    assert probing.check_datastore() == READY
+
+
+def test_without_configuration_cache_and_telemetry_are_disabled(settings: Any) -> None:
+    settings.REDIS_URL = ""
+
+    assert probing.check_cache().disabled
+    assert probing.check_telemetry().disabled
+
+
+def test_a_cache_that_is_away_is_named_without_its_address(settings: Any) -> None:
+    settings.REDIS_URL = "redis://:hunter2@127.0.0.1:1/0"
+
+    result = probing.check_cache()
+
+    assert (result.ready, result.detail) == (False, "no answer (ConnectionError)")
+
+
+def test_the_probes_of_this_app_are_registered() -> None:
+    assert {"cache", "datastore", "telemetry"} <= set(port.probes)
+
+
+def test_every_subsystem_of_the_reference_is_there() -> None:
+    assert set(port.probes) == {
+        "agents", "background", "broker", "cache", "datastore", "launchable-suites",
+        "platform-settings", "profiles", "telemetry",
+    }  # fmt: skip
