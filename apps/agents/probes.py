@@ -7,8 +7,8 @@ from typing import Final
 
 from apps.agents.domain.agent import Agent
 from apps.agents.selectors import online_agents
+from apps.health.api import Probe, ProbeResult
 from apps.platform_settings.api import backends
-from apps.system.api import Probe, ProbeResult
 
 _NAMED: Final = 5  # agents with failing loops; of the others, only how many
 
