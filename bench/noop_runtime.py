@@ -20,8 +20,8 @@ from worker.domain.runtime import (
     Unit,
     UnitState,
     UnitUsage,
-    runtimes,
 )
+from worker.runtimes import runtimes
 
 
 @runtimes.register("no-op")
