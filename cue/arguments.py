@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from cue import syntax
-from cue.builtins import Numeric, Refused
+from cue.builtins import CallRefused, Numeric
 from cue.builtins.function import MAX_ITEMS
 from cue.operands import NOT_CONCRETE, Operands, reason
 from cue.scalars import Scalar, Type
@@ -94,7 +94,7 @@ class Arguments(Operands):
             probe = Vertex(vertex.path, is_operand=True)
             found = self.concrete(expr, conjunct, probe, Type.BOOL)
             if found is None:
-                raise Refused("an order that is not known")
+                raise CallRefused("an order that is not known")
             return bool(found.content)
 
         return less

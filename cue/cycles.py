@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cue.faults import Broken
 from cue.syntax import Label, Node
-from cue.vertex import Conjunct, Path, State, Vertex
+from cue.vertex import Conjunct, Path, Vertex, VertexState
 
 LET = "let "  # begins the label of a let, and no identifier
 DEPENDS_ON_ITSELF = "a value that depends on itself"
@@ -22,7 +22,7 @@ def depends_on_itself(node: Node) -> Broken:
 
 def is_under_way(target: Vertex, conjunct: Conjunct, vertex: Vertex) -> bool:
     """Whether a reference needs a target that cannot be known before `vertex` is."""
-    if target.state is State.COLLECTING:
+    if target.state is VertexState.COLLECTING:
         return True
     if not vertex.is_operand:
         return False

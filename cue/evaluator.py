@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cue import syntax
-from cue.builtins import Constant
+from cue.builtins import BuiltinConstant
 from cue.cycles import depends_on_itself, is_above, is_under_way, returns
 from cue.disjunctions import drop_incomplete, expand
 from cue.faults import Budget, Fault
@@ -22,9 +22,9 @@ from cue.vertex import (
     Closing,
     Conjunct,
     Scope,
-    State,
     Validator,
     Vertex,
+    VertexState,
 )
 
 
@@ -36,14 +36,14 @@ class Evaluator(Members):
 
     def collect(self, vertex: Vertex) -> None:
         """Bring together what must hold here; members get their conjuncts but no values yet."""
-        if vertex.state is not State.NEW:
+        if vertex.state is not VertexState.NEW:
             return
-        vertex.state = State.COLLECTING
+        vertex.state = VertexState.COLLECTING
         self.budget.value(len(vertex.path))
         self.budget.enter()
         self._take_all(vertex)
         self._finish(vertex)
-        vertex.state = State.COLLECTED
+        vertex.state = VertexState.COLLECTED
         if vertex.validators and vertex.facts.scalar is not None and not vertex.disjunctions:
             self._validate(vertex)
         is_waiting = vertex.reasons and vertex.facts.scalar is None
@@ -56,18 +56,18 @@ class Evaluator(Members):
     def complete(self, vertex: Vertex) -> None:
         """The same for every member below; sets `failed`."""
         self.collect(vertex)
-        if vertex.state is not State.COLLECTED:
+        if vertex.state is not VertexState.COLLECTED:
             return
-        vertex.state = State.COMPLETING
+        vertex.state = VertexState.COMPLETING
         goes_no_further = vertex.faults and (vertex.origin is not None or vertex.has_cycle)
         members = [] if vertex.choices or goes_no_further else list(vertex.arcs.values())
         for member in members:
             self.complete(member)
         if vertex.validators and not vertex.choices and not vertex.faults:
-            vertex.state = State.DONE
+            vertex.state = VertexState.DONE
             self._validate(vertex)
         vertex.failed = bool(vertex.faults) or any(member.failed for member in members)
-        vertex.state = State.DONE
+        vertex.state = VertexState.DONE
 
     def _take_all(self, vertex: Vertex) -> None:
         for conjunct in vertex.conjuncts:
@@ -173,7 +173,7 @@ class Evaluator(Members):
     def _follow(self, vertex: Vertex, conjunct: Conjunct) -> None:
         """A reference: take over what must hold at its target."""
         found = self.of_package(conjunct.expr, conjunct.env)
-        if isinstance(found, Constant):
+        if isinstance(found, BuiltinConstant):
             node = constant(found, conjunct.expr)
             self.take(vertex, Conjunct(node, None, conjunct.scope, conjunct.trail))
             return

@@ -20,8 +20,8 @@ from cue.vertex import (
     Key,
     Listed,
     Scope,
-    State,
     Vertex,
+    VertexState,
     maker,
     scope_of,
 )
@@ -93,7 +93,7 @@ class Members(Dynamic):
         member.attributes += tuple(new for new in attributes if new not in member.attributes)
 
     def _add(self, member: Vertex, conjunct: Conjunct) -> None:
-        if member.state is not State.NEW:
+        if member.state is not VertexState.NEW:
             raise depends_on_itself(conjunct.expr)  # its value was needed before it was complete
         member.conjuncts.append(conjunct)
 

@@ -7,14 +7,14 @@ from itertools import chain
 from typing import cast
 
 from cue import syntax
-from cue.builtins import CORE, PACKAGES, Constant, Function
+from cue.builtins import CORE, PACKAGES, BuiltinConstant, Function
 from cue.closedness import is_closed
 from cue.cycles import LET, depends_on_itself
 from cue.disjunctions import first_faults
 from cue.faults import Budget, Fault, broken
 from cue.scalars import Scalar, Type
 from cue.syntax import Label, Node
-from cue.vertex import Conjunct, Declared, Env, Key, State, Vertex
+from cue.vertex import Conjunct, Declared, Env, Key, Vertex, VertexState
 
 _AMBIGUOUS = "depends on a value that is ambiguous"
 NOT_CONCRETE = "depends on a value that is not concrete"
@@ -106,7 +106,7 @@ class Operands:
         if member is not None:
             return member
         _look_for(view, key)
-        is_known = view.state is not State.COLLECTING
+        is_known = view.state is not VertexState.COLLECTING
         is_special = isinstance(key, Label) and key.special
         wanted = Type.LIST if isinstance(key, int) else Type.STRUCT
         if not view.facts.types & wanted and not view.faults:
@@ -185,7 +185,7 @@ class Operands:
             vertex.faults.extend(first_faults(found)[:1])
             return None
         settled = found.settled()
-        if found.state is State.COLLECTING or found.current is not None:
+        if found.state is VertexState.COLLECTING or found.current is not None:
             raise depends_on_itself(expr)
         if settled is None:
             vertex.reasons.append(reason(expr, _AMBIGUOUS))
@@ -204,7 +204,7 @@ class Operands:
             self.complete(made)
         return made
 
-    def of_package(self, expr: Node, env: Env | None) -> Function | Constant | None:
+    def of_package(self, expr: Node, env: Env | None) -> Function | BuiltinConstant | None:
         """Return the member of an imported package that a selector names, or None."""
         if not isinstance(expr, syntax.Selector) or not isinstance(expr.base, syntax.Reference):
             return None
@@ -217,7 +217,7 @@ class Operands:
 
     def function(self, expr: Node, env: Env | None) -> Function | None:
         """Return the function that a call names; None where a field or let has the name."""
-        found: Function | Constant | None
+        found: Function | BuiltinConstant | None
         if isinstance(expr, syntax.Reference):
             found = None if self.declaring(expr.name, env) else CORE.get(expr.name)
         else:
@@ -275,7 +275,7 @@ def reason(node: Node, message: str) -> Fault:
 
 def _look_for(view: Vertex, key: Key) -> None:
     """Note that a struct whose fields are still brought together lacks one."""
-    if view.state is State.COLLECTING:
+    if view.state is VertexState.COLLECTING:
         view.absent.add(key)
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from cue import syntax
 from cue.arguments import Arguments, Null, known, list_of
-from cue.builtins import Constant, Failed, Function, Numeric, Refused
+from cue.builtins import BuiltinConstant, CallRefused, Failed, Function, Numeric
 from cue.faults import Fault
 from cue.operands import NOT_CONCRETE, OPEN, bare, reason
 from cue.operators import operate
 from cue.parser import parse_expression
 from cue.scalars import Scalar, Type
 from cue.syntax import Label, Node
-from cue.vertex import Conjunct, State, Validator, Vertex
+from cue.vertex import Conjunct, Validator, Vertex, VertexState
 
 Found = Scalar | Validator | Node | Fault | None
 _IN_TEXT = Type.STRING | Type.NUMBER | Type.BOOL
@@ -114,7 +114,7 @@ class Operations(Arguments):
         if found is None:
             return False
         self.collect(found)
-        if found.state is State.COLLECTING or found.current is not None:
+        if found.state is VertexState.COLLECTING or found.current is not None:
             raise expr.refusal("a value that depends on itself")
         if found.failed and not found.faults:
             raise expr.refusal("a test of a value with an error inside")
@@ -183,7 +183,7 @@ class Operations(Arguments):
         except Failed as error:
             message = f"{member.name}: {error}"
             return node.fault("conflict", message)
-        except Refused as error:
+        except CallRefused as error:
             raise node.refusal(f"{error} in {member.name}") from None
 
     def _validator(
@@ -261,7 +261,7 @@ def _boolean(node: Node, *, holds: bool) -> Scalar:
     return Scalar(Type.BOOL, holds, str(holds).lower(), node.line, node.column)
 
 
-def constant(member: Constant, node: Node) -> Node:
+def constant(member: BuiltinConstant, node: Node) -> Node:
     place = node.place
     if isinstance(member.value, Numeric):
         found = member.value

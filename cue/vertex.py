@@ -15,7 +15,7 @@ Key = Label | int
 Path = tuple[Key, ...]
 
 
-class State(IntEnum):
+class VertexState(IntEnum):
     NEW = 0
     COLLECTING = 1
     COLLECTED = 2
@@ -133,7 +133,7 @@ class Validator:
 class Vertex:
     path: Path
     conjuncts: list[Conjunct] = field(default_factory=list)
-    state: State = State.NEW
+    state: VertexState = VertexState.NEW
     facts: Facts = field(default_factory=Facts)
     line: int = 0
     column: int = 0
@@ -205,7 +205,7 @@ class Choice:
 
 def scope_of(names: Struct, members: dict[Key, Vertex], path: Path, up: Env | None) -> Env:
     """Return the scope in which the names of a clause or an alias stand for known values."""
-    return Env(Vertex(path, state=State.DONE, arcs=members), names, up)
+    return Env(Vertex(path, state=VertexState.DONE, arcs=members), names, up)
 
 
 def maker(literal: Struct, *, is_referred: bool, is_added: bool) -> Maker:

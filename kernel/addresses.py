@@ -94,12 +94,12 @@ _IPV4_BITS: Final = 0xFFFFFFFF
 
 
 def kind_of(address: Address) -> Kind:
-    """Of the address as it stands, whatever is embedded in it."""
+    """Return the kind of the address itself, whatever is embedded in it."""
     return next(kind for kind, network in _NETWORKS if address in network)
 
 
 def destinations(address: Address) -> Iterator[Address]:
-    """Where packets to it may end: itself, or the IPv4 address within it."""
+    """Yield where packets to it may end: the address itself, or the IPv4 address within it."""
     if isinstance(address, IPv4Address):
         yield address
         return
@@ -176,7 +176,7 @@ def _read_ipv4(text: str) -> IPv4Address:
 
 
 def resolve(name: str, port: int) -> tuple[Address, ...]:
-    """What the host's resolver says now, best first; it may take long. Raises HostUnknown."""
+    """Ask the resolver of the host, which may take long; best first. Raises HostUnknown."""
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

@@ -12,7 +12,7 @@ def now() -> datetime:
 
 
 def rfc3339(instant: datetime) -> str:
-    """As in `2026-01-02T03:04:05.123Z`."""
+    """Format an instant like `2026-01-02T03:04:05.123Z`."""
     return f"{instant.astimezone(UTC).isoformat(timespec='milliseconds')[:23]}Z"
 
 

@@ -121,7 +121,7 @@ def parse_pairs(text: str) -> dict[str, str]:
 
 
 def is_insecure(settings: TelemetrySettings) -> bool:
-    """As set, else for `http://` and for a loopback host without `https://`."""
+    """Return the setting, else true for `http://` and a loopback host without `https://`."""
     if settings.insecure is not None:
         return settings.insecure
     if "://" in settings.endpoint:

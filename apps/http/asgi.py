@@ -61,7 +61,7 @@ class ControlPlaneHandler(ASGIHandler):
         return request, refusal
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
-        """What still comes of a refused body is dropped."""
+        """Drop what still arrives of a refused body."""
         message = await receive()
         while message["type"] == "http.request":
             message = await receive()

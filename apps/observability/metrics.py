@@ -94,7 +94,7 @@ def _show(name: str) -> None:
 
 
 def value_of(name: str, /, **attributes: str) -> float:
-    """What a counter or gauge stands at; of a histogram, how often it observed."""
+    """Return the value of a counter or gauge, or the number of observations of a histogram."""
     kind, _names, _help = METRICS[name]
     suffix = {Counter: "_total", Histogram: "_count", Gauge: ""}[kind]
     labels = {_flat(key): value for key, value in attributes.items()}
@@ -102,7 +102,7 @@ def value_of(name: str, /, **attributes: str) -> float:
 
 
 def standing(name: str, /) -> Iterator[tuple[dict[str, str], float]]:
-    """Where a counter or gauge stands, by attributes; a gauge that nobody set stands nowhere."""
+    """Yield the values of a counter or gauge with their attributes; none of a gauge never set."""
     kind, attributes, _help = METRICS[name]
     if kind is Gauge and name not in _moved:
         return

@@ -8,13 +8,13 @@ from typing import Final
 
 from cue.builtins.encoding import JSON, YAML
 from cue.builtins.function import (
-    Constant,
+    BuiltinConstant,
+    CallRefused,
     Failed,
     Function,
     Numeric,
     Package,
     Plain,
-    Refused,
     integer,
     package,
 )
@@ -41,13 +41,13 @@ PACKAGES: Final[dict[str, Package]] = {
 __all__ = [
     "CORE",
     "PACKAGES",
-    "Constant",
+    "BuiltinConstant",
+    "CallRefused",
     "Failed",
     "Function",
     "Numeric",
     "Package",
     "Plain",
-    "Refused",
 ]
 
 

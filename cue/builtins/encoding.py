@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from cue.builtins.function import (
     MAX_ITEMS,
+    CallRefused,
     Failed,
     Function,
     Numeric,
-    Refused,
     bounded,
     package,
 )
@@ -48,7 +48,7 @@ def _json(value: Any) -> str:
 def _text(value: str) -> str:
     made = json.dumps(value, ensure_ascii=False)
     if "\x7f" in made or re.search("[\x00-\x1f]", value.replace("\n", "").replace("\t", "")):
-        raise Refused("control characters in JSON")
+        raise CallRefused("control characters in JSON")
     return made.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
@@ -62,7 +62,7 @@ def _from_json(text: str) -> Any:
 
 def _number(text: str) -> Numeric:
     if len(text) > 30 or text == "-0":  # noqa: PLR2004 - what 34 digits hold for certain
-        raise Refused("a number of more than 30 digits")
+        raise CallRefused("a number of more than 30 digits")
     return Numeric(Decimal(text), is_int=not _JSON_FLOAT.search(text))
 
 
@@ -77,7 +77,7 @@ def _is_json(text: str) -> bool:
 def _indented(text: str, prefix: str, indent: str) -> str:
     value = _from_json(text)
     if text != _json(value):
-        raise Refused("JSON that is not compact")
+        raise CallRefused("JSON that is not compact")
     return bounded(_lines(value, prefix, indent))
 
 
@@ -135,14 +135,14 @@ def _scalar(value: Any) -> str:
         case str() if _YAML_PLAIN.fullmatch(value):
             return value
         case _:
-            raise Refused("YAML of a text or number that may need quotes")
+            raise CallRefused("YAML of a text or number that may need quotes")
 
 
 def _from_yaml(text: str) -> Any:
     try:
         return _plain(read_yaml(bounded(text), max_alias_expansions=0, max_nodes=MAX_ITEMS))
     except Unreadable:
-        raise Refused("YAML that is not read here") from None
+        raise CallRefused("YAML that is not read here") from None
 
 
 def _plain(node: Node) -> Any:
@@ -152,7 +152,7 @@ def _plain(node: Node) -> Any:
         return [_plain(item) for item in node.items]
     kind, text = node.spelled()
     if kind is Kind.STRING and node.plain and not _YAML_PLAIN.fullmatch(text):
-        raise Refused("a text in YAML that some editions read as something else")
+        raise CallRefused("a text in YAML that some editions read as something else")
     if kind is Kind.STRING:
         return _word(text) if node.plain else text
     if kind is Kind.NUMBER:
@@ -163,13 +163,13 @@ def _plain(node: Node) -> Any:
 def _key(node: Node) -> str:
     kind, text = node.spelled()
     if kind is not Kind.STRING or text == "<<":
-        raise Refused("a key in YAML that is no text")
+        raise CallRefused("a key in YAML that is no text")
     return _word(text) if node.plain else text
 
 
 def _word(text: str) -> str:
     if _YAML_WORDS.fullmatch(text):
-        raise Refused("a word in YAML that some editions read as a boolean")
+        raise CallRefused("a word in YAML that some editions read as a boolean")
     return text
 
 
@@ -178,7 +178,7 @@ def _yaml_number(text: str) -> Numeric:
         return Numeric(Decimal(text), is_int=True)
     if _YAML_FLOAT.fullmatch(text):
         return Numeric(Decimal(text), is_int=False)
-    raise Refused("an unusual number in YAML")
+    raise CallRefused("an unusual number in YAML")
 
 
 JSON: Final = package(

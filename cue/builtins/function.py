@@ -32,7 +32,7 @@ class Failed(Exception):
     """The call is an error, by CUE's own rules."""
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The call has a result that the built-in reader does not know for certain."""
 
 
@@ -52,12 +52,12 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class BuiltinConstant:
     name: str
     value: Plain
 
 
-Member = Function | Constant
+Member = Function | BuiltinConstant
 Package = Mapping[str, Member]
 
 
@@ -79,5 +79,5 @@ def decimal(value: Decimal) -> Numeric:
 
 def bounded(text: str) -> str:
     if len(text) > MAX_LENGTH:
-        raise Refused(f"a text of more than {MAX_LENGTH} characters")
+        raise CallRefused(f"a text of more than {MAX_LENGTH} characters")
     return text

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from cue.builtins.function import (
     MAX_ITEMS,
-    Constant,
+    BuiltinConstant,
+    CallRefused,
     Failed,
     Function,
     Numeric,
-    Refused,
     decimal,
     package,
 )
@@ -27,7 +27,7 @@ _MOST_UNSTABLE: Final = 12  # older editions sort longer lists without keeping e
 
 def _sized(items: list[Any]) -> list[Any]:
     if len(items) > MAX_ITEMS:
-        raise Refused(f"a list of more than {MAX_ITEMS} items")
+        raise CallRefused(f"a list of more than {MAX_ITEMS} items")
     return items
 
 
@@ -47,7 +47,7 @@ def _repeat(items: list[Any], count: int) -> list[Any]:
     if count < 0:
         raise Failed("negative count")
     if len(items) * count > MAX_ITEMS:
-        raise Refused(f"a list of more than {MAX_ITEMS} items")
+        raise CallRefused(f"a list of more than {MAX_ITEMS} items")
     return items * count
 
 
@@ -113,7 +113,7 @@ def _sorted(items: list[Any], less: Less) -> list[Any]:
         if less(other, one):
             return 1
         if len(items) > _MOST_UNSTABLE:
-            raise Refused("the order of equal items")
+            raise CallRefused("the order of equal items")
         return 0
 
     return sorted(items, key=cmp_to_key(compare))
@@ -138,8 +138,8 @@ def _key(value: Any) -> Any:
 
 LIST: Final = package(
     "list",
-    Constant("list.Ascending", "{x: _, y: _, less: x < y}"),
-    Constant("list.Descending", "{x: _, y: _, less: x > y}"),
+    BuiltinConstant("list.Ascending", "{x: _, y: _, less: x < y}"),
+    BuiltinConstant("list.Descending", "{x: _, y: _, less: x > y}"),
     Function("list.Avg", "N", _average),
     Function("list.Concat", "V", _concat),
     Function("list.Contains", "pp", lambda items, wanted: _key(wanted) in set(map(_key, items))),

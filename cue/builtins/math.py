@@ -7,11 +7,11 @@ from decimal import Decimal, localcontext
 from typing import Final
 
 from cue.builtins.function import (
-    Constant,
+    BuiltinConstant,
+    CallRefused,
     Failed,
     Function,
     Numeric,
-    Refused,
     decimal,
     integer,
     package,
@@ -41,13 +41,13 @@ def _power(base: Numeric, exponent: Numeric) -> Numeric:
     """Only what is exact in 34 digits."""
     power = exponent.value
     if power != power.to_integral_value() or not 0 <= power <= _MAX_POWER or not base.value:
-        raise Refused("a power that is no whole number from 0 to 100")
+        raise CallRefused("a power that is no whole number from 0 to 100")
     with localcontext(prec=PRECISION) as context:
         made = Decimal(1)
         for _ in range(int(power)):
             made *= base.value
         if context.flags[decimals.Inexact]:
-            raise Refused("a power of more than 34 digits")
+            raise CallRefused("a power of more than 34 digits")
     return decimal(made)
 
 
@@ -56,7 +56,7 @@ def _root(number: Numeric) -> Numeric:
         raise Failed("square root of a negative number")
     found = number.value.sqrt()
     if found != found.to_integral_value() or found * found != number.value:
-        raise Refused("a square root that is no whole number")
+        raise CallRefused("a square root that is no whole number")
     return decimal(found)
 
 
@@ -64,13 +64,13 @@ def _multiple(number: Numeric, of: Numeric) -> bool:
     if not of.value:
         raise Failed("division by zero")
     if abs(number.value) >= 10**20:
-        raise Refused("a number of more than 20 digits")
+        raise CallRefused("a number of more than 20 digits")
     return not number.value % of.value
 
 
 MATH: Final = package(
     "math",
-    Constant(
+    BuiltinConstant(
         "math.Pi",
         Numeric(
             Decimal("3.14159265358979323846264338327950288419716939937510582097494459"),

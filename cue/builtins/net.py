@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from cue.builtins.function import Failed, Function, Numeric, Refused, integer, package
+from cue.builtins.function import CallRefused, Failed, Function, Numeric, integer, package
 from cue.scalars import Type
 
 _LABEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
@@ -16,9 +16,9 @@ _MAX_NAME: Final = 253
 
 
 def _address(text: str) -> IPv4Address | None:
-    """An IPv4 address; None for what is no address at all. Raises Refused for IPv6."""
+    """An IPv4 address; None for what is no address at all. Raises CallRefused for IPv6."""
     if ":" in text:
-        raise Refused("an IPv6 address")
+        raise CallRefused("an IPv6 address")
     try:
         found = ip_address(text)
     except ValueError:
@@ -38,7 +38,7 @@ def _test(name: str, holds: Callable[[IPv4Address], bool]) -> Function:
 def _is_network(text: str) -> bool:
     address, slash, bits = text.partition("/")
     if ":" in text:
-        raise Refused("an IPv6 network")
+        raise CallRefused("an IPv6 network")
     if not slash or not bits.isdigit() or (len(bits) > 1 and bits.startswith("0")):
         return False
     try:
@@ -50,7 +50,7 @@ def _is_network(text: str) -> bool:
 
 def _is_name(text: str) -> bool:
     if not text.isascii() or "_" in text or len(text) > _MAX_NAME or text.endswith("."):
-        raise Refused("an unusual host name")
+        raise CallRefused("an unusual host name")
     return bool(text) and all(_LABEL.fullmatch(label) for label in text.split("."))
 
 
@@ -59,13 +59,13 @@ def _split(text: str) -> list[str]:
     if not colon:
         raise Failed("missing port in address")
     if any(sign in host for sign in ":[]") or any(sign in port for sign in "[]"):
-        raise Refused("an IPv6 address")
+        raise CallRefused("an IPv6 address")
     return [host, port]
 
 
 def _join(host: object, port: object) -> str:
     if not isinstance(host, str) or ":" in host or "%" in host:
-        raise Refused("a host that is no name or IPv4 address")
+        raise CallRefused("a host that is no name or IPv4 address")
     if isinstance(port, Numeric) and port.is_int and port.value >= 0:
         return f"{host}:{port.text}"
     if not isinstance(port, str):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import re2
 
-from cue.builtins.function import Failed, Function, Refused, bounded, package
+from cue.builtins.function import CallRefused, Failed, Function, bounded, package
 
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
@@ -32,9 +32,9 @@ def _first(pattern: str, text: str) -> Any:
 def _searched(pattern: str, text: str) -> list[Any]:
     compiled = _compiled(pattern)
     if compiled.search("") is not None:
-        raise Refused("all matches of a pattern that matches nothing")
+        raise CallRefused("all matches of a pattern that matches nothing")
     if len(text) > _MAX_SEARCHED:
-        raise Refused(f"all matches in more than {_MAX_SEARCHED} characters")
+        raise CallRefused(f"all matches in more than {_MAX_SEARCHED} characters")
     return list(compiled.finditer(text))
 
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from cue.builtins.function import (
     MAX_LENGTH,
+    CallRefused,
     Failed,
     Function,
-    Refused,
     bounded,
     integer,
     package,
@@ -26,13 +26,13 @@ _CERTAIN: Final = re.compile("[\x00-\x7f\xc0-\xd6\xd8-\xde\xe0-\xf6\xf8-\xfe]*")
 def _with_case(text: str) -> str:
     """Text whose capitals are the same in every edition of Unicode."""
     if not _CERTAIN.fullmatch(text):
-        raise Refused("the case of letters beyond Latin 1")
+        raise CallRefused("the case of letters beyond Latin 1")
     return text.replace("ß", "\0")  # Go knows one letter for one letter
 
 
 def _upper(text: str) -> str:
     if "ß" in text:
-        raise Refused("the case of letters beyond Latin 1")
+        raise CallRefused("the case of letters beyond Latin 1")
     return _with_case(text).upper()
 
 
@@ -61,7 +61,7 @@ def _slice(text: str, start: int, end: int) -> str:
 
 def _split(text: str, separator: str, count: int, *, after: bool = False) -> list[str]:
     if count == 0:
-        raise Refused("a split into no parts")
+        raise CallRefused("a split into no parts")
     limit = -1 if count < 0 else count - 1
     if separator:
         parts = text.split(separator, limit)
@@ -78,14 +78,14 @@ def _repeat(text: str, count: int) -> str:
     if count < 0:
         raise Failed("negative count")
     if len(text) * count > MAX_LENGTH:
-        raise Refused(f"a text of more than {MAX_LENGTH} characters")
+        raise CallRefused(f"a text of more than {MAX_LENGTH} characters")
     return text * count
 
 
 def _replace(text: str, old: str, new: str, count: int) -> str:
     places = (len(text) + 1) if not old else text.count(old)
     if len(text) + places * len(new) > MAX_LENGTH:
-        raise Refused(f"a text of more than {MAX_LENGTH} characters")
+        raise CallRefused(f"a text of more than {MAX_LENGTH} characters")
     return text.replace(old, new, count if count >= 0 else -1)
 
 

@@ -8,11 +8,11 @@ from decimal import Decimal
 from typing import Final
 
 from cue.builtins.function import (
-    Constant,
+    BuiltinConstant,
+    CallRefused,
     Failed,
     Function,
     Numeric,
-    Refused,
     integer,
     package,
 )
@@ -47,12 +47,12 @@ _LAYOUTS: Final = {
 
 def _parsed(text: str) -> Numeric:
     if len(text) > _MAX_DIGITS:
-        raise Refused("a duration of more than 30 characters")
+        raise CallRefused("a duration of more than 30 characters")
     if not _DURATION.fullmatch(text):
         raise Failed("invalid duration")
     total = sum(Decimal(count) * _UNITS[unit] for count, unit in _PART.findall(text))
     if total != int(total):
-        raise Refused("a part of a nanosecond")
+        raise CallRefused("a part of a nanosecond")
     if total > _MOST:
         raise Failed("invalid duration")
     return integer(-int(total) if text.startswith("-") else int(total))
@@ -87,14 +87,14 @@ def _fits(text: str, pattern: str) -> bool:
     match = re.fullmatch(pattern, text, re.ASCII)
     if match is None:
         if re.search(r"T24|:60|,", text):
-            raise Refused("an unusual time")
+            raise CallRefused("an unusual time")
         return False
     return not match[1] or _is_date(match[1])
 
 
 def _is_date(text: str) -> bool:
     if text.startswith("0000"):
-        raise Refused("the year 0")
+        raise CallRefused("the year 0")
     try:
         date.fromisoformat(text)
     except ValueError:
@@ -104,7 +104,7 @@ def _is_date(text: str) -> bool:
 
 def _has_layout(text: str, layout: str) -> bool:
     if layout not in _LAYOUTS:
-        raise Refused("a layout of times that is not among the usual ones")
+        raise CallRefused("a layout of times that is not among the usual ones")
     return _fits(text, _LAYOUTS[layout])
 
 
@@ -118,9 +118,9 @@ _NAMES: Final = {
 }
 TIME: Final = package(
     "time",
-    *(Constant(f"time.{name}", integer(value)) for name, value in _NAMES.items()),
-    Constant("time.RFC3339", "2006-01-02T15:04:05Z07:00"),
-    Constant("time.RFC3339Date", "2006-01-02"),
+    *(BuiltinConstant(f"time.{name}", integer(value)) for name, value in _NAMES.items()),
+    BuiltinConstant("time.RFC3339", "2006-01-02T15:04:05Z07:00"),
+    BuiltinConstant("time.RFC3339Date", "2006-01-02"),
     Function("time.Duration", "s", _is_duration, Type.STRING),
     Function("time.Format", "ss", _has_layout, Type.STRING),
     Function("time.FormatDuration", "i", _spelled),

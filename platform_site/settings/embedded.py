@@ -37,7 +37,7 @@ def prepare(data_dir: Path) -> str:
 
 
 def name_own_address() -> None:
-    """Where HOST is one address of this machine, localhost does not answer: links name HOST."""
+    """Let links name HOST if it is one address of this machine: localhost does not answer then."""
     try:
         host = ipaddress.ip_address(env.text("HOST", "127.0.0.1"))
     except ValueError:  # a name, or nothing that can be listened on

@@ -52,7 +52,7 @@ class TargetStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ObservedChange:
     """One key that differs. A digest is empty where there is no value to be read."""
 
     key: str
@@ -66,7 +66,7 @@ class Change:
 class Comparison:
     """`changes` by key; true when there is drift. `foreign` is counted, never drift."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ObservedChange, ...] = ()
     foreign: tuple[str, ...] = ()
     foreign_count: int = 0
 
@@ -102,7 +102,7 @@ def compare(
 
 def _of_baseline(
     applied: State, live: Live, sink: Capabilities, digest_key: bytes
-) -> Iterator[Change]:
+) -> Iterator[ObservedChange]:
     digest_of = digester(digest_key)
     for key, entry in applied.keys.items():
         record = live.records.get(entry.record)
@@ -110,14 +110,14 @@ def _of_baseline(
         if value is None:
             mistyped = entry.record in live.mistyped
             if mistyped or not sink.expires:
-                yield Change(
+                yield ObservedChange(
                     key=key,
                     kind=Difference.CHANGED if mistyped else Difference.REMOVED,
                     secret=entry.secret,
                     expected_digest=entry.digest,
                 )
         elif (actual := digest_of(value)) != entry.digest:
-            yield Change(
+            yield ObservedChange(
                 key=key,
                 kind=Difference.CHANGED,
                 secret=entry.secret,
@@ -126,13 +126,15 @@ def _of_baseline(
             )
 
 
-def _added(ledger: Ledger, applied: State, live: Live, digest_key: bytes) -> Iterator[Change]:
+def _added(
+    ledger: Ledger, applied: State, live: Live, digest_key: bytes
+) -> Iterator[ObservedChange]:
     """Yield the keys in our whole records that are neither applied nor retained."""
     for name in {entry.record for entry in applied.keys.values()}:
         record = live.records.get(name)
         for key, value in record.values.items() if record else ():
             if key not in applied.keys and key not in ledger.retained:
-                yield Change(
+                yield ObservedChange(
                     key=key, kind=Difference.ADDED, actual_digest=digest(digest_key, value)
                 )
 

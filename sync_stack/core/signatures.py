@@ -19,7 +19,7 @@ CLOCK_SKEW_S: Final = 30.0
 _UNIX_TIME: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
-class Verdict(StrEnum):
+class SignatureVerdict(StrEnum):
     """STALE: signed by a known key, but too long ago or in the future."""
 
     VALID = "valid"
@@ -97,15 +97,15 @@ class StandardWebhook:
 
     def verdict(
         self, keys: Sequence[bytes], body: bytes, *, now_s: float, window_s: float
-    ) -> Verdict:
+    ) -> SignatureVerdict:
         """VALID when one `v1,<base64>` fits one key and the time lies within the window."""
         if not _UNIX_TIME.fullmatch(self.timestamp) or not self.id:
-            return Verdict.INVALID
+            return SignatureVerdict.INVALID
         signed = b".".join((self.id.encode("latin-1"), self.timestamp.encode(), body))
         if not self._is_signed(keys, signed):
-            return Verdict.INVALID
+            return SignatureVerdict.INVALID
         fresh = now_s - window_s <= int(self.timestamp) <= now_s + CLOCK_SKEW_S
-        return Verdict.VALID if fresh else Verdict.STALE
+        return SignatureVerdict.VALID if fresh else SignatureVerdict.STALE
 
     def _is_signed(self, keys: Sequence[bytes], signed: bytes) -> bool:
         proofs = [

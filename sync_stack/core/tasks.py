@@ -62,7 +62,7 @@ TRANSITIONS: Final[dict[tuple[State, Change], State]] = {
 }
 
 
-class IllegalTransition(Exception):
+class IllegalTaskTransition(Exception):
     """A task in this state cannot change so."""
 
     def __init__(self, state: State, change: Change) -> None:
@@ -70,11 +70,11 @@ class IllegalTransition(Exception):
 
 
 def advance(state: State, change: Change) -> State:
-    """The state after the change. Raises IllegalTransition."""
+    """The state after the change. Raises IllegalTaskTransition."""
     try:
         return TRANSITIONS[state, change]
     except KeyError:
-        raise IllegalTransition(state, change) from None
+        raise IllegalTaskTransition(state, change) from None
 
 
 _RETRYABLE: Final = (

@@ -24,7 +24,7 @@ _WRITABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BARE: Final = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 
 
-class _Reader(Cursor):
+class _EnvReader(Cursor):
     def document(self) -> Tree:
         pairs: dict[str, Tree] = {}
         self.skip(_GAP)
@@ -64,7 +64,7 @@ class _Reader(Cursor):
 
 
 def read(source: Source) -> Tree:
-    return _Reader(source).document()
+    return _EnvReader(source).document()
 
 
 def render(tree: Tree) -> bytes:

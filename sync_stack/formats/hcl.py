@@ -40,7 +40,7 @@ class _Block:
         self.pairs: _Pairs = {}
 
 
-class _Reader(Cursor):
+class _HclReader(Cursor):
     def document(self) -> Tree:
         body = _Block((1, 1))
         self.body(body, 0)
@@ -230,7 +230,7 @@ def _unindented(body: str) -> str:
 
 
 def read(source: Source) -> Tree:
-    return _Reader(source).document()
+    return _HclReader(source).document()
 
 
 register(Format(name="hcl", extensions=("tf", "hcl", "tfvars"), read=read))

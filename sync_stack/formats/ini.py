@@ -19,7 +19,7 @@ _SECTION: Final = re.compile(r"\[([^\]]+)\][ \t\r]*(?:[#;].*)?")
 _MEMBER: Final = re.compile(r"([^=:]+)[=:](.*)", re.DOTALL)
 
 
-class _Reader:
+class _IniReader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.top: dict[str, Tree | dict[str, Tree]] = {}
@@ -82,7 +82,7 @@ class _Reader:
 
 
 def read(source: Source) -> Tree:
-    return _Reader(source).document()
+    return _IniReader(source).document()
 
 
 def render(tree: Tree) -> bytes:

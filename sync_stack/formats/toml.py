@@ -36,7 +36,7 @@ class _Table:
     closed: bool = False
 
 
-class _Reader(Cursor):
+class _TomlReader(Cursor):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.dotted: list[_Table] = []  # made by keys since the last header
@@ -220,7 +220,7 @@ class _Reader(Cursor):
 
 
 def read(source: Source) -> Tree:
-    return _Reader(Source(source.text.replace("\r\n", "\n"), file=source.file)).document()
+    return _TomlReader(Source(source.text.replace("\r\n", "\n"), file=source.file)).document()
 
 
 def render(tree: Tree) -> bytes:

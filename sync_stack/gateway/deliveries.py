@@ -14,7 +14,7 @@ from sync_stack.core.bundle.model import SchemaRegistry
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import BadPayload, EventKind
 from sync_stack.core.replay import Delivery, ReplayKeys
-from sync_stack.core.signatures import Verdict
+from sync_stack.core.signatures import SignatureVerdict
 from sync_stack.gateway.conf import EffectiveLimits
 from sync_stack.gateway.forwarding import DeliveryContext, Forwarder, Outbound, outbound
 from sync_stack.gateway.inbox import Inbox
@@ -187,9 +187,9 @@ class DeliveryPipeline:
                 window_s=window_s,
             )
             verdict = git_platform(platform).verdict(platform, proof)
-            if verdict is Verdict.VALID:
+            if verdict is SignatureVerdict.VALID:
                 return platform, True
-            stale = stale or verdict is Verdict.STALE
+            stale = stale or verdict is SignatureVerdict.STALE
         if open_to_all is not None and not self.production:
             self._warn_unverified(open_to_all)
             return open_to_all, False

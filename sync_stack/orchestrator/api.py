@@ -8,7 +8,7 @@ from __future__ import annotations
 from sync_stack.orchestrator.derived_keys import digest_key_of
 from sync_stack.orchestrator.models import Drift
 from sync_stack.orchestrator.selectors import drift
-from sync_stack.orchestrator.selectors.drift import Snapshot
+from sync_stack.orchestrator.selectors.drift import DriftSnapshot
 from sync_stack.orchestrator.selectors.ledgers import destination_of
 from sync_stack.orchestrator.services import drift_records, leader
 from sync_stack.orchestrator.services.execution.targets import TargetLocation, is_for, is_produced
@@ -16,8 +16,8 @@ from sync_stack.orchestrator.services.leader import LeaderRecord
 
 __all__ = [
     "Drift",
+    "DriftSnapshot",
     "LeaderRecord",
-    "Snapshot",
     "TargetLocation",
     "destination_of",
     "digest_key_of",

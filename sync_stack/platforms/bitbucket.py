@@ -16,7 +16,7 @@ from sync_stack.core.events import (
     checked_repository,
     ref_fields,
 )
-from sync_stack.core.signatures import Verdict, prefixed_hmac_matches
+from sync_stack.core.signatures import SignatureVerdict, prefixed_hmac_matches
 from sync_stack.platforms.payload import (
     Payload,
     commit_or_none,
@@ -56,12 +56,12 @@ class Bitbucket:
     def event_class(self, platform: Platform, event: str) -> EventClass | None:
         return class_by_names(platform, event)
 
-    def verdict(self, platform: Platform, proof: Proof) -> Verdict:
+    def verdict(self, platform: Platform, proof: Proof) -> SignatureVerdict:
         name = proof.headers.first_present(platform.git_scm_signature) or ""
         given = proof.headers.single(name)
         keys = proof.keys.secrets
         matched = given is not None and prefixed_hmac_matches(keys, proof.body, given)
-        return Verdict.VALID if matched else Verdict.INVALID
+        return SignatureVerdict.VALID if matched else SignatureVerdict.INVALID
 
     def required_members(self, platform: Platform, event: EventClass) -> tuple[str, ...]:
         return _REQUIRED[platform.flavor, event]

@@ -17,7 +17,7 @@ from sync_stack.core.events import (
     distinct_files,
     ref_fields,
 )
-from sync_stack.core.signatures import Verdict, prefixed_hmac_matches
+from sync_stack.core.signatures import SignatureVerdict, prefixed_hmac_matches
 from sync_stack.platforms.payload import (
     commit_or_none,
     files_of_commits,
@@ -43,11 +43,11 @@ class GitHub:
     def event_class(self, platform: Platform, event: str) -> EventClass | None:
         return class_by_names(platform, event)
 
-    def verdict(self, platform: Platform, proof: Proof) -> Verdict:
+    def verdict(self, platform: Platform, proof: Proof) -> SignatureVerdict:
         name = proof.headers.first_present(platform.git_scm_signature) or ""
         given = proof.headers.single(name)
         matched = given is not None and self.matches(proof, given)
-        return Verdict.VALID if matched else Verdict.INVALID
+        return SignatureVerdict.VALID if matched else SignatureVerdict.INVALID
 
     def matches(self, proof: Proof, given: str) -> bool:
         return prefixed_hmac_matches(proof.keys.secrets, proof.body, given)

@@ -17,7 +17,7 @@ from sync_stack.core.events import (
     is_zero,
     ref_fields,
 )
-from sync_stack.core.signatures import StandardWebhook, Verdict, token_matches
+from sync_stack.core.signatures import SignatureVerdict, StandardWebhook, token_matches
 from sync_stack.platforms.payload import (
     commit_or_none,
     files_of_commits,
@@ -53,12 +53,12 @@ class GitLab:
             return EventClass.PUSH
         return class_by_names(platform, event)
 
-    def verdict(self, platform: Platform, proof: Proof) -> Verdict:
+    def verdict(self, platform: Platform, proof: Proof) -> SignatureVerdict:
         if proof.keys.signing:
             return _signed(platform.git_scm_signature[0], proof)
         token = proof.headers.single(platform.git_scm_signature[-1])
         matched = token is not None and token_matches(proof.keys.secrets, token)
-        return Verdict.VALID if matched else Verdict.INVALID
+        return SignatureVerdict.VALID if matched else SignatureVerdict.INVALID
 
     def required_members(self, _platform: Platform, event: EventClass) -> tuple[str, ...]:
         return ("ref" if event is EventClass.PUSH else "object_attributes", "project")
@@ -87,10 +87,10 @@ class GitLab:
 git_platforms.register("gitlab")(GitLab())
 
 
-def _signed(header: str, proof: Proof) -> Verdict:
+def _signed(header: str, proof: Proof) -> SignatureVerdict:
     values = [proof.headers.single(name) for name in ("webhook-id", "webhook-timestamp", header)]
     if None in values:
-        return Verdict.INVALID
+        return SignatureVerdict.INVALID
     delivery, timestamp, signatures = (value or "" for value in values)
     webhook = StandardWebhook(id=delivery, timestamp=timestamp, signatures=signatures)
     return webhook.verdict(

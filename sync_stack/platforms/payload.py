@@ -13,7 +13,7 @@ Payload = Mapping[str, Any]
 
 
 def repository_fields(platform: Platform, repo: str, *, path: str = "") -> dict[str, Any]:
-    """What all events of a delivery share; `path` is where to clone from, if not `repo`."""
+    """Return what all events of a delivery share; `path`: the clone path if not `repo`."""
     return {
         "platform": platform.name,
         "repo": repo,
@@ -80,7 +80,7 @@ def moment(value: Any) -> datetime | None:
 
 
 def files_of_commits(payload: Payload) -> Iterator[str]:
-    """What the commits say they added, changed and removed."""
+    """Yield the paths that the commits added, changed and removed."""
     commits = payload.get("commits")
     for commit in commits if isinstance(commits, list) else ():
         for name in ("added", "modified", "removed"):

@@ -10,7 +10,7 @@ from kernel.registry import Registry
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import Effect, Event
 from sync_stack.core.headers import Headers
-from sync_stack.core.signatures import Keys, Verdict
+from sync_stack.core.signatures import Keys, SignatureVerdict
 
 
 class EventClass(StrEnum):
@@ -39,7 +39,7 @@ class GitPlatform(Protocol):
         """None for an event that is not handled."""
         ...
 
-    def verdict(self, platform: Platform, proof: Proof) -> Verdict: ...
+    def verdict(self, platform: Platform, proof: Proof) -> SignatureVerdict: ...
 
     def required_members(self, platform: Platform, event: EventClass) -> tuple[str, ...]:
         """Names at the top of a payload."""
@@ -60,7 +60,7 @@ class GitPlatform(Protocol):
         ...
 
     def effect(self, action: str) -> Effect:
-        """Of a pull request's action, as in `Event.action`."""
+        """Return the effect of a pull request's action (`Event.action`)."""
         ...
 
 

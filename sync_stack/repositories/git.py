@@ -119,7 +119,7 @@ class Repositories:
         self._inside(source).run("update-ref", f"refs/partita/{name}", commit)
 
     def signed(self, source: Source, commit: str) -> Signature:
-        """Who wrote a commit that has been fetched. Raises GitError."""
+        """Return the author and subject of a fetched commit. Raises GitError."""
         _check_commit(commit)
         form = "--format=%H%x00%an%x00%ae%x00%aI%x00%s"
         text = self._inside(source).run("log", "-1", form, commit, "--", offline=True)

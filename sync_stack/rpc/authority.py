@@ -23,7 +23,7 @@ _CLOCKS_DIFFER: Final = timedelta(hours=1)
 _PEM: Final = serialization.Encoding.PEM
 
 
-class Usage(Enum):
+class CertificateUsage(Enum):
     """What a certificate may be shown for."""
 
     SERVER = ExtendedKeyUsageOID.SERVER_AUTH
@@ -51,7 +51,7 @@ class Authority:
         built = _builder(name, name, key.public_key(), now, now + LIFE, usage=None)
         return _as_pair(built.sign(key, hashes.SHA256()), key)
 
-    def pair(self, names: Sequence[str], usage: Usage, now: datetime) -> TlsPair:
+    def pair(self, names: Sequence[str], usage: CertificateUsage, now: datetime) -> TlsPair:
         """For the first of the names and the others; it does not outlive the authority."""
         key = ec.generate_private_key(ec.SECP256R1())
         end = min(now + LIFE, self.certificate.not_valid_after_utc)
@@ -64,10 +64,10 @@ class Authority:
 
 
 def self_signed(names: Sequence[str], now: datetime) -> TlsPair:
-    """Of a listener whose callers trust exactly this certificate."""
+    """Return a pair for a listener whose callers trust exactly this certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(names[0])
-    built = _builder(name, name, key.public_key(), now, now + LIFE, usage=Usage.SERVER)
+    built = _builder(name, name, key.public_key(), now, now + LIFE, usage=CertificateUsage.SERVER)
     built = built.add_extension(_alternatives(names), critical=False)
     return _as_pair(built.sign(key, hashes.SHA256()), key)
 
@@ -110,7 +110,7 @@ def _builder(
     now: datetime,
     end: datetime,
     *,
-    usage: Usage | None,
+    usage: CertificateUsage | None,
 ) -> x509.CertificateBuilder:
     """`usage` None: an authority."""
     builder = (
@@ -130,7 +130,7 @@ def _builder(
     return builder.add_extension(x509.ExtendedKeyUsage([usage.value]), critical=False)
 
 
-def _basic(usage: Usage | None) -> x509.BasicConstraints:
+def _basic(usage: CertificateUsage | None) -> x509.BasicConstraints:
     return x509.BasicConstraints(ca=usage is None, path_length=0 if usage is None else None)
 
 

@@ -55,7 +55,7 @@ SERVER_OPTIONS: Final = (
 def call_metadata(
     *, correlation_id: str = "", traceparent: str = "", token: str = ""
 ) -> tuple[tuple[str, str], ...]:
-    """What every call carries beside its message."""
+    """Return the metadata that every call carries."""
     pairs = (
         ("x-correlation-id", correlation_id),
         ("traceparent", traceparent),

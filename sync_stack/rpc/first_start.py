@@ -33,7 +33,7 @@ from sync_stack.configuration.state_folder import (
 )
 from sync_stack.rpc.authority import (
     Authority,
-    Usage,
+    CertificateUsage,
     is_ours,
     self_signed,
     still_valid,
@@ -100,9 +100,9 @@ class _Work:
     def run(self) -> None:
         gateway, watcher, worker = (self._below(name) for name in (GATEWAY, WATCHER, WORKER))
         authority = self._authority((self.folder, gateway, watcher))
-        self._signed(authority, self.folder, AUTO_SERVER, _SERVER_NAMES, Usage.SERVER)
-        self._signed(authority, gateway, AUTO_CLIENT, (GATEWAY,), Usage.CLIENT)
-        self._signed(authority, watcher, AUTO_CLIENT, (WATCHER,), Usage.CLIENT)
+        self._signed(authority, self.folder, AUTO_SERVER, _SERVER_NAMES, CertificateUsage.SERVER)
+        self._signed(authority, gateway, AUTO_CLIENT, (GATEWAY,), CertificateUsage.CLIENT)
+        self._signed(authority, watcher, AUTO_CLIENT, (WATCHER,), CertificateUsage.CLIENT)
         self._pair(gateway, AUTO_INBOUND, lambda: self_signed(_INBOUND_NAMES, self.now))
         self._secret(SECRET_KEY, (self.folder, watcher, worker))
         self._secret(TASK_API_KEY, (self.folder,))
@@ -137,7 +137,7 @@ class _Work:
         where: Path,
         files: tuple[str, str],
         names: tuple[str, ...],
-        usage: Usage,
+        usage: CertificateUsage,
     ) -> None:
         self._pair(where, files, lambda: authority.pair(names, usage, self.now))
 

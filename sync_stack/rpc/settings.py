@@ -15,7 +15,7 @@ AUTO: Final = "TLS_AUTO_DIR"
 
 
 def client_files(environment: Environment) -> TlsFiles | None:
-    """Of calls to the orchestrator: the operator's pair, else the generated one."""
+    """Return the pair for calls to the orchestrator: the operator's, else the generated one."""
     files = tls_pair(environment, CERT, KEY, ca=CA)
     return files or generated_pair(environment, AUTO_CLIENT)
 

@@ -62,7 +62,7 @@ class TlsFiles:
         return pair
 
     def required_ca(self) -> Path:
-        """Of a listener: without it nobody could be asked for a certificate."""
+        """Return the CA by which a listener checks its callers; raise TlsUnreadable without."""
         if self.ca is None:
             raise TlsUnreadable("GRPC_TLS_CA is required: it says whose client certificates count")
         return self.ca
@@ -85,17 +85,17 @@ def auto_files(folder: Path, names: tuple[str, str], *, ca: bool = True) -> TlsF
 
 
 def client_credentials(pair: TlsPair) -> Any:
-    """Of a channel that shows its certificate."""
+    """Return credentials of a channel that presents its certificate."""
     return grpc.ssl_channel_credentials(
         root_certificates=pair.ca, private_key=pair.key, certificate_chain=pair.cert
     )
 
 
 def server_credentials(files: TlsFiles) -> Any:
-    """Of a listener that demands a certificate signed by `ca`; a new handshake sees new files.
+    """Return credentials of a listener that demands a certificate signed by `ca`.
 
-    Files that cannot be read when they changed leave the last good ones in force. Raises
-    TlsUnreadable for the first reading, and without `ca`: then nobody could be asked for one.
+    A new handshake uses changed files; if they cannot be read, the last good ones stay in force.
+    Raises TlsUnreadable if the files cannot be read the first time, and without `ca`.
     """
     files.required_ca()
     first = files.read()

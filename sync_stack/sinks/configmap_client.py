@@ -162,7 +162,7 @@ class Cluster:
         return answer.status_code != httpx.codes.NOT_FOUND
 
     def create_namespace(self, namespace: str) -> None:
-        """What exists already is no error."""
+        """Create a namespace unless it exists."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         self._send("POST", "/api/v1/namespaces", namespace, body)
 

@@ -124,7 +124,7 @@ class FileStore:
         return stat.S_IMODE(found.st_mode)
 
     def delete(self, path: str) -> None:
-        """What is gone already is no error."""
+        """Delete a file if it exists."""
         with translated(path), self._parent(path, create=False) as folder:
             if folder is not None:
                 with contextlib.suppress(FileNotFoundError):

@@ -51,7 +51,7 @@ def _settings(options: RedisOptions, timeouts: Timeouts, resolve: Resolve) -> di
 
 
 def login_and_tls(options: RedisOptions, resolve: Resolve) -> dict[str, Any]:
-    """Of any client of redis-py, by its names."""
+    """Return the login and TLS options of a redis-py client, by its names."""
     login = {
         "username": resolve(options.username) if options.username else None,
         "password": resolve(options.password) if options.password else None,

@@ -37,7 +37,7 @@ from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Live, Owner, Sink, SinkError
 from sync_stack.orchestrator.api import (
     Drift,
-    Snapshot,
+    DriftSnapshot,
     TargetLocation,
     digest_key_of,
     drift,
@@ -67,7 +67,7 @@ class DriftCheckResult:
     """The result of a check; `comparison` and `live` are set only with READ."""
 
     outcome: CheckOutcome
-    snapshot: Snapshot | None = None
+    snapshot: DriftSnapshot | None = None
     comparison: Comparison = field(default_factory=Comparison)
     live: Live = field(default_factory=Live)
     foreign_listed: bool = False
@@ -110,7 +110,7 @@ class DriftChecker:
             )
         return DriftCheckResult(outcome=CheckOutcome.BUSY)
 
-    def _compared_snapshot(self, snapshot: Snapshot) -> DriftCheckResult:
+    def _compared_snapshot(self, snapshot: DriftSnapshot) -> DriftCheckResult:
         ledger = snapshot.ledger
         digest_key = digest_key_of(ledger.digest_key_id)
         if ledger.applied is None or digest_key is None:
@@ -123,7 +123,7 @@ class DriftChecker:
             self._failed(ledger, error)
             return DriftCheckResult(outcome=CheckOutcome.FAILED, snapshot=snapshot)
 
-    def _read(self, snapshot: Snapshot, digest_key: bytes) -> DriftCheckResult:
+    def _read(self, snapshot: DriftSnapshot, digest_key: bytes) -> DriftCheckResult:
         ledger, bundle = snapshot.ledger, self.bundle()
         rule = rule_named(bundle, ledger.rule_id)
         if rule is None or rule.datasource != ledger.datasource:

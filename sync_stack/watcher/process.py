@@ -38,6 +38,7 @@ from sync_stack.watcher.poller import Poller
 from sync_stack.watcher.threads import WatcherThreads
 
 log: Final = logging.getLogger("partita.sync.watcher")
+CLOSE_S: Final = 1.0
 GRACE_S: Final = 5.0
 _ELECTION_POLL_S: Final = 1.0
 _LAST_WORDS_S: Final = 1.0
@@ -116,7 +117,7 @@ class Watcher:
         await asyncio.gather(*loops, return_exceptions=True)
         await self._stop_work()
         await self._release()
-        await self.channel.close(1.0)
+        await self.channel.close(CLOSE_S)
         clean = await self.threads.close(GRACE_S)
         await asyncio.to_thread(self.admin.stop)
         return clean

@@ -33,7 +33,7 @@ from sync_stack.orchestrator.models import (
     WatchState,
 )
 from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.services.deliveries import Refused
+from sync_stack.orchestrator.services.deliveries import DeliveryRefused
 from sync_stack.orchestrator.services.execution.ref_state import rule_digest
 from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.orchestrator.services.reconcile import reconcile
@@ -203,7 +203,7 @@ class History(World):
         def accept() -> None:
             try:
                 task = self.deliver("push", post.body, key=post.key)
-            except (Refused, OperationalError):
+            except (DeliveryRefused, OperationalError):
                 return
             self.accepted[task.id] = post.key
 

@@ -20,6 +20,7 @@ from apps.suites import api as suites
 from kernel.errors import PlatformError
 
 PULL_S: Final = 60
+_RETRY_S: Final = 0.1
 RUNNER_S: Final = 30  # the time for the runner to register
 SUITE: Final = "hello"
 _NEXT: Final = "shop"
@@ -89,7 +90,7 @@ def _launch(request: executions.LaunchRequest, stop: threading.Event) -> dict[st
         try:
             return executions.launch(accounts.operator(), request)
         except BackendUnavailable:
-            if stop.wait(0.1) or time.monotonic() > deadline:
+            if stop.wait(_RETRY_S) or time.monotonic() > deadline:
                 raise
 
 

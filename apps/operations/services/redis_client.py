@@ -41,7 +41,7 @@ class SharedRedisClient:
         self._ask_at: float | None = None  # None: it answers
 
     def run(self, script: str, *, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """What the Lua script returns. Raises RedisAway, at once while it is known to be away."""
+        """Run a Lua script and return its result; raise RedisAway, at once while Redis is away."""
         from redis import RedisError
 
         self._admit()

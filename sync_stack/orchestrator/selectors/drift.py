@@ -29,7 +29,7 @@ def list_drift(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class DriftSnapshot:
     """A target as stored; `token` changes with its ledger and with the lock of its destination."""
 
     ledger: Ledger
@@ -50,14 +50,14 @@ def list_targets(datasource: str) -> list[LedgerTarget]:
     return list(rows.order_by("id"))
 
 
-def snapshot(unit_id: str) -> Snapshot | None:
+def snapshot(unit_id: str) -> DriftSnapshot | None:
     row = LedgerTarget.objects.filter(id=unit_id).first()
     if row is None:
         return None
     ledger = ledgers.ledger_of(row)
     lock = DestinationLock.objects.filter(id=row.destination_id).first()
     holder = _working(ledger, lock)
-    return Snapshot(
+    return DriftSnapshot(
         ledger=ledger,
         destination=ledgers.destination_of(row),
         status=row.status,
@@ -81,7 +81,7 @@ def _working(ledger: Ledger, lock: DestinationLock | None) -> str:
     return task.id if task is not None and task.finished_at is None else ""
 
 
-def is_unchanged(before: Snapshot) -> bool:
+def is_unchanged(before: DriftSnapshot) -> bool:
     """Return whether destination lock and ledger are as they were."""
     version = LedgerTarget.objects.filter(id=before.ledger.unit_id).values_list(
         "version", flat=True

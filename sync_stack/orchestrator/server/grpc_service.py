@@ -23,7 +23,7 @@ from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.grpc_messages import CallSpan, state_of, task_message, traced
 from sync_stack.orchestrator.server.metrics import GrpcCall, OrchestratorMetrics
 from sync_stack.orchestrator.services.deliveries import (
-    Refused,
+    DeliveryRefused,
     WebhookDelivery,
     accept_deliveries,
     accept_delivery,
@@ -112,14 +112,14 @@ class Orchestrator(OrchestratorServicer):
             _delivery(each.request, span.traceparent)
             for each, span in zip(batch.webhooks, spans, strict=True)
         ]
-        results: Sequence[Created | Refused]
+        results: Sequence[Created | DeliveryRefused]
         try:
             results = await self._in_thread(
                 lambda: accept_deliveries(deliveries, bundle, self.publish)
             )
         except StoreError as error:
             log.warning("ProcessWebhooks: the store failed: %s", type(error).__name__)
-            results = [Refused("UNAVAILABLE", "the store cannot be used")] * len(deliveries)
+            results = [DeliveryRefused("UNAVAILABLE", "the store cannot be used")] * len(deliveries)
         seconds = time.perf_counter() - begun
         for delivery, result, span in zip(deliveries, results, spans, strict=True):
             status, refused = (
@@ -156,7 +156,7 @@ class Orchestrator(OrchestratorServicer):
             await self._authorize(method, context, call)
             try:
                 return await self._in_thread(act)
-            except Refused as refusal:
+            except DeliveryRefused as refusal:
                 await call.abort(context, refusal.status, refusal.detail)
             except TooManyTasks:
                 await call.abort(context, "RESOURCE_EXHAUSTED", "too many tasks wait")
@@ -247,12 +247,12 @@ async def _check_size(batch: Any, context: Any, call: GrpcCall) -> None:
 
 
 def _batch_result(
-    deliveries: Sequence[WebhookDelivery], results: Sequence[Created | Refused]
+    deliveries: Sequence[WebhookDelivery], results: Sequence[Created | DeliveryRefused]
 ) -> Any:
     made = pb.ProcessWebhookBatchResult()
     for delivery, result in zip(deliveries, results, strict=True):
         item = made.results.add(idempotency_key=delivery.idempotency_key)
-        if isinstance(result, Refused):
+        if isinstance(result, DeliveryRefused):
             item.code = grpc.StatusCode[result.status].value[0]
             item.detail = result.detail
         else:
@@ -272,7 +272,7 @@ def _response(kind: Any, created: Created) -> Any:
 def _known_task(task_id: str) -> Task:
     task = tasks.get(task_id)
     if task is None:
-        raise Refused("NOT_FOUND", f"no task {task_id[:64]!r}")
+        raise DeliveryRefused("NOT_FOUND", f"no task {task_id[:64]!r}")
     return task
 
 

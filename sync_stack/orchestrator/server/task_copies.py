@@ -38,7 +38,7 @@ _ROUNDS: Final = 5
 Publish = Callable[[Sequence[str]], None]
 
 
-class Backend(Protocol):
+class CopyBackend(Protocol):
     def put(self, document: Mapping[str, Any]) -> None:
         """Raises SinkError."""
 
@@ -69,7 +69,7 @@ class MongoBackend:
             self._collection.replace_one({"_id": named["_id"]}, named, upsert=True)
 
 
-def open_backend(datasource: Datasource, resolve: Resolve) -> Backend:
+def open_backend(datasource: Datasource, resolve: Resolve) -> CopyBackend:
     """Open the backend of a datasource. Raises SinkError, SecretError."""
     options, timeouts = datasource.options, Timeouts.of(datasource)
     if isinstance(options, RedisOptions):
@@ -89,7 +89,7 @@ class TaskCopies:
     def __init__(self, bundle: Callable[[], Bundle], resolve: Resolve) -> None:
         self._bundle = bundle
         self._resolve = resolve
-        self._open: tuple[Datasource, Backend] | None = None
+        self._open: tuple[Datasource, CopyBackend] | None = None
         self._waiting: queue.Queue[str] = queue.Queue(_MOST_WAITING)
         self._starting = threading.Lock()
         self._thread: BackgroundThread | None = None
@@ -149,7 +149,7 @@ class TaskCopies:
             if backend := self._backend():
                 backend.put(task_document(task))
 
-    def _backend(self) -> Backend | None:
+    def _backend(self) -> CopyBackend | None:
         bundle = self._bundle()
         name = bundle.task_backend_datasource
         if not name:

@@ -25,7 +25,7 @@ from sync_stack.platforms import normalize
 SCHEMA_REGISTRY = "schema-registry"
 
 
-class Refused(Exception):
+class DeliveryRefused(Exception):
     """The request cannot become a task; `status` is the name of a gRPC status code."""
 
     def __init__(self, status: str, detail: str) -> None:
@@ -52,7 +52,10 @@ class WebhookDelivery:
 def accept_delivery(
     delivery: WebhookDelivery, bundle: Bundle, publish: Callable[[Sequence[str]], None]
 ) -> Created:
-    """Create the task of a delivery, durably. Raises Refused, TooManyTasks, the store's errors."""
+    """Create the task of a delivery, durably.
+
+    Raises DeliveryRefused, TooManyTasks, and the errors of the store.
+    """
     try:
         return create_task(_new_task(delivery, bundle), publish)
     except DataError:
@@ -61,7 +64,7 @@ def accept_delivery(
 
 def accept_deliveries(
     deliveries: Sequence[WebhookDelivery], bundle: Bundle, publish: Callable[[Sequence[str]], None]
-) -> list[Created | Refused]:
+) -> list[Created | DeliveryRefused]:
     """Create the tasks of deliveries in one transaction; a refused one does not stop the others.
 
     The results are in the order of the deliveries. Raises the store's errors: then no task is
@@ -77,30 +80,32 @@ def accept_deliveries(
 
 def _accepted(
     deliveries: Sequence[WebhookDelivery], bundle: Bundle, publish: Callable[[Sequence[str]], None]
-) -> list[Created | Refused]:
+) -> list[Created | DeliveryRefused]:
     read = [_new_task_or_refusal(delivery, bundle) for delivery in deliveries]
     created = iter(create_tasks([each for each in read if isinstance(each, NewTask)], publish))
-    too_many = Refused("RESOURCE_EXHAUSTED", "too many tasks wait")
-    return [each if isinstance(each, Refused) else next(created) or too_many for each in read]
+    too_many = DeliveryRefused("RESOURCE_EXHAUSTED", "too many tasks wait")
+    return [
+        each if isinstance(each, DeliveryRefused) else next(created) or too_many for each in read
+    ]
 
 
-def _unstorable() -> Refused:
-    return Refused("INVALID_ARGUMENT", "the store cannot hold this delivery")
+def _unstorable() -> DeliveryRefused:
+    return DeliveryRefused("INVALID_ARGUMENT", "the store cannot hold this delivery")
 
 
-def _new_task_or_refusal(delivery: WebhookDelivery, bundle: Bundle) -> NewTask | Refused:
+def _new_task_or_refusal(delivery: WebhookDelivery, bundle: Bundle) -> NewTask | DeliveryRefused:
     try:
         return _new_task(delivery, bundle)
-    except Refused as refusal:
+    except DeliveryRefused as refusal:
         return refusal
 
 
 def _new_task(delivery: WebhookDelivery, bundle: Bundle) -> NewTask:
-    """Return the task of a delivery. Raises Refused."""
+    """Return the task of a delivery. Raises DeliveryRefused."""
     if not delivery.idempotency_key:
-        raise Refused("INVALID_ARGUMENT", "idempotency_key is required")
+        raise DeliveryRefused("INVALID_ARGUMENT", "idempotency_key is required")
     if conf.is_production() and not delivery.signature_verified:
-        raise Refused("PERMISSION_DENIED", "the signature of the delivery was not verified")
+        raise DeliveryRefused("PERMISSION_DENIED", "the signature of the delivery was not verified")
     platform = _platform(delivery, bundle)
     events = _events(platform, delivery)
     kind = Kind.SCHEMA_REFRESH if delivery.datasource == SCHEMA_REGISTRY else Kind.WEBHOOK
@@ -123,7 +128,7 @@ def _platform(delivery: WebhookDelivery, bundle: Bundle) -> Platform:
     if delivery.datasource == SCHEMA_REGISTRY and bundle.schema_registry:
         names = {bundle.schema_registry.platform}
     if delivery.platform not in names:
-        raise Refused(
+        raise DeliveryRefused(
             "NOT_FOUND",
             f"no rule for platform {delivery.platform!r} and datasource {delivery.datasource!r}",
         )
@@ -141,7 +146,7 @@ def _events(platform: Platform, delivery: WebhookDelivery) -> tuple[Event, ...]:
     try:
         return normalize(platform, delivery.event, _payload(delivery.raw_payload))
     except (BadPayload, RecursionError) as error:
-        raise Refused("INVALID_ARGUMENT", f"bad_payload: {error}") from None
+        raise DeliveryRefused("INVALID_ARGUMENT", f"bad_payload: {error}") from None
 
 
 def _payload(raw: bytes) -> dict[str, Any]:

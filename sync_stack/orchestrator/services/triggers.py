@@ -14,7 +14,7 @@ from sync_stack.core.ledger import State
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator.domain.identity import TargetKey
 from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.services.deliveries import Refused
+from sync_stack.orchestrator.services.deliveries import DeliveryRefused
 from sync_stack.orchestrator.services.execution.ref_state import event_for
 from sync_stack.orchestrator.services.task_creation import Created, NewTask, create_task
 
@@ -45,21 +45,21 @@ class Heal:
 
 
 def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
-    """Create a heal, or a sync of a head. Raises Refused, TooManyTasks.
+    """Create a heal, or a sync of a head. Raises DeliveryRefused, TooManyTasks.
 
     A heal ends `superseded` if its target is no longer as the caller saw it.
     """
     if not heal.idempotency_key:
-        raise Refused("INVALID_ARGUMENT", "idempotency_key is required")
+        raise DeliveryRefused("INVALID_ARGUMENT", "idempotency_key is required")
     rule = _rule(bundle, heal)
     if not rule.self_heal:
-        raise Refused("FAILED_PRECONDITION", f"rule {rule.name!r} has no self_heal")
+        raise DeliveryRefused("FAILED_PRECONDITION", f"rule {rule.name!r} has no self_heal")
     key = TargetKey(
         rule=rule.name, repo=heal.repo, env=heal.env, destination_id=heal.destination_id
     )
     ledger = ledgers.find(key)
     if ledger is None or ledger.applied is None:
-        raise Refused("FAILED_PRECONDITION", f"rule {rule.name!r} has no such target")
+        raise DeliveryRefused("FAILED_PRECONDITION", f"rule {rule.name!r} has no such target")
     if not heal.commit:
         return _trigger_head(heal, ledger.applied, bundle, rule, publish)
     event = event_for(bundle, rule, heal.repo, ledger.applied.ref)
@@ -94,7 +94,7 @@ def _trigger_head(
 ) -> Created:
     if heal.generation not in (0, applied.generation):
         detail = f"the target is at generation {applied.generation}, not {heal.generation}"
-        raise Refused("FAILED_PRECONDITION", detail)
+        raise DeliveryRefused("FAILED_PRECONDITION", detail)
     try:
         return trigger_ref(
             Kind.MANUAL,
@@ -109,7 +109,7 @@ def _trigger_head(
             traceparent=heal.traceparent,
         )
     except BadPayload as error:
-        raise Refused("INVALID_ARGUMENT", str(error)) from None
+        raise DeliveryRefused("INVALID_ARGUMENT", str(error)) from None
 
 
 def trigger_ref(  # noqa: PLR0913
@@ -141,9 +141,9 @@ def trigger_ref(  # noqa: PLR0913
 
 
 def _rule(bundle: Bundle, heal: Heal) -> Rule:
-    """Return the rule that a request names or implies. Raises Refused."""
+    """Return the rule that a request names or implies. Raises DeliveryRefused."""
     if not heal.datasource:
-        raise Refused("INVALID_ARGUMENT", "datasource is required")
+        raise DeliveryRefused("INVALID_ARGUMENT", "datasource is required")
     found = [
         rule
         for rule in bundle.rules
@@ -155,8 +155,8 @@ def _rule(bundle: Bundle, heal: Heal) -> Rule:
         named = f"rule {heal.rule!r}" if heal.rule else "rule"
         where = f"datasource {heal.datasource!r}"
         where += f" and platform {heal.platform!r}" if heal.platform else ""
-        raise Refused("NOT_FOUND", f"no {named} for {where}")
+        raise DeliveryRefused("NOT_FOUND", f"no {named} for {where}")
     if len(found) > 1:
         names = ", ".join(sorted(rule.name for rule in found))
-        raise Refused("INVALID_ARGUMENT", f"rule_id is required: one of {names}")
+        raise DeliveryRefused("INVALID_ARGUMENT", f"rule_id is required: one of {names}")
     return found[0]

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from sync_stack.configuration.state_folder import StateFolderUnusable, read_secret
-from sync_stack.rpc.authority import Authority, Usage, self_signed
+from sync_stack.rpc.authority import Authority, CertificateUsage, self_signed
 from sync_stack.rpc.first_start import prepare
 from sync_stack.rpc.tls import AUTO_CLIENT, AUTO_INBOUND, AUTO_SERVER, TlsFiles, auto_files
 from tests.support.processes import ROOT
@@ -270,6 +270,6 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(folder, tmp_path):
 
 def test_a_pair_does_not_outlive_its_authority():
     authority = Authority.read(Authority.made(NOW))
-    pair = authority.pair(["watcher"], Usage.CLIENT, NOW + timedelta(days=100))
+    pair = authority.pair(["watcher"], CertificateUsage.CLIENT, NOW + timedelta(days=100))
     end = x509.load_pem_x509_certificate(pair.cert).not_valid_after_utc
     assert end == authority.certificate.not_valid_after_utc

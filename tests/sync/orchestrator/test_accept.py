@@ -12,7 +12,11 @@ from django.db import OperationalError
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.services import task_transitions
-from sync_stack.orchestrator.services.deliveries import Refused, WebhookDelivery, accept_delivery
+from sync_stack.orchestrator.services.deliveries import (
+    DeliveryRefused,
+    WebhookDelivery,
+    accept_delivery,
+)
 from sync_stack.orchestrator.services.task_creation import TooManyTasks
 from sync_stack.orchestrator.services.triggers import Heal, trigger_heal
 
@@ -36,7 +40,7 @@ def delivery(**fields) -> WebhookDelivery:
 
 
 def refused(world, **fields) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DeliveryRefused) as caught:
         accept_delivery(delivery(**fields), world.bundle, world.published.extend)
     assert not Task.objects.exists()
     return caught.value.status
@@ -127,12 +131,12 @@ def test_a_heal_without_self_heal_or_unit_fails_its_precondition(world):
     """Sync invariant 40."""
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     unit = LedgerTarget.objects.get()
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DeliveryRefused) as caught:
         trigger(world, unit, 0)
     assert caught.value.status == "FAILED_PRECONDITION"
     world.with_rules(self_heal=True)
     unit.env = "elsewhere"
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DeliveryRefused) as caught:
         trigger(world, unit, 0)
     assert caught.value.status == "FAILED_PRECONDITION"
 
@@ -159,13 +163,13 @@ def test_a_trigger_without_a_commit_brings_the_head_of_the_ref(world):
 
     assert (task.kind, task.message) == ("manual", "completed")
     assert world.values() == {"a": "2"}
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DeliveryRefused) as caught:
         trigger(world, unit, unit.generation, commit="")
     assert (caught.value.status, "generation 2" in caught.value.detail) == (
         "FAILED_PRECONDITION",
         True,
     )
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DeliveryRefused) as caught:
         trigger(world, unit, 0, commit="", ref="--upload-pack=x")
     assert caught.value.status == "INVALID_ARGUMENT"
 
@@ -189,7 +193,7 @@ def test_the_rule_of_a_trigger_must_be_one_of_its_datasource(world):
 
     refused = []
     for fields in ({"datasource": ""}, {"datasource": "other"}, {"platform": "gitlab"}):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(DeliveryRefused) as caught:
             trigger(world, unit, 0, **fields)
         refused.append((caught.value.status, caught.value.detail))
 

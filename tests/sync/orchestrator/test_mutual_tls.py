@@ -14,7 +14,7 @@ import grpc.aio
 import pytest
 
 from kernel import clock
-from sync_stack.rpc.authority import Authority, Usage
+from sync_stack.rpc.authority import Authority, CertificateUsage
 from sync_stack.rpc.channel import SERVER_OPTIONS, OrchestratorChannel
 from sync_stack.rpc.first_start import prepare
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
@@ -56,14 +56,17 @@ class Files:
         return found
 
     def pair(
-        self, *names: str, usage: Usage = Usage.CLIENT, age: timedelta | None = None
+        self,
+        *names: str,
+        usage: CertificateUsage = CertificateUsage.CLIENT,
+        age: timedelta | None = None,
     ) -> TlsFiles:
         """Signed by the stack's own authority."""
         own = TlsFiles(cert=self.folder / "authority.crt", key=self.folder / "authority.key")
         signed = Authority.read(own.read()).pair(names, usage, clock.now() - (age or timedelta()))
         return self._written(signed, self.folder / "ca.crt")
 
-    def stranger(self, *names: str, usage: Usage = Usage.CLIENT) -> TlsFiles:
+    def stranger(self, *names: str, usage: CertificateUsage = CertificateUsage.CLIENT) -> TlsFiles:
         """Signed by another authority of the same kind; it trusts ours."""
         now = clock.now()
         other = Authority.read(Authority.made(now))
@@ -158,19 +161,19 @@ async def test_without_a_certificate_that_the_authority_signed_nobody_gets_in(wo
 
 
 def an_expired_server(files: Files) -> TlsFiles:
-    return files.pair("orchestrator-api", "localhost", usage=Usage.SERVER, age=LONG_AGO)
+    return files.pair("orchestrator-api", "localhost", usage=CertificateUsage.SERVER, age=LONG_AGO)
 
 
 def a_server_of_another_authority(files: Files) -> TlsFiles:
-    return files.stranger("orchestrator-api", "localhost", usage=Usage.SERVER)
+    return files.stranger("orchestrator-api", "localhost", usage=CertificateUsage.SERVER)
 
 
 def a_server_of_another_name(files: Files) -> TlsFiles:
-    return files.pair("elsewhere", usage=Usage.SERVER)
+    return files.pair("elsewhere", usage=CertificateUsage.SERVER)
 
 
 def a_client_that_serves(files: Files) -> TlsFiles:
-    return files.pair("localhost", usage=Usage.CLIENT)
+    return files.pair("localhost", usage=CertificateUsage.CLIENT)
 
 
 @pytest.mark.parametrize(

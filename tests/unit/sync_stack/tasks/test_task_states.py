@@ -12,7 +12,7 @@ from sync_stack.core.tasks import (
     TERMINAL,
     TRANSITIONS,
     Change,
-    IllegalTransition,
+    IllegalTaskTransition,
     State,
     TaskError,
     Tries,
@@ -28,7 +28,7 @@ def test_every_pair_is_in_the_table_or_refused(state: State, change: Change):
     if (state, change) in TRANSITIONS:
         assert advance(state, change) is TRANSITIONS[state, change]
     else:
-        with pytest.raises(IllegalTransition, match=state):
+        with pytest.raises(IllegalTaskTransition, match=state):
             advance(state, change)
 
 
