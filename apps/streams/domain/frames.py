@@ -36,7 +36,7 @@ class Wrapping:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RecordPage:
     """Frames of the records with `after` < number <= `last`, encoded once for all followers.
 
     A part is (source, frames). The source of a gap is None: it is sent to every follower.
@@ -62,7 +62,7 @@ class Page:
         return self._joined[sources]
 
 
-def page_of(chunks: Sequence[Chunk], wrapping: Wrapping, *, after: int, upto: int) -> Page:
+def page_of(chunks: Sequence[Chunk], wrapping: Wrapping, *, after: int, upto: int) -> RecordPage:
     """Encode the records of the range `after` < number <= `upto`; missing ones become gaps.
 
     `chunks` are in order and cut to the range. A chunk without records has an unrequested source
@@ -78,10 +78,10 @@ def page_of(chunks: Sequence[Chunk], wrapping: Wrapping, *, after: int, upto: in
         parts.append((chunk.source, frames))
         last, room = taken, room - len(frames)
         if room <= 0:
-            return Page(after, last, tuple(parts))
+            return RecordPage(after, last, tuple(parts))
     if last < upto:
         parts.append((None, gap(last + 1, upto)))
-    return Page(after, upto, tuple(parts))
+    return RecordPage(after, upto, tuple(parts))
 
 
 def _encode(chunk: Chunk, template: bytes, room: int) -> tuple[int, bytes]:

@@ -16,7 +16,7 @@ from apps.streams.domain.chunks import Chunk
 from apps.streams.domain.frames import (
     MOST_BYTES,
     MOST_RECORDS,
-    Page,
+    RecordPage,
     Wrapping,
     page_of,
     snapshot,
@@ -80,16 +80,18 @@ class TopicFeed(Feed):
         self.head = 0  # number of the last committed record known here
         self.closed = ""  # status of the `end` frame
         self.removed = False
-        self.replays: dict[tuple[int, frozenset[str]], asyncio.Future[Page | None]] = {}
+        self.replays: dict[tuple[int, frozenset[str]], asyncio.Future[RecordPage | None]] = {}
         self._member = member
         self._envelope = envelope
-        self._pages: dict[int, Page] = {}  # by `after`, oldest first
+        self._pages: dict[int, RecordPage] = {}  # by `after`, oldest first
         self._bytes = 0
 
-    def page_beyond(self, cursor: int) -> Page | None:
+    def page_beyond(self, cursor: int) -> RecordPage | None:
         return self._pages.get(cursor)
 
-    def read(self, *, after: int, upto: int, sources: frozenset[str] = frozenset()) -> Page | None:
+    def read(
+        self, *, after: int, upto: int, sources: frozenset[str] = frozenset()
+    ) -> RecordPage | None:
         """Read a page from the store, on a thread; None when the topic's subject is gone."""
         fields = self._envelope(self.topic)
         if fields is None:
@@ -97,13 +99,13 @@ class TopicFeed(Feed):
         wrapping = Wrapping(self._member, fields)
         return read_page(self.topic, wrapping, after=after, upto=upto, sources=sources)
 
-    def read_new(self, head: int) -> Page | None:
+    def read_new(self, head: int) -> RecordPage | None:
         """Read the page that follows the kept ones, on a thread; None without one."""
         if self.ready and 0 < head - self.head <= MOST_RECORDS:
             return self.read(after=self.head, upto=head)
         return None
 
-    def advance(self, head: int, closed: str, page: Page | None) -> None:
+    def advance(self, head: int, closed: str, page: RecordPage | None) -> None:
         """Set the end of the topic to `head` and keep `page`, which follows the kept ones."""
         self.replays.clear()
         if self.ready and (head, closed) == (self.head, self.closed):
@@ -120,7 +122,7 @@ class TopicFeed(Feed):
         self.removed = self.ready = True
         self.wake()
 
-    def _keep(self, page: Page) -> None:
+    def _keep(self, page: RecordPage) -> None:
         self._pages[page.after] = page
         self._bytes += page.size
         while self._bytes > MOST_BYTES or page.last - next(iter(self._pages)) > MOST_RECORDS:
@@ -164,7 +166,7 @@ class SnapshotFeed(Feed):
 
 def read_page(
     topic: str, wrapping: Wrapping, *, after: int, upto: int, sources: Collection[str]
-) -> Page:
+) -> RecordPage:
     """Read about 1,000 records or 1 MiB after `after`, none after `upto` (committed, > `after`)."""
     if sources:
         chunks, reach = _chunks_of_sources(topic, after, upto, sources)

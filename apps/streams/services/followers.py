@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection
 
 from apps.observability.api import metrics
 from apps.streams import selectors
-from apps.streams.domain.frames import CONNECTED, PING, Page, end, gap
+from apps.streams.domain.frames import CONNECTED, PING, RecordPage, end, gap
 from apps.streams.services.feeds import Envelope, Take, TopicFeed
 from apps.streams.services.hub import Hub, process_hub
 
@@ -79,7 +79,7 @@ class _Follower:
         self._cursor = page.last
         return page.frames(self._sources)
 
-    async def _from_store(self) -> Page | None:
+    async def _from_store(self) -> RecordPage | None:
         if self._caught_up:
             self._caught_up = False
             metrics.count("partita.stream.resyncs", stream=self._feed.kind)

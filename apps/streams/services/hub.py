@@ -20,7 +20,7 @@ from django.db import connection
 
 from apps.operations.api import DatastoreUnavailable
 from apps.streams import selectors
-from apps.streams.domain.frames import Page
+from apps.streams.domain.frames import RecordPage
 from apps.streams.services.feeds import Envelope, Feed, SnapshotFeed, Take, TopicFeed
 from apps.streams.services.nudges import listen
 from apps.streams.services.unit_of_work import release_stale_connection
@@ -28,7 +28,7 @@ from kernel.background import keep_running
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Feed)
-Poll = tuple[int, str, Page | None] | Exception | None
+Poll = tuple[int, str, RecordPage | None] | Exception | None
 logger = logging.getLogger("partita.streams")
 
 TICK_S: Final = 0.05
@@ -106,7 +106,9 @@ class Hub:
         """Run `work` on the thread for replays."""
         return await self.loop.run_in_executor(self._replay, _on_store, work)
 
-    async def replay(self, feed: TopicFeed, cursor: int, sources: frozenset[str]) -> Page | None:
+    async def replay(
+        self, feed: TopicFeed, cursor: int, sources: frozenset[str]
+    ) -> RecordPage | None:
         """Read the page after `cursor` from the store, once for all followers at that number.
 
         Return None when the feed was removed or, after a pause, when the store is unavailable.
@@ -124,7 +126,7 @@ class Hub:
 
     def _shared_replay(
         self, feed: TopicFeed, cursor: int, sources: frozenset[str]
-    ) -> asyncio.Future[Page | None]:
+    ) -> asyncio.Future[RecordPage | None]:
         shared = feed.replays.get((cursor, sources))
         if shared is None:
             head = feed.head
