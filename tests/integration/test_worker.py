@@ -210,7 +210,7 @@ def test_a_second_sigterm_leaves_the_jobs_to_the_next_process(cluster: Cluster, 
     run_id = launched_until_counting(cluster, edge)
 
     edge.send(signal.SIGTERM)
-    until(lambda: "ending" in edge.text(), within_s=5, what=edge.tail())
+    until(lambda: "draining" in edge.text(), within_s=5, what=edge.tail())
     assert edge.stop() == 0
     edge.start()
     detail = cluster.wait_over(run_id)

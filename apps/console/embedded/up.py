@@ -143,7 +143,7 @@ class Up:
             self._demo.start()
         else:
             self._say(
-                f"no suite {demo.SUITE} is installed; launch another: {demo.launch_command()}"
+                f"the suite {demo.SUITE} is not installed; launch another: {demo.launch_command()}"
             )
 
     def _greet(self) -> None:
