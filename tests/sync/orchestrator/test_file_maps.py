@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sync_stack.core.bundle.file_maps import FileEnvironment
+from sync_stack.core.bundle.rules import Prune
+from sync_stack.orchestrator.models import LedgerTarget
 from tests.support.sync_world import World, rule
+from tests.sync.orchestrator.test_accept import trigger
 
 pytestmark = pytest.mark.store
 FILES: dict[str, str | None] = {"p.yaml": "p: 1\n", "s.yaml": "s: 1\n"}
@@ -45,3 +48,25 @@ def test_without_a_mapped_branch_each_file_goes_to_its_own_environment(tmp_path,
         {"p": "1"},
         {"s": "1"},
     )
+
+
+def test_a_heal_keeps_owning_what_a_missing_file_had_set(tmp_path):
+    """Sync invariant 15: `keep` holds after a heal, too; the next sync does not prune it."""
+    paths = ("p.yaml", "s.yaml")
+    entries = tuple(FileEnvironment(path=path, env="production", by_env=True) for path in paths)
+    wanted = rule(
+        file_name="",
+        file_path_map=entries,
+        self_heal=True,
+        prune=Prune(enabled=True, max_delete_ratio=1.0),
+    )
+    world = World(tmp_path, rules=(wanted,))
+    world.finish(world.commit_and_push(FILES))
+    world.finish(world.commit_and_push({"s.yaml": None}))
+    target = LedgerTarget.objects.get()
+
+    healed = world.finish(trigger(world, target, target.generation, commit=target.commit))
+    world.finish(world.commit_and_push({"p.yaml": "p: 2\n"}))
+
+    assert healed.kind == "heal"
+    assert world.values() == {"p": "2", "s": "1"}

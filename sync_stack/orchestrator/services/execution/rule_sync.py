@@ -195,7 +195,9 @@ def run_heal(attempt: Attempt, sync: RuleSync) -> dict[str, Any]:
         return attempt.finish_rule_sync(sync, results.outcome("superseded"))
     ref_state = _baseline_state(attempt, sync, ledger)
     tree = attempt.tree(ref_state.source, ref_state.head, ref=sync.event.ref)
-    files = TargetFiles(env=ledger.env, files=ledger.applied.files)
+    applied = ledger.applied
+    missing = {key.file for key in applied.keys.values() if key.file} - set(applied.files)
+    files = TargetFiles(env=ledger.env, files=applied.files, missing=frozenset(missing))
     target = place_target(attempt, sync, files, sync.event)
     with lock_destinations(attempt, [target]):
         current = _healable_ledger(attempt, sync)
