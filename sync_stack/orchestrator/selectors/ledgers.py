@@ -113,8 +113,8 @@ def intents_of_ref(rule: str, repo: str, ref: str) -> dict[str, str]:
 
 def tasks_of_first_intents(rule: str, repo: str, ref: str) -> set[str]:
     """Return the tasks that began to write targets of a ref to which nothing was applied yet."""
-    rows = LedgerTarget.objects.filter(rule_id=rule, repo=repo, ref="").exclude(intent_task_id="")
-    intents = [ledger_of(row).intent for row in rows]
+    begun = (ledger for ledger, _ in with_intents(rule, repo) if ledger.applied is None)
+    intents = (ledger.intent for ledger in begun)
     return {intent.state.task_id for intent in intents if intent and intent.state.ref == ref}
 
 
