@@ -83,7 +83,7 @@ def _record_reports(
     results = (
         batch.apply(states, _record_state),
         batch.apply(chunks, _record_chunk),
-        batch.apply(completions, _record_completion),
+        batch.complete(completions),
     )
     for run in batch.runs.values():
         progress_run(run)
@@ -104,10 +104,15 @@ class _ReportBatch:
         self.runs: dict[UUID, RunAggregate] = load_runs(steps, steps=steps)
 
     def apply(self, reports: Sequence[Report], record: Record[Report]) -> tuple[Result, ...]:
-        """Apply reports of services first; return the results in the order of `reports`."""
-        order = sorted(range(len(reports)), key=lambda nth: not self._is_service(reports[nth]))
-        results = {nth: self._apply(reports[nth], record) for nth in order}
-        return tuple(results[nth] for nth in range(len(reports)))
+        return tuple(self._apply(report, record) for report in reports)
+
+    def complete(self, completions: Sequence[Completion]) -> tuple[Result, ...]:
+        """Apply completions of services first; return the results in the given order."""
+        order = sorted(
+            range(len(completions)), key=lambda nth: not self._is_service(completions[nth])
+        )
+        results = {nth: self._apply(completions[nth], _record_completion) for nth in order}
+        return tuple(results[nth] for nth in range(len(completions)))
 
     def _is_service(self, report: Any) -> bool:
         found = self._find(report.job_id)
