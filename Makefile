@@ -17,21 +17,23 @@ help:  ## show this list
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Partita needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another one: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@echo "making the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv && $(PYTHON) -m venv $(VENV); \
 	  else echo "python3 -m venv does not work here: install it first (Debian, Ubuntu: sudo apt-get install python3-venv)" >&2; exit 1; fi; }
 
 $(VENV)/.uv: $(PY)
+	@echo "installing uv, which installs the rest, into $(VENV)"
 	@$(PY) -m pip install -q --disable-pip-version-check uv && touch $@
 
 $(VENV)/.runtime: requirements.txt $(VENV)/.uv
 	@echo "installing Partita's libraries into $(VENV)"
-	@$(BIN)/uv pip install -q --python $(PY) -r requirements.txt && touch $@
+	@$(BIN)/uv pip install --python $(PY) -r requirements.txt && touch $@
 
 $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
 	@echo "installing the tools of the tests into $(VENV)"
-	@$(BIN)/uv pip install -q --python $(PY) -r requirements-dev.txt && touch $@
+	@$(BIN)/uv pip install --python $(PY) -r requirements-dev.txt && touch $@
 
 $(BIN)/partita: $(PY)
 	@ln -sf ../../partita $@
@@ -39,6 +41,7 @@ $(BIN)/partita: $(PY)
 install: $(VENV)/.runtime $(BIN)/partita  ## install what Partita needs into .venv
 
 up: install  ## start Partita on embedded defaults and launch the first example suite
+	@echo "loading Partita; the first start compiles its libraries"
 	@exec $(PY) manage.py up
 
 sync-demo: install  ## the configuration sync in a minute: push, webhook, value, drift, heal

@@ -42,6 +42,7 @@ def _own_settings(command: str) -> str:
 
 
 def main() -> None:
+    gc.set_threshold(50_000)  # imports make no garbage, and to look for it takes time
     atexit.register(gc.freeze)  # the process ends: a last collection, a tenth of a short command
     given = os.environ.get("DJANGO_SETTINGS_MODULE", "")  # noqa: TID251
     module = settings_module(sys.argv[1] if len(sys.argv) > 1 else "", given)

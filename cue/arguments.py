@@ -17,14 +17,21 @@ from cue.vertex import Conjunct, Vertex, has_certain_order
 _LARGEST = 2**62
 
 
-class Arguments(Operands):
+class Arguments:
+    """The arguments of built-in functions, as Python values, and their results as expressions."""
+
+    def __init__(self, operands: Operands) -> None:
+        self.operands = operands
+        self.unifier = operands.unifier
+        self.budget = operands.budget
+
     def argument(self, takes: str, node: Node, conjunct: Conjunct, vertex: Vertex) -> Any:
         """The value of an argument; None, with a reason or fault noted, where there is none."""
         if takes in "sin":
             return self._scalar_argument(takes, node, conjunct, vertex)
         if takes == "c":
             return self._comparator(node, conjunct, vertex)
-        found = self.evaluated(node, conjunct, vertex)
+        found = self.operands.evaluated(node, conjunct, vertex)
         if found is None:
             return None
         wanted = {"p": Type.TOP, "o": Type.TOP, "F": Type.STRUCT}.get(takes, Type.LIST)
@@ -44,7 +51,7 @@ class Arguments(Operands):
 
     def _scalar_argument(self, takes: str, node: Node, conjunct: Conjunct, vertex: Vertex) -> Any:
         wanted = {"s": Type.STRING, "i": Type.INT, "n": Type.NUMBER}[takes]
-        found = self.concrete(node, conjunct, vertex, wanted)
+        found = self.operands.concrete(node, conjunct, vertex, wanted)
         if found is None:
             return None
         if takes == "s":
@@ -64,7 +71,7 @@ class Arguments(Operands):
         made: list[Any] = []
         for item in found.items():
             self.budget.step()
-            self.complete(item)
+            self.unifier.complete(item)
             settled = item.settled() if nested else None
             is_list = settled is not None and settled.facts.types is Type.LIST
             made.append(
@@ -92,7 +99,7 @@ class Arguments(Operands):
             both = syntax.Unification(parts=(node, pair), **place)
             expr = syntax.Selector(base=both, label=Label("less"), **place)
             probe = Vertex(vertex.path, is_operand=True)
-            found = self.concrete(expr, conjunct, probe, Type.BOOL)
+            found = self.operands.concrete(expr, conjunct, probe, Type.BOOL)
             if found is None:
                 raise CallRefused("an order that is not known")
             return bool(found.content)
@@ -104,7 +111,7 @@ class Arguments(Operands):
 
         Null comes as `Null`. `ordered`: refuse structs whose fields have no certain order.
         """
-        self.complete(found)
+        self.unifier.complete(found)
         settled = found.settled()
         self.budget.step()
         made: Any = None

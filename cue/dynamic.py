@@ -11,18 +11,20 @@ from decimal import Decimal
 from cue import syntax
 from cue.cycles import LET
 from cue.faults import broken
-from cue.operations import Operations
+from cue.operands import Operands
 from cue.scalars import Type
 from cue.syntax import Label, Node
 from cue.vertex import Conjunct, Env, Key, Vertex, has_certain_order, scope_of
 
 
-class Dynamic(Operations):
-    def take(self, vertex: Vertex, conjunct: Conjunct) -> None:
-        raise NotImplementedError
+class Dynamic:
+    """The fields of comprehensions and of computed labels."""
 
-    def take_embedded(self, vertex: Vertex) -> None:
-        raise NotImplementedError
+    def __init__(self, operands: Operands) -> None:
+        self.operands = operands
+        self.unifier = operands.unifier
+        self.budget = operands.budget
+        self._turn = 0  # numbers the turns of loops, whose names differ
 
     def add_dynamic(self, vertex: Vertex) -> None:
         """Add the fields of comprehensions and computed labels, until none of them waits."""
@@ -49,8 +51,8 @@ class Dynamic(Operations):
             return False
         vertex.faults.extend(probe.faults)
         for each in yields or ():
-            self.take(vertex, each)
-        self.take_embedded(vertex)
+            self.unifier.take(vertex, each)
+        self.unifier.take_embedded(vertex)
         return True
 
     def _give_up(self, vertex: Vertex, left: list[Conjunct]) -> None:
@@ -70,7 +72,7 @@ class Dynamic(Operations):
     def _computed_field(
         self, node: syntax.ComputedField, conjunct: Conjunct, probe: Vertex
     ) -> list[Conjunct] | None:
-        found = self.concrete(node.label, conjunct, probe, Type.STRING)
+        found = self.operands.concrete(node.label, conjunct, probe, Type.STRING)
         if found is None:
             return None
         named = syntax.Field(
@@ -111,7 +113,7 @@ class Dynamic(Operations):
         first, rest = clauses[0], clauses[1:]
         if isinstance(first, syntax.Guard):
             guard = Conjunct(first.condition, env)
-            found = self.concrete(first.condition, guard, probe, Type.BOOL)
+            found = self.operands.concrete(first.condition, guard, probe, Type.BOOL)
             scopes = None if found is None else [env] if found.content else []
         elif isinstance(first, syntax.LetClause):
             scopes = [self._scope(first, {}, probe, env)]
@@ -135,8 +137,8 @@ class Dynamic(Operations):
         probe: Vertex,
         env: Env | None,
     ) -> Env:
-        self.turns += 1
-        label = Label(f"{LET}{clause.line}:{clause.column} {self.turns}", special=True)
+        self._turn += 1
+        label = Label(f"{LET}{clause.line}:{clause.column} {self._turn}", special=True)
         self.budget.value(0)
         return scope_of(clause.scope, names, (*probe.path, label), env)
 
@@ -144,7 +146,7 @@ class Dynamic(Operations):
         self, loop: syntax.Loop, env: Env | None, probe: Vertex, holder: Vertex
     ) -> list[dict[Key, Vertex]] | None:
         """Return the values of the loop's names for each turn."""
-        found = self.evaluated(loop.source, Conjunct(loop.source, env), probe)
+        found = self.operands.evaluated(loop.source, Conjunct(loop.source, env), probe)
         if found is None:
             return None
         if found.facts.types is Type.LIST and found.lists:
@@ -176,8 +178,6 @@ class Dynamic(Operations):
             place = Label(f"key {loop.line}:{loop.column}", special=True)
             names[Label(loop.key)] = Vertex((place,), [Conjunct(key, None)])
         return names
-
-    turns = 0
 
 
 def _place(node: Node) -> dict[str, int]:

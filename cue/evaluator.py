@@ -13,9 +13,11 @@ from cue import syntax
 from cue.builtins import BuiltinConstant
 from cue.cycles import depends_on_itself, is_above, is_under_way, returns
 from cue.disjunctions import drop_incomplete, expand
+from cue.dynamic import Dynamic
 from cue.faults import Budget, Fault
 from cue.members import Members, with_expr
-from cue.operations import constant
+from cue.operands import Operands
+from cue.operations import Operations, constant
 from cue.scalars import Scalar, Type, limit, predeclared
 from cue.syntax import Node
 from cue.vertex import (
@@ -28,11 +30,15 @@ from cue.vertex import (
 )
 
 
-class Evaluator(Members):
+class Evaluator:
     """Evaluates one file. Methods raise Broken when the budget is used up."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
+        self.operands = Operands(self)
+        self.operations = Operations(self.operands)
+        self.dynamic = Dynamic(self.operands)
+        self.members = Members(self.operands, self.dynamic)
 
     def collect(self, vertex: Vertex) -> None:
         """Bring together what must hold here; members get their conjuncts but no values yet."""
@@ -74,8 +80,8 @@ class Evaluator(Members):
             self.take(vertex, conjunct)
         self.take_embedded(vertex)
         if vertex.dynamic:
-            self.constrain(vertex)
-            self.add_dynamic(vertex)
+            self.members.constrain(vertex)
+            self.dynamic.add_dynamic(vertex)
         while vertex.deferred:
             waiting, vertex.deferred = vertex.deferred, []
             for conjunct in waiting:
@@ -84,7 +90,7 @@ class Evaluator(Members):
     def take_embedded(self, vertex: Vertex) -> None:
         while vertex.embedded:
             waiting, vertex.embedded = vertex.embedded, []
-            self.constrain(vertex)  # members are whole before an embedding may name them
+            self.members.constrain(vertex)  # members are whole before an embedding may name them
             for conjunct in waiting:
                 self.take(vertex, conjunct)
 
@@ -102,7 +108,7 @@ class Evaluator(Members):
             case syntax.Reference() | syntax.Selector() | syntax.Index() | syntax.Known():
                 self._follow(vertex, conjunct)
             case syntax.Aliased(alias=alias, value=value):
-                env = self.named_scope(alias, vertex, vertex, conjunct.env)
+                env = self.members.named_scope(alias, vertex, vertex, conjunct.env)
                 self.take(vertex, replace(with_expr(conjunct, value), env=env))
             case syntax.Call(function=syntax.Reference(name="close" | "and" | "or" as name)):
                 self._take_call(vertex, conjunct, name)
@@ -114,7 +120,7 @@ class Evaluator(Members):
         assert isinstance(node, syntax.Call)
         if len(node.arguments) != 1:
             message = f"{name}() takes 1 argument"
-            self.note(vertex, node.fault("wrong_type", message))
+            self.members.note(vertex, node.fault("wrong_type", message))
         elif name == "close":
             self._close(vertex, conjunct, node.arguments[0])
         else:
@@ -122,7 +128,7 @@ class Evaluator(Members):
 
     def _take_items(self, vertex: Vertex, conjunct: Conjunct, node: syntax.Call, name: str) -> None:
         """`and(list)` or `or(list)`: all its items, or one of them."""
-        found = self.evaluated(node.arguments[0], conjunct, vertex)
+        found = self.operands.evaluated(node.arguments[0], conjunct, vertex)
         if found is None:
             return
         place = node.place
@@ -131,7 +137,7 @@ class Evaluator(Members):
             raise node.refusal(f"{name}() of an open list")
         if name == "or" and not known:
             fault = node.fault("conflict", "or() of an empty list")
-            self.note(vertex, fault)
+            self.members.note(vertex, fault)
         elif len(known) == 1 or name == "and":
             for item in known:
                 self.take(vertex, with_expr(conjunct, item))
@@ -142,7 +148,7 @@ class Evaluator(Members):
             self.take(vertex, with_expr(conjunct, choice))
 
     def _close(self, vertex: Vertex, conjunct: Conjunct, argument: Node) -> None:
-        found = self.evaluated(argument, conjunct, vertex)
+        found = self.operands.evaluated(argument, conjunct, vertex)
         if found is None:
             return
         if not found.facts.types & Type.STRUCT:
@@ -156,15 +162,15 @@ class Evaluator(Members):
         vertex.is_solid |= not conjunct.is_cyclic
         match conjunct.expr:
             case syntax.Struct() as literal:
-                self.take_struct(vertex, conjunct, literal)
+                self.members.take_struct(vertex, conjunct, literal)
                 return
             case syntax.Bottom(line=line, column=column):
-                self.note(vertex, Fault(line, column, "conflict", "an explicit error, _|_"))
+                self.members.note(vertex, Fault(line, column, "conflict", "an explicit error, _|_"))
                 return
             case syntax.ListLiteral() as literal:
-                self.take_list(vertex, conjunct, literal)
+                self.members.take_list(vertex, conjunct, literal)
             case syntax.Number() | syntax.Constant() as node:
-                self.note(vertex, vertex.facts.add_scalar(scalar_of(node)))
+                self.members.note(vertex, vertex.facts.add_scalar(scalar_of(node)))
                 vertex.at(node.line, node.column)
             case _:
                 vertex.deferred.append(conjunct)
@@ -172,7 +178,7 @@ class Evaluator(Members):
 
     def _follow(self, vertex: Vertex, conjunct: Conjunct) -> None:
         """A reference: take over what must hold at its target."""
-        found = self.of_package(conjunct.expr, conjunct.env)
+        found = self.operands.of_package(conjunct.expr, conjunct.env)
         if isinstance(found, BuiltinConstant):
             node = constant(found, conjunct.expr)
             self.take(vertex, Conjunct(node, None, conjunct.scope, conjunct.trail))
@@ -184,7 +190,7 @@ class Evaluator(Members):
             return
         if self._is_inside_itself(vertex, conjunct):
             raise depends_on_itself(conjunct.expr)
-        target = self.target(conjunct.expr, conjunct.env, vertex)
+        target = self.operands.target(conjunct.expr, conjunct.env, vertex)
         if target is None or target in (vertex, vertex.origin):
             return
         if is_under_way(target, conjunct, vertex):
@@ -213,10 +219,10 @@ class Evaluator(Members):
         if not conjunct.trail or not isinstance(expr, syntax.Selector | syntax.Index):
             return False
         probe = Vertex(vertex.path)
-        base = self.target(expr.base, conjunct.env, probe)
+        base = self.operands.target(expr.base, conjunct.env, probe)
         if base is None or all(passed.path != base.path for passed, _ in conjunct.trail):
             return False
-        return self.target(expr, conjunct.env, probe) is None
+        return self.operands.target(expr, conjunct.env, probe) is None
 
     def _copy(self, vertex: Vertex, target: Vertex, by: Conjunct) -> None:
         vertex.has_cycle |= by.is_cyclic
@@ -227,7 +233,9 @@ class Evaluator(Members):
 
     def _take_predeclared(self, vertex: Vertex, conjunct: Conjunct) -> bool:
         expr = conjunct.expr
-        if not isinstance(expr, syntax.Reference) or self.declaring(expr.name, conjunct.env):
+        if not isinstance(expr, syntax.Reference) or self.operands.declaring(
+            expr.name, conjunct.env
+        ):
             return False
         found = predeclared(expr.name, expr.line, expr.column)
         if found is None:
@@ -236,7 +244,7 @@ class Evaluator(Members):
         vertex.has_top |= types is Type.TOP
         vertex.terminals.append(conjunct)
         vertex.is_solid |= not conjunct.is_cyclic
-        self.note(vertex, vertex.facts.narrow(types, expr.line, expr.column))
+        self.members.note(vertex, vertex.facts.narrow(types, expr.line, expr.column))
         vertex.facts.limits.extend(limits)
         vertex.at(expr.line, expr.column)
         return True
@@ -246,26 +254,26 @@ class Evaluator(Members):
         self.budget.step()
         node = conjunct.expr
         if isinstance(node, syntax.Bound):
-            operand = self.concrete(node.operand, conjunct, vertex)
+            operand = self.operands.concrete(node.operand, conjunct, vertex)
             if operand is None:
                 return
             bound = limit(node.operator, operand, node.line, node.column)
             fault = bound if isinstance(bound, Fault) else vertex.facts.add_limit(bound)
-            self.note(vertex, fault)
+            self.members.note(vertex, fault)
             return
-        found = self.computed(node, conjunct, vertex)
+        found = self.operations.computed(node, conjunct, vertex)
         if isinstance(found, Scalar):
-            self.note(vertex, vertex.facts.add_scalar(found))
+            self.members.note(vertex, vertex.facts.add_scalar(found))
             vertex.at(node.line, node.column)
         elif isinstance(found, Validator):
             narrowed = vertex.facts.narrow(found.types, found.line, found.column)
-            self.note(vertex, narrowed)
+            self.members.note(vertex, narrowed)
             vertex.validators.append(found)
             vertex.at(node.line, node.column)
         elif isinstance(found, Node):
             self._take_result(vertex, conjunct, found)
         else:
-            self.note(vertex, found)
+            self.members.note(vertex, found)
 
     def _take_result(self, vertex: Vertex, conjunct: Conjunct, result: Node) -> None:
         """What a function gives back beside what else must hold here."""
@@ -282,22 +290,22 @@ class Evaluator(Members):
             vertex.faults.append(expr.fault("conflict", "the value contains itself without end"))
             vertex.arcs.clear()
         if vertex.lists:
-            self.finish_list(vertex)
+            self.members.finish_list(vertex)
         if vertex.constraints:
-            self.constrain(vertex)
-        self.check_closed(vertex)
+            self.members.constrain(vertex)
+        self.members.check_closed(vertex)
         if not vertex.disjunctions and not vertex.faults:
             # literals with nothing but embeddings are left to be a struct
             may_be_struct = vertex.declared and vertex.facts.types & Type.STRUCT
             if may_be_struct and not (vertex.facts.scalar or vertex.has_top or vertex.reasons):
                 vertex.facts.types = Type.STRUCT
-            self.note(vertex, vertex.facts.settle())
+            self.members.note(vertex, vertex.facts.settle())
 
     def _validate(self, vertex: Vertex) -> None:
         validators, vertex.validators = vertex.validators, []
         for validator in validators:
             if not vertex.faults:
-                self.note(vertex, validator.holds(vertex))
+                self.members.note(vertex, validator.holds(vertex))
 
 
 def scalar_of(node: syntax.Number | syntax.Constant) -> Scalar:

@@ -9,6 +9,7 @@ from cue.closedness import Closedness
 from cue.cycles import depends_on_itself
 from cue.dynamic import Dynamic
 from cue.faults import Fault
+from cue.operands import Operands
 from cue.scalars import Type
 from cue.syntax import Label, Mark, Node
 from cue.vertex import (
@@ -28,7 +29,15 @@ from cue.vertex import (
 from readers.tree import Attribute
 
 
-class Members(Dynamic):
+class Members:
+    """The members of structs and lists, the patterns that constrain them, and closedness."""
+
+    def __init__(self, operands: Operands, dynamic: Dynamic) -> None:
+        self.operands = operands
+        self.unifier = operands.unifier
+        self.budget = operands.budget
+        self.dynamic = dynamic
+
     def take_struct(self, vertex: Vertex, conjunct: Conjunct, literal: syntax.Struct) -> None:
         env = Env(vertex, literal, conjunct.env)
         scope = conjunct.scope
@@ -112,7 +121,7 @@ class Members(Dynamic):
         items: list[Conjunct] = []
         for item in literal.items:
             if isinstance(item, syntax.Comprehension):
-                items += self.expanded(item, conjunct, vertex, vertex) or ()
+                items += self.dynamic.expanded(item, conjunct, vertex, vertex) or ()
             else:
                 items.append(with_expr(conjunct, item))
         return items
@@ -151,7 +160,7 @@ class Members(Dynamic):
     def _covers(self, constraint: Constraint, key: Key, vertex: Vertex) -> bool:
         if isinstance(constraint.label, Label) or not isinstance(key, Label):
             return constraint.label == key
-        return not key.special and self.pattern_holds(
+        return not key.special and self.operands.pattern_holds(
             constraint.label, constraint.conjunct, key.name, vertex
         )
 
@@ -172,7 +181,7 @@ class Members(Dynamic):
         return scope_of(alias.scope, {Label(alias.name): named}, (*vertex.path, label), env)
 
     def check_closed(self, vertex: Vertex) -> None:
-        closedness = Closedness(vertex, self.has_pattern)
+        closedness = Closedness(vertex, self.operands.has_pattern)
         for key, member in vertex.arcs.items():
             if isinstance(key, Label) and closedness.forbids(key):
                 expr = member.conjuncts[0].expr

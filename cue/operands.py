@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from itertools import chain
-from typing import cast
+from typing import Protocol, cast
 
 from cue import syntax
 from cue.builtins import CORE, PACKAGES, BuiltinConstant, Function
@@ -30,14 +30,30 @@ _PLAIN = (
 )
 
 
-class Operands:
+class Unifier(Protocol):
+    """What unifies the conjuncts of a vertex; the parts of the evaluator call back to it."""
+
     budget: Budget
 
     def collect(self, vertex: Vertex) -> None:
-        raise NotImplementedError
+        """Bring together what must hold here; members get their conjuncts but no values yet."""
 
     def complete(self, vertex: Vertex) -> None:
-        raise NotImplementedError
+        """The same for every member below; sets `failed`."""
+
+    def take(self, vertex: Vertex, conjunct: Conjunct) -> None:
+        """One conjunct: split it, follow it, or note what it says."""
+
+    def take_embedded(self, vertex: Vertex) -> None:
+        """Take the embeddings that wait."""
+
+
+class Operands:
+    """What references, selectors and indexes name, and the values of operands."""
+
+    def __init__(self, unifier: Unifier) -> None:
+        self.unifier = unifier
+        self.budget = unifier.budget
 
     def declaring(self, name: str, env: Env | None) -> Env | None:
         """The innermost struct, as written, that declares a name."""
@@ -60,7 +76,7 @@ class Operands:
                 found = cast(Vertex, known)
             case other:
                 found = self._temporary(other, Conjunct(other, env), vertex)
-                self.collect(found)
+                self.unifier.collect(found)
         return found
 
     def _named(self, expr: syntax.Reference, env: Env | None, vertex: Vertex) -> Vertex | None:
@@ -100,7 +116,7 @@ class Operands:
         holder = self.target(base, env, vertex)
         if holder is None:
             return None
-        self.collect(holder)
+        self.unifier.collect(holder)
         view = holder.view()
         member = view.arcs.get(key)
         if member is not None:
@@ -180,7 +196,7 @@ class Operands:
         found = self.operand(expr, conjunct, vertex)
         if found is None:
             return None
-        self.collect(found)
+        self.unifier.collect(found)
         if found.failed or found.faults:
             vertex.faults.extend(first_faults(found)[:1])
             return None
@@ -201,7 +217,7 @@ class Operands:
             return self.target(expr, conjunct.env, vertex)
         made = self._temporary(expr, conjunct, vertex)
         if not isinstance(_closed(expr), syntax.Struct):
-            self.complete(made)
+            self.unifier.complete(made)
         return made
 
     def of_package(self, expr: Node, env: Env | None) -> Function | BuiltinConstant | None:
@@ -249,7 +265,7 @@ class Operands:
         made = self._temporary(pattern, conjunct, vertex)
         made.conjuncts.append(Conjunct(label, None))
         self.budget.step()
-        self.collect(made)
+        self.unifier.collect(made)
         vertex.reasons.extend(made.reasons)
         return not made.faults
 

@@ -10,7 +10,7 @@ from cue import syntax
 from cue.arguments import Arguments, Null, known, list_of
 from cue.builtins import BuiltinConstant, CallRefused, Failed, Function, Numeric
 from cue.faults import Fault
-from cue.operands import NOT_CONCRETE, OPEN, bare, reason
+from cue.operands import NOT_CONCRETE, OPEN, Operands, bare, reason
 from cue.operators import operate
 from cue.parser import parse_expression
 from cue.scalars import Scalar, Type
@@ -23,7 +23,15 @@ _LARGEST_INDEX = 2**31
 _SIZED = Type.STRING | Type.LIST | Type.STRUCT
 
 
-class Operations(Arguments):
+class Operations:
+    """The values of computed expressions: operators, interpolations, slices and calls."""
+
+    def __init__(self, operands: Operands) -> None:
+        self.operands = operands
+        self.unifier = operands.unifier
+        self.budget = operands.budget
+        self.arguments = Arguments(operands)
+
     def computed(self, node: Node, conjunct: Conjunct, vertex: Vertex) -> Found:
         """A scalar, a constraint, or what else must hold; None, with the reason, while unknown."""
         match node:
@@ -42,7 +50,7 @@ class Operations(Arguments):
 
     def _signed(self, node: syntax.Sign, conjunct: Conjunct, vertex: Vertex) -> Found:
         wanted = Type.BOOL if node.operator == "!" else Type.NUMBER
-        found = self.concrete(node.operand, conjunct, vertex, wanted)
+        found = self.operands.concrete(node.operand, conjunct, vertex, wanted)
         if found is None:
             return None
         if node.operator == "!":
@@ -58,7 +66,7 @@ class Operations(Arguments):
         texts = []
         for part in node.parts:
             known = len(vertex.reasons)
-            found = self.concrete(part, conjunct, vertex, _IN_TEXT)
+            found = self.operands.concrete(part, conjunct, vertex, _IN_TEXT)
             if found is None:
                 is_absent = any(each.message not in OPEN for each in vertex.reasons[known:])
                 vertex.is_patchy = is_absent and isinstance(bare(part), syntax.Unification)
@@ -73,7 +81,9 @@ class Operations(Arguments):
         if tested is not None:
             exists = self._exists(tested, conjunct, vertex)
             return _boolean(node, holds=exists is (node.operator == "!="))
-        sides = [self.evaluated(side, conjunct, vertex) for side in (node.left, node.right)]
+        sides = [
+            self.operands.evaluated(side, conjunct, vertex) for side in (node.left, node.right)
+        ]
         left, right = sides
         if left is None or right is None:
             return None
@@ -97,7 +107,7 @@ class Operations(Arguments):
     ) -> Found:
         if node.operator not in ("==", "!="):
             raise node.refusal(f"the operator {node.operator} between lists")
-        pair = [self.plain(side, node, vertex, ordered=False) for side in (left, right)]
+        pair = [self.arguments.plain(side, node, vertex, ordered=False) for side in (left, right)]
         if None in pair:
             return None
         kinds = [[_kind(item) for item in side] for side in pair if isinstance(side, list)]
@@ -110,10 +120,10 @@ class Operations(Arguments):
     def _exists(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> bool:
         """Whether `expr != _|_`: a field that is there, whose value is one or may become one."""
         probe = Vertex(vertex.path, is_operand=vertex.is_operand)
-        found = self.operand(bare(expr), conjunct, probe)
+        found = self.operands.operand(bare(expr), conjunct, probe)
         if found is None:
             return False
-        self.collect(found)
+        self.unifier.collect(found)
         if found.state is VertexState.COLLECTING or found.current is not None:
             raise expr.refusal("a value that depends on itself")
         if found.failed and not found.faults:
@@ -134,9 +144,9 @@ class Operations(Arguments):
         return False
 
     def _sliced(self, node: syntax.Slice, conjunct: Conjunct, vertex: Vertex) -> Found:
-        base = self.evaluated(node.base, conjunct, vertex)
+        base = self.operands.evaluated(node.base, conjunct, vertex)
         ends = [
-            None if end is None else self.concrete(end, conjunct, vertex, Type.INT)
+            None if end is None else self.operands.concrete(end, conjunct, vertex, Type.INT)
             for end in (node.low, node.high)
         ]
         if base is None or vertex.faults or vertex.reasons:
@@ -157,10 +167,10 @@ class Operations(Arguments):
         self, node: syntax.Call | syntax.Selector, conjunct: Conjunct, vertex: Vertex
     ) -> Found:
         if isinstance(node, syntax.Selector):
-            member = self.of_package(node, conjunct.env)
+            member = self.operands.of_package(node, conjunct.env)
             arguments: tuple[Node, ...] = ()
         else:
-            member, arguments = self.function(node.function, conjunct.env), node.arguments
+            member, arguments = self.operands.function(node.function, conjunct.env), node.arguments
         if not isinstance(member, Function):
             raise node.refusal("a call of what is no function")
         if member.name == "len":
@@ -174,7 +184,7 @@ class Operations(Arguments):
         if values is None:
             return None
         result = self._applied(member, values, node)
-        return result if isinstance(result, Fault) else self.as_node(result, node)
+        return result if isinstance(result, Fault) else self.arguments.as_node(result, node)
 
     def _applied(self, member: Function, values: Iterable[Any], node: Node) -> Any:
         self.budget.step()
@@ -201,7 +211,7 @@ class Operations(Arguments):
         given = values
 
         def holds(checked: Vertex) -> Fault | None:
-            first = self.argument(
+            first = self.arguments.argument(
                 member.takes[0], known(checked, node), Conjunct(node, None), checked
             )
             if first is None:
@@ -223,7 +233,7 @@ class Operations(Arguments):
         vertex: Vertex,
     ) -> list[Any] | None:
         values = [
-            self.argument(letter, argument, conjunct, vertex)
+            self.arguments.argument(letter, argument, conjunct, vertex)
             for letter, argument in zip(takes, given, strict=True)
         ]
         if vertex.faults or any(value is None for value in values):
@@ -235,7 +245,7 @@ class Operations(Arguments):
     ) -> Found:
         if len(arguments) != 1:
             return node.fault("wrong_type", "len() takes 1 argument")
-        found = self.evaluated(arguments[0], conjunct, vertex)
+        found = self.operands.evaluated(arguments[0], conjunct, vertex)
         if found is None:
             return None
         facts = found.facts

@@ -29,7 +29,7 @@ class FieldError:
     line: int | None = None
     column: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, str | int]:
         fields = {
             "pointer": self.pointer,
             "code": self.code,

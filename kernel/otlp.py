@@ -43,6 +43,22 @@ class Pipeline:
     finished: TracerProvider
     meters: MeterProvider
 
+    def record(self, span: FinishedSpan) -> None:
+        """Export a span that is over, under the ids that it was promised."""
+        deciding = _decided.set(span.context)
+        try:
+            made = self.finished.get_tracer(SCOPE).start_span(
+                span.name,
+                context=_below(span),
+                attributes=dict(span.attributes),
+                start_time=_nanoseconds(span.started_at),
+            )
+        finally:
+            _decided.reset(deciding)
+        if span.error:
+            made.set_status(StatusCode.ERROR, span.error)
+        made.end(_nanoseconds(span.ended_at))
+
     def shutdown(self, timeout_ms: int) -> None:
         """Send what is waiting and stop; for each of spans and metrics `timeout_ms` at most."""
         self.spans.force_flush(timeout_ms)
@@ -71,23 +87,6 @@ def pipeline(settings: TelemetrySettings) -> Pipeline:
     reader = PeriodicExportingMetricReader(_metric_exporter(settings))
     meters = MeterProvider(resource=resource, metric_readers=[reader])
     return Pipeline(spans=spans, finished=finished, meters=meters)
-
-
-def record(provider: TracerProvider, span: FinishedSpan) -> None:
-    """Hand over a span that is over, under the ids that it was promised."""
-    deciding = _decided.set(span.context)
-    try:
-        made = provider.get_tracer(SCOPE).start_span(
-            span.name,
-            context=_below(span),
-            attributes=dict(span.attributes),
-            start_time=_nanoseconds(span.started_at),
-        )
-    finally:
-        _decided.reset(deciding)
-    if span.error:
-        made.set_status(StatusCode.ERROR, span.error)
-    made.end(_nanoseconds(span.ended_at))
 
 
 def _below(span: FinishedSpan) -> Context:

@@ -107,9 +107,7 @@ def record(span: FinishedSpan) -> None:
     pipeline = _state.pipeline
     if pipeline is None or not span.context.sampled:
         return
-    from kernel import otlp
-
-    otlp.record(pipeline.finished, span)
+    pipeline.record(span)
 
 
 def parse_pairs(text: str) -> dict[str, str]:

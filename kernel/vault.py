@@ -66,7 +66,7 @@ async def read_secret(
         ):
             return await _Conversation(client, base, vault).fields(path)
     except AddressError as error:
-        raise VaultError(f"its address cannot be used: {error}") from None
+        raise VaultError(f"the address cannot be used: {error}") from None
     except TimeoutError:
         raise VaultAway(f"no answer within {within_s:g} s") from None
     except httpx.HTTPError as error:
@@ -97,7 +97,7 @@ class _Conversation:
 
     async def _signed_in(self) -> str:
         if not self._vault.role:
-            raise VaultError("there is neither a token nor a role to sign in with")
+            raise VaultError("neither a token nor a role to sign in with is configured")
         body = {"role": self._vault.role, "jwt": _service_token(self._vault.service_token)}
         status, answer = await self._ask("POST", "auth/kubernetes/login", body)
         token = _map(answer.get("auth")).get("client_token")
@@ -115,9 +115,9 @@ class _Conversation:
         async with request as answer:
             status = answer.status_code
             if answer.is_redirect:
-                raise VaultError("the server answers with a redirect, which is not followed")
+                raise VaultError("the server responded with a redirect, which is not followed")
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
-                raise VaultAway(f"the server fails ({status})")
+                raise VaultAway(f"the server failed ({status})")
             return status, _document(await _read(answer))
 
 
@@ -126,7 +126,7 @@ async def _read(answer: httpx.Response) -> bytes:
     async for part in answer.aiter_bytes():
         content += part
         if len(content) > _MOST_BYTES:
-            raise VaultError(f"the answer is larger than {_MOST_BYTES} bytes")
+            raise VaultError(f"the response is larger than {_MOST_BYTES} bytes")
     return bytes(content)
 
 
@@ -134,14 +134,14 @@ def _document(content: bytes) -> Mapping[str, Any]:
     try:
         return _map(json.loads(content or b"{}"))
     except (ValueError, RecursionError):
-        raise VaultAway("the answer is not that of a Vault") from None
+        raise VaultAway("the response is not that of a Vault server") from None
 
 
 def _refusal(*statuses: int) -> str:
     if HTTPStatus.FORBIDDEN in statuses:
-        return "access is refused"
+        return "access denied"
     if HTTPStatus.NOT_FOUND in statuses:
-        return "it is not there"
+        return "the secret does not exist"
     return f"the server refuses ({statuses[0]})"
 
 

@@ -19,7 +19,7 @@ from apps.health.api import probes  # noqa: E402
 from apps.http.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
 from apps.observability.logs import protect_server_logs  # noqa: E402
 from apps.operations.api import lifespan_parts, shared_redis  # noqa: E402
-from platform_site.settings.secrets_check import require_jwt_secret  # noqa: E402
+from platform_site.settings.keys import require_jwt_secret  # noqa: E402
 
 require_jwt_secret(settings.JWT_SECRET)
 protect_server_logs()

@@ -8,7 +8,11 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import worker_process_init, worker_process_shutdown
+from django.apps import apps
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
+from apps.observability.api import start_telemetry, stop_telemetry
 from sync_stack.configuration.startup import EXIT_CONFIGURATION
 
 
@@ -29,9 +33,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", _settings_module(sys.argv))  # n
 
 def _refuse_wrong_settings() -> None:
     """A worker that cannot start says why in a sentence and exits with 78, as the commands do."""
-    from django.conf import settings
-    from django.core.exceptions import ImproperlyConfigured
-
     try:
         hasattr(settings, "SECRET_KEY")  # any question reads them all
     except ImproperlyConfigured as error:
@@ -44,27 +45,31 @@ if "worker" in sys.argv:
 
 app = Celery("partita")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks()
+
+
+def _apps_with_tasks() -> list[str]:
+    """Return the apps whose tasks are loaded: within `up`, none of the sync stack ever comes.
+
+    A process of workers loads all of them: those of the queue `sync` take their broker from the
+    bundle.
+    """
+    names = [each.name for each in apps.get_app_configs()]
+    if "worker" in sys.argv or not app.conf.broker_url.startswith("memory:"):
+        return names
+    return [name for name in names if not name.startswith("sync_stack.")]
+
+
+app.autodiscover_tasks(_apps_with_tasks)
 
 
 @worker_process_init.connect
 def _start_telemetry(**_facts: Any) -> None:
     """In the process that runs tasks, after its fork: exporters have threads."""
-    if _has_control_plane():
-        from apps.observability.api import start_telemetry
-
+    if apps.is_installed("apps.operations"):
         start_telemetry()
 
 
 @worker_process_shutdown.connect
 def _stop_telemetry(**_facts: Any) -> None:
-    if _has_control_plane():
-        from apps.observability.api import stop_telemetry
-
+    if apps.is_installed("apps.operations"):
         stop_telemetry()
-
-
-def _has_control_plane() -> bool:
-    from django.apps import apps
-
-    return apps.is_installed("apps.operations")

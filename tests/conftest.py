@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
+import httpx
 import pytest
+from hypothesis import settings
 
 from kernel.redaction import known_secrets
 from tests.support import mongo_queries
 from tests.support.broken import broken, quick_loops
 
 __all__ = ["broken", "quick_loops"]
+
+# Each run tries other examples; `make faults` tries many more of them.
+settings.register_profile("each run", max_examples=40, deadline=None)
+settings.register_profile("faults", max_examples=1000, deadline=None)
+settings.load_profile("each run")
+
+
+# Every HTTP client would read the file of all certificate authorities anew: 20 ms of CPU.
+httpx._transports.default.create_ssl_context = cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)

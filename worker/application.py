@@ -44,7 +44,7 @@ class WorkerInterface(Protocol):
     agent_id: str
     secret: str
 
-    def info(self) -> dict[str, Any]: ...
+    def info(self) -> Mapping[str, object]: ...
     async def start(
         self, spec: StepSpec, files: bytes | None
     ) -> AsyncGenerator[DirectRunRecord]: ...
@@ -120,7 +120,7 @@ class WorkerApplication:
         else:
             raise NotFound("there is no such route")
 
-    async def _cancel_or_clean_up(self, job_id: str, verb: str) -> dict[str, Any]:
+    async def _cancel_or_clean_up(self, job_id: str, verb: str) -> Mapping[str, str | int]:
         if verb == "cancel":
             if not self._worker.cancel(job_id):
                 raise JobUnknown
@@ -220,7 +220,7 @@ def _header(scope: Scope, name: bytes) -> str:
     return found[0].decode("latin-1") if found else ""
 
 
-def readiness() -> dict[str, Any]:
+def readiness() -> dict[str, object]:
     """Return the report of `/readyz`, as the control plane's: the detail names failing loops."""
     checked_at, failing = rfc3339(now()), background.failing()
     status = "not_ready" if failing else "ready"
@@ -236,7 +236,7 @@ def readiness() -> dict[str, Any]:
     return {"status": status, "checkedAt": checked_at, "components": [component]}
 
 
-async def _send_json(send: Send, body: Mapping[str, Any], *, status: int = 200) -> None:
+async def _send_json(send: Send, body: Mapping[str, object], *, status: int = 200) -> None:
     await _send(send, status, "application/json", json.dumps(body).encode())
 
 

@@ -13,11 +13,18 @@ import base64
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, NotRequired, TypedDict
 
 from kernel import clock
+from kernel.agent_protocol import (
+    ArtifactUpload,
+    Completion,
+    Job,
+    JobDirective,
+    LogChunk,
+    StateReport,
+)
 from kernel.errors import PlatformError
-from worker.domain.control_plane import Job, JobDirective, JobOutcome, LineChunk, Upload
 from worker.domain.runtime import Runtime
 from worker.domain.step_spec import StepSpec
 from worker.supervisor.attempt import StepAttempt, StepContext, SupervisorOptions
@@ -28,7 +35,39 @@ from worker.supervisor.step_run import StepRun
 REMEMBERED_S: Final = 3600.0
 PING_S: Final = 15.0
 _WAITING: Final = 256  # records between a job and its caller before the job waits
-DirectRunRecord = dict[str, Any]
+
+
+class LineFields(TypedDict):
+    time: str
+    level: str
+    kind: str
+    text: str
+    continued: NotRequired[bool]
+
+
+class RecordFields(TypedDict, total=False):
+    """What the types of records have: `state`, `log`, `done`, `artifact`, in this order."""
+
+    state: str
+    message: str
+    seq: int
+    line: LineFields
+    status: str
+    error: str
+    reason: str
+    exitCode: int
+    path: str
+    name: str
+    format: str
+    contentBase64: str
+
+
+class DirectRunRecord(RecordFields):
+    """A record on the wire; one of the type `ping` has no fields."""
+
+    type: str
+    jobId: str
+    attempt: int
 
 
 class JobRunning(PlatformError):
@@ -55,49 +94,53 @@ class DirectCaller:
         self._records: asyncio.Queue[DirectRunRecord | None] = asyncio.Queue(_WAITING)
         self._gone = False
 
-    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
-        await self._put(job, "state", {"state": state} | ({"message": message} if message else {}))
+    async def report(self, report: StateReport) -> JobDirective:
+        fields: RecordFields = {"state": report.state}
+        if report.message:
+            fields["message"] = report.message
+        await self._put(report.job, "state", fields)
         return JobDirective()
 
-    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
+    async def send(self, chunk: LogChunk) -> JobDirective:
         for seq, line in enumerate(chunk.lines, start=chunk.seq):
-            wire: DirectRunRecord = {
+            wire: LineFields = {
                 "time": clock.rfc3339(line.time),
                 "level": line.level,
                 "kind": line.kind,
                 "text": line.text,
             }
-            wire |= {"continued": True} if line.continued else {}
-            await self._put(job, "log", {"seq": seq, "line": wire})
+            if line.continued:
+                wire["continued"] = True
+            await self._put(chunk.job, "log", {"seq": seq, "line": wire})
         return JobDirective()
 
-    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
-        del final_seq
-        facts = {
-            "status": outcome.status,
-            "error": outcome.error,
-            "reason": outcome.reason,
-            "exitCode": outcome.exit_code,
-        }
-        await self._put(job, "done", {k: v for k, v in facts.items() if v not in ("", None)})
+    async def complete(self, completion: Completion) -> None:
+        fields: RecordFields = {"status": completion.status}
+        if completion.error:
+            fields["error"] = completion.error
+        if completion.reason:
+            fields["reason"] = completion.reason
+        if completion.exit_code is not None:
+            fields["exitCode"] = completion.exit_code
+        await self._put(completion.job, "done", fields)
 
     async def content(self, job: Job) -> bytes:
         del job
         return self._files or b""  # a node with a file was refused without them
 
-    async def store(self, job: Job, upload: Upload) -> None:
-        facts = {
-            "path": upload.path,
-            "name": upload.name,
-            "format": upload.format,
-            "contentBase64": base64.b64encode(upload.body).decode(),
-        }
-        await self._put(job, "artifact", {key: value for key, value in facts.items() if value})
+    async def store(self, job: Job, upload: ArtifactUpload) -> None:
+        fields: RecordFields = {"path": upload.path, "format": upload.format}
+        if upload.name:
+            fields["name"] = upload.name
+        if upload.body:
+            fields["contentBase64"] = base64.b64encode(upload.body).decode()
+        await self._put(job, "artifact", fields)
 
-    async def _put(self, job: Job, kind: str, fields: DirectRunRecord) -> None:
+    async def _put(self, job: Job, kind: str, fields: RecordFields) -> None:
         if not self._gone:
-            record = {"type": kind, "jobId": job.job_id, "attempt": job.attempt} | fields
-            await self._records.put(record)
+            await self._records.put(
+                {"type": kind, "jobId": job.job_id, "attempt": job.attempt, **fields}
+            )
 
     async def end(self) -> None:
         if not self._gone:

@@ -9,10 +9,10 @@ import logging
 import signal
 import socket
 import uuid
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
 
@@ -34,10 +34,9 @@ from worker.service import ControlPlaneConnection, WorkerService
 from worker.settings import WorkerSettings
 from worker.supervisor import event_loop
 from worker.supervisor.attempt import SupervisorOptions
-from worker.supervisor.retry import retry_until_answered
+from worker.supervisor.until_answered import retry_until_answered
 
 log = logging.getLogger("partita.workers")
-KINDS: Final = ("service", "task", "test")
 VERSION: Final = "1"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _CONNECTIONS_S: Final = 5
@@ -212,7 +211,7 @@ class Worker:
             name=settings.name,
             host_url=settings.public_url,
             backends=settings.backends,
-            capabilities=KINDS,
+            capabilities=settings.step_kinds,
             labels=settings.labels,
             version=VERSION,
         )
@@ -226,7 +225,8 @@ class Worker:
             orchestrator_id=self.agent_id,
             host_id=host.host_id(),
         )
-        runtime = runtimes[self._runtime_name](
+        plugin = runtimes[self._runtime_name]
+        runtime = plugin.open(
             RuntimeOptions(
                 state_dir=folder,
                 installation_id=installation_id,
@@ -234,20 +234,20 @@ class Worker:
                 helper_image=self._helper_image,
             )
         )
-        if runtime.label_note:
-            log.warning("the runtime %s: steps are %s", self._runtime_name, runtime.label_note)
+        if not plugin.isolates:
+            log.warning("the runtime %s: steps are (not isolated)", self._runtime_name)
         options = SupervisorOptions(
             owner=owner, state_dir=folder, rules=self._rules, capacity=self._settings.concurrency
         )
         return WorkerService(runtime, options, connection)
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Mapping[str, object]:
         facts = {
             "agentId": self.agent_id,
             "name": self._settings.name or self.agent_id,
             "hostUrl": self._settings.public_url,
             "status": "draining" if self._draining.is_set() else "ready",
-            "capabilities": list(KINDS),
+            "capabilities": list(self._settings.step_kinds),
             "version": VERSION,
             "runningJobs": self._service.running_jobs if self._service else 0,
             "lastHeartbeatAt": self._service.last_heartbeat_at if self._service else "",

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from kernel.background import keep_running
 from worker.control_plane.client import ControlPlaneClient
@@ -19,8 +19,8 @@ from worker.domain.control_plane import ControlPlaneError, HeartbeatReport
 from worker.domain.runtime import RemovedResources, Runtime, RuntimeFailure
 from worker.domain.step_spec import StepSpec
 from worker.supervisor.attempt import SupervisorOptions
-from worker.supervisor.retry import retry_until_answered
 from worker.supervisor.supervisor import Supervisor
+from worker.supervisor.until_answered import retry_until_answered
 
 log = logging.getLogger("partita.workers")
 STOP_S: Final = 30.0  # for canceled jobs: SIGTERM, 10 s, SIGKILL, their last lines
@@ -173,7 +173,7 @@ class WorkerService:
         await self._runtime.close()
 
 
-def facts(removed: RemovedResources) -> dict[str, Any]:
+def facts(removed: RemovedResources) -> dict[str, str | int]:
     return {
         "status": "cleaned",
         "removedContainers": removed.containers,

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """A standalone worker's AGENT_ settings; `labels`: key → value, or empty.
+    """A standalone worker's AGENT_ settings, and the kinds of steps that it claims.
+
+    `labels`: key → value, or empty.
 
     (reference: control-plane 20)
     """
@@ -19,6 +21,7 @@ class WorkerSettings:
     backends: tuple[str, ...]
     labels: dict[str, str]
     concurrency: int
+    step_kinds: tuple[str, ...]
     drain_s: float
     host: str
     port: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apps.accounts.conf import password_sign_in_enabled, sign_up_enabled
 from apps.accounts.domain.errors import (
     EmailTaken,
     Forbidden,
@@ -52,6 +53,7 @@ __all__ = [
     "first_administrator",
     "issue_tokens",
     "operator",
+    "password_sign_in_enabled",
     "principal_of",
     "purge_expired",
     "rate_limited",
@@ -62,6 +64,7 @@ __all__ = [
     "sign_in_session",
     "sign_out_session",
     "sign_up",
+    "sign_up_enabled",
     "sign_up_session",
     "signed_in",
     "start_session",

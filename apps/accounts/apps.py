@@ -1,13 +1,11 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.apps import AppConfig
 
 
 class AccountsConfig(AppConfig):
     name = "apps.accounts"
     label = "accounts"
-
-    def ready(self) -> None:
-        from apps.operations.api import lifespan_parts
-
-        lifespan_parts.register_path("accounts", "apps.accounts.lifespan.AccountsPart")
+    lifespan_parts: ClassVar = {"accounts": "apps.accounts.lifespan.AccountsPart"}

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.apps import AppConfig
 
 
 class AgentsConfig(AppConfig):
     name = "apps.agents"
     label = "agents"
-
-    def ready(self) -> None:
-        from apps.health.api import probes
-
-        probes.register_path("agents", "apps.agents.probes.AGENTS")
+    probes: ClassVar = {"agents": "apps.agents.probes.AGENTS"}

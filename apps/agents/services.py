@@ -56,7 +56,7 @@ def heartbeat(
     failing_loops: Sequence[str] = (),
 ) -> Agent:
     """Record a heartbeat. Raises AgentNotFound, also for an earlier `incarnation`."""
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "last_heartbeat_at": clock.now(),
         "runtime_available": runtime_available,
         "runs": list(runs),
@@ -93,7 +93,7 @@ def _of(agent_id: str, incarnation: str) -> Any:
     return rows.filter(incarnation=incarnation) if incarnation else rows
 
 
-def _columns(registration: Registration) -> dict[str, Any]:
+def _columns(registration: Registration) -> dict[str, object]:
     columns = asdict(registration)
     del columns["agent_id"]
     return columns | {

@@ -20,10 +20,6 @@ def port() -> int:
     return int(settings.PORT)
 
 
-def base_url() -> str:
-    return str(settings.PUBLIC_API_URL)
-
-
 def data_dir() -> Path:
     return Path(settings.DATA_DIR)
 
@@ -68,20 +64,6 @@ def example_suites() -> list[str]:
 
 def image_builder() -> Path:
     return EXAMPLES / "images" / "build"
-
-
-def offers_password() -> bool:
-    """Return whether the sign-in page has a form for email and password."""
-    return bool(settings.AUTH_PASSWORD_LOGIN_ENABLED)
-
-
-def offers_sign_up() -> bool:
-    return bool(settings.AUTH_SIGNUP_ENABLED)
-
-
-def runs_processes() -> bool:
-    """Return whether steps of local backends run as processes, without images."""
-    return bool(settings.LOCAL_RUNTIME == "process")
 
 
 def use_runtime(name: str) -> None:

@@ -4,32 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from django.utils import timezone
 
 from apps.accounts.api import Principal
 from apps.console.domain import durations, layout, source_lines, status_display
 from apps.executions import api as executions
+from apps.executions.api import FINAL_EXECUTION
+from apps.platform_settings.api import NOT_ISOLATED
 from apps.suites import api as suites
 
 RECENT_RUNS = 50
 MAX_DRAWN_NODES = 500
 
 
-def home(principal: Principal) -> dict[str, Any]:
+class StepRow(TypedDict):
+    """A step of a run's page, with texts for its reason, causes and durations."""
+
+    step: Mapping[str, Any]
+    node: Mapping[str, Any]
+    display: status_display.StatusDisplay
+    reason: str
+    causes: str
+    took: str
+    command: str
+    usage: str
+
+
+def home(principal: Principal) -> dict[str, object]:
     """Return `summary` and `runs` of the engine overview, newest first, at most `RECENT_RUNS`."""
     overview = executions.overview(principal)
     now = timezone.now()
     return {
-        "statuses": status_display.FOR_SCRIPTS,
+        "statuses": {**status_display.FOR_SCRIPTS, "notIsolated": NOT_ISOLATED},
         "summary": overview["summary"],
         "empty_row": {"isolated": True},
         "runs": [run_row(item, now) for item in overview["executions"][:RECENT_RUNS]],
     }
 
 
-def launch_suites() -> list[dict[str, Any]]:
+def launch_suites() -> list[dict[str, object]]:
     """Return the launchable suites with profiles and backends (reference: control-plane 11.1)."""
     return [
         suite
@@ -43,7 +58,7 @@ def launch_suites() -> list[dict[str, Any]]:
     ]
 
 
-def suite_list() -> list[dict[str, Any]]:
+def suite_list() -> list[dict[str, object]]:
     """Return every suite, also broken ones, with the number of its steps and its error."""
     return [
         suite | {"steps": len(suite.get("topology", ())), "problem": suite.get("topologyError")}
@@ -51,7 +66,7 @@ def suite_list() -> list[dict[str, Any]]:
     ]
 
 
-def suite_page(suite_id: str, file: str) -> dict[str, Any]:
+def suite_page(suite_id: str, file: str) -> dict[str, object]:
     """Return a suite with its drawing and the lines of `file`; raise SuiteNotFound.
 
     Without `file`, show the file with the error, else suite.star.
@@ -59,7 +74,12 @@ def suite_page(suite_id: str, file: str) -> dict[str, Any]:
     suite = suites.get_definition(suite_id)
     problem = suite.get("topologyError")
     contents = {source["path"]: source for source in suite["sourceFiles"]}
-    candidates = (file, (problem or {}).get("file", ""), "suite.star", next(iter(contents), ""))
+    candidates = (
+        file,
+        problem.get("file", "") if problem else "",
+        "suite.star",
+        next(iter(contents), ""),
+    )
     chosen = next(path for path in candidates if path in contents or (not path and not contents))
     return {
         "suite": suite,
@@ -74,7 +94,7 @@ def suite_page(suite_id: str, file: str) -> dict[str, Any]:
     }
 
 
-def run_page(principal: Principal, run_id: str) -> dict[str, Any]:
+def run_page(principal: Principal, run_id: str) -> dict[str, object]:
     """Return everything of a run except its streams; raise ExecutionNotFound."""
     run = executions.detail(principal, run_id, omit=frozenset({"events"}))
     nodes = {node["id"]: node for node in run["suite"].get("topology", ())}
@@ -83,7 +103,7 @@ def run_page(principal: Principal, run_id: str) -> dict[str, Any]:
         "statuses": status_display.FOR_SCRIPTS,
         "run": run,
         "display": status_display.run_display(run["status"], failing=run["failing"]),
-        "over": run["status"] in status_display.RUN_OVER,
+        "over": run["status"] in FINAL_EXECUTION,
         "reason": status_display.reason_text(run["reason"]) if "reason" in run else "",
         "isolated": status_display.is_isolated(run["backend"]),
         "steps": steps,
@@ -100,7 +120,7 @@ def run_page(principal: Principal, run_id: str) -> dict[str, Any]:
     }
 
 
-def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, object]:
     """Return a row of the list of runs, from an item of the engine overview."""
     counts = status_display.overview_counts(item)
     return {
@@ -111,12 +131,12 @@ def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "isolated": status_display.is_isolated(item["backend"]),
         "reason": status_display.reason_text(item["reason"]) if "reason" in item else "",
         "ago": durations.ago(item["startedAt"], now),
-        "active": item["status"] not in status_display.RUN_OVER,
+        "active": item["status"] not in FINAL_EXECUTION,
     }
 
 
-def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step with texts for its reason, causes and durations; `node` is its declaration."""
+def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> StepRow:
+    """Return the row of a step; `node` is its declaration."""
     return {
         "step": step,
         "node": node,
@@ -134,7 +154,7 @@ def graph(nodes: Sequence[Mapping[str, Any]]) -> layout.Drawing | None:
     return layout.draw(nodes) if 0 < len(nodes) <= MAX_DRAWN_NODES else None
 
 
-def first_failure(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def first_failure(steps: Sequence[StepRow]) -> StepRow | None:
     """Return the failed step that ended first; prefer steps whose failure fails the run."""
     failed = [row for row in steps if row["step"]["status"] == "failed"]
     return min(

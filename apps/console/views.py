@@ -15,11 +15,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.api import (
     Principal,
     authenticate_request,
+    password_sign_in_enabled,
     sign_in_session,
     sign_out_session,
+    sign_up_enabled,
     sign_up_session,
 )
-from apps.console import conf, selectors
+from apps.console import selectors
 from apps.console.services import error_page, with_page_headers
 from apps.operations.api import DatastoreUnavailable
 from kernel.errors import NotAvailable, PlatformError
@@ -156,8 +158,8 @@ def _form(request: HttpRequest, template: str, error: PlatformError | None = Non
     """Render the form; after an error, with the input except the password and the API's status."""
     context = {
         "next": same_site(request.POST.get("next", "") or request.GET.get("next", "")),
-        "offers_password": conf.offers_password(),
-        "offers_sign_up": conf.offers_sign_up(),
+        "offers_password": password_sign_in_enabled(),
+        "offers_sign_up": sign_up_enabled(),
         "error": error,
         "full_name": request.POST.get("fullName", ""),
         "email": request.POST.get("email", ""),

@@ -7,24 +7,15 @@ workers, which do the work, nor on console, which shows it.
 from __future__ import annotations
 
 from apps.executions.domain.agent_reports import (
-    ActiveJob,
     Adopted,
-    ArtifactUpload,
-    Completion,
     ContentNotFound,
     JobNotFound,
     JobToStop,
-    KeptJob,
     Lease,
-    LogChunk,
     LogGap,
-    LogLine,
     Recorded,
-    Renewal,
     ReportBatchResult,
     StaleAttempt,
-    StateReport,
-    StepUsage,
     SupervisorSession,
 )
 from apps.executions.domain.events import (
@@ -45,7 +36,9 @@ from apps.executions.domain.runs import (
     LaunchRequest,
     QueueFull,
     RunFilter,
+    RunSummary,
 )
+from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.selectors.artifacts import StoredFile, artifact_file, junit_document
 from apps.executions.selectors.detail import detail, event_envelope, log_envelope, run_detail
 from apps.executions.selectors.jobs import is_job, jobs_to_stop
@@ -62,24 +55,27 @@ from apps.executions.selectors.runs import (
     summary,
 )
 from apps.executions.services.agent_reports import record_reports
-from apps.executions.services.artifacts import ArtifactTooLarge, source_content, store_artifact
-from apps.executions.services.cancellation import cancel
-from apps.executions.services.dispatch import dispatch
-from apps.executions.services.launch import launch, launch_once
+from apps.executions.services.launch import dispatch, launch, launch_once
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
-from apps.executions.services.retention import delete, releasable_runs, remove_old_runs
+from apps.executions.services.run_progression import cancel
+from apps.executions.services.storage import (
+    ArtifactTooLarge,
+    delete,
+    releasable_runs,
+    remove_old_runs,
+    source_content,
+    store_artifact,
+)
 from apps.executions.services.sweep import Sweeper, sweep
 
 __all__ = [
+    "FINAL_EXECUTION",
     "NEWEST_FIRST",
     "OVERVIEW_NUDGE",
     "WORK_NUDGE",
-    "ActiveJob",
     "Adopted",
     "ArtifactNotFound",
     "ArtifactTooLarge",
-    "ArtifactUpload",
-    "Completion",
     "ContentNotFound",
     "ExecutionActive",
     "ExecutionFinished",
@@ -88,24 +84,19 @@ __all__ = [
     "IdempotencyKeyReused",
     "JobNotFound",
     "JobToStop",
-    "KeptJob",
     "LaunchRequest",
     "Launched",
     "Lease",
     "LineFilter",
-    "LogChunk",
     "LogGap",
-    "LogLine",
     "OverviewTaker",
     "QueueFull",
     "Recorded",
-    "Renewal",
     "ReportBatchResult",
     "RunFilter",
+    "RunSummary",
     "SearchState",
     "StaleAttempt",
-    "StateReport",
-    "StepUsage",
     "StoredFile",
     "SupervisorSession",
     "Sweeper",

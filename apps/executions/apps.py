@@ -1,13 +1,11 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.apps import AppConfig
 
 
 class ExecutionsConfig(AppConfig):
     name = "apps.executions"
     label = "executions"
-
-    def ready(self) -> None:
-        from apps.operations.api import lifespan_parts
-
-        lifespan_parts.register_path("sweeper", "apps.executions.services.sweep.SweeperPart")
+    lifespan_parts: ClassVar = {"sweeper": "apps.executions.services.sweep.SweeperPart"}

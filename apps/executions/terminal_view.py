@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from apps.executions.selectors.detail import run_detail
+from apps.executions.domain.events import LineRecord, logs_topic
+from apps.executions.domain.states import FINAL_EXECUTION
+from apps.executions.selectors.detail import RunDetail, StepDocument, run_detail
 from apps.operations.api import ExitCode, printable
 from apps.streams import api as streams
 
+_line = msgspec.json.Decoder(LineRecord)
 POLL_S: Final = 0.25  # how late a line may be without a nudge
-TERMINAL: Final = frozenset({"Healthy", "Failed", "Canceled"})
 _LINES_AT_ONCE: Final = 1000
 _STEPS_ONLY: Final = frozenset({"suite", "events", "artifacts"})
 _COLOURS: Final = ("cyan", "magenta", "blue", "green", "yellow", "bright_cyan", "bright_magenta")
@@ -45,7 +47,7 @@ class LogReader:
     """Reads the log of a run from where it stopped; waits for a nudge or POLL_S."""
 
     def __init__(self, run_id: str, *, after: int = 0) -> None:
-        self.topic = f"execution-logs:{run_id}"
+        self.topic = logs_topic(run_id)
         self.after = after
         self._woken = threading.Event()
         self._unsubscribe = streams.listen(self.topic, self._woken.set)
@@ -53,10 +55,10 @@ class LogReader:
     def close(self) -> None:
         self._unsubscribe()
 
-    def batches(self) -> Iterator[list[dict[str, Any]]]:
+    def batches(self) -> Iterator[list[LineRecord]]:
         """Yield the stored lines after the last one read, about a thousand at a time."""
         while chunks := streams.read(self.topic, after=self.after, limit=_LINES_AT_ONCE):
-            yield [json.loads(record) for chunk in chunks for record in chunk.records]
+            yield [_line.decode(record) for chunk in chunks for record in chunk.records]
             self.after = chunks[-1].last
 
     def wait(self, seconds: float = POLL_S) -> None:
@@ -81,29 +83,29 @@ def watch(run_id: str, console: Console, *, stop: threading.Event | None = None)
                     console.print(Text("\n").join(texts), soft_wrap=True)
                 if console.is_terminal:
                     live.update(_step_table(detail, rows=max(4, console.height // 2)), refresh=True)
-                if detail["status"] in TERMINAL or (stop is not None and stop.is_set()):
+                if detail["status"] in FINAL_EXECUTION or (stop is not None and stop.is_set()):
                     return str(detail["status"])
                 reader.wait()
     finally:
         reader.close()
 
 
-def _source_width(steps: Sequence[Mapping[str, Any]], console: Console) -> int:
+def _source_width(steps: Sequence[StepDocument], console: Console) -> int:
     """Return the width of the longest source, at most a quarter of the terminal."""
     longest = max(len(source) for source in ["execution", *(step["id"] for step in steps)])
     return min(longest, max(9, console.width // 4))
 
 
-def rendered(line: dict[str, Any], colours: dict[str, str], width: int = 14) -> Text:
+def rendered(line: LineRecord, colours: dict[str, str], width: int = 14) -> Text:
     """Return `MM:SS source  text`; events are dim, warnings and errors colored."""
-    source = line["source"]
+    source = line.source
     colour = colours.setdefault(source, _COLOURS[len(colours) % len(_COLOURS)])
-    style = {"error": "red", "warn": "yellow"}.get(line["level"], "")
-    if line["kind"] in ("", "system"):
+    style = {"error": "red", "warn": "yellow"}.get(line.level, "")
+    if line.kind in ("", "system"):
         style = f"{style} dim".strip()
-    text = Text(f"{line['timestamp']} ", style="dim")
+    text = Text(f"{line.timestamp} ", style="dim")
     text.append(f"{_shortened(source, width):<{width}} ", style=colour)
-    text.append(printable(line["text"]), style=style)
+    text.append(printable(line.text), style=style)
     return text
 
 
@@ -111,7 +113,7 @@ def _shortened(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _step_table(detail: Mapping[str, Any], *, rows: int) -> Group:
+def _step_table(detail: RunDetail, *, rows: int) -> Group:
     steps = detail["steps"]
     shown = sorted(steps, key=lambda step: _URGENCY.index(step["status"]))[:rows]
     kept = {step["id"] for step in shown}
@@ -125,7 +127,7 @@ def _step_table(detail: Mapping[str, Any], *, rows: int) -> Group:
     return Group(Text(), *(_one_line(line) for line in [head, *lines]))
 
 
-def _step_row(step: Mapping[str, Any]) -> Text:
+def _step_row(step: StepDocument) -> Text:
     mark, style = _MARKS[step["status"]]
     row = Text(f" {mark} ", style=style)
     row.append(f"{step['id']:<20} ", style="bold")
@@ -143,12 +145,12 @@ def _one_line(text: Text) -> Text:
     return text
 
 
-def _counts(steps: Sequence[Mapping[str, Any]]) -> str:
+def _counts(steps: Sequence[StepDocument]) -> str:
     counted = Counter(step["status"] for step in steps)
     return ", ".join(f"{counted[status]} {status}" for status in _URGENCY if counted[status])
 
 
-def exit_code(detail: Mapping[str, Any]) -> ExitCode:
+def exit_code(detail: RunDetail) -> ExitCode:
     """Return the exit code for a watched run."""
     if detail["status"] == "Failed":
         reasons = {detail.get("reason")} | {
@@ -159,7 +161,7 @@ def exit_code(detail: Mapping[str, Any]) -> ExitCode:
     return ends.get(detail["status"], ExitCode.STILL_RUNNING)
 
 
-def print_verdict(detail: Mapping[str, Any], console: Console) -> None:
+def print_verdict(detail: RunDetail, console: Console) -> None:
     """Print the steps with their reasons, failures first, then one line with the verdict."""
     order = {"failed": 0, "canceled": 1, "skipped": 2}
     width = _source_width(detail["steps"], console)
@@ -168,13 +170,13 @@ def print_verdict(detail: Mapping[str, Any], console: Console) -> None:
     mark, style = _VERDICTS.get(detail["status"], ("●", "yellow"))
     verdict = Text(f"{mark} {detail['suiteTitle']}: {detail['status']}", style=f"bold {style}")
     verdict.append(f" after {detail['duration']}", style="dim")
-    for key in ("reason", "reasonDetail", "cancelReason"):
-        if said := detail.get(key):
+    for said in (detail.get("reason"), detail.get("reasonDetail"), detail.get("cancelReason")):
+        if said:
             verdict.append(f"  {printable(said)}")
     console.print(verdict, soft_wrap=True)
 
 
-def _verdict_row(step: Mapping[str, Any], width: int) -> Text:
+def _verdict_row(step: StepDocument, width: int) -> Text:
     mark, style = _MARKS[step["status"]]
     row = Text(f" {mark} ", style=style)
     row.append(f"{_shortened(step['id'], width):<{width}} ", style="bold")
@@ -188,7 +190,7 @@ def _verdict_row(step: Mapping[str, Any], width: int) -> Text:
     return row
 
 
-def _because(step: Mapping[str, Any]) -> str:
+def _because(step: StepDocument) -> str:
     """Return the detail of the step, else the root of its cause."""
     roots = [f"{cause['stepId']}: {cause['reason']}" for cause in step.get("cause", ())]
     return str(step.get("detail") or "".join(roots[-1:]))

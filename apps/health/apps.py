@@ -1,14 +1,23 @@
 from __future__ import annotations
 
-from django.apps import AppConfig
+from typing import ClassVar
+
+from django.apps import AppConfig, apps
+
+from apps.health.domain.probes import probes
 
 
 class HealthConfig(AppConfig):
+    """Registers the `probes` of every app."""
+
     name = "apps.health"
     label = "health"
+    probes: ClassVar = {
+        name: f"apps.health.services.probes.{name.upper()}"
+        for name in ("datastore", "cache", "telemetry", "background", "broker")
+    }
 
     def ready(self) -> None:
-        from apps.health.domain.probes import probes
-
-        for name in ("datastore", "cache", "telemetry", "background", "broker"):
-            probes.register_path(name, f"apps.health.services.probes.{name.upper()}")
+        for config in apps.get_app_configs():
+            for name, path in getattr(config, "probes", {}).items():
+                probes.register_path(name, path)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from apps.health import conf
 from apps.health.services.readiness import readiness_report, subsystem_report
 from apps.http.api import read_only
+from apps.operations.api import db_driver
 from kernel import clock
 
 _threads = ThreadPoolExecutor(
@@ -21,7 +21,7 @@ _threads = ThreadPoolExecutor(
 @read_only
 async def healthz(request: HttpRequest) -> HttpResponse:
     """The process answers; touches nothing else."""
-    body = {"status": "ok", "dbDriver": conf.db_driver(), "time": clock.rfc3339(clock.now())}
+    body = {"status": "ok", "dbDriver": db_driver(), "time": clock.rfc3339(clock.now())}
     return _uncached(body, status=200)
 
 
@@ -39,5 +39,5 @@ async def readyz_subsystem(request: HttpRequest, subsystem: str) -> HttpResponse
     return _uncached(component, status=503 if stopped else 200)
 
 
-def _uncached(body: dict[str, Any], *, status: int) -> HttpResponse:
+def _uncached(body: Mapping[str, object], *, status: int) -> HttpResponse:
     return JsonResponse(body, status=status, headers={"Cache-Control": "no-store"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apps.http.client_ip import client_ip
+from apps.http.conf import public_url
 from apps.http.domain.etags import is_not_modified, strong_etag
 from apps.http.json_body import MAX_BODY_BYTES, MalformedJson, PayloadTooLarge, parse_json
 from apps.http.middleware.base import AsyncMiddleware, when_closed
@@ -20,6 +21,7 @@ __all__ = [
     "parse_json",
     "problem_for",
     "problem_response",
+    "public_url",
     "read_only",
     "strong_etag",
     "when_closed",

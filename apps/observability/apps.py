@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 
+from apps.observability import metrics
 from kernel import background
 
 
@@ -14,6 +15,4 @@ class ObservabilityConfig(AppConfig):
 
 
 def _count_failures(loop: str, failures: int) -> None:
-    from apps.observability import metrics
-
     metrics.count("partita.background.failures", failures, loop=loop)

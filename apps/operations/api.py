@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apps.operations.commands import (
     ExitCode,
+    PlatformCommand,
     VerbCommand,
     escape,
     print_json,
@@ -12,6 +13,7 @@ from apps.operations.commands import (
     report_error,
     store_unusable,
 )
+from apps.operations.conf import broker_url, db_driver, redis_url
 from apps.operations.domain.audit import Audited, is_audited, recorded_path
 from apps.operations.domain.lifecycle import (
     LifespanPart,
@@ -39,11 +41,14 @@ __all__ = [
     "DatastoreUnavailable",
     "ExitCode",
     "LifespanPart",
+    "PlatformCommand",
     "RedisAway",
     "SharedRedisClient",
     "VerbCommand",
     "begin_drain",
+    "broker_url",
     "celery_application",
+    "db_driver",
     "escape",
     "installation_id",
     "is_audited",
@@ -56,6 +61,7 @@ __all__ = [
     "printable",
     "recorded_path",
     "redis_key",
+    "redis_url",
     "report_error",
     "shared_redis",
     "store_unusable",

@@ -1,20 +1,24 @@
 from __future__ import annotations
 
-from django.apps import AppConfig
+from typing import ClassVar
+
+from django.apps import AppConfig, apps
+
+from apps.operations.domain.lifecycle import lifespan_parts
 
 
 class OperationsConfig(AppConfig):
-    """The label is part of the names of tables."""
+    """Registers the `lifespan_parts` of every app. The label is part of the names of tables."""
 
     name = "apps.operations"
     label = "system"
+    lifespan_parts: ClassVar = {
+        "audit": "apps.operations.lifespan.AuditRows",
+        "metrics": "apps.operations.lifespan.MetricsListener",
+        "telemetry": "apps.operations.lifespan.Telemetry",
+    }
 
     def ready(self) -> None:
-        from apps.operations.domain.lifecycle import lifespan_parts
-
-        for name, part in (
-            ("audit", "AuditRows"),
-            ("metrics", "MetricsListener"),
-            ("telemetry", "Telemetry"),
-        ):
-            lifespan_parts.register_path(name, f"apps.operations.lifespan.{part}")
+        for config in apps.get_app_configs():
+            for name, path in getattr(config, "lifespan_parts", {}).items():
+                lifespan_parts.register_path(name, path)

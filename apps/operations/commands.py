@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 from rich.cells import cell_len
 
@@ -59,25 +59,51 @@ _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 Verb = Callable[[dict[str, Any]], int]
 
 
-class VerbCommand(BaseCommand):
-    """`manage.py <noun> <verb> …`: a subclass names its verbs and adds their arguments.
+class PlatformCommand(BaseCommand):
+    """A command that returns an exit code from `execute_command`.
 
-    Each verb is a method that takes the parsed options and returns an exit code; a PlatformError
-    is shown in one line and becomes the exit code of its problem status.
+    A PlatformError is shown in one line and becomes the exit code of its problem status.
     """
 
+    environment: ClassVar[str] = ""
     examples: ClassVar[str] = ""
+    exit_codes: ClassVar[str] = EXIT_CODES_HELP
     requires_system_checks = ()
 
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
-        epilog = f"examples:\n{self.examples.rstrip()}\n\n{EXIT_CODES_HELP}"
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        variables = f"environment: {self.environment}\n\n" if self.environment else ""
         return super().create_parser(
             prog_name,
             subcommand,
-            epilog=epilog,
+            epilog=f"{variables}examples:\n{self.examples.rstrip()}\n\n{self.exit_codes}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             **kwargs,
         )
+
+    def execute_command(self, options: dict[str, Any]) -> int:
+        raise NotImplementedError
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        try:
+            code = self.execute_command(options)
+            sys.stdout.flush()
+        except PlatformError as error:
+            code = report_error(error)
+        except DatabaseError as error:
+            code = report_error(store_unusable(error))
+        except KeyboardInterrupt:
+            code = 130
+        except BrokenPipeError:  # `… | head` has read enough; nothing more may be written at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 141
+        sys.exit(code)
+
+
+class VerbCommand(PlatformCommand):
+    """`manage.py <noun> <verb> …`: a subclass names its verbs and adds their arguments.
+
+    Each verb takes the parsed options and returns an exit code.
+    """
 
     def add_verb(self, verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
@@ -91,21 +117,9 @@ class VerbCommand(BaseCommand):
         )
         return parser
 
-    def handle(self, *_args: Any, **options: Any) -> None:
+    def execute_command(self, options: dict[str, Any]) -> int:
         verb: Verb = options["verb"]
-        try:
-            code = verb(options)
-            sys.stdout.flush()
-        except PlatformError as error:
-            code = report_error(error)
-        except DatabaseError as error:
-            code = report_error(store_unusable(error))
-        except KeyboardInterrupt:
-            code = 130
-        except BrokenPipeError:  # `… | head` has read enough; nothing more may be written at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            code = 141
-        sys.exit(code)
+        return verb(options)
 
 
 _NO_STORE = "start `up` once with this DATA_DIR, or name the store and run `manage.py migrate`"

@@ -1,4 +1,4 @@
-"""The settings that this app reads."""
+"""The settings of the process and of the servers that it uses; other apps read them here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ def celery_application() -> str:
     return str(settings.TASK_APPLICATION)
 
 
+def broker_url() -> str:
+    """Return the address of Celery's broker, `memory://…` where there is none."""
+    return str(settings.CELERY_BROKER_URL)
+
+
 def redis_url() -> str:
+    """Return the address of Redis, empty without one."""
     return str(settings.REDIS_URL)
 
 

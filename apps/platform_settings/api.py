@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from apps.platform_settings.conf import local_runtime
 from apps.platform_settings.domain.backends import (
+    NOT_ISOLATED,
     Backend,
     BackendUnavailable,
     BackendUnknown,
     Kind,
     Mode,
+    runtime_labels,
 )
 from apps.platform_settings.domain.registries import Credentials
 from apps.platform_settings.domain.secrets import Override, SecretManagers
@@ -21,6 +24,7 @@ from apps.platform_settings.selectors import (
 )
 
 __all__ = [
+    "NOT_ISOLATED",
     "Backend",
     "BackendUnavailable",
     "BackendUnknown",
@@ -31,8 +35,10 @@ __all__ = [
     "SecretManagers",
     "backends",
     "global_overrides",
+    "local_runtime",
     "mode",
     "pull_credentials",
+    "runtime_labels",
     "secret_managers",
     "select_backend",
 ]

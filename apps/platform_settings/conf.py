@@ -27,6 +27,6 @@ def in_cluster() -> bool:
     return bool(settings.IN_CLUSTER)
 
 
-def runs_processes() -> bool:
-    """Return whether steps of backends of type `local` run as child processes."""
-    return bool(settings.LOCAL_RUNTIME == "process")
+def local_runtime() -> str:
+    """Return the runtime of backends of type `local`."""
+    return str(settings.LOCAL_RUNTIME)

@@ -10,7 +10,13 @@ from typing import Final
 
 from apps.health.api import Probe, ProbeResult
 from apps.platform_settings import conf
-from apps.platform_settings.domain.backends import Backend, Mode, choose, not_isolated
+from apps.platform_settings.domain.backends import (
+    Backend,
+    Mode,
+    choose,
+    labelled,
+    runtime_labels,
+)
 from apps.platform_settings.domain.document import Document, SettingsInvalid, read_document
 from apps.platform_settings.domain.registries import Credentials, credentials_for
 from apps.platform_settings.domain.secrets import Override, SecretManagers
@@ -58,8 +64,10 @@ _file = SettingsFile()
 
 def backends() -> tuple[Backend, ...]:
     """Return the enabled backends in the file's order, or else the built-in one."""
-    found = _file.state()[0].backends
-    return tuple(map(not_isolated, found)) if conf.runs_processes() else found
+    found, runtime = _file.state()[0].backends, conf.local_runtime()
+    if runtime not in runtime_labels:
+        return found
+    return tuple(labelled(backend, runtime_labels[runtime]) for backend in found)
 
 
 def mode() -> Mode:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.apps import AppConfig
 
 
 class ProfilesConfig(AppConfig):
     name = "apps.profiles"
     label = "profiles"
-
-    def ready(self) -> None:
-        from apps.health.api import probes
-
-        probes.register_path("profiles", "apps.profiles.selectors.PROBE")
+    probes: ClassVar = {"profiles": "apps.profiles.selectors.PROBE"}

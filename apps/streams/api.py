@@ -1,6 +1,6 @@
 """Streams: append-only topics in the store, units of work, nudges, and SSE over one hub.
 
-Does not know what the records mean; must not import any app but `system`.
+Does not know what the records mean. Of the other apps, it imports `operations` and `observability`.
 """
 
 from __future__ import annotations

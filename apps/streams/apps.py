@@ -1,13 +1,11 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.apps import AppConfig
 
 
 class StreamsConfig(AppConfig):
     name = "apps.streams"
     label = "streams"
-
-    def ready(self) -> None:
-        from apps.operations.api import lifespan_parts
-
-        lifespan_parts.register_path("streams", "apps.streams.lifespan.StreamsPart")
+    lifespan_parts: ClassVar = {"streams": "apps.streams.lifespan.StreamsPart"}

@@ -5,15 +5,6 @@ from __future__ import annotations
 from django.conf import settings
 
 
-def redis_url() -> str:
-    """Return the URL of Redis; empty without one, and nudges stay in this process."""
-    return settings.REDIS_URL
-
-
-def nudge_channel() -> str:
-    return f"{settings.REDIS_PREFIX}:nudges"
-
-
 def streams_per_user() -> int:
     return settings.STREAM_MAX_PER_USER
 

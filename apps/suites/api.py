@@ -5,6 +5,8 @@ Knows nothing of executions; everything here reads.
 
 from __future__ import annotations
 
+from apps.suites.calls import container_kinds
+from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.domain.profiles import (
     MergedProfile,
     Profile,
@@ -31,6 +33,7 @@ from apps.suites.selectors import (
 )
 
 __all__ = [
+    "DefinitionDocument",
     "MergedProfile",
     "PackageInvalid",
     "Profile",
@@ -40,6 +43,7 @@ __all__ = [
     "SecretRef",
     "SuiteNotFound",
     "TopologyInvalid",
+    "container_kinds",
     "copy_files",
     "default_profile",
     "find_profile",

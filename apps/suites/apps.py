@@ -1,15 +1,12 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.apps import AppConfig
 
 
 class SuitesConfig(AppConfig):
     name = "apps.suites"
     label = "suites"
-
-    def ready(self) -> None:
-        from apps.health.api import probes
-        from apps.operations.api import lifespan_parts
-
-        probes.register_path("launchable-suites", "apps.suites.lifespan.LAUNCHABLE_SUITES")
-        lifespan_parts.register_path("suites", "apps.suites.lifespan.SuitesPart")
+    lifespan_parts: ClassVar = {"suites": "apps.suites.lifespan.SuitesPart"}
+    probes: ClassVar = {"launchable-suites": "apps.suites.lifespan.LAUNCHABLE_SUITES"}

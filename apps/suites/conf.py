@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
+
+from apps.suites.domain.calls import Rules
 
 
 def suites_dir() -> Path:
     return Path(settings.SUITES_DIR)
 
 
-def evaluation_rules(files: Iterable[str]) -> dict[str, Any]:
+def evaluation_rules(files: Iterable[str]) -> Rules:
     """Return the evaluator's limits and the package's paths (reference: control-plane 7.3)."""
     return {
         "maxNodes": settings.SUITE_MAX_NODES,

@@ -14,15 +14,24 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 from apps.suites import conf, workspace
-from apps.suites.domain.definition import Suite, SuiteEvaluation, definition_of, suite_of
+from apps.suites.domain.calls import Rules
+from apps.suites.domain.definition import (
+    DefinitionDocument,
+    Suite,
+    SuiteEvaluation,
+    definition_of,
+    suite_of,
+)
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.profiles import ProfileInvalid, default_profile, merge_chain
-from apps.suites.domain.topology import build_topology
+from apps.suites.domain.topology import ResolvedNode, build_topology
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
+from apps.suites.evaluator.protocol import EvaluationAnswer
 
 CACHED_EVALUATIONS: Final = 256
 KILLED_CACHED_S: Final = 60.0
@@ -34,7 +43,7 @@ class EvaluatedSuite:
 
     suite: Suite
     evaluation: SuiteEvaluation | None
-    definition: dict[str, Any]
+    definition: DefinitionDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +107,7 @@ class Library:
         if threads:
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _suite(self, suite_id: str, folder: Any) -> Suite:
+    def _suite(self, suite_id: str, folder: Path) -> Suite:
         signature = workspace.signature(folder)
         known = self._read.get(suite_id)
         if known and known[0] == signature:
@@ -151,9 +160,7 @@ class Library:
                 self._running[key] = self._threads.submit(self._run, key, suite, env, rules)
             return self._running[key]
 
-    def _run(
-        self, key: str, suite: Suite, env: Mapping[str, str], rules: Mapping[str, Any]
-    ) -> SuiteEvaluation:
+    def _run(self, key: str, suite: Suite, env: Mapping[str, str], rules: Rules) -> SuiteEvaluation:
         try:
             answer = run_evaluator(suite.package.text(TOPOLOGY_FILE), env=env, rules=rules)
             evaluation = evaluation_of(answer)
@@ -170,9 +177,9 @@ class Library:
                 self._running.pop(key, None)
 
 
-def evaluation_of(answer: Mapping[str, Any]) -> SuiteEvaluation:
+def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
     """Return the topology of the evaluator's answer, or the problem."""
-    topology: tuple[Mapping[str, Any], ...] = ()
+    topology: tuple[ResolvedNode, ...] = ()
     problem = TopologyProblem(**answer["problem"]) if answer["problem"] else None
     if problem is None:
         try:

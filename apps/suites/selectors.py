@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from apps.suites import conf, workspace
-from apps.suites.domain.definition import Suite, SuiteEvaluation, definition_of
+from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.profiles import Profile, ProfileInvalid, find_profile, merge_chain
 from apps.suites.library import library
@@ -78,14 +78,14 @@ class ResolvedSuite:
     repository: str
     version: str
     description: str
-    definition: dict[str, Any]
+    definition: DefinitionDocument
     topology: tuple[Mapping[str, Any], ...]
     files: Mapping[str, bytes]
     content_digest: str
     print_lines: tuple[str, ...]
 
 
-def list_suites() -> list[dict[str, Any]]:
+def list_suites() -> list[DefinitionDocument]:
     """Return the Definition of every suite, also broken ones, by title and id; do not change them.
 
     In a server, wait at most 30 ms: a suite whose evaluation takes longer is listed as before its
@@ -95,7 +95,7 @@ def list_suites() -> list[dict[str, Any]]:
     return sorted(definitions, key=lambda each: (each["title"].casefold(), each["id"]))
 
 
-def get_definition(suite_id: str, *, profile: str = "") -> dict[str, Any]:
+def get_definition(suite_id: str, *, profile: str = "") -> DefinitionDocument:
     """Return a suite's Definition under its default or a named profile; do not change it.
 
     `profile` is a file name or an id. Raise SuiteNotFound, ProfileNotInSuite, ProfileInvalid.
@@ -171,7 +171,7 @@ def _is_referenced(suite: Suite, reference: str) -> bool:
 
 
 def _resolved(
-    suite: Suite, evaluation: SuiteEvaluation, definition: dict[str, Any]
+    suite: Suite, evaluation: SuiteEvaluation, definition: DefinitionDocument
 ) -> ResolvedSuite:
     if problem := evaluation.problem:
         raise (PackageInvalid if suite.package_problem else TopologyInvalid)(problem)

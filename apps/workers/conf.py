@@ -12,6 +12,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.observability.api import telemetry_settings
+from apps.suites.api import container_kinds
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
 from kernel.ids import is_identifier
 from kernel.telemetry import endpoint_url
@@ -66,6 +67,7 @@ def worker_settings() -> WorkerSettings:
         control_plane_url=settings.AGENT_CONTROL_PLANE_URL,
         backends=tuple(settings.AGENT_BACKENDS),
         labels={key: value for key, _, value in labels},
+        step_kinds=container_kinds(),
         concurrency=settings.AGENT_CONCURRENCY,
         drain_s=settings.AGENT_DRAIN_TIMEOUT_S,
         host=settings.HOST,

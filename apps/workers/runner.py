@@ -19,6 +19,7 @@ from apps.agents.api import Registration
 from apps.executions.api import SupervisorSession
 from apps.operations.api import installation_id
 from apps.streams.api import DatastoreUnavailable, release_stale_connection
+from apps.suites.api import container_kinds
 from apps.workers import conf
 from apps.workers.control_plane.in_process import InProcessControlPlane
 from apps.workers.supervisor_setup import (
@@ -41,7 +42,6 @@ from worker.supervisor.supervisor import Supervisor
 log = logging.getLogger("partita.workers")
 POLL_INTERVAL_S: Final = 2.0  # between two reads of the settings
 _OBJECTS: Final = 20_000
-KINDS = ("service", "task", "test")
 
 
 class RunnerInUse(RuntimeError):
@@ -221,7 +221,7 @@ def _control_plane(setup: SupervisorSetup) -> InProcessControlPlane:
         incarnation=incarnation,
         kind="runner",
         name=setup.agent_id,
-        capabilities=KINDS,
+        capabilities=container_kinds(),
         backends=setup.backends,
         host_id=host.host_id(),
         pid=os.getpid(),
@@ -232,7 +232,7 @@ def _control_plane(setup: SupervisorSetup) -> InProcessControlPlane:
         incarnation=incarnation,
         kinds=("local",),
         backends=setup.backends,
-        capabilities=KINDS,
+        capabilities=container_kinds(),
     )
     return InProcessControlPlane(registration, claimant)
 

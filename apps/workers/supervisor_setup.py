@@ -112,7 +112,7 @@ def set_up_supervisor(spec: SupervisorSpec, runtime_name: str) -> SupervisorSetu
         )
     folder = conf.state_dir() / "backends" / spec.engine.backend_id
     try:
-        runtime = runtimes[_CONTAINERS](_options(folder, spec.engine))
+        runtime = runtimes[_CONTAINERS].open(_options(folder, spec.engine))
     except RuntimeUnusable as error:
         log.warning("the backend %s cannot be served: %s", spec.engine.backend_id, error)
         return None
@@ -127,7 +127,7 @@ def is_elsewhere(backend: Backend, runtime_name: str) -> bool:
 
 def make_runtime(name: str) -> Runtime:
     """Return a runtime of this host. Raises UnknownPlugin, listing the known names."""
-    return runtimes[name](_options(conf.state_dir()))
+    return runtimes[name].open(_options(conf.state_dir()))
 
 
 def credentials_of(image: str) -> PullCredentials | None:

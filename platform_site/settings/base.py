@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
+from kernel.registry import plugin_names
 from platform_site.settings import embedded, env
 from platform_site.settings.keys import derived_key
 from platform_site.settings.redis_address import redis_url
@@ -56,7 +56,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # by default a worker ends after 100, about an hour
 CELERY_TASK_ROUTES = {"sync.*": {"queue": "sync"}}
 CELERY_BEAT_SCHEDULE = {"sweep": {"task": "executions.sweep", "schedule": 2.0}}
-CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, float] = (
     {"polling_interval": 0.01}
     if CELERY_BROKER_URL.startswith("memory:")
     else {"socket_timeout": 5, "socket_connect_timeout": 2, "visibility_timeout": 600}
@@ -116,7 +116,7 @@ STEP_INIT_IMAGE = env.text("STEP_INIT_IMAGE", "busybox:1.36")
 STEP_IMAGE_PULL_POLICY = env.choice(
     "STEP_IMAGE_PULL_POLICY", "IfNotPresent", ("IfNotPresent", "Always", "Never")
 )
-LOCAL_RUNTIME = env.choice("LOCAL_RUNTIME", "docker", ("docker", "process"))
+LOCAL_RUNTIME = env.choice("LOCAL_RUNTIME", "docker", plugin_names([f"{BASE_DIR}/worker/runtimes"]))
 LEASE_S = env.duration_s("LEASE", "30s")  # how long a claim lives without renewal
 LEASE_GRACE_S = env.duration_s("LEASE_GRACE", "30s")  # after its end it may still be renewed
 # the same where nobody else could go on with the step: its units are out of reach for all others
@@ -237,11 +237,11 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["apps.accounts.rest.IsSignedIn"],
-    "GET_LIB_DOC_EXCLUDES": "apps.http.rest.descriptions.classes_without_words",
+    "GET_LIB_DOC_EXCLUDES": "apps.http.rest.openapi_hooks.classes_without_words",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "apps.executions.rest.stream_schema.with_streams",
-        "apps.http.rest.problem_schema.with_problems",
+        "apps.http.rest.openapi_hooks.with_problems",
     ],
     "ENUM_NAME_OVERRIDES": {  # what several bodies call `status` and `trigger`
         "ExecutionStatusEnum": "apps.executions.rest.schemas.RUN_STATUSES",

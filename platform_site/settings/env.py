@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -67,7 +67,7 @@ def size(name: str, default: str) -> int:
     return _parsed(name, default, parse_bytes, "a size such as 512Mi")
 
 
-def choice(name: str, default: str, options: tuple[str, ...]) -> str:
+def choice(name: str, default: str, options: Sequence[str]) -> str:
     value = text(name, default)
     if value not in options:
         raise ImproperlyConfigured(f"{name}={value!r}: expected one of {', '.join(options)}")

@@ -1,10 +1,12 @@
-"""Keys derived from one secret: HKDF-SHA256 (RFC 5869), one label each."""
+"""JWT_SECRET, and the keys derived from it: HKDF-SHA256 (RFC 5869), one label each."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
+
+from django.core.exceptions import ImproperlyConfigured
 
 MIN_SECRET_BYTES = 32
 _HASH_BYTES = 32
@@ -25,3 +27,12 @@ def derived_key(secret: str, label: str, *, size: int = 32) -> str:
         )
         key += block
     return base64.urlsafe_b64encode(key[:size]).decode()
+
+
+def require_jwt_secret(secret: str) -> None:
+    """Raise ImproperlyConfigured without a secret that the control plane can start with."""
+    if len(secret.encode()) < MIN_SECRET_BYTES or secret == "change-me":
+        raise ImproperlyConfigured(
+            f"JWT_SECRET must be set to at least {MIN_SECRET_BYTES} bytes, for example the output "
+            "of: python -c 'import secrets; print(secrets.token_urlsafe(48))'"
+        )

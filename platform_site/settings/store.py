@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -27,7 +27,21 @@ _SQLITE_OPTIONS = {
 _POSTGRES_TIMEOUTS = "-c idle_in_transaction_session_timeout=10s -c lock_timeout=5s"
 
 
-def databases(driver: str, data_dir: Path) -> dict[str, dict[str, Any]]:
+class Database(TypedDict, total=False):
+    """An entry of DATABASES; `OPTIONS` are the driver's."""
+
+    ENGINE: str
+    NAME: str
+    HOST: str
+    PORT: str
+    USER: str
+    PASSWORD: str
+    CONN_HEALTH_CHECKS: bool
+    OPTIONS: dict[str, object]
+    TEST: dict[str, str]
+
+
+def databases(driver: str, data_dir: Path) -> dict[str, Database]:
     builders = {"sqlite": _sqlite, "postgres": _postgres, "mongo": _mongo}
     return {"default": builders[driver](data_dir)}
 
@@ -37,25 +51,30 @@ def apps(driver: str) -> list[str]:
     return ["platform_site.mongodb"] if driver == "mongo" else []
 
 
-def _sqlite(data_dir: Path) -> dict[str, Any]:
+def _sqlite(data_dir: Path) -> Database:
     path = env.text("SQLITE_PATH", str(data_dir / "partita.sqlite3"))
     return {"ENGINE": "platform_site.sqlite", "NAME": path, "OPTIONS": dict(_SQLITE_OPTIONS)}
 
 
-def _postgres(_data_dir: Path) -> dict[str, Any]:
+def _postgres(_data_dir: Path) -> Database:
     dsn = env.secret("POSTGRES_DSN")
     if not dsn:
         raise ImproperlyConfigured("DB_DRIVER=postgres needs POSTGRES_DSN, a libpq connection text")
     from psycopg.conninfo import conninfo_to_dict  # other stores start without it
 
     known = conninfo_to_dict(dsn)
-    options = {key: str(known.pop(key)) for key in list(known) if key not in _DSN_KEYS}
+    options: dict[str, object] = {
+        key: str(text) for key, text in known.items() if key not in _DSN_KEYS
+    }
     options.setdefault("options", _POSTGRES_TIMEOUTS)
     options.setdefault("connect_timeout", _POSTGRES_CONNECT_S)
-    settings = {name: str(known.get(key, "")) for key, name in _DSN_KEYS.items()}
     return {
         "ENGINE": "platform_site.postgresql",
-        **settings,
+        "NAME": str(known.get("dbname", "")),
+        "USER": str(known.get("user", "")),
+        "PASSWORD": str(known.get("password", "")),
+        "HOST": str(known.get("host", "")),
+        "PORT": str(known.get("port", "")),
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": options | {"pool": dict(_POSTGRES_POOL)} | _POSTGRES_BINDING,
     }
@@ -67,16 +86,10 @@ _POSTGRES_POOL = {"min_size": 1, "max_size": 20, "timeout": 10, "reconnect_timeo
 _POSTGRES_CONNECT_S = "2"  # a frozen server takes connections and says nothing
 # by the server: to write every value into the statement's text took a tenth of a worker's CPU
 _POSTGRES_BINDING = {"server_side_binding": True}
-_DSN_KEYS = {
-    "dbname": "NAME",
-    "user": "USER",
-    "password": "PASSWORD",
-    "host": "HOST",
-    "port": "PORT",
-}
+_DSN_KEYS = ("dbname", "user", "password", "host", "port")
 
 
-def _mongo(_data_dir: Path) -> dict[str, Any]:
+def _mongo(_data_dir: Path) -> Database:
     uri = env.secret("MONGO_URI") or "mongodb://localhost:27017"
     if not uri.startswith(("mongodb://", "mongodb+srv://")):
         raise ImproperlyConfigured(  # without the value: it may hold a password
@@ -88,7 +101,7 @@ def _mongo(_data_dir: Path) -> dict[str, Any]:
     return mongo(uri, user="" if named else user, password="" if named else password)
 
 
-def mongo(uri: str, *, user: str, password: str, **options: Any) -> dict[str, Any]:
+def mongo(uri: str, *, user: str, password: str, **options: Any) -> Database:
     """The entry of DATABASES; `options` are pymongo's. The database is MONGO_DB."""
     return {
         "ENGINE": "platform_site.mongodb",

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from platform_site.settings.store import mongo
+from platform_site.settings.store import Database, mongo
 from sync_stack.configuration.bundle_file import bundle_of, read_text
 from sync_stack.configuration.conf import Environment, bundle_settings
 from sync_stack.configuration.secrets import SecretError, SecretResolver
 from sync_stack.configuration.vault import VaultClient
-from sync_stack.core.bundle.datasources import MongoOptions
 from sync_stack.core.bundle.model import Bundle
-from sync_stack.sinks.mongo_client import server_settings
+from sync_stack.sinks.mongo import MongoOptions
+from sync_stack.sinks.mongo.client import server_settings
 
 _NO_MONGO = "MONGO_URI=bundle: the bundle has no mongo datasource; set MONGO_URI to the store"
 
 
-def mongo_of_bundle(app_env: str) -> dict[str, Any]:
+def mongo_of_bundle(app_env: str) -> Database:
     """Return the entry of DATABASES. Raises ImproperlyConfigured."""
     bundle = _bundle(app_env)
     found = [each for each in bundle.datasources if isinstance(each.options, MongoOptions)]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
 from platform_site.settings import env, generated
 from platform_site.settings.keys import MIN_SECRET_BYTES, derived_key
+from platform_site.settings.store import Database, databases
 from platform_site.settings.store import apps as apps_of_store
-from platform_site.settings.store import databases
 from platform_site.settings.store_of_bundle import mongo_of_bundle
 from platform_site.settings.sync_values import *
 from platform_site.settings.sync_values import (
@@ -34,7 +33,7 @@ SYNC_FIRST_START = generated.prepare() if _COMMAND == "run_orchestrator" else ()
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
 DB_DRIVER = env.choice("DB_DRIVER", "mongo", ("mongo", "postgres", "sqlite"))
-DATABASES: dict[str, dict[str, Any]] = {}
+DATABASES: dict[str, Database] = {}
 if DB_DRIVER == "mongo" and env.secret("MONGO_URI") == "bundle" and not _CHECKS_ONLY:
     DATABASES = {"default": mongo_of_bundle(SYNC_APP_ENV)}
 elif not _CHECKS_ONLY:
@@ -77,7 +76,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # by default a worker ends after 100, about an hour
-CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = (
     dict(SYNC_BROKER_OPTIONS) if SYNC_BROKER_URL else {"polling_interval": 0.01}
 )
 

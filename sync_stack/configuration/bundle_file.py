@@ -26,8 +26,8 @@ from sync_stack.configuration.startup import StartRefused
 from sync_stack.core.bundle.diagnostics import listed
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.validation import BundleReading, read_bundle
-from sync_stack.core.shaping.errors import ShapingError
-from sync_stack.formats import formats
+from sync_stack.core.file_errors import ShapingError
+from sync_stack.core.formats import formats
 
 MAX_BYTES: Final = 4 * 2**20
 _DATA_FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}

@@ -67,7 +67,7 @@ class JsonLines(logging.Formatter):
             }
         )
 
-    def _usual(self, record: logging.LogRecord) -> dict[str, Any]:
+    def _usual(self, record: logging.LogRecord) -> dict[str, object]:
         at = datetime.fromtimestamp(record.created, UTC)
         return {
             "ts": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -78,7 +78,7 @@ class JsonLines(logging.Formatter):
             **(_context.get() or {}),
         }
 
-    def _of_event(self, record: logging.LogRecord) -> dict[str, Any]:
+    def _of_event(self, record: logging.LogRecord) -> dict[str, object]:
         fields = {key: value for key, value in vars(record).items() if key not in _OWN}
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
@@ -103,7 +103,7 @@ class JsonLines(logging.Formatter):
         return masked if len(masked) <= _MAX_TEXT else f"{masked[:_MAX_TEXT]}…"
 
 
-def logging_settings(level: str, *, stream: str = "stdout") -> dict[str, Any]:
+def logging_settings(level: str, *, stream: str = "stdout") -> dict[str, object]:
     """For `logging.config.dictConfig` and Django's LOGGING; `level` as LOG_LEVEL has it."""
     return {
         "version": 1,

@@ -173,7 +173,7 @@ class SecretResolver:
         except OSError as error:
             raise UnreadableSecret(f"{path} cannot be read: {error.strerror}") from None
         except ValueError:
-            raise UnreadableSecret(f"{path} is no text in UTF-8") from None
+            raise UnreadableSecret(f"{path} is not UTF-8 text") from None
         if not value:
             raise UnreadableSecret(f"{path} is empty")
         self._files[path] = _FileRead(found.st_mtime_ns, found.st_size, value)
@@ -183,7 +183,7 @@ class SecretResolver:
         with self._changing:
             manager = self._managers.get(ref.manager)
             if manager is None:
-                raise SecretAbsent(f'there is no secret manager "{ref.manager}"')
+                raise SecretAbsent(f'the bundle has no secret manager "{ref.manager}"')
             key = (manager, _full_path(manager, ref, names), ref.key)
             cached = self._cache.get(key)
             if cached and cached.until > self._clock():
@@ -241,12 +241,12 @@ def _full_path(manager: SecretManager, ref: SecretRef, names: Mapping[str, str])
     try:
         prefix = render(manager.path_prefix, names)
     except KeyError as missing:
-        message = f"{ref}: the path_prefix of {manager.name} has {missing}, which is not known here"
+        message = f"{ref}: the path_prefix of {manager.name} has {missing}, which has no value here"
         raise SecretAbsent(message) from None
     is_below = bool(names) and f"{ref.path}/".startswith(f"{prefix}/")
     path = f"{prefix}/{ref.path}" if prefix and not is_below else ref.path
     if not is_safe_path(path):
-        raise SecretAbsent(f"{manager.name}: {path!r} is no path of a secret")
+        raise SecretAbsent(f"{manager.name}: {path!r} is not a valid path of a secret")
     return path
 
 

@@ -107,7 +107,7 @@ class VaultClient:
             return value
         if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
-        wrong = "is no text" if value else "is not there"
+        wrong = "is not text" if value else "does not exist"
         raise SecretAbsent(f"{self._manager.name}: {path}#{key} {wrong}")
 
     def _sign_in(self) -> None:
@@ -181,8 +181,8 @@ class VaultClient:
 
     def _unavailable(self, path: str, error: Exception) -> SecretUnavailable:
         """Return the error with the kind of failure, without texts of the server."""
-        words = {InvalidPath: "is not there", Forbidden: "access is refused"}
-        kind = words.get(type(error), f"the server fails ({type(error).__name__})")
+        words = {InvalidPath: "does not exist", Forbidden: "access is refused"}
+        kind = words.get(type(error), f"the server failed ({type(error).__name__})")
         if isinstance(error, requests.RequestException):
             kind = f"the server cannot be reached ({type(error).__name__})"
         found = SecretAbsent if isinstance(error, InvalidPath) else SecretUnavailable
@@ -223,7 +223,7 @@ def _map(value: Any) -> Mapping[str, Any]:
     """Raises SecretUnavailable where an answer is not what the API documents."""
     if isinstance(value, Mapping):
         return value
-    raise SecretUnavailable("the server's answer is not that of a Vault")
+    raise SecretUnavailable("the response is not that of a Vault server")
 
 
 def _service_token(auth: KubernetesAuth) -> str:

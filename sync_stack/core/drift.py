@@ -85,7 +85,10 @@ class Comparison:
 def compare(
     ledger: Ledger, live: Live, sink: Capabilities, owner: Owner, digest_key: bytes
 ) -> Comparison:
-    """Compare the live state with `applied`; a target that was never applied has no drift."""
+    """Compare the live state with `applied`; a target that was never applied has no drift.
+
+    Keys of a missing file are not compared: Git has no value for them that a heal could restore.
+    """
     applied = ledger.applied
     if applied is None:
         return Comparison()
@@ -103,8 +106,10 @@ def compare(
 def _of_baseline(
     applied: State, live: Live, sink: Capabilities, digest_key: bytes
 ) -> Iterator[ObservedChange]:
-    digest_of = digester(digest_key)
+    digest_of, missing = digester(digest_key), applied.missing_files()
     for key, entry in applied.keys.items():
+        if entry.file in missing:
+            continue
         record = live.records.get(entry.record)
         value = record.values.get(key) if record else None
         if value is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Self
@@ -65,6 +65,10 @@ class Event:
     fork: bool = False
     files: tuple[str, ...] = ()
     pr_time: datetime | None = None
+
+    def on_ref(self, ref: str) -> Self:
+        """Return the event for a branch or a tag; raise BadPayload."""
+        return replace(self, **ref_fields(ref))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the form of a task record: `kind` is called event, empty members are left out."""

@@ -64,6 +64,10 @@ class State:
     files: tuple[str, ...] = ()
     keys: Mapping[str, LedgerKey] = field(default_factory=dict)
 
+    def missing_files(self) -> frozenset[str]:
+        """Return the files that the commit does not have, but whose keys stay (`keep`)."""
+        return frozenset(key.file for key in self.keys.values() if key.file) - set(self.files)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:

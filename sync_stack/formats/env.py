@@ -6,10 +6,9 @@ import re
 from typing import Final
 
 from readers.tree import Tree
-from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.file_errors import ShapingError
+from sync_stack.core.formats import Cursor, Format, Source, register
 from sync_stack.core.shaping.leaves import flat_values
-from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import Cursor, Source
 
 _GAP: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _NAME: Final = re.compile(r"(?:export[ \t]++)?([A-Za-z_][A-Za-z0-9_.-]*+)[ \t]*+=[ \t]*+")
@@ -88,5 +87,7 @@ register(
         names=(".env", ".env.*", ".envrc"),
         read=read,
         render=render,
+        notes=r"""`export`, `"` with `\n \t \" \\ \$`, `'` literal, ` #` comments, """
+        "no substitution",
     )
 )

@@ -10,8 +10,7 @@ import re
 from typing import Final, NoReturn, TypeAlias
 
 from readers.tree import Kind, Tree
-from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import MAX_DEPTH, Cursor, Source
+from sync_stack.core.formats import MAX_DEPTH, Cursor, Format, Source, register
 
 Place: TypeAlias = tuple[int, int]
 _Pairs: TypeAlias = "dict[str, Tree | _Block]"
@@ -233,4 +232,11 @@ def read(source: Source) -> Tree:
     return _HclReader(source).document()
 
 
-register(Format(name="hcl", extensions=("tf", "hcl", "tfvars"), read=read))
+register(
+    Format(
+        name="hcl",
+        extensions=("tf", "hcl", "tfvars"),
+        read=read,
+        notes="literals only; references and calls are `unsupported_expression`",
+    )
+)

@@ -9,10 +9,9 @@ import re
 from typing import Final
 
 from readers.tree import Kind, Tree
-from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.file_errors import ShapingError
+from sync_stack.core.formats import Format, Source, register
 from sync_stack.core.shaping.leaves import flat_values
-from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import Source
 
 _BLANK: Final = " \t\r"
 _SECTION: Final = re.compile(r"\[([^\]]+)\][ \t\r]*(?:[#;].*)?")
@@ -118,4 +117,13 @@ def _continues(line: str) -> bool:
     return bool(line) and line == line.strip(_BLANK) and line[0] not in "#;"
 
 
-register(Format(name="ini", extensions=("ini", "cfg", "conf", "config"), read=read, render=render))
+register(
+    Format(
+        name="ini",
+        extensions=("ini", "cfg", "conf", "config"),
+        read=read,
+        render=render,
+        notes="case and quotes are preserved; keys before the first section are top-level; "
+        "indented lines continue a value",
+    )
+)

@@ -9,8 +9,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined] # typeshed doe
 from typing import Final
 
 from readers.tree import Kind, Tree
-from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import MAX_DEPTH, Cursor, Source
+from sync_stack.core.formats import MAX_DEPTH, Cursor, Format, Source, register
 
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS: Final = {"true": Kind.BOOL, "false": Kind.BOOL, "null": Kind.NULL}
@@ -204,5 +203,21 @@ def read_jsonc(source: Source) -> Tree:
     return Reader(source, dialect).document()
 
 
-register(Format(name="json", extensions=("json",), read=read, render=render))
-register(Format(name="jsonc", extensions=("jsonc", "json5"), read=read_jsonc))
+register(
+    Format(
+        name="json",
+        extensions=("json",),
+        read=read,
+        render=render,
+        content_type="application/json",
+        notes="duplicate keys are errors, as in every format",
+    )
+)
+register(
+    Format(
+        name="jsonc",
+        extensions=("jsonc", "json5"),
+        read=read_jsonc,
+        notes="comments, trailing commas; `.json5` also `'` and bare keys",
+    )
+)

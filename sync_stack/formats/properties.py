@@ -6,9 +6,8 @@ import re
 from typing import Final
 
 from readers.tree import Tree
+from sync_stack.core.formats import Format, Source, register
 from sync_stack.core.shaping.leaves import flat_values
-from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import Source
 
 _GAP: Final = re.compile(r"(?:[ \t\f\r\n]++|[#!][^\r\n]*+)*+")
 _FOLD: Final = re.compile(r"\\(?:\r\n|\r|\n)[ \t\f]*+")
@@ -82,4 +81,12 @@ def _escape(match: re.Match[str]) -> str:
     return _WRITTEN.get(match[0]) or f"\\u{ord(match[0]):04X}"
 
 
-register(Format(name="properties", extensions=("properties",), read=read, render=render))
+register(
+    Format(
+        name="properties",
+        extensions=("properties",),
+        read=read,
+        render=render,
+        notes=r"`=`, `:` or a blank; `\` continues a line; `\uXXXX`",
+    )
+)

@@ -17,8 +17,7 @@ import defusedxml.sax
 from defusedxml.common import DefusedXmlException
 
 from readers.tree import Tree
-from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import MAX_DEPTH, Source
+from sync_stack.core.formats import MAX_DEPTH, Format, Source, register
 
 ATTRIBUTES: Final = "@attrs"
 TEXT: Final = "#text"
@@ -108,4 +107,12 @@ def read(source: Source) -> Tree:
     return elements.tree(elements.open[0])
 
 
-register(Format(name="xml", extensions=("xml",), names=("app.config", "web.config"), read=read))
+register(
+    Format(
+        name="xml",
+        extensions=("xml",),
+        names=("app.config", "web.config"),
+        read=read,
+        notes="`cfg.db.@attrs.host`, `#text`; DTD and entities are refused",
+    )
+)

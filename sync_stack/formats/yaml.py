@@ -8,8 +8,7 @@ from typing import Final
 from readers import Unreadable
 from readers.tree import Kind, Tree
 from readers.yaml import Node, read_yaml
-from sync_stack.formats.registry import Format, register
-from sync_stack.formats.source import MAX_DEPTH, MAX_VALUES, Source
+from sync_stack.core.formats import MAX_DEPTH, MAX_VALUES, Format, Source, register
 
 MAX_ALIAS_EXPANSIONS: Final = 100
 
@@ -139,4 +138,14 @@ def _escaped(match: re.Match[str]) -> str:
     return _SHORT.get(match[0]) or f"\\u{ord(match[0]):04X}"
 
 
-register(Format(name="yaml", extensions=("yaml", "yml"), read=read, render=render))
+register(
+    Format(
+        name="yaml",
+        extensions=("yaml", "yml"),
+        read=read,
+        render=render,
+        content_type="application/yaml",
+        notes="YAML 1.2 (`yes`, `no` are strings), one document, `<<` merges, "
+        "at most 100 alias expansions",
+    )
+)

@@ -18,15 +18,16 @@ from sync_stack.core.bundle.model import Bundle, Rate
 from sync_stack.gateway.breaker import BreakerLimits
 from sync_stack.gateway.client_address import read_networks
 from sync_stack.gateway.rate_limits import RateLimits
-from sync_stack.rpc.settings import (
+from sync_stack.rpc.tls import (
+    AUTO_INBOUND,
     CERT,
     KEY,
+    TlsFiles,
     client_files,
     generated_pair,
     required_pair,
     tls_pair,
 )
-from sync_stack.rpc.tls import AUTO_INBOUND, TlsFiles
 
 MAX_BODY_BYTES: Final = 100 * 2**20
 _INBOUND_CERT: Final = "GATEWAY_TLS_CERT"

@@ -13,6 +13,7 @@ import msgspec
 from sync_stack.core.bundle.model import SchemaRegistry
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import BadPayload, EventKind
+from sync_stack.core.git_platform import EventClass, GitPlatform, Proof, git_platform
 from sync_stack.core.replay import Delivery, ReplayKeys
 from sync_stack.core.signatures import SignatureVerdict
 from sync_stack.gateway.conf import EffectiveLimits
@@ -25,7 +26,6 @@ from sync_stack.gateway.reservations import Reservation, Reservations
 from sync_stack.gateway.responses import Code, GatewayResponse, Refusal, accepted, ignored
 from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, CompiledBundle, Route
 from sync_stack.gateway.webhook_secrets import WebhookSecrets, WebhookSecretUnavailable
-from sync_stack.platforms import EventClass, GitPlatform, Proof, git_platform
 
 log: Final = logging.getLogger("partita.sync.gateway")
 
@@ -132,7 +132,8 @@ class DeliveryPipeline:
         candidates = route.candidates(request.headers)
         if not candidates:
             raise Refusal(
-                Code.PLATFORM_MISMATCH, "no event header of a platform of this datasource"
+                Code.PLATFORM_MISMATCH,
+                "the request has no event header of any platform of this datasource",
             )
         body = await request.read_body(limits.max_body_bytes, self.memory)
         platform, verified = await self._verify(request, candidates, body, limits.replay_window_s)
@@ -186,7 +187,7 @@ class DeliveryPipeline:
                 now_s=time.time(),
                 window_s=window_s,
             )
-            verdict = git_platform(platform).verdict(platform, proof)
+            verdict = git_platform(platform).verify_signature(platform, proof)
             if verdict is SignatureVerdict.VALID:
                 return platform, True
             stale = stale or verdict is SignatureVerdict.STALE
@@ -201,7 +202,7 @@ class DeliveryPipeline:
         header, delivery_id = _delivery_id(request, verified.platform)
         if not delivery_id and self.production and verified.git.needs_delivery_id:
             names = " or ".join(verified.platform.delivery_header)
-            raise Refusal(Code.MISSING_DELIVERY_ID, f"the header {names} is required")
+            raise Refusal(Code.MISSING_DELIVERY_ID, f"the {names} header is required")
         repository = await self._validate_payload(verified, route, limit)
         delivery = Delivery(
             platform=verified.platform.name,
@@ -235,7 +236,7 @@ class DeliveryPipeline:
             raise Refusal(Code.INVALID_JSON, str(error)) from None
         required = git.required_members(platform, event_class)
         if missing := [name for name in required if payload.get(name) is None]:
-            raise Refusal(Code.PAYLOAD_VALIDATION, f"the payload must hold {', '.join(missing)}")
+            raise Refusal(Code.PAYLOAD_VALIDATION, f"the payload must contain {', '.join(missing)}")
         if git.is_empty(platform, event_class, payload):
             raise _NothingChanged
         if route.registry is not None:
@@ -291,7 +292,10 @@ def _check_head(request: WebhookRequest, compiled: CompiledBundle, segment: str)
     if "content-encoding" in headers:
         encodings = {value.lower() for value in headers.all("content-encoding")}
         if not encodings <= _IDENTITY:
-            raise Refusal(Code.INVALID_CONTENT_TYPE, "a Content-Encoding is not accepted")
+            raise Refusal(
+                Code.INVALID_CONTENT_TYPE,
+                "Content-Encoding is not supported: send the body uncompressed",
+            )
     if (request.declared_length or 0) > limit:
         raise too_large(limit)
 
@@ -304,7 +308,7 @@ def _json_hint(compiled: CompiledBundle, segment: str, request: WebhookRequest) 
         return ""
     for platform in candidates:
         if setting := git_platform(platform).json_setting:
-            return f": in the webhook's settings at {platform.name}, set {setting!r} to it"
+            return f": set {setting!r} to it in the webhook settings of {platform.name}"
     return ""
 
 
@@ -316,7 +320,7 @@ def _route(compiled: CompiledBundle, segment: str) -> Route:
         raise Refusal(
             Code.SCHEMA_REGISTRY_NOT_CONFIGURED, "the bundle configures no schema registry"
         )
-    raise Refusal(Code.DATASOURCE_NOT_FOUND, "no rule names this datasource")
+    raise Refusal(Code.DATASOURCE_NOT_FOUND, "no rule uses this datasource")
 
 
 def _verification_refusal(unavailable: str, *, stale: bool) -> Refusal:
@@ -326,10 +330,10 @@ def _verification_refusal(unavailable: str, *, stale: bool) -> Refusal:
         log.warning("%s", unavailable, extra={"event": "secret_unavailable"})
         return Refusal(
             Code.SECRET_UNAVAILABLE,
-            "the key of the platform cannot be fetched now",
+            "the webhook secret of the platform is temporarily unavailable",
             retry_after_s=_SECRET_RETRY_S,
         )
-    return Refusal(Code.SIGNATURE_INVALID, "the signature is missing or wrong")
+    return Refusal(Code.SIGNATURE_INVALID, "the signature is missing or invalid")
 
 
 def _delivery_id(request: WebhookRequest, platform: Platform) -> tuple[str, str]:
@@ -337,7 +341,7 @@ def _delivery_id(request: WebhookRequest, platform: Platform) -> tuple[str, str]
     for name in platform.delivery_header:
         if value := request.headers.get(name):
             if len(value) > MAX_DELIVERY_ID:
-                message = f"{name} has more than {MAX_DELIVERY_ID} characters"
+                message = f"the {name} header is longer than {MAX_DELIVERY_ID} characters"
                 raise Refusal(Code.MISSING_DELIVERY_ID, message)
             return name, value
     return "", ""
@@ -352,8 +356,8 @@ def _check_registry(
     except BadPayload as error:
         raise Refusal(Code.PAYLOAD_VALIDATION, str(error)) from None
     if any(event.repo.lower() != registry.repo.lower() for event in events):
-        raise Refusal(Code.PAYLOAD_VALIDATION, "not the repository of the schema registry")
+        raise Refusal(Code.PAYLOAD_VALIDATION, "not a push to the repository of the registry")
     if not any(
         event.kind is EventKind.PUSH and event.branch == registry.branch for event in events
     ):
-        raise Refusal(Code.PAYLOAD_VALIDATION, "not the branch of the schema registry")
+        raise Refusal(Code.PAYLOAD_VALIDATION, "not a push to the branch of the registry")

@@ -116,7 +116,7 @@ class Forwarder:
         if not isinstance(permit, Permit):
             raise Refusal(
                 Code.ORCHESTRATOR_UNAVAILABLE,
-                "the orchestrator does not answer; try again later",
+                "the orchestrator is not responding; try again later",
                 retry_after_s=permit,
             )
         try:
@@ -186,7 +186,7 @@ def refusal_for(code: grpc.StatusCode, details: str) -> Refusal:
     """Return the refusal for a failed call (reference: sync-stack 2.4)."""
     detail = details[:_MAX_DETAIL]
     if code is grpc.StatusCode.NOT_FOUND:
-        return Refusal(Code.DATASOURCE_NOT_FOUND, detail or "no rule for this datasource")
+        return Refusal(Code.DATASOURCE_NOT_FOUND, detail or "no rule uses this datasource")
     if code is grpc.StatusCode.INVALID_ARGUMENT:
         return Refusal(Code.PAYLOAD_VALIDATION, detail or "the payload cannot be read as an event")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
@@ -195,4 +195,4 @@ def refusal_for(code: grpc.StatusCode, details: str) -> Refusal:
             "the orchestrator has too many tasks waiting",
             retry_after_s=_BUSY_RETRY_S,
         )
-    return Refusal(Code.ORCHESTRATOR_ERROR, f"the orchestrator did not take it: {code.name}")
+    return Refusal(Code.ORCHESTRATOR_ERROR, f"the orchestrator rejected the delivery: {code.name}")

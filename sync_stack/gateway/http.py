@@ -21,9 +21,10 @@ from sync_stack.configuration.logs import log_context
 from sync_stack.gateway.deliveries import DeliveryLabels, DeliveryOutcome, DeliveryPipeline
 from sync_stack.gateway.metrics import CONTENT_TYPE, METHODS, OTHER, GatewayMetrics, one_of
 from sync_stack.gateway.rate_limits import Limited, RateLimiter
-from sync_stack.gateway.requests import Receive, Scope, Send, WebhookRequest, rate_limited
+from sync_stack.gateway.requests import WebhookRequest, rate_limited
 from sync_stack.gateway.responses import Code, GatewayResponse, Refusal
 from sync_stack.gateway.routes import SCHEMA_REGISTRY, CompiledBundle
+from sync_stack.rpc.http_thread import Receive, Scope, Send
 from sync_stack.rpc.readiness import Health
 
 log: Final = logging.getLogger("partita.sync.gateway.access")
@@ -198,13 +199,13 @@ def _require_method(request: WebhookRequest, *methods: str) -> None:
         allowed = ", ".join(methods)
         raise Refusal(
             Code.METHOD_NOT_ALLOWED,
-            f"only {allowed} is served here",
+            f"this path accepts only {allowed}",
             headers=((b"allow", allowed.encode()),),
         )
 
 
 def _not_found() -> Refusal:
-    return Refusal(Code.NOT_FOUND, "there is nothing at this path")
+    return Refusal(Code.NOT_FOUND, "the path does not exist")
 
 
 async def _drain_body(request: WebhookRequest) -> None:

@@ -234,7 +234,7 @@ def _lock_file_of(path: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise InboxUnusable(f"GATEWAY_INBOX {path}: another process has it") from None
+        raise InboxUnusable(f"GATEWAY_INBOX {path}: another process is using it") from None
     return lock
 
 

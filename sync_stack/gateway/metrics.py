@@ -20,9 +20,9 @@ from prometheus_client.utils import floatToGoString
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import RESERVED_SEGMENT
+from sync_stack.core.git_platform import EventClass
 from sync_stack.gateway.breaker import BREAKER_LABELS, BreakerState
 from sync_stack.gateway.responses import Code, outcome_label
-from sync_stack.platforms import EventClass
 
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 OTHER: Final = "other"

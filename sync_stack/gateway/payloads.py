@@ -85,14 +85,14 @@ def parse_payload(body: bytes, *, limit: int) -> Mapping[str, Any]:
         return _scanned(body, limit)
     written = _encode.encode(value)
     if written != body and written.count(b":") != body.count(b":"):
-        raise NotJson("a key occurs twice in one object")
+        raise NotJson("an object has a duplicate key")
     return value
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _object(body: bytes) -> dict[str, object]:
     """Raises NotJson, msgspec.ValidationError."""
     try:
-        usual: dict[str, Any] = _decoded(body, _decode_usual)
+        usual: dict[str, object] = _decoded(body, _decode_usual)
     except msgspec.ValidationError:  # deeper than usual, or no object
         value = _decoded(body, _decode)
         if not isinstance(value, dict):
@@ -118,15 +118,15 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     except msgspec.DecodeError as error:
         raise NotJson(str(error)[:200]) from None
     except UnicodeDecodeError as error:
-        raise NotJson(f"not UTF-8: {error.reason}") from None
+        raise NotJson(f"the body is not valid UTF-8: {error.reason}") from None
     except RecursionError:
-        raise NotJson(f"nested more than {MAX_DEPTH} deep") from None
+        raise NotJson(f"nested more than {MAX_DEPTH} levels deep") from None
 
 
-def _refuse_deep_value(value: dict[str, Any]) -> None:
+def _refuse_deep_value(value: dict[str, object]) -> None:
     """Walk level by level; skip texts, which are most of the values."""
-    maps: list[dict[str, Any]] = [value]
-    lists: list[list[Any]] = []
+    maps: list[dict[str, object]] = [value]
+    lists: list[list[object]] = []
     for _depth in range(MAX_DEPTH):
         inner = [each for one in maps for each in one.values() if type(each) is not str]
         inner += [each for one in lists for each in one if type(each) is not str]
@@ -134,7 +134,7 @@ def _refuse_deep_value(value: dict[str, Any]) -> None:
         lists = [each for each in inner if type(each) is list]
         if not maps and not lists:
             return
-    raise NotJson(f"nested more than {MAX_DEPTH} deep")
+    raise NotJson(f"nested more than {MAX_DEPTH} levels deep")
 
 
 def _scanned(body: bytes, limit: int) -> Mapping[str, Any]:
@@ -167,7 +167,7 @@ def _refuse_other_encodings(body: bytes) -> None:
             decoder.decode(body[start : start + _CHUNK])
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        raise NotJson(f"not UTF-8: {error.reason}") from None
+        raise NotJson(f"the body is not valid UTF-8: {error.reason}") from None
 
 
 def _refuse_deep_and_double(body: bytes) -> None:
@@ -185,9 +185,9 @@ def _track_bracket(bracket: bytes, open_objects: list[array[int]]) -> None:
     if bracket in b"[{":
         open_objects.append(array("q"))
         if len(open_objects) > MAX_DEPTH:
-            raise NotJson(f"nested more than {MAX_DEPTH} deep")
+            raise NotJson(f"nested more than {MAX_DEPTH} levels deep")
     elif open_objects and any(len(set(part)) != len(part) for part in _parts(open_objects.pop())):
-        raise NotJson("a key occurs twice in one object")
+        raise NotJson("an object has a duplicate key")
 
 
 def _unescaped(key: bytes) -> bytes:

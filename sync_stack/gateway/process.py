@@ -23,7 +23,6 @@ from sync_stack.configuration.secrets import SecretError, SecretResolver, bundle
 from sync_stack.configuration.startup import StartRefused, refusing, unavailable
 from sync_stack.configuration.telemetry import ProcessTelemetry
 from sync_stack.configuration.vault import VaultClient
-from sync_stack.core.bundle.datasources import RedisOptions
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process, gateway_redis, webhook_secrets
 from sync_stack.gateway.breaker import Breaker
@@ -41,6 +40,7 @@ from sync_stack.gateway.webhook_secrets import Resolver, WebhookSecrets
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.readiness import Health, keep_pinging
 from sync_stack.rpc.tls import TlsUnreadable
+from sync_stack.sinks.redis import RedisOptions
 
 log: Final = logging.getLogger("partita.sync.gateway")
 

@@ -12,8 +12,9 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from sync_stack.gateway.requests import CONNECTION, RawHeaders, Scope
+from sync_stack.gateway.requests import CONNECTION, RawHeaders
 from sync_stack.gateway.responses import Code, error_body
+from sync_stack.rpc.http_thread import Scope
 
 HEAD_TIMEOUT_S: Final = 10.0
 MAX_HEAD_BYTES: Final = 64 * 2**10
@@ -62,7 +63,7 @@ class GatewayProtocol(HttpToolsProtocol):
         if not self._in_head or not self._head_bytes:
             return
         if self._head_bytes > MAX_HEAD_BYTES + _SLACK:
-            self.send_400_response("the head of the request is too large")
+            self.send_400_response("the request head is too large")
         elif not self._head_is_timed:
             self._head_is_timed = True
             self._close_at(self.loop.time() + HEAD_TIMEOUT_S)
@@ -175,7 +176,7 @@ class GatewayProtocol(HttpToolsProtocol):
             if deadline != _NEVER:
                 self._close_at(deadline)
         elif self._in_head and self._head_bytes:
-            self.send_400_response(f"the head did not arrive within {HEAD_TIMEOUT_S:g} s")
+            self.send_400_response(f"the request head was not received within {HEAD_TIMEOUT_S:g} s")
         else:
             self.transport.close()
 
@@ -183,9 +184,9 @@ class GatewayProtocol(HttpToolsProtocol):
 def broken_request(message: str) -> bytes:
     """Return a whole response for bytes that are no request."""
     body = error_body(Code.BODY_READ_FAILED, message, 400)
-    head: dict[str, Any] = {
+    head = {
         "content-type": "application/json",
-        "content-length": len(body),
+        "content-length": str(len(body)),
         "connection": "close",
         "x-content-type-options": "nosniff",
         "x-frame-options": "DENY",

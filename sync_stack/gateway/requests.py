@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from kernel.trace_context import parse_traceparent
 from sync_stack.core.headers import Headers
 from sync_stack.gateway.rate_limits import MemoryBudget
 from sync_stack.gateway.responses import Code, Refusal
+from sync_stack.rpc.http_thread import Receive, Scope
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 RawHeaders = Sequence[tuple[bytes, bytes]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 CONNECTION: Final = "partita.connection"  # an ASGI extension: the Connection
 BODY_TIMEOUT_S: Final = 30.0
 MAX_CORRELATION_ID: Final = 128
@@ -95,7 +93,7 @@ class WebhookRequest:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 return await self._read(limit, memory)
         except TimeoutError:
-            message = f"the body did not arrive within {BODY_TIMEOUT_S:g} s"
+            message = f"the body was not received within {BODY_TIMEOUT_S:g} s"
             raise Refusal(Code.BODY_READ_FAILED, message) from None
 
     def release(self) -> None:
@@ -111,14 +109,14 @@ class WebhookRequest:
         while not self.body_complete:
             message = await self.receive()
             if message["type"] == "http.disconnect":
-                raise Refusal(Code.BODY_READ_FAILED, "the body ended too early")
+                raise Refusal(Code.BODY_READ_FAILED, "the connection closed before the body ended")
             self.body_complete = not message.get("more_body", False)
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > limit:
                 raise too_large(limit)
             if refused_by := memory.take(self.sender, len(chunk), one_body=limit):
-                raise rate_limited(refused_by, 1, "too many bytes of bodies are held at once")
+                raise rate_limited(refused_by, 1, "too many request bodies are in memory")
             self._taken = (memory, size)
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)

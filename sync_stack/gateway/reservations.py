@@ -23,11 +23,11 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from sync_stack.core.bundle.datasources import RedisMode, RedisOptions
 from sync_stack.core.replay import ReplayKeys
 from sync_stack.gateway.responses import Code, Refusal
 from sync_stack.gateway.webhook_secrets import Resolver
-from sync_stack.sinks.redis_client import host_and_port, login_and_tls
+from sync_stack.sinks.redis import RedisMode, RedisOptions
+from sync_stack.sinks.redis.client import host_and_port, login_and_tls
 
 MAX_RECORDS: Final = 1_000_000
 _STALE_SHARE: Final = 2
@@ -242,8 +242,7 @@ _CONNECTIONS: Final = 64
 def open_redis(options: RedisOptions, resolver: Resolver) -> Any:
     """Open an asyncio client, which connects at first use. Raises SecretError."""
     hosts = [host_and_port(text) for text in options.hosts]
-    common: dict[str, Any] = {
-        **login_and_tls(options, resolver.resolve),
+    common = login_and_tls(options, resolver.resolve) | {
         "socket_timeout": _TIMEOUT_S,
         "socket_connect_timeout": _TIMEOUT_S,
     }
@@ -292,7 +291,7 @@ class Reservations:
         if found is ClaimResult.RESERVED:
             found = await self._wait(reservation, lifetime, forward_timeout_s + _WAIT_MARGIN_S)
         if found is ClaimResult.ACCEPTED:
-            raise Refusal(Code.REPLAY_DETECTED, "this delivery was accepted before")
+            raise Refusal(Code.REPLAY_DETECTED, "this delivery was already accepted")
         return reservation
 
     async def accept(self, reservation: Reservation, window_s: float) -> None:

@@ -9,15 +9,13 @@ from typing import Final
 from sync_stack.core.bundle.model import Bundle, SchemaRegistry
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.rules import RESERVED_SEGMENT
+from sync_stack.core.git_platform import git_platform
 from sync_stack.core.headers import Headers
 from sync_stack.gateway.client_address import ClientAddresses
 from sync_stack.gateway.conf import EffectiveLimits, Overrides, effective_limits
-from sync_stack.platforms import git_platforms
 
 SCHEMA_REGISTRY: Final = RESERVED_SEGMENT
 OTHER: Final = "other"
-# Gitea also sends the headers of the platforms it descends from: the first kind here counts.
-KINDS_BY_PRECEDENCE: Final = ("gitea", "gitlab", "bitbucket", "github")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,5 +72,4 @@ def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
 
 
 def _by_precedence(platforms: Mapping[str, Platform]) -> tuple[Platform, ...]:
-    known = [platform for platform in platforms.values() if platform.kind in git_platforms]
-    return tuple(sorted(known, key=lambda platform: KINDS_BY_PRECEDENCE.index(platform.kind)))
+    return tuple(sorted(platforms.values(), key=lambda each: git_platform(each).precedence))

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.secrets import SecretRef
+from sync_stack.core.git_platform import git_platform
 from sync_stack.core.signatures import BadSigningSecret, Keys, webhook_keys
 
 CACHE_S: Final = 5.0  # changed files and rotated secrets are used after this time
@@ -84,10 +85,10 @@ class WebhookSecrets:
                     (platform.signing_secret,),
                 )
             )
-            if platform.kind != "gitlab":  # only GitLab has signing secrets
+            if not git_platform(platform).has_signing_secret:
                 return Keys(secrets=tuple(secret.encode() for secret in secrets))
             return webhook_keys(secrets, signing)
         except (SecretError, BadSigningSecret) as error:
             raise WebhookSecretUnavailable(
-                f"the key of {platform.name} cannot be had: {error}"
+                f"the webhook secret of {platform.name} cannot be read: {error}"
             ) from None

@@ -101,7 +101,7 @@ def cors_origins() -> tuple[str, ...]:
     return tuple(settings.SYNC_CORS_ORIGINS)
 
 
-def broker_options() -> dict[str, Any]:
+def broker_options() -> dict[str, object]:
     return dict(settings.SYNC_BROKER_OPTIONS)
 
 

@@ -113,6 +113,8 @@ def _builder(
     usage: CertificateUsage | None,
 ) -> x509.CertificateBuilder:
     """`usage` None: an authority."""
+    is_authority = usage is None
+    basic = x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None)
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -121,17 +123,13 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now.astimezone(UTC) - _CLOCKS_DIFFER)
         .not_valid_after(end)
-        .add_extension(_basic(usage), critical=True)
-        .add_extension(_key_usage(signs=usage is None), critical=True)
+        .add_extension(basic, critical=True)
+        .add_extension(_key_usage(signs=is_authority), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )
     if usage is None:
         return builder
     return builder.add_extension(x509.ExtendedKeyUsage([usage.value]), critical=False)
-
-
-def _basic(usage: CertificateUsage | None) -> x509.BasicConstraints:
-    return x509.BasicConstraints(ca=usage is None, path_length=0 if usage is None else None)
 
 
 def _key_usage(*, signs: bool) -> x509.KeyUsage:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
 
 import uvicorn
 
 from kernel.background import BackgroundThread
 
-_OPTIONS: Final[dict[str, Any]] = {
-    "lifespan": "off",
-    "log_config": None,
-    "access_log": False,
-    "ws": "none",
-}
+Scope = MutableMapping[str, Any]  # of an ASGI application, as `Receive` and `Send`
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class HttpThread:
@@ -47,7 +45,10 @@ class HttpThread:
         self._listener.close()
 
     def _serve(self) -> None:
-        self._server = uvicorn.Server(uvicorn.Config(self._app, **_OPTIONS))
+        config = uvicorn.Config(
+            self._app, lifespan="off", log_config=None, access_log=False, ws="none"
+        )
+        self._server = uvicorn.Server(config)
         self._server.should_exit = self._ended.is_set()
         with self._listener.dup() as listener:  # uvicorn closes what it is given
             self._server.run(sockets=[listener])

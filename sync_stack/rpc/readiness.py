@@ -29,7 +29,7 @@ class Health:
         self._notes = notes
         self._clock = clock
         self._ready_at = float("-inf")
-        self._detail = "the orchestrator did not answer yet"
+        self._detail = "the orchestrator has not responded yet"
         self._logged: bool | None = None
         self.terminating = False
 
@@ -86,7 +86,7 @@ async def _ping(
         )
     except grpc.aio.AioRpcError as error:
         status = error.code().name
-        detail = f"the orchestrator does not answer: {status}"
+        detail = f"the orchestrator is not responding: {status}"
         if expired := channel.expired():
             detail = f"{detail} ({expired})"
         health.record(ready=False, detail=detail)

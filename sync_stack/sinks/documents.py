@@ -10,20 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from sync_stack.core.bundle.datasources import Datasource, OutputShape, OutputTypes
-from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.file_errors import ShapingError
+from sync_stack.core.formats import by_name, formats, render
 from sync_stack.core.shaping.leaves import flat_values
 from sync_stack.core.sink import SinkError
-from sync_stack.formats import by_name, formats, render
 
-EXTENSIONS: Final = {
-    "json": "json",
-    "yaml": "yaml",
-    "toml": "toml",
-    "env": "env",
-    "properties": "properties",
-    "ini": "ini",
-}
-CONTENT_TYPES: Final = {"json": "application/json", "yaml": "application/yaml"}
 TEXT: Final = "text/plain; charset=utf-8"
 
 

@@ -47,7 +47,7 @@ class Deadline:
 def checked_name(name: str, *, limit: int = 1024) -> str:
     """A destination's name. Raises SinkError(destination_invalid)."""
     if not name or _UNSAFE.search(name) or len(name.encode()) > limit:
-        raise SinkError("destination_invalid", f"{name[:80]!r} cannot name a destination")
+        raise SinkError("destination_invalid", f"{name[:80]!r} is not a valid destination name")
     return name
 
 
@@ -55,5 +55,5 @@ def checked_path(path: str, code: str) -> str:
     """A relative path with `/`, none of whose parts is empty or leads upwards. Raises SinkError."""
     parts = path.split("/")
     if _UNSAFE.search(path) or "\\" in path or any(part in ("", ".", "..") for part in parts):
-        raise SinkError(code, f"{path[:80]!r} is no path inside the destination")
+        raise SinkError(code, f"{path[:80]!r} is not a path inside the destination")
     return path

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from sync_stack.core.sink import TargetMarker
 
@@ -15,8 +15,8 @@ MANAGED_BY: Final = "partita"
 _TEXTS: Final = ("rule", "tenant", "datasource", "env", "repo", "ref", "commit", "updated_at")
 
 
-def mark_fields(mark: TargetMarker, *, file: str = "") -> dict[str, Any]:
-    """All of the metadata; `generation` is a number and `tags` a map."""
+def mark_fields(mark: TargetMarker, *, file: str = "") -> dict[str, object]:
+    """Return all of the metadata as text, but `generation` as a number and `tags` as a map."""
     texts = {name: getattr(mark, name) for name in _TEXTS}
     return {
         "managed_by": MANAGED_BY,

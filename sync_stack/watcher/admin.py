@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kernel.listeners import bound_socket
 from sync_stack.configuration.startup import unavailable
-from sync_stack.rpc.http_thread import HttpThread
+from sync_stack.rpc.http_thread import HttpThread, Send
 from sync_stack.watcher.metrics import CONTENT_TYPE
 
 _JSON: Final = "application/json"
 _STOP_S: Final = 2.0
 Facts = Callable[[], tuple[bool, str, bool, int]]  # ready, detail, leader, targets
 AdminResponse = tuple[int, str, bytes]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class AdminApp:
@@ -55,11 +54,11 @@ class AdminApp:
         ready, detail, leader, targets = self._facts()
         if not ready:
             return _document(503, {"status": "NOT_READY", "detail": detail})
-        document: dict[str, Any] = {"status": "READY", "leader": leader, "targets": targets}
+        document = {"status": "READY", "leader": leader, "targets": targets}
         return _document(200, document | ({"detail": detail} if detail else {}))
 
 
-def _document(status: int, content: dict[str, Any]) -> AdminResponse:
+def _document(status: int, content: Mapping[str, object]) -> AdminResponse:
     return status, _JSON, json.dumps(content).encode()
 
 

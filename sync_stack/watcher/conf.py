@@ -9,8 +9,7 @@ from typing import Final
 from sync_stack.configuration.conf import BundleSettings, Environment, bundle_settings
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.configuration.telemetry import ExportSettings, read_export_settings
-from sync_stack.rpc.settings import CERT, KEY, client_files, required_pair
-from sync_stack.rpc.tls import TlsFiles
+from sync_stack.rpc.tls import CERT, KEY, TlsFiles, client_files, required_pair
 
 _DAY_S: Final = 86_400.0
 

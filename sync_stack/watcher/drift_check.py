@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from kernel import clock
 from sync_stack.configuration.secrets import SecretError
@@ -162,7 +162,10 @@ class DriftChecker:
                 self._set_status(check, TargetStatus.UNKNOWN)
             case CheckOutcome.BUSY if check.snapshot is not None:
                 row = drift.open_episode(check.ledger.unit_id)
-                ours = row is not None and row.heal.get("last_task_id") == check.snapshot.busy_task
+                ours = (
+                    row is not None
+                    and drift_records.heal_of(row).last_task_id == check.snapshot.busy_task
+                )
                 self._set_status(check, TargetStatus.HEALING if ours else TargetStatus.SYNCING)
             case CheckOutcome.READ:
                 return self._compared(check, notified=notified)
@@ -184,7 +187,8 @@ class DriftChecker:
         ledger = check.ledger
         healing = row is not None and row.state == Episode.HEALING
         if row is not None and not healing:
-            by = "sync" if _has_moved(row, ledger) else "external"
+            is_synced = ledger.applied and ledger.applied.generation != row.generation
+            by = "sync" if is_synced else "external"
             drift_records.close(row, Episode.RESOLVED, by=by)
             log.info(
                 "drift is gone", extra={"event": "drift_resolved", **_episode_fields(row), "by": by}
@@ -212,19 +216,15 @@ class DriftChecker:
             log.error(
                 "drift returns again and again", extra={"event": "flapping", **_episode_fields(row)}
             )
-        self._set_drift_status(check, row, heal_state)
+        healing = row.state == Episode.HEALING
+        status = drift_status(heal_state, healing=healing, inconsistent=check.is_inconsistent)
+        self._set_status(check, status)
         return row.id if self._is_heal_due(row, heal_state, now) else ""
 
     def _is_heal_due(self, row: Drift, heal_state: HealState, now: datetime) -> bool:
         rule = rule_named(self.bundle(), row.rule_id)
         wanted = rule is not None and rule.self_heal
         return row.state == Episode.HEALING or (wanted and may_heal(heal_state, now))
-
-    def _set_drift_status(self, check: DriftCheckResult, row: Drift, heal_state: HealState) -> None:
-        healing = row.state == Episode.HEALING
-        self._set_status(
-            check, drift_status(heal_state, healing=healing, inconsistent=check.is_inconsistent)
-        )
 
     def _set_status(self, check: DriftCheckResult, status: TargetStatus) -> None:
         assert check.snapshot is not None
@@ -257,7 +257,7 @@ class DriftChecker:
         """Log a line for each check that finds drift, with names of keys only."""
         comparison, rule = check.comparison, rule_named(self.bundle(), row.rule_id)
         named = {kind.value: comparison.keys(kind) for kind in Difference}
-        fields: dict[str, Any] = {name: list(keys[:MAX_LISTED]) for name, keys in named.items()}
+        fields: dict[str, object] = {name: list(keys[:MAX_LISTED]) for name, keys in named.items()}
         if rule is not None and rule.sync_mode == "LIVE_STATE" and check.foreign_listed:
             named["foreign"] = comparison.foreign
             fields["foreign"] = list(comparison.foreign[:MAX_LISTED])
@@ -292,11 +292,7 @@ def _values(check: DriftCheckResult) -> dict[str, str]:
     return {key: live[key][:MAX_VALUE] for key in changed[:MAX_LISTED] if key in live}
 
 
-def _has_moved(row: Drift, ledger: Ledger) -> bool:
-    return ledger.applied is not None and ledger.applied.generation != row.generation
-
-
-def _target_fields(ledger: Ledger) -> dict[str, Any]:
+def _target_fields(ledger: Ledger) -> dict[str, str]:
     return {
         "rule_id": ledger.rule_id,
         "datasource": ledger.datasource,
@@ -306,7 +302,7 @@ def _target_fields(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _episode_fields(row: Drift) -> dict[str, Any]:
+def _episode_fields(row: Drift) -> dict[str, object]:
     names = ("rule_id", "platform", "datasource", "env", "tenant", "repo", "ref", "destination")
     named = {name: getattr(row, name) for name in names}
     return {"drift_id": row.id, **named, "commit": row.commit, "generation": row.generation}

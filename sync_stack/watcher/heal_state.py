@@ -13,14 +13,16 @@ from django.db import Error as StoreError
 
 from kernel import clock
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.datasources import MongoOptions, RedisOptions
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.drift import HealState, as_sane
 from sync_stack.core.sink import SinkError
 from sync_stack.orchestrator.api import drift, drift_records
-from sync_stack.sinks import mongo_client, redis_client
 from sync_stack.sinks.limits import Timeouts
-from sync_stack.sinks.registry import Resolve
+from sync_stack.sinks.mongo import MongoOptions
+from sync_stack.sinks.mongo import client as mongo_client
+from sync_stack.sinks.open_sinks import Resolve
+from sync_stack.sinks.redis import RedisOptions
+from sync_stack.sinks.redis import client as redis_client
 
 log: Final = logging.getLogger("partita.sync.watcher")
 REDIS_KEY: Final = "partita:watcher:state"
@@ -170,7 +172,7 @@ class HealStates:
         return result
 
 
-def content_of(heal_state: HealState) -> dict[str, Any]:
+def content_of(heal_state: HealState) -> dict[str, object]:
     times = {name: getattr(heal_state, name) for name in _TIMES}
     return {
         "heals": heal_state.heals,

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
+from msgspec.structs import replace
 
 from kernel import clock, telemetry
 from kernel.ids import new_uuid
@@ -24,13 +25,14 @@ from kernel.telemetry import FinishedSpan
 from kernel.trace_context import TraceContext, new_span
 from sync_stack.core.drift import (
     Episode,
+    HealState,
     TargetStatus,
     heal_begun,
     heal_ended,
     is_unhealed,
     may_heal,
 )
-from sync_stack.orchestrator.api import Drift, drift, drift_records
+from sync_stack.orchestrator.api import Drift, HealRecord, drift, drift_records
 from sync_stack.rpc.channel import OrchestratorChannel, call_metadata
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 from sync_stack.watcher.drift_check import CheckOutcome, DriftChecker
@@ -90,7 +92,7 @@ class Healer:
 
         Raises the store's errors; then the attempt is still under way.
         """
-        attempt = await self.threads.run(self._attempt, drift_id)
+        attempt = await self.threads.run(lambda: self._under_way(drift_id) or self.begin(drift_id))
         if attempt is None:
             return None
         span, started_at = new_span(), clock.now()
@@ -98,9 +100,6 @@ class Healer:
         _trace(attempt, ended, span, started_at)
         await self.threads.run(self._end, attempt, ended)
         return ended
-
-    def _attempt(self, drift_id: str) -> HealAttempt | None:
-        return self._under_way(drift_id) or self.begin(drift_id)
 
     def begin(self, drift_id: str) -> HealAttempt | None:
         """Store a new attempt; return None if it is not due or another watcher was faster."""
@@ -111,9 +110,8 @@ class Healer:
         if not may_heal(heal_state, now) or not self.leads():
             return None
         begun = heal_begun(heal_state, now, self.settings.poll_interval_s)
-        heal = {"attempts": row.heal.get("attempts", 0) + 1}
-        if begun.next_heal_at is not None:
-            heal["next_attempt_at"] = clock.rfc3339(begun.next_heal_at)
+        attempts = drift_records.heal_of(row).attempts + 1
+        heal = HealRecord(attempts=attempts, next_attempt_at=_next_attempt(begun))
         if not drift_records.write(row, state=Episode.HEALING.value, heal=heal):
             return None
         self.checker.heal_states.put(row.unit_id, begun)
@@ -125,14 +123,14 @@ class Healer:
         snapshot = drift.snapshot(row.unit_id) if row is not None else None
         if row is None or snapshot is None or row.state != Episode.HEALING:
             return None
-        number = row.heal.get("attempts", 0)
+        heal = drift_records.heal_of(row)
         return HealAttempt(
             drift_id=row.id,
             unit_id=row.unit_id,
-            number=number,
+            number=heal.attempts,
             datasource=row.datasource,
-            request=_request(row, snapshot.ledger.destination_id, number),
-            task_id=row.heal.get("last_task_id", ""),
+            request=_request(row, snapshot.ledger.destination_id, heal.attempts),
+            task_id=heal.last_task_id,
         )
 
     async def _outcome(self, attempt: HealAttempt, traceparent: str) -> HealResult:
@@ -179,7 +177,8 @@ class Healer:
             row = drift.episode(drift_id)
             if row is None or not _is_under_way(row, number):
                 return
-            if drift_records.write(row, heal={**row.heal, "last_task_id": task_id}):
+            heal = replace(drift_records.heal_of(row), last_task_id=task_id)
+            if drift_records.write(row, heal=heal):
                 return
 
     async def _wait(self, task_id: str, until: float) -> Any:
@@ -221,9 +220,11 @@ class Healer:
             row = drift.episode(attempt.drift_id)
             if row is None or not _is_under_way(row, attempt.number):
                 return  # another watcher has ended it
-            heal = {**row.heal, "last_outcome": ended.value}
-            if heal_state.next_heal_at is not None:
-                heal["next_attempt_at"] = clock.rfc3339(heal_state.next_heal_at)
+            heal = replace(
+                drift_records.heal_of(row),
+                last_outcome=ended.value,
+                next_attempt_at=_next_attempt(heal_state),
+            )
             if _stored(row, ended, heal, unhealed=is_unhealed(heal_state)):
                 heal_states.put(attempt.unit_id, heal_state)
                 self._log_drift(attempt, ended, row)
@@ -270,10 +271,14 @@ def _trace(
 
 def _is_under_way(row: Drift, number: int) -> bool:
     """Return whether it is still this attempt: another watcher may have ended it."""
-    return row.state == Episode.HEALING and row.heal.get("attempts", 0) == number
+    return row.state == Episode.HEALING and drift_records.heal_of(row).attempts == number
 
 
-def _stored(row: Drift, ended: HealResult, heal: dict[str, Any], *, unhealed: bool) -> bool:
+def _next_attempt(heal_state: HealState) -> str:
+    return clock.rfc3339(heal_state.next_heal_at) if heal_state.next_heal_at else ""
+
+
+def _stored(row: Drift, ended: HealResult, heal: HealRecord, *, unhealed: bool) -> bool:
     match ended:
         case HealResult.HEALED:
             return drift_records.close(row, Episode.HEALED, by="heal", heal=heal)
@@ -304,7 +309,7 @@ def _request(row: Drift, destination_id: str, number: int) -> pb.TriggerSyncRequ
     )
 
 
-def _log_fields(attempt: HealAttempt, row: Drift) -> dict[str, Any]:
+def _log_fields(attempt: HealAttempt, row: Drift) -> dict[str, object]:
     return {
         "drift_id": row.id,
         "rule_id": row.rule_id,

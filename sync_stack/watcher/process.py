@@ -26,7 +26,7 @@ from sync_stack.core.bundle.secret_use import Process
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.readiness import Health, keep_pinging
 from sync_stack.rpc.tls import TlsUnreadable
-from sync_stack.sinks.registry import Sinks
+from sync_stack.sinks.open_sinks import Sinks
 from sync_stack.watcher.admin import AdminApp, AdminListener
 from sync_stack.watcher.conf import WatcherSettings, read_settings
 from sync_stack.watcher.drift_check import DriftChecker
@@ -65,7 +65,8 @@ class Watcher:
             poll_interval_s=settings.poll_interval_s,
             log_values=settings.log_values,
         )
-        self.leadership = LeaderElection(_name(), time.monotonic)
+        me = f"{socket.gethostname()[:60]}:{os.getpid()}:{time.time_ns() % 10**9}"
+        self.leadership = LeaderElection(me, time.monotonic)
         self.channel = _channel(settings)
         self.threads = WatcherThreads(self.checker, settings.concurrency)
         self.healer = self._healer(settings)
@@ -218,8 +219,3 @@ def _channel(settings: WatcherSettings) -> OrchestratorChannel:
         return OrchestratorChannel(settings.orchestrator, settings.grpc_tls)
     except TlsUnreadable as error:
         raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
-
-
-def _name() -> str:
-    """Return a unique name of this process for people."""
-    return f"{socket.gethostname()[:60]}:{os.getpid()}:{time.time_ns() % 10**9}"

@@ -32,6 +32,7 @@ OTHERS = (
     "tests.faults.sync_histories",
     "tests.faults.sync_real",
     "tests.faults.cue_agreement",
+    "tests.faults.properties",
 )
 
 

@@ -103,9 +103,7 @@ class UpSite:
         return str(answer.json()["id"])
 
     def get(self, path: str, **parameters: str) -> httpx.Response:
-        with self.up.client() as client:
-            client.timeout = httpx.Timeout(PATIENCE_S)
-            answer = client.get(path, params=parameters)
+        answer = self.up.get(path, within_s=PATIENCE_S, **parameters)
         assert answer.status_code == 200, answer.text
         return answer
 
@@ -173,7 +171,12 @@ def stand_still(
     chance, outcome, working = random.Random(case.seed), Outcome(case), active()
     with working:
         runs = [site.launch(case.suite, profile="default.yaml") for _ in range(case.runs)]
-        until(lambda: all(_began(site, each) for each in runs), within_s=240, what="stores run")
+        until(
+            lambda: all(_began(site, each) for each in runs),
+            within_s=240,
+            what="stores run",
+            each_s=0.3,
+        )
         time.sleep(chance.uniform(0, 10))  # the moment
         process.freeze()
     try:

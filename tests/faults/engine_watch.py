@@ -65,7 +65,10 @@ class EngineWatch:
 
     def check_nothing_left(self, run_id: str, *, within_s: float = 60) -> None:
         """Neither containers, networks and volumes of its label nor volumes it had mounted."""
-        until(lambda: not self._labeled(run_id), within_s=within_s, what=f"{run_id} leaves nothing")
+        until(
+            lambda: not self._labeled(run_id), within_s=within_s, what=f"{run_id} leaves nothing",
+            each_s=0.5,
+        )  # fmt: skip
         existing = set(self._docker("volume", "ls", "-q").split())
         assert not existing & self._mounted(run_id), "a volume without a label is left"
 

@@ -166,7 +166,7 @@ class History(World):
             open_sink=self.open_sink,
             heal_states=HealStates(PrimaryHealStateStore, 60),
             metrics=WatcherMetrics(version="test"),
-            now=clock.now,
+            now=lambda: clock.now(),  # noqa: PLW0108 - histories replace `clock.now` later
         )
 
     def ports(self, **other: Any) -> Any:

@@ -71,8 +71,9 @@ def begin_migrating(cluster: Cluster, *suites: str, backend: str = "local") -> l
     runs = [cluster.launch(suite, profile="paused.yaml", backend=backend) for suite in suites]
     for run_id in runs:
         until(
-            partial(printed, cluster, run_id, "1/8 migration"), within_s=60, what="migrate prints"
-        )
+            partial(printed, cluster, run_id, "1/8 migration"), within_s=60, what="migrate prints",
+            each_s=0.3,
+        )  # fmt: skip
     return runs
 
 
@@ -99,6 +100,7 @@ def test_late_reports_are_refused(cluster: Cluster):
             lambda: cluster.step(run_id, "store")["attempt"] == 2,
             within_s=LOST_WITHIN_S,
             what="its lease is lost",
+            each_s=0.3,
         )
         assert cluster.step(run_id, "store")["status"] == "queued"
         before = cluster.detail(run_id)["events"], cluster.lines(run_id)
@@ -122,7 +124,7 @@ def test_what_a_frozen_supervisor_held_is_lost(
     again, once = begin_migrating(cluster, "shop-paused", "shop-once", backend=backend)
     cluster.processes[frozen].freeze()
     for is_lost in (migrate_lost(cluster, again), migrate_lost(cluster, once)):
-        until(is_lost, within_s=LOST_WITHIN_S, what="the lease is lost")
+        until(is_lost, within_s=LOST_WITHIN_S, what="the lease is lost", each_s=0.3)
     cluster.processes[frozen].go_on()
     check_run(cluster, watch, again)
     starts = watch.starts(again)
@@ -143,6 +145,7 @@ def test_another_worker_takes_over_from_a_frozen_one(cluster: Cluster, watch: En
             lambda: cluster.step(run_id, "migrate").get("agentId") == "second",
             within_s=OFFLINE_AFTER_S + LOST_WITHIN_S,
             what="the second worker has it",
+            each_s=0.3,
         )
     finally:
         cluster.processes["worker"].go_on()

@@ -118,11 +118,13 @@ def world(transactional_db, settings, tmp_path) -> World:
 def test_everybody_gets_what_the_table_says(world: World, row: str):
     method, path = row.split()
     answers = {}
+    target = None
     for caller in map(world.caller, COLUMNS):
         world.forget_attempts()
-        target = target_of(world, path)
+        target = target or target_of(world, path)
         asked = filled(path, target, caller) + QUERIES.get(row, "")
         body = body_of(row, caller)
+        changed = False
         for one in METHODS if method == "*" else [method]:
             answer = caller.call(one, asked, body)
             answers[caller.name] = cell(answer)
@@ -130,7 +132,10 @@ def test_everybody_gets_what_the_table_says(world: World, row: str):
                 assert is_streamed(caller, asked, answer, target), asked
             elif caller.name in ("anonymous", "other"):
                 assert reveals_nothing(answer, target), answer.content
+            changed |= one != "GET" and answer.status_code < 300
             answer.close()
+        if changed:  # the next caller finds what nobody has changed
+            target = None
 
     assert answers == dict(zip(COLUMNS, ROWS[row], strict=True))
 

@@ -60,15 +60,37 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture
-def edge(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Process]:
-    """A worker of its own name, of processes instead of containers, that has no store."""
-    name = re.sub(r"\W+", "-", request.node.name)[:40].strip("-")
-    worker = cluster.add(name, kind="worker", LOCAL_RUNTIME="process", POSTGRES_DSN=NO_STORE)
-    wait_online(cluster, name)
+@pytest.fixture(scope="module")
+def worker(cluster: Cluster) -> Iterator[Process]:
+    """One of processes instead of containers, that has no store."""
+    worker = cluster.add("edge-1", kind="worker", LOCAL_RUNTIME="process", POSTGRES_DSN=NO_STORE)
     yield worker
     worker.end()
-    assert cluster.client.delete(f"/agents/{name}").status_code == 200
+
+
+@pytest.fixture
+def edge(cluster: Cluster, worker: Process) -> Process:
+    """The worker, online and without work, whatever other tests did to it."""
+    if not worker.running:
+        worker.start()
+    until(lambda: answers(worker), within_s=30, what=f"{worker.name} listens: {worker.tail()}")
+    wait_online(cluster, worker.name)  # after a kill -9 it counts as online for a while
+    until(lambda: not what_runs(cluster, worker), within_s=15, what="what ran is cleaned up")
+    return worker
+
+
+@pytest.fixture
+def nobody(cluster: Cluster, worker: Process) -> None:
+    """No worker takes steps but those of the test."""
+    worker.stop()
+    assert cluster.client.delete(f"/agents/{worker.name}").status_code == 200
+
+
+def answers(worker: Process) -> bool:
+    try:
+        return ask(worker, "/readyz").status_code == 200
+    except httpx.ConnectError:
+        return False
 
 
 def wait_online(cluster: Cluster, name: str) -> None:
@@ -92,7 +114,7 @@ def test_hello_runs_on_a_worker(cluster: Cluster, edge: Process):
 def launched_until_counting(cluster: Cluster, edge: Process, steps: int = 60) -> str:
     """A run of `counting` whose task has printed its third line."""
     run_id = cluster.launch("counting", backend="edge", profile=f"{steps}.yaml")
-    until(lambda: "3/" in printed(cluster, run_id), within_s=40, what=edge.tail(), each_s=0.2)
+    until(lambda: "3/" in printed(cluster, run_id), within_s=40, what=edge.tail(), each_s=0.3)
     return run_id
 
 
@@ -190,9 +212,11 @@ def test_a_worker_that_was_removed_registers_again(cluster: Cluster, edge: Proce
 
 def test_sigterm_lets_jobs_end(cluster: Cluster, edge: Process):
     """It claims nothing more; the task ends by itself, the service is canceled."""
-    edge.environment = {**edge.environment, "AGENT_DRAIN_TIMEOUT": "6s"}
+    usual = edge.environment
+    edge.environment = {**usual, "AGENT_DRAIN_TIMEOUT": "6s"}
     edge.stop()
     edge.start()
+    edge.environment = usual  # of its next start
     run_id = launched_until_counting(cluster, edge, steps=30)
 
     edge.send(signal.SIGTERM)
@@ -209,8 +233,9 @@ def test_sigterm_lets_jobs_end(cluster: Cluster, edge: Process):
 def test_a_second_sigterm_leaves_the_jobs_to_the_next_process(cluster: Cluster, edge: Process):
     run_id = launched_until_counting(cluster, edge)
 
+    before = edge.text()
     edge.send(signal.SIGTERM)
-    until(lambda: "draining" in edge.text(), within_s=5, what=edge.tail())
+    until(lambda: "draining" in edge.text()[len(before) :], within_s=5, what=edge.tail())
     assert edge.stop() == 0
     edge.start()
     detail = cluster.wait_over(run_id)
@@ -234,37 +259,6 @@ def test_a_worker_with_a_wrong_secret_gets_no_work_and_says_why(cluster: Cluster
         assert worker.stop() == 0
     finally:
         worker.end()
-
-
-@pytest.mark.docker
-def test_shop_runs_on_a_worker_with_docker(cluster: Cluster):
-    need("TEST_DOCKER_HOST", "a Docker engine")
-    worker = cluster.add("docks", kind="worker", LOCAL_RUNTIME="docker", POSTGRES_DSN=NO_STORE)
-    try:
-        wait_online(cluster, "docks")
-        run_id = cluster.launch("shop", backend="edge")
-        detail = cluster.wait_over(run_id)
-        assert detail["status"] == "Healthy", cluster.account_of(run_id)
-        assert step(detail, "warm-cache")["attempt"] == 2
-        until(lambda: not left_in_docker(run_id), within_s=30, what="the teardown")
-    finally:
-        worker.end()
-
-
-def left_in_docker(run_id: str) -> list[str]:
-    words = {
-        "ps": ["ps", "-aq"],
-        "network": ["network", "ls", "-q"],
-        "volume": ["volume", "ls", "-q"],
-    }
-    found = []
-    for command in words.values():
-        listed = subprocess.run(
-            ["docker", *command, "--filter", f"label=partita.run_id={run_id}"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        found += listed.stdout.split()
-    return found
 
 
 def test_worker_status_shows_the_worker(cluster: Cluster, edge: Process):
@@ -358,3 +352,34 @@ def ask(worker: Process, path: str, *, token: str = SHARED_SECRET, **body: Any) 
     if "json" in body:
         return httpx.post(url, json=body["json"], headers=bearer, timeout=30)
     return httpx.get(url, headers=bearer, timeout=30)
+
+
+@pytest.mark.docker
+def test_shop_runs_on_a_worker_with_docker(cluster: Cluster, nobody: None):
+    need("TEST_DOCKER_HOST", "a Docker engine")
+    worker = cluster.add("docks", kind="worker", LOCAL_RUNTIME="docker", POSTGRES_DSN=NO_STORE)
+    try:
+        wait_online(cluster, "docks")
+        run_id = cluster.launch("shop", backend="edge")
+        detail = cluster.wait_over(run_id)
+        assert detail["status"] == "Healthy", cluster.account_of(run_id)
+        assert step(detail, "warm-cache")["attempt"] == 2
+        until(lambda: not left_in_docker(run_id), within_s=30, what="the teardown")
+    finally:
+        worker.end()
+
+
+def left_in_docker(run_id: str) -> list[str]:
+    words = {
+        "ps": ["ps", "-aq"],
+        "network": ["network", "ls", "-q"],
+        "volume": ["volume", "ls", "-q"],
+    }
+    found = []
+    for command in words.values():
+        listed = subprocess.run(
+            ["docker", *command, "--filter", f"label=partita.run_id={run_id}"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        found += listed.stdout.split()
+    return found

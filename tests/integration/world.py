@@ -23,6 +23,7 @@ from apps.executions import api as executions
 from apps.streams.services.hub import stop_hub
 from apps.workers.services.registration import supervisor_of
 from kernel import clock
+from kernel.agent_protocol import ArtifactUpload, Completion, StepSpecBody, job_of
 from platform_site.asgi import application
 from tests.apps.executions.runs import Run, booted_run, node
 
@@ -106,7 +107,7 @@ class Belongings:
     """What the caller under test is let loose on; made anew for each."""
 
     run: Run
-    spec: dict[str, Any]
+    spec: StepSpecBody
     artifact_id: str
 
     @property
@@ -139,14 +140,14 @@ class World:
         run = booted_run(node("a", name=CANARY), principal=self._ada(), files={"x": b"y"})
         supervisor = supervisor_of(get_agent("edge-1"))
         (spec,) = executions.record_reports(supervisor, claims=1).claimed
-        upload = executions.ArtifactUpload(
+        upload = ArtifactUpload(
             path="x", name="", format="raw", on="always", media_type="text/plain",
             body=CANARY.encode(),
         )  # fmt: skip
-        job = (spec["jobId"], spec["attempt"])
-        artifact_id, _ = executions.store_artifact(supervisor, *job, upload)
+        job = job_of(spec)
+        artifact_id, _ = executions.store_artifact(supervisor, job, upload)
         if finished:
-            done = executions.Completion(job_id=job[0], attempt=job[1], exit_code=0)
+            done = Completion(job=job, exit_code=0)
             executions.record_reports(supervisor, completions=[done])
         return Belongings(run, spec, artifact_id)
 

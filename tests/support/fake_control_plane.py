@@ -10,23 +10,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tests.support import steps
-from worker.domain.control_plane import (
+from kernel.agent_protocol import (
     NO_USAGE,
     AdoptedJob,
-    ControlPlaneUnavailable,
-    HeartbeatReport,
+    ArtifactUpload,
+    Completion,
     Job,
     JobDirective,
-    JobOutcome,
-    LineChunk,
+    LogChunk,
+    LogLine,
+    StateReport,
+    StepUsage,
+)
+from tests.support import steps
+from worker.domain.control_plane import (
+    ControlPlaneUnavailable,
+    HeartbeatReport,
     LinesMissing,
     RegistrationResult,
     StaleJob,
-    Upload,
 )
-from worker.domain.output import StepLogLine
-from worker.domain.runtime import UnitUsage
 
 
 @dataclass
@@ -35,13 +38,13 @@ class FakeJob:
     attempt: int
     incarnation: int | None = None
     states: list[tuple[str, str]] = field(default_factory=list)
-    lines: list[StepLogLine] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
     position: int = 0
-    outcome: JobOutcome | None = None
+    outcome: Completion | None = None
     cancel_reason: str = ""
-    uploads: list[Upload] = field(default_factory=list)
+    uploads: list[ArtifactUpload] = field(default_factory=list)
     renewals: int = 0
-    usages: list[UnitUsage] = field(default_factory=list)  # told with renewals
+    usages: list[StepUsage] = field(default_factory=list)  # told with renewals
     chunks: int = 0
 
     @property
@@ -84,7 +87,7 @@ class Store:
         async with asyncio.timeout(within_s), self.changed:
             await self.changed.wait_for(holds)
 
-    async def outcome(self, job: FakeJob, *, within_s: float = 20) -> JobOutcome:
+    async def outcome(self, job: FakeJob, *, within_s: float = 20) -> Completion:
         await self.until(lambda: job.outcome is not None, within_s=within_s)
         assert job.outcome is not None
         return job.outcome
@@ -157,13 +160,13 @@ class FakeControlPlane:
         return [self.kept.jobs[job_id].spec for job_id in claimed]
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
+        self, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
     ) -> Sequence[JobDirective | None]:
         if self.kept.away:
             raise ControlPlaneUnavailable("the fake control plane is away")
         return [self._renewed(job, usage.get(job)) for job in jobs]
 
-    def _renewed(self, job: Job, usage: UnitUsage | None) -> JobDirective | None:
+    def _renewed(self, job: Job, usage: StepUsage | None) -> JobDirective | None:
         try:
             held = self._held(job)
         except StaleJob:
@@ -173,14 +176,14 @@ class FakeControlPlane:
         grace_s = self.kept.renewal_grace_s
         return JobDirective(cancel_reason=held.cancel_reason, lease_grace_s=grace_s)
 
-    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
-        held = self._held(job)
-        held.states.append((state, message))
+    async def report(self, report: StateReport) -> JobDirective:
+        held = self._held(report.job)
+        held.states.append((report.state, report.message))
         await self.kept.notify()
         return JobDirective(cancel_reason=held.cancel_reason)
 
-    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
-        held = self._held(job)
+    async def send(self, chunk: LogChunk) -> JobDirective:
+        held = self._held(chunk.job)
         if chunk.seq > len(held.lines):
             raise LinesMissing(len(held.lines))
         assert len(chunk.lines) <= 1000
@@ -190,11 +193,11 @@ class FakeControlPlane:
         await self.kept.notify()
         return JobDirective(cancel_reason=held.cancel_reason)
 
-    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
-        held = self._held(job)
-        if final_seq > len(held.lines):
+    async def complete(self, completion: Completion) -> None:
+        held = self._held(completion.job)
+        if (completion.final_seq or 0) > len(held.lines):
             raise LinesMissing(len(held.lines))
-        held.outcome = outcome
+        held.outcome = completion
         held.incarnation = None
         await self.kept.notify()
 
@@ -202,7 +205,7 @@ class FakeControlPlane:
         self._held(job)
         return steps.content(self.kept.files)
 
-    async def store(self, job: Job, upload: Upload) -> None:
+    async def store(self, job: Job, upload: ArtifactUpload) -> None:
         self._held(job).uploads.append(upload)
 
     def on_directive(self, wake: Callable[[], None]) -> None:

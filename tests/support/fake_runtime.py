@@ -8,35 +8,33 @@ What a step does is said by its command: a list of small words, one after anothe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from kernel import clock
+from kernel.agent_protocol import StepUsage
 from worker.domain import ownership
 from worker.domain.evaluation import UnitExit
 from worker.domain.exports import searches
 from worker.domain.output import OutputRecord, Stream
 from worker.domain.ownership import UnitOwner
-from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
+    ARTIFACTS,
     STOP_GRACE_S,
+    WORKSPACE,
     Collected,
     CollectedFile,
-    Folders,
     ImageMissing,
     Launch,
     RemovedResources,
+    Runtime,
     RuntimeUnavailable,
     StartFailed,
     Unit,
     UnitLost,
     UnitState,
-    UnitUsage,
 )
 
-ARTIFACTS = "/partita/artifacts"
-WORKSPACE = "/partita/workspace"
 TERMINATED = 143
 
 
@@ -53,11 +51,8 @@ class FakeUnit:
     task: asyncio.Task[None] | None = None
 
 
-class FakeRuntime:
+class FakeRuntime(Runtime):
     """Units outlive the supervisor that started them as long as this object lives."""
-
-    label_note: ClassVar[str] = "(fake)"
-    shared: ClassVar[bool] = False
 
     def __init__(self, *, images: Sequence[str] = ("busybox:1.36",)) -> None:
         self.units: dict[str, FakeUnit] = {}
@@ -69,7 +64,7 @@ class FakeRuntime:
         self.released: list[str] = []
         self.ports: dict[int, int] = {}  # a unit's port → a real one of this host
         self.usages = [
-            UnitUsage(cpu_percent=12.5, memory_bytes=34 * 2**20)
+            StepUsage(cpu_percent=12.5, memory_bytes=34 * 2**20)
         ]  # told in turn; last stays
         self.looked: list[str] = []  # units that were asked for their usage
         self.usage_hangs = False
@@ -81,10 +76,6 @@ class FakeRuntime:
         for each in self.units.values():
             if each.task:
                 each.task.cancel()
-
-    def folders(self, *, name: str, workspace: str) -> Folders:
-        del name, workspace
-        return Folders(workspace=WORKSPACE, artifacts=ARTIFACTS)
 
     async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
         if not launch.image:
@@ -224,20 +215,10 @@ class FakeRuntime:
         real = self.ports.get(port, port)
         return ("127.0.0.1", real) if port in self._of(unit).listens else None
 
-    async def probe_inside(
-        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> ProbeResponse:
-        del unit, headers
-        return ProbeResponse(problem=f"no process of the step listens on port {probe.port}")
-
-    async def has_health_check(self, unit: Unit) -> bool:
-        del unit
-        return False
-
     async def is_healthy(self, unit: Unit) -> bool:
         return self._of(unit).ended is None
 
-    async def usage(self, unit: Unit) -> UnitUsage | None:
+    async def usage(self, unit: Unit) -> StepUsage | None:
         self.looked.append(unit.name)
         if self.usage_hangs:
             await asyncio.Event().wait()
@@ -264,9 +245,6 @@ class FakeRuntime:
             for each in self.units.values()
             if each.unit.labels[ownership.ORCHESTRATOR] == owner.orchestrator_id
         ]
-
-    async def runs(self, owner: UnitOwner) -> frozenset[str]:
-        return frozenset(unit.labels[ownership.RUN_ID] for unit in await self.find(owner))
 
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         del owner

@@ -147,7 +147,9 @@ class FakeSink:
     def _admitted(self, destination: Destination, generation: int) -> Place:
         place = self._place(destination)
         if place.generation > generation:
-            raise SinkError("stale_generation", f"generation {place.generation} has been here")
+            raise SinkError(
+                "stale_generation", f"a newer writer (generation {place.generation}) wrote here"
+            )
         place.generation = generation
         return place
 

@@ -15,9 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+
+import pytest
 
 from tests.support import cue_oracle, packages, servers, timing
 
@@ -27,6 +32,7 @@ SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/sync", "tests/architecture",
 # a browser drops its requests when an interface comes or goes, as they do with every container
 BROWSER_ALONE = "browser and not docker"
 REAL_WORKERS = "3"  # on two cores: they wait two thirds of their time
+BEHIND = ["nice", "-n", "10"]  # who computes leaves the cores to who waits for a real server
 REAL_TESTS = ["tests/contracts", f"--ignore={SINK_TESTS}", "tests/integration", "tests/faults"]
 
 
@@ -35,6 +41,9 @@ class Command:
     words: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     title: str = ""
+
+
+Lane = Sequence[Command]  # one after the other
 
 
 def main() -> int:
@@ -57,7 +66,7 @@ def main() -> int:
             servers.build_images(host, ROOT / "examples" / "images")
         seed = environment.setdefault("PARTITA_FAULT_SEED", str(random.randrange(10**6)))
         print(f"PARTITA_FAULT_SEED={seed}", flush=True)
-        code = max(_run(command, environment) for command in _commands(options, environment))
+        code = _run(_lanes(options, environment), environment)
         return max(code, _say_times(folder))
 
 
@@ -78,43 +87,64 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _commands(options: argparse.Namespace, environment: dict[str, str]) -> list[Command]:
-    pytest = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
+def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lane]:
+    """What runs side by side; only what the first lane prints is seen as it comes."""
+    tests = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
     if options.bench:
-        return [Command([sys.executable, "-m", "bench"])]
+        return [[Command([sys.executable, "-m", "bench"])]]
     if options.faults:
-        return [Command([sys.executable, "-m", "tests.faults"])]
+        return [[Command([sys.executable, "-m", "tests.faults"])]]
     if options.rest:
-        return [Command([*pytest, *options.rest])]
-    by_file = ("-n", REAL_WORKERS, "--dist", "loadfile")  # a file's processes start once
-    commands = [
-        Command([*pytest, "-n", "2", *SERVICE_TESTS], title="tests without servers"),
-        Command([*pytest, *by_file, "-m", BROWSER_ALONE, *REAL_TESTS], title="pages in a browser"),
+        return [[Command([*tests, *options.rest])]]
+    tests += ["--dist", "loadfile"]  # a file's processes start once
+    real = [*tests, "-n", REAL_WORKERS]
+    waiting = [
+        Command([*real, "-m", BROWSER_ALONE, *REAL_TESTS], title="pages in a browser"),
         Command(
-            [*pytest, *by_file, "-m", f"not ({BROWSER_ALONE})", *REAL_TESTS],
+            [*real, "-m", f"not ({BROWSER_ALONE})", *REAL_TESTS],
             title="tests with real servers",
         ),
     ]
+    service = [*BEHIND, *tests, "-n", "2"]
+    computing = [Command([*service, *SERVICE_TESTS], title="tests without servers")]
     if dsn := environment.get("TEST_POSTGRES_DSN"):
         store = {"TEST_DB_DRIVER": "postgres", "POSTGRES_DSN": dsn}
         title = "the store's tests again, on PostgreSQL"
-        again = [*pytest, "-n", "2", "-m", "store", *SERVICE_TESTS]
-        commands.insert(1, Command(again, store, title))
-    return commands
+        computing.append(Command([*service, "-m", "store", *SERVICE_TESTS], store, title))
+    return [computing, waiting]
 
 
-def _run(command: Command, environment: dict[str, str]) -> int:
-    words = command.words
+def _run(lanes: Sequence[Lane], environment: dict[str, str]) -> int:
+    """Run the lanes side by side; the highest exit code."""
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        return max(threads.map(partial(_run_lane, environment), range(len(lanes)), lanes))
+
+
+def _run_lane(environment: dict[str, str], number: int, lane: Lane) -> int:
+    code = 0
+    for command in lane:
+        code = max(code, _run_command(environment, number, command))
+        if code == pytest.ExitCode.INTERRUPTED:  # Ctrl-C reaches all of them
+            break
+    return code
+
+
+def _run_command(environment: dict[str, str], number: int, command: Command) -> int:
+    """Its exit code. Behind the first lane, what it prints is shown once it has ended."""
+    words, output = command.words, subprocess.PIPE if number else None
     if "pytest" in words:  # its usual folder is closed to the user postgres by any other pytest
-        words = [*words, f"--basetemp={environment['PARTITA_TEST_FOLDER']}/pytest"]
+        words = [*words, f"--basetemp={environment['PARTITA_TEST_FOLDER']}/pytest{number}"]
     if command.title:
         print(f"== {command.title}", flush=True)
-    settings = environment | command.environment
     begun = time.monotonic()
-    code = subprocess.run(words, env=settings, cwd=ROOT, check=False).returncode
+    ended = subprocess.run(
+        words, env=environment | command.environment, cwd=ROOT, check=False,
+        stdout=output, stderr=output and subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
     if command.title:
-        print(f"== {command.title}: {time.monotonic() - begun:.0f} s", flush=True)
-    return code
+        said = ended.stdout or ""
+        print(f"{said}== {command.title}: {time.monotonic() - begun:.0f} s", flush=True)
+    return ended.returncode if ended.returncode >= 0 else 128 - ended.returncode  # by a signal
 
 
 if __name__ == "__main__":

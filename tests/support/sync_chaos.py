@@ -10,15 +10,16 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from unittest import mock
 
 from django.db import OperationalError, connection
 from django.test import override_settings
 
-from kernel import ids
+from kernel import clock, ids
 from sync_stack.core.sink import Delete, Destination, Live, Owner, Put, SinkError, TargetMarker
-from sync_stack.orchestrator.services.execution import heartbeat, task_runner
+from sync_stack.orchestrator.services.execution import attempt, heartbeat, task_runner
 from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink
 
@@ -29,6 +30,7 @@ ERRORS: Final[dict[str, tuple[str, Callable[[], Exception]]]] = {
     "git fails": ("git", lambda: GitError("git_unavailable", "as the history says")),
     "store fails": ("store", lambda: OperationalError("as the history says")),
 }
+BEGUN: Final = datetime(2026, 11, 22, tzinfo=UTC)
 _WRITES: Final = ("INSERT", "UPDATE", "DELETE")
 
 
@@ -96,14 +98,21 @@ class Chaos:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """The store's writes are points, clocks are ours, and ids sort by when they were made."""
+        """The store's writes are points, clocks are ours, and ids sort by when they were made.
+
+        No clock of the machine is read, so that a busy one changes nothing: a bucket of a histogram
+        that is new costs a write, thus a point.
+        """
         ticks = itertools.count(1_790_000_000_000)
-        clock = mock.Mock(monotonic=lambda: self.now)
+        own_clock = mock.Mock(monotonic=lambda: self.now, perf_counter=lambda: self.now)
+        instants = (BEGUN + timedelta(milliseconds=look) for look in itertools.count())
         stamps = mock.Mock(time_ns=lambda: next(ticks) * 1_000_000)
         with (
             connection.execute_wrapper(self._write),
-            mock.patch.object(heartbeat, "time", clock),
-            mock.patch.object(task_runner, "time", clock),
+            mock.patch.object(clock, "now", side_effect=instants),
+            mock.patch.object(attempt, "time", own_clock),
+            mock.patch.object(heartbeat, "time", own_clock),
+            mock.patch.object(task_runner, "time", own_clock),
             mock.patch.object(heartbeat, "HEARTBEAT_S", 3600.0),
             mock.patch.object(ids, "time", stamps),
             override_settings(SYNC_RECONCILE_INTERVAL_S=0.0),  # after DEAD no pause

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sync_stack.core.bundle.datasources import Datasource, FileOptions
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle, SchemaRegistry
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.rules import Rule
@@ -24,6 +24,7 @@ from sync_stack.orchestrator.services.execution.attempt import Ports
 from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.repositories import Repositories
 from sync_stack.repositories.schemas import Schemas
+from sync_stack.sinks.file import FileOptions
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.git_server import Repository
 

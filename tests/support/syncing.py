@@ -155,7 +155,8 @@ class Unit(Generic[AnySink]):
             generation=self.generation,
             at=NOW,
             task_id="t",
-            keys=applied_keys(request, plan, DIGEST_KEY),
+            keys=(keys := applied_keys(request, plan, DIGEST_KEY)),
+            files=tuple(sorted({key.file for key in keys.values()})),
         )
         self.ledger = replace(self._ledger(), intent=Intent(state=state, journal="j"))
 

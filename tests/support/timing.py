@@ -21,7 +21,7 @@ import pytest
 FOLDER: Final = "PARTITA_TEST_FOLDER"
 SLOWEST: Final = 10
 # CPU seconds of all tests of a kind, with the processes they started; the first folder that fits.
-BUDGETS: Final[Mapping[str, float]] = {"pure": 220.0, "service": 750.0, "real": 1300.0}
+BUDGETS: Final[Mapping[str, float]] = {"pure": 180.0, "service": 670.0, "real": 1300.0}
 _KINDS: Final = (
     ("tests/unit", "pure"),
     ("tests/contracts/sink", "service"),

@@ -46,6 +46,7 @@ class Up:
         self.starts = 0
         self._process: Process | None = None
         self._token = ""
+        self._asking: httpx.Client | None = None
 
     @property
     def process(self) -> Process:
@@ -105,9 +106,14 @@ class Up:
         bearer = {"Authorization": f"Bearer {self._token}"}
         return httpx.Client(base_url=f"{self.url}/api/v1", headers=bearer, timeout=30)
 
+    def get(self, path: str, *, within_s: float = 30, **parameters: str) -> httpx.Response:
+        """By one client for all questions: each client reads the certificates of the system."""
+        if self._asking is None:
+            self._asking = self.client()
+        return self._asking.get(path, params=parameters, timeout=within_s)
+
     def detail(self, run_id: str) -> dict[str, Any]:
-        with self.client() as client:
-            answer = client.get(f"/executions/{run_id}")
+        answer = self.get(f"/executions/{run_id}")
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
@@ -119,15 +125,16 @@ class Up:
             detail = self.detail(run_id)
             return detail if detail["status"] in wanted else None
 
-        return until(there, within_s=within_s, what=f"{run_id} is {wanted}: {self.said()}")
+        return until(
+            there, within_s=within_s, what=f"{run_id} is {wanted}: {self.said()}", each_s=0.3
+        )
 
     def events(self, run_id: str) -> list[str]:
         return [event["id"] for event in self.detail(run_id)["events"]]
 
     def lines(self, run_id: str, *, source: str = "") -> list[dict[str, Any]]:
         """Stored log lines; of one step when named."""
-        with self.client() as client:
-            answer = client.get(f"/executions/{run_id}/logs/download", params={"format": "ndjson"})
+        answer = self.get(f"/executions/{run_id}/logs/download", format="ndjson")
         records = [json.loads(line)["line"] for line in answer.text.splitlines()]
         return [line for line in records if not source or line["source"] == source]
 
@@ -160,6 +167,8 @@ class Up:
         """Whatever happened: nothing of ours is left on this host."""
         if self._process is not None:
             self._process.end()
+        if self._asking is not None:
+            self._asking.close()
         for pid in self.live_processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sync_stack.core.bundle.platforms import BITBUCKET_DATACENTER, KINDS, Flavor, Platform
+from sync_stack.core.bundle.platforms import Flavor, Platform, platform_kinds
 from sync_stack.core.bundle.secrets import SecretRef
 
 FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "webhooks"
@@ -58,9 +58,8 @@ def _install(index: Path) -> None:
 
 def platform(kind: str = "github", *, secret: str | None = "s3cret-key", **fields: Any) -> Platform:
     """A platform of the bundle with the names of its kind."""
-    facts = KINDS[kind]
-    if fields.get("flavor") is Flavor.DATACENTER:
-        facts = BITBUCKET_DATACENTER
+    known = platform_kinds[kind]
+    facts = known.flavors.get(fields.get("flavor", Flavor.CLOUD), known.defaults)
     named = {
         **asdict(facts),
         "name": kind,

@@ -40,7 +40,7 @@ from sync_stack.orchestrator.server.task_copies import TaskCopies
 from sync_stack.orchestrator.services import sweeps, task_transitions
 from sync_stack.orchestrator.services.execution import heartbeat
 from sync_stack.rpc.channel import OrchestratorChannel
-from sync_stack.sinks.configmap_changes import ConfigMapChanges
+from sync_stack.sinks.configmap.client import ConfigMapChanges
 from sync_stack.watcher import process as watcher_process
 from sync_stack.watcher.conf import read_settings
 from sync_stack.watcher.notifications import ChangeNotifications

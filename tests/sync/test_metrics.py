@@ -15,6 +15,7 @@ from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.process_configuration import open_configuration
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway.metrics import SCOPES, DurationHistogram, GatewayMetrics, LabeledCounter
+from sync_stack.orchestrator.domain.task_documents import TargetOutcome
 from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.orchestrator.server.process import OrchestratorProcess
 from sync_stack.orchestrator.services import counters
@@ -65,6 +66,18 @@ def check(exposition: str, named: Named) -> None:
         lint(exposition)
 
 
+def written_target(datasource: str, *, written: int, pruned: int = 0) -> TargetOutcome:
+    return TargetOutcome(
+        rule_id="shop",
+        repo="acme/shop",
+        ref="refs/heads/main",
+        datasource=datasource,
+        sync_mode="AUTO",
+        written=written,
+        pruned=pruned,
+    )
+
+
 def test_the_gateway_has_its_metrics():
     check(touch(GatewayMetrics(version="1", commit="abc")), GATEWAY)
 
@@ -89,7 +102,7 @@ def test_the_orchestrator_has_its_metrics():
     counters.retried("git_timeout")
     counters.failed("parse_error")
     counters.superseded()
-    counters.written([{"datasource": "redis", "written": 2, "pruned": 1}])
+    counters.written([written_target("redis", written=2, pruned=1)])
     counters.restored("ok")
     counters.fetched(0.2, ok=True)
     counters.observe(counters.TASK_SECONDS, 0.3, kind="webhook")
@@ -156,7 +169,7 @@ def test_the_orchestrators_counters_of_the_bundle_begin_at_zero_also_after_a_rel
     path.write_text(json.dumps({"bundle": changed(lambda _bundle: None)}))
     settings = BundleSettings(path=path, reload_interval_s=0)
     configuration = open_configuration(settings, Process.ORCHESTRATOR)
-    counters.written([{"datasource": "mongo", "written": 2}])
+    counters.written([written_target("mongo", written=2)])
     value = OrchestratorProcess(configuration).metrics.registry.get_sample_value
     delivery = {"platform": "github", "outcome": "error"}
 

@@ -11,11 +11,12 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
 import msgspec
 
+from kernel.agent_protocol import RegistrationAnswer
 from worker.domain.control_plane import (
     ControlPlaneError,
     ControlPlaneUnavailable,
@@ -28,7 +29,8 @@ CALL_S: Final = 30.0
 _BLOCKING_S: Final = 5.0
 _KEEPALIVE_S: Final = 4.0  # less than servers wait before they close an idle connection
 _LIMITS: Final = httpx.Limits(max_connections=100, keepalive_expiry=_KEEPALIVE_S)
-Body = Mapping[str, Any]
+Body = Mapping[str, object]
+T = TypeVar("T")
 _LATER: Final = (
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.TOO_EARLY,
@@ -65,18 +67,21 @@ class ControlPlaneClient:
         self._loop = asyncio.get_running_loop()
         self.needs_registration = asyncio.Event()
 
-    async def register(self, body: Body) -> dict[str, Any]:
+    async def register(self, body: Body) -> RegistrationAnswer:
         """Register and use the token of the answer from now on. Raises as `checked`."""
         response = await self._request("POST", "/agents/register", self._secret, body=body)
-        answer = _json(response)
+        answer = _answer(response, RegistrationAnswer)
         with self._lock:
-            self._token = answer["agentToken"]
+            self._token = answer.agent_token
             self.needs_registration.clear()
         return answer
 
-    async def post(self, path: str, body: Body, *, deadline_s: float = CALL_S) -> dict[str, Any]:
-        """Return the JSON answer, empty for 204."""
-        return _json(await self.call("POST", path, body=body, deadline_s=deadline_s))
+    async def post(
+        self, path: str, body: Body, answer: type[T], *, deadline_s: float = CALL_S
+    ) -> T:
+        """Return the JSON answer; 204 counts as an empty object."""
+        response = await self.call("POST", path, body=body, deadline_s=deadline_s)
+        return _answer(response, answer)
 
     async def call(self, method: str, path: str, **request: Any) -> httpx.Response:
         """Raises ControlPlaneError, as `checked` does."""
@@ -87,14 +92,14 @@ class ControlPlaneClient:
             self._forget(token)
             raise
 
-    def post_blocking(self, path: str, body: Body) -> dict[str, Any]:
+    def post_blocking(self, path: str, body: Body, answer: type[T]) -> T:
         """Post on the calling thread, over connections of its own."""
         token = self._current_token()
         try:
             response = self._blocking.post(
                 path, content=msgspec.json.encode(body), headers=_headers(token)
             )
-            return _json(checked(response))
+            return _answer(checked(response), answer)
         except httpx.HTTPError as error:
             raise ControlPlaneUnavailable(_sentence(error)) from error
         except CredentialRefused:
@@ -146,12 +151,11 @@ class ControlPlaneClient:
         self._blocking.close()
 
 
-def _json(response: httpx.Response) -> dict[str, Any]:
-    if response.status_code == httpx.codes.NO_CONTENT:
-        return {}
+def _answer(response: httpx.Response, answer: type[T]) -> T:
+    content = b"{}" if response.status_code == HTTPStatus.NO_CONTENT else response.content
     try:
-        return dict(response.json())
-    except (ValueError, TypeError):
+        return msgspec.json.decode(content, type=answer)
+    except ValueError:  # no JSON, no UTF-8, or other members
         raise ControlPlaneUnavailable("the answer is not one of a control plane") from None
 
 
@@ -174,27 +178,32 @@ def checked(response: httpx.Response) -> httpx.Response:
     raise _error(response)
 
 
+class _Problem(msgspec.Struct, rename="camel"):
+    code: str = ""
+    detail: object = ""
+    next_seq: object = 0
+
+
 def _error(response: httpx.Response) -> ControlPlaneError:
     problem = _problem(response)
-    code = problem.get("code", "")
-    detail = f"{response.status_code} {code}: {problem.get('detail', '')}"[:_DETAIL]
+    code = problem.code
+    detail = f"{response.status_code} {code}: {problem.detail}"[:_DETAIL]
     status = response.status_code
     if status == HTTPStatus.UNAUTHORIZED or code == "agent_not_found":
         return CredentialRefused(detail)
     if code in ("stale_attempt", "job_not_found"):
         return StaleJob(detail)
     if code == "log_gap":
-        return LinesMissing(int(problem.get("nextSeq", 0)))
+        return LinesMissing(problem.next_seq if isinstance(problem.next_seq, int) else 0)
     if not code or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
         return ControlPlaneUnavailable(detail)  # without a code: not from a control plane
     return RequestRefused(detail)
 
 
-def _problem(response: httpx.Response) -> dict[str, Any]:
+def _problem(response: httpx.Response) -> _Problem:
     if not response.headers.get("Content-Type", "").startswith("application/problem+json"):
-        return {}
+        return _Problem()
     try:
-        body = response.json()
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
+        return msgspec.json.decode(response.content, type=_Problem)
+    except ValueError:  # a proxy's, for one
+        return _Problem()

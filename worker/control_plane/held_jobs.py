@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from cryptography.fernet import Fernet, InvalidToken
 
-from worker.domain.control_plane import Job
+from kernel.agent_protocol import Job, job_of
 
 log = logging.getLogger("partita.workers")
 REMEMBERED_S: Final = 3600.0
@@ -112,7 +112,3 @@ class HeldJobs:
     def _path(self, job: Job) -> Path:
         name = hashlib.sha256(f"{job.job_id} {job.attempt}".encode()).hexdigest()[:32]
         return self._folder / f"{name}.job"
-
-
-def job_of(spec: Mapping[str, Any]) -> Job:
-    return Job(job_id=spec["jobId"], attempt=spec["attempt"])

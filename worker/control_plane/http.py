@@ -13,26 +13,33 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from kernel import clock
+from kernel.agent_protocol import (
+    NO_USAGE,
+    AdoptedJob,
+    ArtifactUpload,
+    Completion,
+    DirectiveAnswer,
+    HeartbeatAnswer,
+    Job,
+    JobDirective,
+    KeptJobAnswer,
+    LogChunk,
+    LogLine,
+    RegistrationAnswer,
+    StateReport,
+    StepUsage,
+)
 from worker.control_plane.client import ControlPlaneClient, CredentialRefused
 from worker.control_plane.held_jobs import HeldJobs
 from worker.control_plane.stop_poller import StopPoller
 from worker.domain.control_plane import (
-    NO_USAGE,
-    AdoptedJob,
     ControlPlaneError,
     ControlPlaneUnavailable,
     HeartbeatReport,
-    Job,
-    JobDirective,
-    JobOutcome,
-    LineChunk,
     RegistrationResult,
     RequestRefused,
     StaleJob,
-    Upload,
 )
-from worker.domain.output import StepLogLine
-from worker.domain.runtime import UnitUsage
 
 log = logging.getLogger("partita.workers")
 CLAIM_WAIT_S: Final = 25
@@ -64,7 +71,7 @@ class WorkerRegistration:
     labels: Mapping[str, str]
     version: str
 
-    def as_wire(self) -> dict[str, Any]:
+    def as_wire(self) -> dict[str, object]:
         wire = {
             "agentId": self.agent_id,
             "incarnation": self.incarnation,
@@ -126,14 +133,14 @@ class HttpControlPlane:
         log.info("registered as %s", self._registration.agent_id)
         return self._adopted(answer, active, named)
 
-    def _note_installation(self, answer: Mapping[str, Any]) -> str:
-        theirs = str(answer.get("installationId", ""))
+    def _note_installation(self, answer: RegistrationAnswer) -> str:
+        theirs = answer.installation_id
         if not theirs or self.installation_id not in ("", theirs):
             raise InstallationChanged(theirs)
         self.installation_id = theirs
         return theirs
 
-    async def _registered(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _registered(self, body: Mapping[str, object]) -> RegistrationAnswer:
         try:
             return await self._client.register(body)
         except CredentialRefused as error:
@@ -150,10 +157,10 @@ class HttpControlPlane:
             log.error(sentence)
 
     def _adopted(
-        self, answer: Mapping[str, Any], active: Sequence[Job], named: Sequence[Job]
+        self, answer: RegistrationAnswer, active: Sequence[Job], named: Sequence[Job]
     ) -> RegistrationResult:
-        keep = tuple(self._kept(kept) for kept in answer["keepJobs"])
-        drop = set(answer["dropJobs"])
+        keep = tuple(self._kept(kept) for kept in answer.keep_jobs)
+        drop = set(answer.drop_jobs)
         for job in named:
             if job.job_id in drop:
                 self._held.release(job)
@@ -161,24 +168,23 @@ class HttpControlPlane:
             self._held.release_all_but({kept.job for kept in keep})
             drop |= {job.job_id for job in active if job not in named}
             self._is_first = False
-        grace_ms = answer.get("leaseGraceMs")
         return RegistrationResult(
             keep=keep,
             drop=tuple(sorted(drop)),
-            heartbeat_s=answer["heartbeatIntervalMs"] / 1000,
-            lease_grace_s=None if grace_ms is None else grace_ms / 1000,
+            heartbeat_s=answer.heartbeat_interval_ms / 1000,
+            lease_grace_s=_seconds(answer.lease_grace_ms),
         )
 
-    def _kept(self, kept: Mapping[str, Any]) -> AdoptedJob:
-        job = Job(job_id=kept["jobId"], attempt=kept["attempt"])
+    def _kept(self, kept: KeptJobAnswer) -> AdoptedJob:
+        job = Job(job_id=kept.job_id, attempt=kept.attempt)
         spec = self._held.spec(job)
         if spec is None:
             raise RequestRefused(f"the control plane keeps {job.job_id}, which was not listed")
-        return AdoptedJob(job=job, next_seq=kept["nextSeq"], position=kept["position"], spec=spec)
+        return AdoptedJob(job=job, next_seq=kept.next_seq, position=kept.position, spec=spec)
 
     async def heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
         private = self._direct_runs()
-        body: dict[str, Any] = {
+        body: dict[str, object] = {
             "runningJobs": beat.running_jobs,
             "runtimeAvailable": beat.runtime_available,
             "runs": [run_id for run_id in beat.runs if run_id not in private],
@@ -186,9 +192,9 @@ class HttpControlPlane:
         if beat.failing_loops:
             body["failingLoops"] = beat.failing_loops
         path = f"/agents/{self._registration.agent_id}/heartbeat"
-        answer = await self._client.post(path, body)
+        answer = await self._client.post(path, body, HeartbeatAnswer)
         self.last_heartbeat_at = clock.rfc3339(clock.now())
-        return [run_id for run_id in answer.get("releaseRuns", ()) if run_id not in private]
+        return [run_id for run_id in answer.release_runs or () if run_id not in private]
 
     async def claim(self, limit: int) -> Sequence[Mapping[str, Any]]:
         """One step at a time; after `claim_no_more` it waits for ever."""
@@ -214,7 +220,7 @@ class HttpControlPlane:
         body = {"agentId": self._registration.agent_id, "waitSeconds": CLAIM_WAIT_S}
         deadline_s = CLAIM_WAIT_S + _SLACK_S
         try:
-            spec = await self._client.post(_CLAIM, body, deadline_s=deadline_s)
+            spec = await self._client.post(_CLAIM, body, dict[str, Any], deadline_s=deadline_s)
         except (RequestRefused, StaleJob) as error:
             raise ControlPlaneUnavailable(str(error)) from error
         if not spec:
@@ -229,15 +235,16 @@ class HttpControlPlane:
         return [spec]
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
+        self, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
     ) -> Sequence[JobDirective | None]:
         return [self._lease(job, usage.get(job)) for job in jobs]
 
-    def _lease(self, job: Job, usage: UnitUsage | None = None) -> JobDirective | None:
+    def _lease(self, job: Job, usage: StepUsage | None = None) -> JobDirective | None:
         """Renew a lease on the calling thread; return None if it is lost."""
         body = self._of(job) | ({"usage": _usage(usage)} if usage else {})
         try:
-            return _directive_of(self._client.post_blocking(_path(job, "lease"), body))
+            answer = self._client.post_blocking(_path(job, "lease"), body, DirectiveAnswer)
+            return _directive_of(answer)
         except RequestRefused:
             if usage is None:
                 raise
@@ -253,30 +260,30 @@ class HttpControlPlane:
         self._stop_poller = StopPoller(self._held.one_per_run, self._lease, wake)
         self._stop_poller.start()
 
-    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
-        fields = {"state": state} | ({"message": _text(message)} if message else {})
-        return await self._report(job, "state", fields)
+    async def report(self, report: StateReport) -> JobDirective:
+        message = {"message": _text(report.message)} if report.message else {}
+        return await self._report(report.job, "state", {"state": report.state} | message)
 
-    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
+    async def send(self, chunk: LogChunk) -> JobDirective:
         facts = {
             "seq": chunk.seq,
             "position": chunk.position,
             "lines": [_line(line) for line in chunk.lines],
         }
-        return await self._report(job, "logs", facts)
+        return await self._report(chunk.job, "logs", facts)
 
-    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
+    async def complete(self, completion: Completion) -> None:
         facts = {
-            "status": outcome.status,
-            "error": _text(outcome.error),
-            "reason": outcome.reason,
-            "exitCode": outcome.exit_code,
-            "finalSeq": final_seq,
-            "usage": _usage(outcome.usage) if outcome.usage else None,
+            "status": completion.status,
+            "error": _text(completion.error),
+            "reason": completion.reason,
+            "exitCode": completion.exit_code,
+            "finalSeq": completion.final_seq,
+            "usage": _usage(completion.usage) if completion.usage else None,
         }
         given = {key: value for key, value in facts.items() if value not in ("", None)}
-        await self._report(job, "complete", given)
-        self._held.release(job)
+        await self._report(completion.job, "complete", given)
+        self._held.release(completion.job)
 
     async def content(self, job: Job) -> bytes:
         """Raises RequestRefused if the files do not match the digest of the step spec."""
@@ -292,7 +299,7 @@ class HttpControlPlane:
             raise RequestRefused("the suite's files do not match the digest of the step spec")
         return response.content
 
-    async def store(self, job: Job, upload: Upload) -> None:
+    async def store(self, job: Job, upload: ArtifactUpload) -> None:
         facts = {
             "attempt": str(job.attempt),
             "path": upload.path,
@@ -314,12 +321,13 @@ class HttpControlPlane:
             await asyncio.to_thread(self._stop_poller.stop)
         await self._client.close()
 
-    def _of(self, job: Job) -> dict[str, Any]:
+    def _of(self, job: Job) -> dict[str, object]:
         return {"agentId": self._registration.agent_id, "attempt": job.attempt}
 
-    async def _report(self, job: Job, what: str, facts: dict[str, Any]) -> JobDirective:
+    async def _report(self, job: Job, what: str, facts: Mapping[str, object]) -> JobDirective:
         try:
-            return _directive_of(await self._client.post(_path(job, what), self._of(job) | facts))
+            body = {**self._of(job), **facts}
+            return _directive_of(await self._client.post(_path(job, what), body, DirectiveAnswer))
         except StaleJob:
             self._held.release(job)
             raise
@@ -334,17 +342,19 @@ def _path(job: Job, what: str) -> str:
     return f"/agent-control/jobs/{job.job_id}/{what}"
 
 
-def _line(line: StepLogLine) -> dict[str, Any]:
-    wire = {
+def _line(line: LogLine) -> dict[str, object]:
+    wire: dict[str, object] = {
         "time": clock.rfc3339(line.time),
         "level": line.level,
         "kind": line.kind,
         "text": line.text.replace("\0", "\ufffd"),  # no text of the protocol holds NUL
     }
-    return wire | {"continued": True} if line.continued else wire
+    if line.continued:
+        wire["continued"] = True
+    return wire
 
 
-def _usage(usage: UnitUsage) -> dict[str, Any]:
+def _usage(usage: StepUsage) -> dict[str, float]:
     figures = {
         "cpuPercent": usage.cpu_percent,
         "memoryBytes": usage.memory_bytes,
@@ -357,9 +367,11 @@ def _text(text: str) -> str:
     return text[:_TEXT].replace("\0", "\ufffd")
 
 
-def _directive_of(answer: Mapping[str, Any]) -> JobDirective:
-    grace_ms = answer.get("leaseGraceMs")
+def _directive_of(answer: DirectiveAnswer) -> JobDirective:
     return JobDirective(
-        cancel_reason=answer.get("cancelReason", ""),
-        lease_grace_s=None if grace_ms is None else grace_ms / 1000,
+        cancel_reason=answer.cancel_reason or "", lease_grace_s=_seconds(answer.lease_grace_ms)
     )
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

@@ -10,8 +10,9 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 
+from kernel.agent_protocol import Job, JobDirective
 from kernel.background import PeriodicThread
-from worker.domain.control_plane import ControlPlaneError, Job, JobDirective
+from worker.domain.control_plane import ControlPlaneError
 
 log = logging.getLogger("partita.workers")
 

@@ -12,11 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Protocol
 
-from worker.domain.output import StepLogLine
-from worker.domain.runtime import UnitUsage
+from kernel.agent_protocol import (
+    NO_USAGE,
+    AdoptedJob,
+    ArtifactUpload,
+    Completion,
+    Job,
+    JobDirective,
+    LogChunk,
+    StateReport,
+    StepUsage,
+)
 
 RENEWALS: Final = 3  # within one lease
 FAILING_LOOPS: Final = 20  # named in one heartbeat
@@ -50,27 +58,6 @@ class ControlPlaneUnavailable(ControlPlaneError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """The identity of one attempt of a step."""
-
-    job_id: str
-    attempt: int
-
-
-NO_USAGE: Final[Mapping[Job, UnitUsage]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptedJob:
-    """A job to continue: the number of its next line, and the position in the unit's records."""
-
-    job: Job
-    next_seq: int
-    position: int
-    spec: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationResult:
     keep: tuple[AdoptedJob, ...] = ()
     drop: tuple[str, ...] = ()  # job ids
@@ -88,47 +75,6 @@ class HeartbeatReport:
     failing_loops: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDirective:
-    """Continue if the reason is empty; else stop: canceled, teardown, detach or timeout.
-
-    `lease_grace_s`: in answer to a renewal, how long an expired lease can still be renewed.
-    """
-
-    cancel_reason: str = ""
-    lease_grace_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineChunk:
-    """Lines from number `seq` on; `position`: how many records of the runtime they complete."""
-
-    seq: int
-    position: int
-    lines: Sequence[StepLogLine]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOutcome:
-    """`status`: succeeded, failed or canceled."""
-
-    status: str
-    reason: str = ""
-    error: str = ""
-    exit_code: int | None = None
-    usage: UnitUsage | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
-    path: str
-    name: str
-    format: str
-    on: str
-    media_type: str
-    body: bytes
-
-
 class Reports(Protocol):
     """The calls for one job.
 
@@ -139,15 +85,13 @@ class Reports(Protocol):
     # short steps then need one round trip.
     in_order: ClassVar[bool]
 
-    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
-        """`state`: image-pull, running, healthy or adopted."""
-        ...
+    async def report(self, report: StateReport) -> JobDirective: ...
 
-    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
+    async def send(self, chunk: LogChunk) -> JobDirective:
         """Store the lines that are not stored yet. Raises LinesMissing."""
         ...
 
-    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
+    async def complete(self, completion: Completion) -> None:
         """Complete the job; a repetition is no error. Raises LinesMissing."""
         ...
 
@@ -155,7 +99,7 @@ class Reports(Protocol):
         """Return the source suite's files, tar+gzip."""
         ...
 
-    async def store(self, job: Job, upload: Upload) -> None: ...
+    async def store(self, job: Job, upload: ArtifactUpload) -> None: ...
 
 
 class ControlPlane(Reports, Protocol):
@@ -174,7 +118,7 @@ class ControlPlane(Reports, Protocol):
         ...
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
+        self, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
     ) -> Sequence[JobDirective | None]:
         """Return one answer per job, None for a lost lease. Blocks; callable on any thread."""
         ...

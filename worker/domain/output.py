@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
 from kernel import clock
+from kernel.agent_protocol import LogLine
 from kernel.redaction import Redactor
 from worker.domain.evaluation import LogMatches
 
@@ -33,16 +34,6 @@ class OutputRecord(NamedTuple):
     stream: Stream
     data: bytes
     time: str | None = None
-
-
-class StepLogLine(NamedTuple):
-    """`kind` is `output`, `system` or `metric`."""
-
-    time: datetime
-    level: str
-    kind: str
-    text: str
-    continued: bool = False
 
 
 class LogWatch:
@@ -96,7 +87,7 @@ class LineCutter:
         self._stamp: str | None = None
         self._time = clock.now()  # of the last record, as its stamp says
 
-    def feed(self, record: OutputRecord) -> list[StepLogLine]:
+    def feed(self, record: OutputRecord) -> list[LogLine]:
         ends = record.data.endswith(b"\n") or len(record.data) < LINE_LIMIT
         line = self._streams[record.stream]
         if ends and not line.is_open:
@@ -108,7 +99,7 @@ class LineCutter:
         line.is_open = not ends
         return list(_lines(masked, record, ends=ends))
 
-    def _whole_line(self, record: OutputRecord) -> list[StepLogLine]:
+    def _whole_line(self, record: OutputRecord) -> list[LogLine]:
         """Return the line of a record that holds all of it: the usual case, and the fast path."""
         text = record.data.decode("utf-8", "replace").removesuffix("\n")
         if not self.watch.is_idle:
@@ -119,27 +110,27 @@ class LineCutter:
             return list(_lines(text, record, ends=True))
         if record.time is None or record.time != self._stamp:  # a burst has one, in milliseconds
             self._stamp, self._time = record.time, _time_of(record)
-        return [StepLogLine(self._time, LEVELS[record.stream], "output", text)]
+        return [LogLine(self._time, LEVELS[record.stream], "output", text)]
 
-    def finish(self) -> list[StepLogLine]:
+    def finish(self) -> list[LogLine]:
         """Return the lines that were still open when the output ended."""
         lines = []
         for stream, line in self._streams.items():
             if line.is_open:
                 text = self.redactor.mask(line.rest + line.decoder.decode(b"", final=True))
-                lines.append(StepLogLine(clock.now(), LEVELS[stream], "output", text))
+                lines.append(LogLine(clock.now(), LEVELS[stream], "output", text))
                 line.rest, line.is_open = "", False
         return lines
 
 
-def _lines(text: str, record: OutputRecord, *, ends: bool) -> Iterator[StepLogLine]:
+def _lines(text: str, record: OutputRecord, *, ends: bool) -> Iterator[LogLine]:
     level = LEVELS[record.stream]
     time = _time_of(record)
     pieces = cut(text)
     for number, piece in enumerate(pieces, start=1):
         continued = number < len(pieces) or not ends
         if piece or not continued:
-            yield StepLogLine(time, level, "output", piece, continued)
+            yield LogLine(time, level, "output", piece, continued)
 
 
 def _time_of(record: OutputRecord) -> datetime:

@@ -10,16 +10,21 @@ RuntimeFailure
 
 from __future__ import annotations
 
+import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from pkgutil import resolve_name
+from typing import ClassVar, Final
 
+from kernel.agent_protocol import StepUsage
+from kernel.registry import Registry
 from worker.domain.evaluation import UnitExit
 from worker.domain.output import OutputRecord
-from worker.domain.ownership import UnitOwner
+from worker.domain.ownership import RUN_ID, UnitOwner
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.step_spec import Port
 
@@ -27,6 +32,9 @@ UNAVAILABLE_AFTER_S: Final = 30.0
 STOP_GRACE_S: Final = 10.0
 MATCH_LIMIT: Final = 50
 FILE_LIMIT: Final = 10 * 2**20
+WORKSPACE: Final = "/partita/workspace"  # in a container
+ARTIFACTS: Final = "/partita/artifacts"
+CANNOT_EXECUTE: Final = 126  # the exit code of shells
 
 
 class RuntimeFailure(Exception):
@@ -157,100 +165,113 @@ class RemovedResources:
     leftovers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitUsage:
-    """`cpu_percent`: 100 is one core. None: the runtime cannot tell."""
+class Runtime(ABC):
+    """What runs the steps. Six verbs are required; a runtime overrides what else it can do.
 
-    cpu_percent: float | None
-    memory_bytes: int
-    memory_peak_bytes: int | None = None
+    Calls raise RuntimeUnavailable after 30 s without an answer, UnitLost for an unknown unit.
+    """
 
+    shared: bool = False  # other supervisors reach the same units
 
-class Runtime(Protocol):
-    """Calls raise RuntimeUnavailable after 30 s without an answer, UnitLost for an unknown unit."""
-
-    label_note: ClassVar[str]  # shown behind a backend's label, such as "(not isolated)"
-
-    @property
-    def shared(self) -> bool:
-        """Other supervisors reach the same units."""
-        ...
-
-    async def ping(self) -> bool: ...
-
-    async def close(self) -> None: ...
-
-    def folders(self, *, name: str, workspace: str) -> Folders:
-        """Return the folders of a unit of that name."""
-        ...
-
-    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
-        """Make the image present; await `pulling(image)` before a pull. Raises ImageMissing."""
-        ...
-
+    @abstractmethod
     async def start(self, launch: Launch) -> Unit:
         """Start a unit, or return the one that the same launch started. Raises StartFailed.
 
         Remove the units of earlier attempts of the step.
         """
-        ...
 
+    @abstractmethod
     def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         """Yield all records after the first `after` in a stable order; end with the unit."""
-        ...
 
-    async def wait(self, unit: Unit) -> UnitExit: ...
+    @abstractmethod
+    async def wait(self, unit: Unit) -> UnitExit:
+        """Return when the unit has ended."""
 
+    @abstractmethod
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
         """Send SIGTERM, after `grace_s` SIGKILL; return when the unit has ended."""
-        ...
+
+    @abstractmethod
+    async def find(self, owner: UnitOwner) -> Sequence[Unit]:
+        """Return the supervisor's units by label, running and ended."""
+
+    @abstractmethod
+    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
+        """Remove containers, networks and volumes of the run, in up to 3 tries."""
+
+    # The process and its engine
+
+    async def ping(self) -> bool:
+        """Return whether the runtime answers."""
+        return True
+
+    async def close(self) -> None:  # noqa: B027 - by default, nothing is held open
+        """Release connections and threads; units continue."""
+
+    # Units and runs
+
+    def folders(self, *, name: str, workspace: str) -> Folders:
+        """Return the folders of a unit of that name, by default those of containers."""
+        del name, workspace
+        return Folders(workspace=WORKSPACE, artifacts=ARTIFACTS)
+
+    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+        """Make the image present; await `pulling(image)` before a pull. Raises ImageMissing."""
+        del launch, pulling
 
     async def remove(self, unit: Unit) -> None:
         """Kill and remove the unit; no error if it is gone."""
-        ...
+        with contextlib.suppress(UnitLost):
+            await self.stop(unit, grace_s=0)
 
-    async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
-        """Run a program inside the unit and return its exit code, 124 after `timeout_s`."""
-        ...
+    async def runs(self, owner: UnitOwner) -> frozenset[str]:
+        """Return the runs that have resources here, by default those of the units."""
+        return frozenset(unit.labels[RUN_ID] for unit in await self.find(owner))
+
+    # Readiness of services
 
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
         """Return where this process reaches the unit's tcp port; None while it cannot."""
-        ...
+        del unit, port
+        return None
 
     async def probe_inside(
         self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
     ) -> ProbeResponse:
         """Probe a unit without `endpoint` from inside its own network, if it has one."""
-        ...
+        del unit, headers
+        return ProbeResponse(problem=f"no process of the step listens on port {probe.port}")
 
-    async def has_health_check(self, unit: Unit) -> bool: ...
+    async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
+        """Run a program inside the unit and return its exit code, 124 after `timeout_s`."""
+        del unit, argv, timeout_s
+        return CANNOT_EXECUTE
+
+    async def has_health_check(self, unit: Unit) -> bool:
+        """Return whether the unit's image has a health check of its own."""
+        del unit
+        return False
 
     async def is_healthy(self, unit: Unit) -> bool:
         """Return the current result of the image's own health check."""
-        ...
+        del unit
+        return True
 
-    async def usage(self, unit: Unit) -> UnitUsage | None:
+    # Usage and artifacts
+
+    async def usage(self, unit: Unit) -> StepUsage | None:
         """Return the usage, with CPU since the previous call or the start; None after the end."""
-        ...
+        del unit
+        return None
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
         """Return the files of the ended unit that match an export path. Raises PathRefused.
 
         (reference: control-plane 7.4)
         """
-        ...
-
-    async def find(self, owner: UnitOwner) -> Sequence[Unit]:
-        """Return the supervisor's units by label, running and ended."""
-        ...
-
-    async def runs(self, owner: UnitOwner) -> frozenset[str]:
-        """Return the runs that have resources here."""
-        ...
-
-    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
-        """Remove containers, networks and volumes of the run, in up to 3 tries."""
-        ...
+        del unit, pattern
+        return Collected()
 
 
 class RuntimeUnusable(ValueError):
@@ -284,3 +305,27 @@ class RuntimeOptions:
     is_remote: bool = False  # of another host: it publishes no ports here, and others reach it
     certificate: str = ""  # PEM texts, for an address that is reached over TLS
     key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimePlugin:
+    """A runtime as its module registers it, without its libraries.
+
+    `implementation` is the `module:class` of the Runtime, which is imported when it is opened.
+    `title` names the built-in backend. `isolates` is False if steps reach the host,
+    `runs_images` if they cannot have an image.
+    """
+
+    summary: str
+    title: str
+    implementation: str
+    isolates: bool = True
+    runs_images: bool = True
+
+    def open(self, options: RuntimeOptions) -> Runtime:
+        """Import the runtime and return it. Raises RuntimeUnusable."""
+        runtime: Runtime = resolve_name(self.implementation)(options)
+        return runtime
+
+
+runtimes: Final[Registry[RuntimePlugin]] = Registry("runtime")

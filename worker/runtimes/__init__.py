@@ -1,13 +1,10 @@
-"""The runtimes by name; a runtime and its libraries are imported when it is looked up."""
+"""The runtimes by name, one module or package each; importing this package loads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from kernel.registry import import_plugins
+from worker.domain.runtime import runtimes
 
-from kernel.registry import Registry
-from worker.domain.runtime import Runtime, RuntimeOptions
+import_plugins(__name__, __path__)
 
-runtimes: Final[Registry[Callable[[RuntimeOptions], Runtime]]] = Registry("runtime")
-runtimes.register_path("docker", "worker.runtimes.docker.DockerRuntime")
-runtimes.register_path("process", "worker.runtimes.process.ProcessRuntime")
+__all__ = ["runtimes"]

@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import Final
 
 from kernel import clock
+from kernel.agent_protocol import AdoptedJob, Job, JobDirective, StateReport, StepUsage
 from kernel.background import keep_running
 from kernel.redaction import Redactor
-from worker.domain.control_plane import RENEWALS, AdoptedJob, Job, JobDirective, Reports
+from worker.domain.control_plane import RENEWALS, Reports
 from worker.domain.evaluation import LogMatches
 from worker.domain.launch import LaunchRules
 from worker.domain.output import LineCutter, LogWatch
 from worker.domain.ownership import UnitOwner
-from worker.domain.runtime import Runtime, RuntimeFailure, Unit, UnitUsage
+from worker.domain.runtime import Runtime, RuntimeFailure, Unit
 from worker.domain.step_spec import StepSpec
 from worker.supervisor.first_of import cancel_all, set_once
 from worker.supervisor.readiness_prober import ReadinessProber
-from worker.supervisor.retry import retry_until_answered
 from worker.supervisor.spool import SpoolSpace
 from worker.supervisor.step_log import LogPosition, StepLog
+from worker.supervisor.until_answered import retry_until_answered
 
 log = logging.getLogger("partita.workers")
 FIRST_SAMPLE_S: Final = 1.0  # after the start, so that steps of a few seconds have figures too
@@ -40,7 +41,7 @@ class UsageSampler:
         self._runtime = runtime
         self._unit = unit
         self._interval_s = interval_s
-        self.latest: UnitUsage | None = None
+        self.latest: StepUsage | None = None
 
     async def run(self) -> None:
         """Sample until canceled."""
@@ -58,7 +59,8 @@ class UsageSampler:
             return
         if usage:
             before = self.latest.memory_peak_bytes if self.latest else None
-            peak = max(usage.memory_bytes, usage.memory_peak_bytes or 0, before or 0)
+            known = [usage.memory_bytes, usage.memory_peak_bytes, before]
+            peak = max((size for size in known if size is not None), default=None)
             self.latest = replace(usage, memory_peak_bytes=peak)
 
 
@@ -148,7 +150,7 @@ class StepAttempt:
             self._sampling = sampling
 
     @property
-    def usage(self) -> UnitUsage | None:
+    def usage(self) -> StepUsage | None:
         """The latest figures; may be read on any thread."""
         return self._sampler.latest if self._sampler else None
 
@@ -176,9 +178,9 @@ class StepAttempt:
             await self._reporting
 
     async def report(self, state: str, message: str = "") -> None:
-        control_plane, text = self.context.control_plane, self.log.mask(message)
-        directive = await retry_until_answered(lambda: control_plane.report(self.job, state, text))
-        self.apply_directive(directive)
+        report = StateReport(job=self.job, state=state, message=self.log.mask(message))
+        control_plane = self.context.control_plane
+        self.apply_directive(await retry_until_answered(lambda: control_plane.report(report)))
 
     def log_matches(self) -> LogMatches:
         rules = self.spec.evaluation

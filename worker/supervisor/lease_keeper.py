@@ -11,15 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from kernel.agent_protocol import Job, JobDirective, StepUsage
 from kernel.background import BackgroundThread
-from worker.domain.control_plane import (
-    RENEWALS,
-    ControlPlane,
-    ControlPlaneError,
-    Job,
-    JobDirective,
-)
-from worker.domain.runtime import UnitUsage
+from worker.domain.control_plane import RENEWALS, ControlPlane, ControlPlaneError
 
 log = logging.getLogger("partita.workers")
 LONGEST_PAUSE_S: Final = 2.0  # a lease that is not renewed is lost
@@ -45,14 +39,14 @@ class LeaseKeeper:
         self,
         control_plane: ControlPlane,
         *,
-        usage: Callable[[Job], UnitUsage | None],
+        usage: Callable[[Job], StepUsage | None],
         on_directive: Callable[[Job, JobDirective | None], None],
         on_expired: Callable[[Job], None],
         lease_s: float = 30.0,
     ) -> None:
         self._control_plane = control_plane
         self._usage = usage
-        self._on_orders = on_directive
+        self._on_directive = on_directive
         self._on_expired = on_expired
         self._lease_s = lease_s
         self.grace_s: float | None = None  # None: as long as a lease
@@ -125,7 +119,7 @@ class LeaseKeeper:
         self._failures = 0
         for job, directive in zip(jobs, answers, strict=True):
             self._note(job, directive, asked_at)
-            self._on_orders(job, directive)
+            self._on_directive(job, directive)
 
     def _note(self, job: Job, directive: JobDirective | None, asked_at: float) -> None:
         with self._lock:

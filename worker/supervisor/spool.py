@@ -16,7 +16,7 @@ from typing import IO, Final, NamedTuple
 
 import msgspec
 
-from worker.domain.output import StepLogLine
+from kernel.agent_protocol import LogLine
 
 MEMORY_BYTES: Final = 2 * 2**20  # of one step
 DISK_BYTES: Final = 64 * 2**20  # of all steps together
@@ -29,7 +29,7 @@ class SpoolEntry(NamedTuple):
     """The lines of one record of the runtime; without lines only its position counts."""
 
     position: int
-    lines: list[StepLogLine]
+    lines: list[LogLine]
 
 
 class SpoolSpace:
@@ -148,7 +148,7 @@ class Spool:
         """Join entries for one chunk: whole records, at most 1,000 lines and about 1 MiB."""
         while self._on_disk and len(self._entries) < CHUNK_LINES and self._held < CHUNK_BYTES:
             await self._read_back()
-        lines: list[StepLogLine] = []
+        lines: list[LogLine] = []
         position = size = 0
         while self._entries:
             entry = self._entries[0]

@@ -9,12 +9,13 @@ from functools import partial
 from typing import Final
 
 from kernel import clock
-from worker.domain.control_plane import Job, JobDirective, LineChunk, Reports
-from worker.domain.output import LineCutter, OutputRecord, StepLogLine, cut
+from kernel.agent_protocol import Job, JobDirective, LogChunk, LogLine
+from worker.domain.control_plane import Reports
+from worker.domain.output import LineCutter, OutputRecord, cut
 from worker.domain.runtime import Runtime, Unit
 from worker.supervisor.first_of import cancel_all, set_once
-from worker.supervisor.retry import retry_until_answered
 from worker.supervisor.spool import LINE_OVERHEAD, Spool, SpoolEntry, SpoolSpace
+from worker.supervisor.until_answered import retry_until_answered
 
 FLUSH_S: Final = 0.05
 BATCH_BYTES: Final = 16 * 1024
@@ -72,7 +73,7 @@ class StepLog:
         now = clock.now()
         pieces = cut(self.mask(text))
         lines = [
-            StepLogLine(now, level, "system", piece, number < len(pieces))
+            LogLine(now, level, "system", piece, number < len(pieces))
             for number, piece in enumerate(pieces, start=1)
         ]
         await self._spool.put([SpoolEntry(self._put, lines)])
@@ -89,7 +90,7 @@ class StepLog:
     def _entries(self, records: Sequence[OutputRecord]) -> list[SpoolEntry]:
         """Return one entry per record; short new records share an entry, which is faster."""
         batch_bytes = BATCH_BYTES if records[0].position > self._taken else 0
-        entries, lines, size = [], list[StepLogLine](), 0
+        entries, lines, size = [], list[LogLine](), 0
         for record in records:
             lines += self._cutter.feed(record)
             size += len(record.data) + LINE_OVERHEAD
@@ -118,21 +119,23 @@ class StepLog:
                     await retry_until_answered(partial(self._send, chunk))
         set_once(self._handed_over)
 
-    async def _next_chunk(self) -> LineChunk:
+    async def _next_chunk(self) -> LogChunk:
         entry = await self._spool.take()
-        chunk = LineChunk(seq=self._next_seq, position=entry.position, lines=entry.lines)
+        chunk = LogChunk(
+            job=self._job, seq=self._next_seq, position=entry.position, lines=entry.lines
+        )
         self._next_seq += len(entry.lines)
         return chunk
 
-    async def _send_concurrently(self, chunks: Sequence[LineChunk]) -> bool:
+    async def _send_concurrently(self, chunks: Sequence[LogChunk]) -> bool:
         """Return False if one is not stored: all are then sent again, and none is stored twice."""
         answers = await asyncio.gather(*map(self._send, chunks), return_exceptions=True)
         return not any(answers)
 
-    async def _send(self, chunk: LineChunk) -> None:
+    async def _send(self, chunk: LogChunk) -> None:
         if self._spool.is_over and chunk.seq + len(chunk.lines) == self._next_seq:
             set_once(self._handed_over)  # nothing is awaited between here and the call
-        self._apply_directive(await self._control_plane.send(self._job, chunk))
+        self._apply_directive(await self._control_plane.send(chunk))
 
     async def finish(self) -> int:
         """Hand over the remaining lines without waiting; return the number of lines in all."""

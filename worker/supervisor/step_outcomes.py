@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import mimetypes
 
-from worker.domain.control_plane import JobOutcome, RequestRefused, Upload
+from kernel.agent_protocol import ArtifactUpload, Completion
+from worker.domain.control_plane import RequestRefused
 from worker.domain.evaluation import Failure, judge, service_ended
 from worker.domain.readiness import (
     NO_PROBE_MESSAGE,
@@ -23,12 +24,12 @@ from worker.domain.step_spec import Export, Ready
 from worker.supervisor.attempt import StepAttempt
 from worker.supervisor.first_of import first_of
 from worker.supervisor.readiness_prober import until_all_seen, until_any_seen
-from worker.supervisor.retry import retry_until_answered
+from worker.supervisor.until_answered import retry_until_answered
 
 DETACH = "detach"
 
 
-async def run_to_completion(attempt: StepAttempt) -> JobOutcome:
+async def run_to_completion(attempt: StepAttempt) -> Completion:
     """Run a task or test to its end and evaluate it. Raises RuntimeFailure."""
     runtime, unit, limit_ms = attempt.context.runtime, attempt.running_unit, attempt.spec.timeout_ms
     first = await first_of(
@@ -41,13 +42,16 @@ async def run_to_completion(attempt: StepAttempt) -> JobOutcome:
     ended = await runtime.wait(unit)
     await attempt.until_output_ends()
     if first == "stop":
-        return JobOutcome(status="canceled", reason="canceled", exit_code=ended.exit_code)
+        return Completion(
+            job=attempt.job, status="canceled", reason="canceled", exit_code=ended.exit_code
+        )
     timed_out_ms = limit_ms if first == "timeout" else None
     logs = attempt.log_matches()
     verdict = judge(attempt.spec.evaluation, ended, logs, timed_out_ms=timed_out_ms)
     missing = await _export_artifacts(attempt, succeeded=verdict.succeeded)
     verdict = verdict.with_failures(missing)
-    return JobOutcome(
+    return Completion(
+        job=attempt.job,
         status="succeeded" if verdict.succeeded else "failed",
         reason=verdict.reason,
         error=verdict.detail,
@@ -55,7 +59,7 @@ async def run_to_completion(attempt: StepAttempt) -> JobOutcome:
     )
 
 
-async def serve(attempt: StepAttempt) -> JobOutcome:
+async def serve(attempt: StepAttempt) -> Completion:
     """Run a service until it ends or is to stop.
 
     Raises RuntimeFailure, ValueError for a probe without a port.
@@ -74,10 +78,10 @@ async def serve(attempt: StepAttempt) -> JobOutcome:
     if await first_of(ended=ended, stop=attempt.stop_requested) == "ended":
         return await _failed(attempt, await _service_ended(attempt))
     if attempt.stop_reason == DETACH:
-        return JobOutcome(status="succeeded")
+        return Completion(job=attempt.job, status="succeeded")
     exit_code = await _stop(attempt)
     await _export_artifacts(attempt, succeeded=True)
-    return JobOutcome(status="canceled", reason="canceled", exit_code=exit_code)
+    return Completion(job=attempt.job, status="canceled", reason="canceled", exit_code=exit_code)
 
 
 async def _probe_of(attempt: StepAttempt) -> Probe:
@@ -135,11 +139,15 @@ async def _service_ended(attempt: StepAttempt) -> Failure:
     return service_ended(await attempt.context.runtime.wait(attempt.running_unit))
 
 
-async def _failed(attempt: StepAttempt, failure: Failure) -> JobOutcome:
+async def _failed(attempt: StepAttempt, failure: Failure) -> Completion:
     exit_code = await _stop(attempt)
     await _export_artifacts(attempt, succeeded=False)
-    return JobOutcome(
-        status="failed", reason=failure.reason, error=failure.detail, exit_code=exit_code
+    return Completion(
+        job=attempt.job,
+        status="failed",
+        reason=failure.reason,
+        error=failure.detail,
+        exit_code=exit_code,
     )
 
 
@@ -176,7 +184,7 @@ async def _export(attempt: StepAttempt, export: Export) -> int:
 
 
 async def _store(attempt: StepAttempt, export: Export, file: CollectedFile) -> bool:
-    upload = Upload(
+    upload = ArtifactUpload(
         path=file.path,
         name=export.name,
         format=export.format,

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from kernel import clock
+from kernel.agent_protocol import Completion, StateReport
 from worker.domain.control_plane import (
     ControlPlaneUnavailable,
-    JobOutcome,
     LinesMissing,
     RequestRefused,
     StaleJob,
@@ -19,8 +19,8 @@ from worker.domain.launch import CommandInvalid, launch_of
 from worker.domain.runtime import Launch, RuntimeFailure, StartFailed, Unit, UnitState
 from worker.supervisor.attempt import StepAttempt
 from worker.supervisor.first_of import first_of, set_once
-from worker.supervisor.retry import retry_until_answered
 from worker.supervisor.step_outcomes import DETACH, run_to_completion, serve
+from worker.supervisor.until_answered import retry_until_answered
 
 log = logging.getLogger("partita.workers")
 
@@ -67,10 +67,10 @@ class StepRun:
         if self.attempt.stop_reason != DETACH:
             await self._remove()
 
-    async def _outcome(self) -> JobOutcome:
+    async def _outcome(self) -> Completion:
         try:
             if not await self._begin():
-                return JobOutcome(status="canceled", reason="canceled")
+                return Completion(job=self.attempt.job, status="canceled", reason="canceled")
             run = serve if self.attempt.spec.is_service else run_to_completion
             return await run(self.attempt)
         except RuntimeFailure as failure:
@@ -83,12 +83,14 @@ class StepRun:
             log.exception("the supervisor failed to run %s", self.attempt.job.job_id)
             return self._failed("internal_error", error)
 
-    def _failed(self, reason: str, error: Exception) -> JobOutcome:
+    def _failed(self, reason: str, error: Exception) -> Completion:
         exit_code = error.exit_code if isinstance(error, StartFailed) else None
         if exit_code is not None and self.attempt.spec.is_service:
             reason = "service_exited"
         text = self.attempt.log.mask(str(error)) or type(error).__name__
-        return JobOutcome(status="failed", reason=reason, error=text, exit_code=exit_code)
+        return Completion(
+            job=self.attempt.job, status="failed", reason=reason, error=text, exit_code=exit_code
+        )
 
     async def _begin(self) -> bool:
         """Start the unit and follow its output; return False if the job is to stop before."""
@@ -123,13 +125,13 @@ class StepRun:
             started_at=clock.rfc3339(clock.now()),
         )
 
-    async def _complete(self, outcome: JobOutcome) -> None:
+    async def _complete(self, outcome: Completion) -> None:
         attempt, control_plane = self.attempt, self.attempt.context.control_plane
         final_seq = await attempt.log.finish()
-        outcome = replace(outcome, usage=attempt.usage)
+        completion = replace(outcome, final_seq=final_seq, usage=attempt.usage)
 
         async def complete() -> None:
-            await control_plane.complete(attempt.job, outcome, final_seq=final_seq)
+            await control_plane.complete(completion)
 
         try:
             if control_plane.in_order:
@@ -144,11 +146,12 @@ class StepRun:
     async def _report_given_up(self) -> None:
         """Report the job as canceled, and as started if it may have: it must not run twice."""
         job, control_plane = self.attempt.job, self.attempt.context.control_plane
-        given_up = JobOutcome(status="canceled", reason="canceled")
+        started = StateReport(job=job, state="running")
+        given_up = Completion(job=job, status="canceled", reason="canceled", final_seq=0)
         try:
             if self._may_have_started or self._found:
-                await retry_until_answered(lambda: control_plane.report(job, "running"))
-            await retry_until_answered(lambda: control_plane.complete(job, given_up, final_seq=0))
+                await retry_until_answered(lambda: control_plane.report(started))
+            await retry_until_answered(lambda: control_plane.complete(given_up))
         except (RequestRefused, LinesMissing, StaleJob) as error:
             log.info("%s already belongs to another supervisor: %s", job.job_id, error)
 

@@ -12,28 +12,21 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kernel.agent_protocol import AdoptedJob, Completion, Job, JobDirective, StepUsage
 from kernel.background import keep_running
 from kernel.errors import InvalidInput
 from worker.domain import ownership
-from worker.domain.control_plane import (
-    AdoptedJob,
-    ControlPlane,
-    ControlPlaneError,
-    Job,
-    JobDirective,
-    JobOutcome,
-    RegistrationResult,
-)
-from worker.domain.runtime import Runtime, RuntimeFailure, Unit, UnitUsage
+from worker.domain.control_plane import ControlPlane, ControlPlaneError, RegistrationResult
+from worker.domain.runtime import Runtime, RuntimeFailure, Unit
 from worker.domain.step_spec import StepSpec, parse_step_spec
 from worker.supervisor.attempt import StepAttempt, StepContext, SupervisorOptions
 from worker.supervisor.first_of import first_of
 from worker.supervisor.heartbeat import SupervisorHeartbeat
 from worker.supervisor.lease_keeper import LeaseKeeper, now_s
 from worker.supervisor.readiness_prober import ReadinessProber
-from worker.supervisor.retry import retry_until_answered
 from worker.supervisor.spool import DISK_BYTES, SpoolSpace
 from worker.supervisor.step_run import StepRun
+from worker.supervisor.until_answered import retry_until_answered
 
 log = logging.getLogger("partita.workers")
 
@@ -245,14 +238,17 @@ class Supervisor:
     ) -> None:
         """Complete an unreadable step as failed, so that nobody waits for its lease to expire."""
         job = Job(job_id=str(body.get("jobId")), attempt=body.get("attempt", 0))
-        outcome = JobOutcome(status="failed", reason="internal_error", error=why)
-        lines = kept.next_seq if kept else 0
+        completion = Completion(
+            job=job,
+            status="failed",
+            reason="internal_error",
+            error=why,
+            final_seq=kept.next_seq if kept else 0,
+        )
         if found:
             await self._remove(found)
         try:
-            await retry_until_answered(
-                lambda: self._control_plane.complete(job, outcome, final_seq=lines)
-            )
+            await retry_until_answered(lambda: self._control_plane.complete(completion))
         except ControlPlaneError as error:
             log.warning("%s cannot be completed: %s", job.job_id, error)
 
@@ -262,7 +258,7 @@ class Supervisor:
 
         return from_thread
 
-    def _usage_of(self, job: Job) -> UnitUsage | None:
+    def _usage_of(self, job: Job) -> StepUsage | None:
         """Return the latest usage; called on the thread of the leases."""
         step = self._runs.get(job)
         return step.attempt.usage if step else None

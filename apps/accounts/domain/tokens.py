@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from apps.accounts.domain.errors import Unauthenticated
@@ -36,7 +36,7 @@ def key_id(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()[:8]
 
 
-def sign(claims: dict[str, Any], secret: str) -> str:
+def sign(claims: dict[str, object], secret: str) -> str:
     """Return a signed token with `claims`, the issuer and the audience."""
     import jwt  # with the cryptography that it imports, a tenth of the start of any command
 
@@ -49,19 +49,14 @@ def verify(token: str, keys: Sequence[str], *, leeway: timedelta) -> AccessClaim
     import jwt
 
     try:
-        payload = _decode(token, keys, leeway)
-        return AccessClaims(
-            user_id=UUID(payload["sub"]),
-            jti=payload["jti"],
-            expires_at=datetime.fromtimestamp(int(payload["exp"]), UTC),
-        )
+        return _claims(token, keys, leeway)
     except jwt.ExpiredSignatureError:
         raise Unauthenticated("The access token has expired", code="token_expired") from None
     except (jwt.PyJWTError, ValueError, OverflowError, RecursionError):
         raise Unauthenticated("The access token is not valid", code="token_invalid") from None
 
 
-def _decode(token: str, keys: Sequence[str], leeway: timedelta) -> dict[str, Any]:
+def _claims(token: str, keys: Sequence[str], leeway: timedelta) -> AccessClaims:
     import jwt
 
     if len(token) > _MAX_LENGTH:
@@ -70,7 +65,7 @@ def _decode(token: str, keys: Sequence[str], leeway: timedelta) -> dict[str, Any
     key = by_key_id.get(str(jwt.get_unverified_header(token).get("kid")))
     if key is None:
         raise jwt.InvalidKeyError("unknown kid")
-    return jwt.decode(
+    payload = jwt.decode(
         token,
         key,
         algorithms=[_ALGORITHM],
@@ -78,6 +73,11 @@ def _decode(token: str, keys: Sequence[str], leeway: timedelta) -> dict[str, Any
         audience=AUDIENCE,
         leeway=leeway,
         options={"require": _REQUIRED},
+    )
+    return AccessClaims(
+        user_id=UUID(payload["sub"]),
+        jti=payload["jti"],
+        expires_at=datetime.fromtimestamp(int(payload["exp"]), UTC),
     )
 
 

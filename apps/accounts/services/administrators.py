@@ -88,6 +88,6 @@ def first_administrator() -> FirstAdministrator | None:
     return FirstAdministrator(
         email=user.email,
         password=password,
-        password_matches=bool(password) and check_password(password, user.password),
+        password_matches=created or (bool(password) and check_password(password, user.password)),
         created=created,
     )

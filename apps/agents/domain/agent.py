@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal, NotRequired, TypedDict
 
 from kernel.clock import rfc3339
 from kernel.errors import NotFound
@@ -40,6 +40,24 @@ class Registration:
     runtime_available: bool = True
 
 
+class AgentDocument(TypedDict):
+    """The Registration of an agent, as on the wire."""
+
+    agentId: str
+    name: str
+    status: str
+    capabilities: list[str]
+    backends: list[str]
+    labels: dict[str, str]
+    registeredAt: str
+    lastHeartbeatAt: str
+    runningJobs: int
+    failingLoops: NotRequired[list[str]]
+    hostUrl: NotRequired[str]
+    version: NotRequired[str]
+    offlineSince: NotRequired[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
     """`labels`: key → value, empty for bare keys; `runs`: run ids it has resources of.
@@ -69,19 +87,13 @@ class Agent:
     def is_online(self, now: datetime) -> bool:
         return now - self.last_heartbeat_at < OFFLINE_AFTER
 
-    def as_wire(self, now: datetime) -> dict[str, Any]:
+    def as_wire(self, now: datetime) -> AgentDocument:
         """Return the Registration (reference: control-plane 15.1).
 
         Offline agents run no jobs, and none of their loops is known to fail.
         """
         online, heard = self.is_online(now), rfc3339(self.last_heartbeat_at)
-        optional = {
-            "failingLoops": list(self.failing_loops) if online else [],
-            "hostUrl": self.host_url,
-            "version": self.version,
-            "offlineSince": "" if online else heard,
-        }
-        return {
+        document: AgentDocument = {
             "agentId": self.agent_id,
             "name": self.name,
             "status": "online" if online else "offline",
@@ -91,7 +103,16 @@ class Agent:
             "registeredAt": rfc3339(self.registered_at),
             "lastHeartbeatAt": heard,
             "runningJobs": self.running_jobs if online else 0,
-        } | {name: value for name, value in optional.items() if value}
+        }
+        if online and self.failing_loops:
+            document["failingLoops"] = list(self.failing_loops)
+        if self.host_url:
+            document["hostUrl"] = self.host_url
+        if self.version:
+            document["version"] = self.version
+        if not online:
+            document["offlineSince"] = heard
+        return document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

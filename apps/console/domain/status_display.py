@@ -5,18 +5,18 @@ The pages pass the constants to `static/console/js/status_display.js`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-RUN_OVER: Final = frozenset({"Healthy", "Failed", "Canceled"})
-STEP_OVER: Final = frozenset({"healthy", "failed", "skipped", "canceled"})
+from apps.executions.api import FINAL_EXECUTION
+from apps.platform_settings.api import NOT_ISOLATED
+
 STEP_ORDER: Final = ("failed", "running", "healthy", "queued", "pending", "skipped", "canceled")
-NOT_ISOLATED: Final = "(not isolated)"
 MAX_TICKS: Final = 48
 TICKS_WIDTH: Final = 192.0
 FOR_SCRIPTS: Final = {
-    "runOver": sorted(RUN_OVER),
+    "runOver": sorted(FINAL_EXECUTION),
     "stepOrder": STEP_ORDER,
     "maxTicks": MAX_TICKS,
     "ticksWidth": TICKS_WIDTH,
@@ -66,7 +66,7 @@ class StatusDisplay:
 
 def run_display(status: str, *, failing: bool = False) -> StatusDisplay:
     """Return the display of a run; the label of one that will fail says so."""
-    if failing and status not in RUN_OVER:
+    if failing and status not in FINAL_EXECUTION:
         return StatusDisplay(key="failing", label=f"{status}, failing")
     return StatusDisplay(key=status.lower(), label=status)
 
@@ -80,7 +80,7 @@ def reason_text(reason: str) -> str:
     return _REASONS.get(reason, reason.replace("_", " "))
 
 
-def cause_text(causes: list[dict[str, Any]]) -> str:
+def cause_text(causes: Sequence[Mapping[str, Any]]) -> str:
     """Return a cause chain, nearest first: `api exit_nonzero (exit 3) ← db oom_killed`."""
     parts = [
         f"{cause['stepId']} {cause['reason']}"
@@ -95,7 +95,7 @@ def is_isolated(backend_label: str) -> bool:
     return NOT_ISOLATED not in backend_label
 
 
-def counts(steps: list[dict[str, Any]]) -> dict[str, int]:
+def counts(steps: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Return the number of steps by status, in display order, without zeros."""
     found = [step["status"] for step in steps]
     return {status: found.count(status) for status in STEP_ORDER if status in found}

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 
@@ -15,8 +15,10 @@ from apps.accounts import api as accounts
 from apps.console import conf
 from apps.executions import api as executions
 from apps.executions import terminal_view
-from apps.platform_settings.api import BackendUnavailable
+from apps.http.api import public_url
+from apps.platform_settings.api import BackendUnavailable, local_runtime
 from apps.suites import api as suites
+from apps.workers import api as workers
 from kernel.errors import PlatformError
 
 PULL_S: Final = 60
@@ -47,7 +49,7 @@ def show(console: Console, *, stop: threading.Event) -> None:
     """Launch and follow until the run ends or `stop` is set; show errors, do not raise them."""
     try:
         request = executions.LaunchRequest(suite_id=SUITE)
-        run_id = _launch(request, stop)["id"]
+        run_id = _launch(request, stop)
         console.print(f"[bold]{_page(run_id)}[/]", soft_wrap=True)
         terminal_view.watch(run_id, console, stop=stop)
         if not stop.is_set():
@@ -65,12 +67,13 @@ def show(console: Console, *, stop: threading.Event) -> None:
 
 
 def _page(run_id: str) -> str:
-    return f"{conf.base_url()}/executions/{run_id}"
+    return f"{public_url()}/executions/{run_id}"
 
 
 def launch_command() -> str:
     """Return a command that works here: `shop` needs images, and may not be installed."""
-    wanted = (SUITE,) if conf.runs_processes() else (_NEXT, SUITE)
+    has_images = workers.runtimes[local_runtime()].runs_images
+    wanted = (_NEXT, SUITE) if has_images else (SUITE,)
     others = (suite["id"] for suite in suites.list_suites())
     suite_id = next((one for one in wanted if _is_known(one)), None) or next(others, "SUITE")
     return f"{conf.command_line()} run launch {suite_id} --watch"
@@ -83,12 +86,12 @@ def _is_known(suite_id: str) -> bool:
         return False
 
 
-def _launch(request: executions.LaunchRequest, stop: threading.Event) -> dict[str, Any]:
-    """Launch, with retries until the runner is online; raise PlatformError."""
+def _launch(request: executions.LaunchRequest, stop: threading.Event) -> str:
+    """Return the id of a new run; retry until the runner is online, or raise PlatformError."""
     deadline = time.monotonic() + RUNNER_S
     while True:
         try:
-            return executions.launch(accounts.operator(), request)
+            return str(executions.launch(accounts.operator(), request)["id"])
         except BackendUnavailable:
             if stop.wait(_RETRY_S) or time.monotonic() > deadline:
                 raise

@@ -29,6 +29,7 @@ from apps.console.embedded.server import (
     announce_signals,
     listener,
 )
+from apps.http.api import public_url
 from apps.observability.api import exported_telemetry
 from apps.operations.api import escape, store_unusable
 from apps.workers import api as workers
@@ -67,7 +68,7 @@ class Up:
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
-        self.celery = CeleryThread()
+        self.celery: CeleryThread | None = None  # it loads what `run` may never need
         self.server = EmbeddedServer(on_started=self._serving)
         self.runner: workers.RunnerThread | None = None
         self.administrator: accounts.FirstAdministrator | None = None
@@ -83,9 +84,10 @@ class Up:
         prepare_store()
         self.administrator = accounts.first_administrator()
         runtime = self._choose_runtime()
-        if runtime == "docker":
+        if workers.runtimes[runtime].runs_images:
             sockets += self._listeners_for_containers()
         self.addresses = [address_of(each) for each in sockets]
+        self.celery = CeleryThread()
         self._write_listener_file(runtime)
         self.runner = workers.RunnerThread(runtime=runtime)
         for number in SIGNALS:
@@ -103,7 +105,7 @@ class Up:
         """Write the addresses and the runtime for other commands on this data folder."""
         file = conf.listener_file()
         new = file.with_suffix(".new")
-        lines = f"PORT={conf.port()}\nPUBLIC_API_URL={conf.base_url()}\nLOCAL_RUNTIME={runtime}\n"
+        lines = f"PORT={conf.port()}\nPUBLIC_API_URL={public_url()}\nLOCAL_RUNTIME={runtime}\n"
         new.write_text(lines, encoding="utf-8")
         new.replace(file)
 
@@ -112,7 +114,7 @@ class Up:
         if why:
             self._warn(why)
         conf.use_runtime(chosen)
-        if chosen == "docker":
+        if workers.runtimes[chosen].runs_images:
             try:
                 demo.ensure_images(demo.images(), conf.image_builder(), self._say)
             except demo.ExampleImageMissing as missing:
@@ -133,9 +135,9 @@ class Up:
     def _serving(self) -> None:
         """Start the rest, in the server's loop, once it serves requests."""
         announce_signals(self._say, at_once=self._on_second_signal)
-        self.celery.start()
-        if self.runner is not None:
-            self.runner.start()
+        for part in (self.celery, self.runner):
+            if part is not None:
+                part.start()
         self._greet()
         if not conf.launches_demo():
             self._say(f"launch a suite: {demo.launch_command()}")
@@ -147,7 +149,7 @@ class Up:
             )
 
     def _greet(self) -> None:
-        self.console.print(f"[green]✓[/] serving on [bold]{conf.base_url()}[/]", soft_wrap=True)
+        self.console.print(f"[green]✓[/] serving on [bold]{public_url()}[/]", soft_wrap=True)
         self._say(f"listening on {' and '.join(self.addresses)}")
         if conf.host() in ANY_ADDRESS:
             self._warn(f"HOST={conf.host()}: every network of this machine reaches this server")
@@ -162,7 +164,7 @@ class Up:
             self._warn(
                 "there is no administrator: set ADMIN_EMAIL and ADMIN_PASSWORD and start again"
             )
-        elif not conf.offers_password():
+        elif not accounts.password_sign_in_enabled():
             self._say("sign-in by password is off (AUTH_PASSWORD_LOGIN_ENABLED)")
         elif who.created and who.password_matches and conf.password_origin() == "new":
             self.console.print(f"  sign in as [bold]{escape(who.email)}[/] with", end=" ")
@@ -176,7 +178,7 @@ class Up:
         self._over.set()
         if self._demo.is_alive():
             self._demo.join(5)
-        if self.runner is not None and self.server.started:
+        if self.runner is not None and self.celery is not None and self.server.started:
             self.runner.stop()
             self.celery.stop()
         for sentence in demo.left_running():

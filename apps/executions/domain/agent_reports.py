@@ -1,12 +1,15 @@
-"""Messages between supervisors and the control plane (reference: control-plane 15)."""
+"""Results of agent reports and claims, and the reasons to refuse them.
+
+(reference: control-plane 15)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
+from kernel.agent_protocol import AdoptedJob, JobDirective, StepSpecBody
 from kernel.errors import NotFound, PlatformError
 
 
@@ -15,7 +18,9 @@ class StaleAttempt(PlatformError):
 
     code = "stale_attempt"
 
-    def __init__(self, detail: str = "this attempt is not yours, or no longer current") -> None:
+    def __init__(
+        self, detail: str = "this attempt is no longer current, or another supervisor holds it"
+    ) -> None:
         super().__init__(detail)
 
 
@@ -26,7 +31,7 @@ class LogGap(PlatformError):
 
     def __init__(self, next_seq: int) -> None:
         super().__init__(
-            f"lines are missing: the next one expected is {next_seq}", members={"nextSeq": next_seq}
+            f"lines are missing: expected line {next_seq} next", members={"nextSeq": next_seq}
         )
         self.next_seq = next_seq
 
@@ -35,12 +40,12 @@ class JobNotFound(NotFound):
     code = "job_not_found"
 
     def __init__(self) -> None:
-        super().__init__("there is no job of that id")
+        super().__init__("job not found")
 
 
 class ContentNotFound(NotFound):
     def __init__(self) -> None:
-        super().__init__("the step's suite has no files")
+        super().__init__("the suite of this step has no files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,76 +73,10 @@ class SupervisorSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepUsage:
-    cpu_percent: float | None = None
-    memory_bytes: int | None = None
-    memory_peak_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateReport:
-    """`state`: `image-pull`, `running` (container started), `healthy` (services), `adopted`."""
-
-    job_id: str
-    attempt: int
-    state: str
-    message: str = ""
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """`time` is aware; `level`: info, warn, error, debug; `kind`: output, system, metric."""
-
-    time: datetime
-    level: str
-    kind: str
-    text: str
-    continued: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogChunk:
-    """Lines in order; `seq` numbers the first of them, from 0 in each attempt.
-
-    `position`: records of the runtime's log taken so far.
-    """
-
-    job_id: str
-    attempt: int
-    seq: int
-    position: int
-    lines: Sequence[LogLine]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """`status`: succeeded, failed, canceled, or empty: failed when `error` is non-empty."""
-
-    job_id: str
-    attempt: int
-    status: str = ""
-    error: str = ""
-    reason: str = ""
-    exit_code: int | None = None
-    final_seq: int | None = None
-    usage: StepUsage | None = None
-
-    @property
-    def outcome(self) -> str:
-        return self.status or ("failed" if self.error else "succeeded")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """`cancel_reason` is non-empty when the supervisor must stop the job."""
+class Recorded(JobDirective):
+    """The result of a report; `next_seq`: the number of the next expected line."""
 
     next_seq: int
-    cancel_reason: str = ""
-
-    @property
-    def cancel_requested(self) -> bool:
-        return bool(self.cancel_reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,59 +86,19 @@ class ReportBatchResult:
     states: tuple[Recorded | PlatformError, ...] = ()
     chunks: tuple[Recorded | PlatformError, ...] = ()
     completions: tuple[Recorded | PlatformError, ...] = ()
-    claimed: tuple[dict[str, Any], ...] = ()
+    claimed: tuple[StepSpecBody, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Renewal:
-    job_id: str
-    attempt: int
-    usage: StepUsage | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """`grace_ms`: how long after its end it can be renewed at present."""
+class Lease(JobDirective):
+    """A renewed lease; `lease_grace_s` is never None."""
 
     status: str
-    cancel_reason: str
     lease_ms: int
     expires_at: datetime
-    grace_ms: int
-
-    @property
-    def cancel_requested(self) -> bool:
-        return bool(self.cancel_reason)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveJob:
-    job_id: str
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptJob:
-    """A job that continues at line `next_seq` and after `position` records of the runtime's log."""
-
-    job_id: str
-    attempt: int
-    next_seq: int
-    position: int
-    spec: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopted:
-    keep: tuple[KeptJob, ...]
+    keep: tuple[AdoptedJob, ...]
     drop: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactUpload:
-    path: str
-    name: str
-    format: str
-    on: str
-    media_type: str
-    body: bytes

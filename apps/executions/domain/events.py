@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict
 
 import msgspec
 
-from apps.executions.domain.agent_reports import LogLine
+from kernel.agent_protocol import LogLine
 from kernel.clock import mmss
 
 OVERVIEW_NUDGE: Final = "overview"
@@ -48,6 +48,14 @@ class LineRecord(msgspec.Struct, omit_defaults=True):
     continued: bool = False
 
 
+class CauseLink(TypedDict):
+    """A step that failed, as a link of the cause of another."""
+
+    stepId: str
+    reason: str
+    exitCode: NotRequired[int]
+
+
 def events_topic(run_id: str) -> str:
     return f"execution-events:{run_id}"
 
@@ -73,16 +81,16 @@ def event_id(source: str, what: str, *, attempt: int = 0, nth: int = 1) -> str:
 
 
 def cause_chain(
-    step_id: str, *, reason: str, exit_code: int | None, cause: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+    step_id: str, *, reason: str, exit_code: int | None, cause: Sequence[CauseLink]
+) -> list[CauseLink]:
     """Return the cause of a dependent of this step: the step itself, then its own causes."""
-    link: dict[str, Any] = {"stepId": step_id, "reason": reason}
+    link: CauseLink = {"stepId": step_id, "reason": reason}
     if exit_code is not None:
         link["exitCode"] = exit_code
-    return [link, *map(dict, cause)]
+    return [link, *cause]
 
 
-def in_words(chain: Sequence[Mapping[str, Any]]) -> str:
+def in_words(chain: Sequence[CauseLink]) -> str:
     """Return the chain for people: `api: exit_nonzero (exit code 3), after db: not_ready`."""
     return ", after ".join(
         f"{link['stepId']}: {link['reason']}"

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired, TypedDict
 from xml.etree import ElementTree as ET
 
 from defusedxml import DefusedXmlException
@@ -47,6 +47,17 @@ class SuiteOfStep:
     started_at: str = ""  # RFC 3339, empty when the step never started
 
 
+class TestSummaryBody(TypedDict):
+    """The counts of a report, as on the wire."""
+
+    total: int
+    passed: int
+    failures: int
+    errors: int
+    skipped: int
+    durationSeconds: NotRequired[float]
+
+
 def read_cases(format_: str, body: bytes) -> tuple[Case, ...]:
     """The cases of a `junit` or `ctrf` report. Raises ReportUnreadable.
 
@@ -56,7 +67,7 @@ def read_cases(format_: str, body: bytes) -> tuple[Case, ...]:
     return tuple(_ctrf_cases(body) if format_ == "ctrf" else _junit_cases(body))
 
 
-def read_summary(format_: str, body: bytes) -> dict[str, Any]:
+def read_summary(format_: str, body: bytes) -> TestSummaryBody:
     """Return `testSummary` as on the wire. Raises ReportUnreadable.
 
     JUnit is counted from its cases. CTRF counts itself in `results.summary`, as the list of its
@@ -88,7 +99,7 @@ def _junit_cases(body: bytes) -> Iterator[Case]:
     try:
         root = fromstring(body, forbid_dtd=True)
     except (ET.ParseError, DefusedXmlException, ValueError, LookupError) as error:
-        raise ReportUnreadable(f"no readable XML: {error}") from None
+        raise ReportUnreadable(f"invalid XML: {error}") from None
     if _local(root) not in ("testsuites", "testsuite"):
         raise ReportUnreadable(f"the root element is {_local(root)!r}, not testsuites or testsuite")
     return (_junit_case(element) for element in root.iter() if _local(element) == "testcase")
@@ -113,61 +124,60 @@ def _junit_case(element: ET.Element) -> Case:
     )
 
 
-def _counted(cases: Sequence[Case]) -> dict[str, Any]:
+def _counted(cases: Sequence[Case]) -> TestSummaryBody:
     outcomes = [case.outcome for case in cases]
     seconds = [case.seconds for case in cases if case.seconds is not None]
-    return {
+    summary: TestSummaryBody = {
         "total": len(cases),
         "passed": outcomes.count("passed"),
         "failures": outcomes.count("failure"),
         "errors": outcomes.count("error"),
         "skipped": outcomes.count("skipped"),
-    } | ({"durationSeconds": round(sum(seconds), 3)} if seconds else {})
+    }
+    if seconds:
+        summary["durationSeconds"] = round(sum(seconds), 3)
+    return summary
 
 
 def _ctrf_results(body: bytes) -> Mapping[str, Any]:
     try:
         results = json.loads(body)["results"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ReportUnreadable(f"no readable CTRF: {error!r}") from None
+        raise ReportUnreadable(f"invalid CTRF: {error!r}") from None
     if not isinstance(results, Mapping) or not results.keys() & {"tests", "summary"}:
-        raise ReportUnreadable("no readable CTRF: results has neither tests nor summary")
+        raise ReportUnreadable("invalid CTRF: results has neither tests nor summary")
     return results
 
 
 def _ctrf_cases(body: bytes) -> Iterator[Case]:
     tests = _ctrf_results(body).get("tests", [])
     if not isinstance(tests, list):
-        raise ReportUnreadable("no readable CTRF: results.tests is no list")
+        raise ReportUnreadable("invalid CTRF: results.tests is not a list")
     return (_ctrf_case(test) for test in tests if isinstance(test, Mapping))
 
 
-def _ctrf_summary(own: object, *, listed_failures: int) -> dict[str, Any]:
+def _ctrf_summary(own: object, *, listed_failures: int) -> TestSummaryBody:
     if not isinstance(own, Mapping):
-        raise ReportUnreadable("no readable CTRF: results.summary is no object")
+        raise ReportUnreadable("invalid CTRF: results.summary is not an object")
     counts = {name: _count(own, name) for name in _CTRF_COUNTS}
-    return {
+    summary: TestSummaryBody = {
         "total": counts["tests"],
         "passed": counts["passed"],
         "failures": max(counts["failed"], listed_failures),
         "errors": 0,  # the format knows none
         "skipped": counts["skipped"] + counts["pending"] + counts["other"],
-    } | _ctrf_duration(own)
+    }
+    start, stop = _ctrf_seconds(own.get("start")), _ctrf_seconds(own.get("stop"))
+    if start is not None and stop is not None and stop >= start:
+        summary["durationSeconds"] = round(stop - start, 3)
+    return summary
 
 
 def _count(own: Mapping[str, Any], name: str) -> int:
     value = own.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_TESTS:
-        raise ReportUnreadable(f"no readable CTRF: results.summary.{name} is no count")
+        raise ReportUnreadable(f"invalid CTRF: results.summary.{name} is not a count")
     return value
-
-
-def _ctrf_duration(own: Mapping[str, Any]) -> dict[str, float]:
-    """From its start and stop, in milliseconds of an epoch; nothing where they are no times."""
-    start, stop = _ctrf_seconds(own.get("start")), _ctrf_seconds(own.get("stop"))
-    if start is None or stop is None or stop < start:
-        return {}
-    return {"durationSeconds": round(stop - start, 3)}
 
 
 def _ctrf_seconds(milliseconds: object) -> float | None:

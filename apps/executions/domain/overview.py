@@ -6,19 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypedDict
+
+from apps.executions.domain.runs import RunSummary
 
 FINISHED_SHOWN: Final = 200
 FINISHED_FOR: Final = timedelta(hours=24)
-STEP_STATUSES: Final = (
-    "pending",
-    "queued",
-    "running",
-    "healthy",
-    "failed",
-    "skipped",
-    "canceled",
-)
 _RUN_COUNTS: Final = {
     "Queued": "queuedExecutions",
     "Booting": "bootingExecutions",
@@ -27,6 +20,44 @@ _RUN_COUNTS: Final = {
     "Failed": "failedExecutions",
     "Canceled": "canceledExecutions",
 }
+
+
+class OverviewStepBody(TypedDict):
+    id: str
+    name: str
+    kind: str
+    status: str
+    level: int
+    dependsOn: list[str]
+
+
+class StepCountsBody(TypedDict):
+    pendingSteps: int
+    queuedSteps: int
+    runningSteps: int
+    healthySteps: int
+    failedSteps: int
+    skippedSteps: int
+    canceledSteps: int
+
+
+class ActiveSteps(TypedDict, total=False):
+    """The steps of a run; absent once it is finished."""
+
+    steps: list[OverviewStepBody]
+
+
+class OverviewItemBody(RunSummary, StepCountsBody, ActiveSteps):
+    """A run in the overview, as on the wire."""
+
+    updatedAt: str
+    progressRatio: float
+
+
+class OverviewBody(TypedDict):
+    updatedAt: str
+    summary: Mapping[str, int]
+    executions: list[OverviewItemBody]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +71,7 @@ class StepFact:
     level: int
     depends_on: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> OverviewStepBody:
         return {
             "id": self.id,
             "name": self.name,
@@ -89,22 +120,28 @@ def shown(
     )
 
 
-def item(run: RunFact, summary: Mapping[str, Any], updated_at: str) -> dict[str, Any]:
+def item(run: RunFact, summary: RunSummary, updated_at: str) -> OverviewItemBody:
     """One entry of `executions[]`: the run's wire Summary, its step counts, its progress."""
-    entry = {
+    active: ActiveSteps = {"steps": [step.as_dict() for step in run.steps]} if run.is_active else {}
+    return {
         **summary,
         "updatedAt": updated_at,
         **step_counts(run.counts),
         "progressRatio": progress(run.counts),
+        **active,
     }
-    if run.is_active:
-        entry["steps"] = [step.as_dict() for step in run.steps]
-    return entry
 
 
-def step_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """`{"pendingSteps": …, …, "canceledSteps": …}`, all seven."""
-    return {f"{status}Steps": counts.get(status, 0) for status in STEP_STATUSES}
+def step_counts(counts: Mapping[str, int]) -> StepCountsBody:
+    return {
+        "pendingSteps": counts.get("pending", 0),
+        "queuedSteps": counts.get("queued", 0),
+        "runningSteps": counts.get("running", 0),
+        "healthySteps": counts.get("healthy", 0),
+        "failedSteps": counts.get("failed", 0),
+        "skippedSteps": counts.get("skipped", 0),
+        "canceledSteps": counts.get("canceled", 0),
+    }
 
 
 def progress(counts: Mapping[str, int]) -> float:
@@ -114,13 +151,11 @@ def progress(counts: Mapping[str, int]) -> float:
     return round((total - waiting) / total, 4) if total else 0
 
 
-def document(items: Sequence[Mapping[str, Any]], *, updated_at: str) -> dict[str, Any]:
+def document(items: Sequence[OverviewItemBody], *, updated_at: str) -> OverviewBody:
     """The overview: `{updatedAt, summary, executions}`."""
+    counted: Sequence[Mapping[str, Any]] = items
     runs = Counter(_RUN_COUNTS[entry["status"]] for entry in items)
-    steps = {
-        f"{status}Steps": sum(entry[f"{status}Steps"] for entry in items)
-        for status in STEP_STATUSES
-    }
+    steps = {name: sum(entry[name] for entry in counted) for name in StepCountsBody.__annotations__}
     summary = {
         "totalExecutions": len(items),
         **{name: runs[name] for name in dict.fromkeys(_RUN_COUNTS.values())},

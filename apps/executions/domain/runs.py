@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 from kernel.errors import NotFound, PlatformError
 
@@ -22,14 +22,14 @@ class ExecutionNotFound(NotFound):
     code = "execution_not_found"
 
     def __init__(self) -> None:
-        super().__init__("there is no execution of that id")
+        super().__init__("execution not found")
 
 
 class ArtifactNotFound(NotFound):
     code = "artifact_not_found"
 
     def __init__(self) -> None:
-        super().__init__("the execution has no artifact of that id")
+        super().__init__("artifact not found in this execution")
 
 
 class ExecutionActive(PlatformError):
@@ -78,11 +78,36 @@ class Idempotency:
     body: bytes
 
 
+class RunSummary(TypedDict):
+    """The Summary of a run, as on the wire."""
+
+    id: str
+    suiteId: str
+    suiteTitle: str
+    profile: str
+    backendId: str
+    backend: str
+    backendKind: str
+    trigger: str
+    workspaceId: str
+    rerunOf: NotRequired[str]
+    status: str
+    failing: bool
+    reason: NotRequired[str]
+    reasonDetail: NotRequired[str]
+    queuePosition: NotRequired[int]
+    duration: str
+    durationMs: int
+    startedAt: str
+    bootedAt: NotRequired[str]
+    finishedAt: NotRequired[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
     """`replayed`: the summary answers an earlier request with the same Idempotency-Key."""
 
-    summary: dict[str, Any]
+    summary: RunSummary
     replayed: bool = False
 
 

@@ -41,7 +41,7 @@ def secret_path(ref: str, *, prefix: str = "") -> SecretPath:
     """Return the path; raise NoSuchValue for one that could lead out of the prefix."""
     path, _, field = ref.removeprefix(_VAULT_SCHEME).partition("#")
     if any(part in ("", ".", "..") for part in path.split("/")):
-        raise NoSuchValue("its path has an empty part, . or ..")
+        raise NoSuchValue("the path contains an empty part, . or ..")
     return SecretPath("/".join(filter(None, (prefix.strip("/"), path))), field)
 
 
@@ -50,7 +50,7 @@ def field_of(fields: Mapping[str, Any], name: str) -> str:
     if not name:
         name = next(iter(fields)) if len(fields) == 1 else "value"
     if name not in fields:
-        raise NoSuchValue(f"it has no field {name!r}")
+        raise NoSuchValue(f"the secret has no field {name!r}")
     return _text(fields[name], name)
 
 
@@ -63,7 +63,7 @@ def field_of_json(text: str, name: str) -> str:
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise NoSuchValue("it is no JSON object")
+        raise NoSuchValue("the secret is not a JSON object")
     return field_of(fields, name)
 
 
@@ -72,4 +72,4 @@ def _text(value: Any, name: str) -> str:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise NoSuchValue(f"its field {name!r} is empty or no text")
+    raise NoSuchValue(f"the field {name!r} is empty or not text")

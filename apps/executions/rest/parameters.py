@@ -67,13 +67,13 @@ def line_filter(request: Request) -> LineFilter:
     """Return the filter of a log search; raise InvalidParameter, also for an invalid pattern."""
     query = text(request.query_params, "q", longest=PATTERN_MAX_CHARACTERS)
     if not query:
-        raise InvalidParameter("q is required: what to look for")
+        raise InvalidParameter("q is required: the text or pattern to search for")
     try:
         pattern = compiled(
             query, regex=flag_parameter(request, "regex"), case=flag_parameter(request, "case")
         )
     except PatternInvalid as error:
-        raise InvalidParameter(f"q is no pattern of RE2: {error}") from None
+        raise InvalidParameter(f"q is not a valid RE2 pattern: {error}") from None
     return LineFilter(
         pattern=pattern,
         sources=texts(request.query_params, "source"),
@@ -96,7 +96,7 @@ def _checked(name: str, value: str, longest: int) -> str:
     if len(value) > longest:
         raise InvalidParameter(f"{name} has more than {longest} characters")
     if _UNSTORABLE.search(value):
-        raise InvalidParameter(f"{name} holds a character that no text has")
+        raise InvalidParameter(f"{name} contains an invalid character")
     return value
 
 
@@ -107,7 +107,7 @@ def listed(values: Mapping[str, str], name: str, options: Collection[str]) -> fr
     parts = frozenset(text(values, name).split(","))
     if unknown := sorted(parts - set(options)):
         known = ", ".join(options)
-        raise InvalidParameter(f"{name}: {unknown[0]!r} is none of {known}")
+        raise InvalidParameter(f"{name}: unknown value {unknown[0]!r}; expected {known}")
     return parts
 
 

@@ -147,7 +147,7 @@ class RerunView(ExecutionsView):
         self.limit_launches()
         self.idempotency()
         self.body(schemas.RerunInput)
-        raise NotAvailable("this release cannot run an execution again; launch its suite instead")
+        raise NotAvailable("rerun is not available in this release; launch the suite instead")
 
 
 class LogSearchView(ExecutionsView):

@@ -7,12 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict
 
 from apps.accounts.api import Principal
 from apps.executions.domain import junit
 from apps.executions.domain.bounded_cache import BoundedCache
-from apps.executions.domain.junit import Case, Outcome, SuiteOfStep
+from apps.executions.domain.junit import Case, Outcome, SuiteOfStep, TestSummaryBody
 from apps.executions.domain.runs import ArtifactNotFound
 from apps.executions.domain.states import StepStatus
 from apps.executions.models import Artifact, Blob, Execution, Step
@@ -38,7 +38,28 @@ class StoredFile:
     body: bytes
 
 
-def artifacts_of(row: Execution) -> list[dict[str, Any]]:
+class ArtifactDocument(TypedDict):
+    """An artifact of a run, as on the wire."""
+
+    id: str
+    stepId: str
+    stepName: str
+    path: str
+    on: str
+    format: str
+    attempt: int
+    size: int
+    sha256: str
+    mediaType: str
+    href: str
+    createdAt: str
+    name: NotRequired[str]
+    testSummary: NotRequired[TestSummaryBody]
+    content: NotRequired[str]
+    truncated: NotRequired[bool]
+
+
+def artifacts_of(row: Execution) -> list[ArtifactDocument]:
     """Return every artifact of the run, oldest first; text with its first 64 KiB."""
     artifacts = list(row.artifacts.order_by("created_at", "artifact_id"))
     heads = _heads.get_many({artifact.sha256 for artifact in artifacts}, _read_heads)
@@ -60,8 +81,8 @@ def artifact_file(principal: Principal, run_id: str, artifact_id: str) -> Stored
     )
 
 
-def _wire(run_id: str, artifact: Artifact, head: str | None) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _wire(run_id: str, artifact: Artifact, head: str | None) -> ArtifactDocument:
+    document: ArtifactDocument = {
         "id": artifact.artifact_id,
         "stepId": artifact.step_id,
         "stepName": artifact.step_name,
@@ -75,20 +96,15 @@ def _wire(run_id: str, artifact: Artifact, head: str | None) -> dict[str, Any]:
         "href": f"/api/v1/executions/{run_id}/artifacts/{artifact.artifact_id}",
         "createdAt": clock.rfc3339(artifact.created_at),
     }
-    return document | _optional(artifact, head)
-
-
-def _optional(artifact: Artifact, head: str | None) -> dict[str, Any]:
-    optional: dict[str, Any] = {}
     if artifact.name:
-        optional["name"] = artifact.name
+        document["name"] = artifact.name
     if artifact.test_summary is not None:
-        optional["testSummary"] = artifact.test_summary
+        document["testSummary"] = artifact.test_summary
     if head is not None:
-        optional["content"] = head
+        document["content"] = head
         if artifact.size > INLINE_BYTES:
-            optional["truncated"] = True
-    return optional
+            document["truncated"] = True
+    return document
 
 
 def _read_heads(digests: set[str]) -> dict[str, str | None]:

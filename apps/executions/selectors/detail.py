@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Set
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 from apps.accounts.api import Principal
-from apps.executions.domain.events import events_topic, logs_topic
+from apps.executions.domain.events import CauseLink, events_topic, logs_topic
+from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.steps import StepEdges, waiting_on
 from apps.executions.models import Execution, Step
-from apps.executions.selectors.artifacts import artifacts_of
+from apps.executions.selectors.artifacts import ArtifactDocument, artifacts_of
 from apps.executions.selectors.runs import (
     all_runs,
     duration,
@@ -33,7 +34,71 @@ _READS: Final = 4  # of a run that changes meanwhile
 _NO_EDGES: Final = StepEdges(depends_on=(), on_failure=(), continue_on_failure=False)
 
 
-def detail(principal: Principal, run_id: str, *, omit: Set[str] = frozenset()) -> dict[str, Any]:
+class StepOutcome(TypedDict, total=False):
+    reason: str
+    detail: str
+    cause: list[CauseLink]
+    agentId: str
+    exitCode: int
+    usage: dict[str, float]
+
+
+class StepTimes(TypedDict):
+    duration: str
+    durationMs: NotRequired[int]
+    queuedAt: NotRequired[str]
+    startedAt: NotRequired[str]
+    finishedAt: NotRequired[str]
+
+
+class StepDocument(StepOutcome, StepTimes):
+    """A step of a run, as on the wire."""
+
+    id: str
+    name: str
+    kind: str
+    variant: str
+    level: int
+    dependsOn: list[str]
+    onFailure: list[str]
+    continueOnFailure: bool
+    status: str
+    attempt: int
+    waitingOn: list[str]
+
+
+class RunParts(TypedDict, total=False):
+    """What a Detail may lack; `suite` and `events` are as they were stored."""
+
+    cancelReason: str
+    keepAliveUntil: str
+    suite: Mapping[str, Any]
+    steps: list[StepDocument]
+    events: list[dict[str, object]]
+    artifacts: list[ArtifactDocument]
+
+
+class RunDetail(RunSummary, RunParts):
+    """The Detail of a run, as on the wire."""
+
+    updatedAt: str
+    author: str
+    commit: str
+    branch: str
+    message: str
+    lastEventId: int
+    lastLogId: int
+
+
+class EventEnvelope(TypedDict):
+    executionId: str
+    executionStatus: str
+    failing: bool
+    duration: str
+    updatedAt: str
+
+
+def detail(principal: Principal, run_id: str, *, omit: Set[str] = frozenset()) -> RunDetail:
     """Return the Detail without the parts in `omit`; raise ExecutionNotFound.
 
     Its parts are of one moment: a run that changes meanwhile is read again, up to four times.
@@ -41,12 +106,12 @@ def detail(principal: Principal, run_id: str, *, omit: Set[str] = frozenset()) -
     return _of_one_moment(lambda: get_execution(principal, run_id), omit)
 
 
-def run_detail(run_id: str, omit: Set[str] = frozenset()) -> dict[str, Any]:
+def run_detail(run_id: str, omit: Set[str] = frozenset()) -> RunDetail:
     """Return the Detail of a run of any workspace, for commands; raise ExecutionNotFound."""
     return _of_one_moment(lambda: find_run(all_runs(), run_id), omit)
 
 
-def _of_one_moment(read: Callable[[], Execution], omit: Set[str]) -> dict[str, Any]:
+def _of_one_moment(read: Callable[[], Execution], omit: Set[str]) -> RunDetail:
     row = read()
     document = _detail_of(row, omit)
     for _attempt in range(_READS):
@@ -57,69 +122,67 @@ def _of_one_moment(read: Callable[[], Execution], omit: Set[str]) -> dict[str, A
     return document
 
 
-def _detail_of(row: Execution, omit: Set[str]) -> dict[str, Any]:
+def _detail_of(row: Execution, omit: Set[str]) -> RunDetail:
     now = clock.now()
     last_ids = streams.last_ids([events_topic(row.run_id), logs_topic(row.run_id)])
-    document = summary(row, now=now) | _origin(row)
-    if "suite" not in omit:
-        document["suite"] = _suite(suite_of(row.snapshot_id))
-    if "steps" not in omit:
-        document["steps"] = steps_of(row, now=now)
-    if "events" not in omit:
-        document["events"] = events_of(row.run_id)
-    if "artifacts" not in omit:
-        document["artifacts"] = artifacts_of(row)
-    document["lastEventId"] = last_ids.get(events_topic(row.run_id), 0)
-    document["lastLogId"] = last_ids.get(logs_topic(row.run_id), 0)
-    return document
-
-
-def events_of(run_id: str) -> list[dict[str, Any]]:
-    """Return every event of the run; the event at index n - 1 has stream id n."""
-    chunks = streams.iterate(events_topic(run_id))
-    return [json.loads(record) for chunk in chunks for record in chunk.records]
-
-
-def _origin(row: Execution) -> dict[str, Any]:
-    origin: dict[str, Any] = {
+    return {
+        **summary(row, now=now),
         "updatedAt": clock.rfc3339(row.updated_at),
         "author": row.author,
         "commit": row.commit,
         "branch": row.branch,
         "message": row.message,
+        **_parts_of(row, omit, now),
+        "lastEventId": last_ids.get(events_topic(row.run_id), 0),
+        "lastLogId": last_ids.get(logs_topic(row.run_id), 0),
     }
+
+
+def _parts_of(row: Execution, omit: Set[str], now: datetime) -> RunParts:
+    parts: RunParts = {}
     if row.cancel_reason:
-        origin["cancelReason"] = row.cancel_reason
+        parts["cancelReason"] = row.cancel_reason
     if row.keep_alive_until is not None:
-        origin["keepAliveUntil"] = clock.rfc3339(row.keep_alive_until)
-    return origin
+        parts["keepAliveUntil"] = clock.rfc3339(row.keep_alive_until)
+    if "suite" not in omit:
+        parts["suite"] = _suite(suite_of(row.snapshot_id))
+    if "steps" not in omit:
+        parts["steps"] = steps_of(row, now=now)
+    if "events" not in omit:
+        parts["events"] = events_of(row.run_id)
+    if "artifacts" not in omit:
+        parts["artifacts"] = artifacts_of(row)
+    return parts
 
 
-def _suite(definition: Mapping[str, Any]) -> dict[str, Any]:
-    suite: dict[str, Any] = {key: definition.get(key, "") for key in _SUITE_TEXTS}
-    suite |= {key: definition.get(key, []) for key in _SUITE_LISTS}
-    suite["sourceFiles"] = [
+def events_of(run_id: str) -> list[dict[str, object]]:
+    """Return every event of the run; the event at index n - 1 has stream id n."""
+    chunks = streams.iterate(events_topic(run_id))
+    return [json.loads(record) for chunk in chunks for record in chunk.records]
+
+
+def _suite(definition: Mapping[str, Any]) -> dict[str, object]:
+    sources = [
         {name: value for name, value in file.items() if name != "content"}
         for file in definition["sourceFiles"]
     ]
-    return suite
+    texts = {key: definition.get(key, "") for key in _SUITE_TEXTS}
+    return texts | {key: definition.get(key, []) for key in _SUITE_LISTS} | {"sourceFiles": sources}
 
 
-def steps_of(row: Execution, *, now: datetime) -> list[dict[str, Any]]:
+def steps_of(row: Execution, *, now: datetime) -> list[StepDocument]:
     """Return every step of the run as on the wire, in level order."""
     steps = list(Step.objects.filter(execution=row).order_by("index"))
     edges = edges_of([row.snapshot_id])[row.snapshot_id]
     statuses = {step.step_id: step.status for step in steps}
     return [
-        _step_identity(step, edges.get(step.step_id, _NO_EDGES), statuses)
-        | _step_outcome(step)
-        | _step_times(step, now)
-        | _step_usage(step)
-        for step in steps
+        _step_document(step, edges.get(step.step_id, _NO_EDGES), statuses, now) for step in steps
     ]
 
 
-def _step_identity(step: Step, node: StepEdges, statuses: Mapping[str, str]) -> dict[str, Any]:
+def _step_document(
+    step: Step, node: StepEdges, statuses: Mapping[str, str], now: datetime
+) -> StepDocument:
     return {
         "id": step.step_id,
         "name": step.name,
@@ -132,48 +195,48 @@ def _step_identity(step: Step, node: StepEdges, statuses: Mapping[str, str]) -> 
         "status": step.status,
         "attempt": step.attempt,
         "waitingOn": waiting_on(node, step.status, statuses),
+        **_step_outcome(step),
+        **_step_times(step, now),
     }
 
 
-def _step_outcome(step: Step) -> dict[str, Any]:
-    optional = {
-        "reason": step.reason,
-        "detail": step.detail,
-        "cause": step.cause,
-        "agentId": step.agent_id,
-    }
-    present: dict[str, Any] = {name: value for name, value in optional.items() if value}
+def _step_outcome(step: Step) -> StepOutcome:
+    outcome: StepOutcome = {}
+    if step.reason:
+        outcome["reason"] = step.reason
+    if step.detail:
+        outcome["detail"] = step.detail
+    if step.cause:
+        outcome["cause"] = step.cause
+    if step.agent_id:
+        outcome["agentId"] = step.agent_id
     if step.exit_code is not None:
-        present["exitCode"] = step.exit_code
-    return present
-
-
-def _step_times(step: Step, now: datetime) -> dict[str, Any]:
-    instants = {
-        "queuedAt": step.queued_at,
-        "startedAt": step.started_at,
-        "finishedAt": step.finished_at,
-    }
-    present: dict[str, Any] = {
-        name: clock.rfc3339(instant) for name, instant in instants.items() if instant is not None
-    }
-    if step.started_at is None:
-        return present | {"duration": "00:00"}
-    span = max(step.finished_at or now, step.started_at) - step.started_at
-    return present | {"duration": clock.mmss(span), "durationMs": clock.milliseconds(span)}
-
-
-def _step_usage(step: Step) -> dict[str, Any]:
+        outcome["exitCode"] = step.exit_code
     figures = {
         "cpuPercent": step.cpu_percent,
         "memoryBytes": step.memory_bytes,
         "memoryPeakBytes": step.memory_peak_bytes,
     }
-    known = {name: figure for name, figure in figures.items() if figure is not None}
-    return {"usage": known} if known else {}
+    if usage := {name: figure for name, figure in figures.items() if figure is not None}:
+        outcome["usage"] = usage
+    return outcome
 
 
-def event_envelope(topic: str) -> dict[str, Any] | None:
+def _step_times(step: Step, now: datetime) -> StepTimes:
+    times: StepTimes = {"duration": "00:00"}
+    if step.queued_at is not None:
+        times["queuedAt"] = clock.rfc3339(step.queued_at)
+    if step.started_at is not None:
+        took = max(step.finished_at or now, step.started_at) - step.started_at
+        times["startedAt"] = clock.rfc3339(step.started_at)
+        times["duration"] = clock.mmss(took)
+        times["durationMs"] = clock.milliseconds(took)
+    if step.finished_at is not None:
+        times["finishedAt"] = clock.rfc3339(step.finished_at)
+    return times
+
+
+def event_envelope(topic: str) -> EventEnvelope | None:
     """Return the present state of the run for a frame of events; None once it is deleted."""
     row = all_runs().filter(run_id=_run_id(topic)).first()
     if row is None:
@@ -182,12 +245,12 @@ def event_envelope(topic: str) -> dict[str, Any] | None:
         "executionId": row.run_id,
         "executionStatus": row.status,
         "failing": row.failing,
-        "duration": duration(row, clock.now())["duration"],
+        "duration": clock.mmss(duration(row, clock.now())),
         "updatedAt": clock.rfc3339(row.updated_at),
     }
 
 
-def log_envelope(topic: str) -> dict[str, Any]:
+def log_envelope(topic: str) -> dict[str, str]:
     return {"executionId": _run_id(topic)}
 
 

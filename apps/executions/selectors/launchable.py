@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TypedDict
 
 from apps.agents import api as agents
 from apps.agents.api import Agent
@@ -11,25 +11,64 @@ from apps.executions.domain.runs import carries
 from apps.platform_settings.api import Backend, backends
 from apps.suites.api import list_suites
 
-_SUITE_KEYS: Final = ("id", "title", "repository", "description", "provider", "status")
-_PROFILE_KEYS: Final = ("fileName", "label", "description", "default")
+
+class BackendOptionBody(TypedDict):
+    id: str
+    label: str
+    kind: str
+    description: str
+    default: bool
+    available: bool
 
 
-def launch_suites() -> list[dict[str, Any]]:
+class ProfileOptionBody(TypedDict):
+    fileName: str
+    label: str
+    description: str
+    default: bool
+
+
+class LaunchSuiteBody(TypedDict):
+    """A suite that can be launched, as on the wire."""
+
+    id: str
+    title: str
+    repository: str
+    description: str
+    provider: str
+    status: str
+    profiles: list[ProfileOptionBody]
+    backends: list[BackendOptionBody]
+
+
+def launch_suites() -> list[LaunchSuiteBody]:
     """Return every launchable suite by title, with its profiles and the enabled backends."""
     options = backend_options()
     suites = [suite for suite in list_suites() if suite["launchable"]]
     return [
-        {key: suite[key] for key in _SUITE_KEYS}
-        | {
-            "profiles": [{key: one[key] for key in _PROFILE_KEYS} for one in suite["profiles"]],
+        {
+            "id": suite["id"],
+            "title": suite["title"],
+            "repository": suite["repository"],
+            "description": suite["description"],
+            "provider": suite["provider"],
+            "status": suite["status"],
+            "profiles": [
+                {
+                    "fileName": profile["fileName"],
+                    "label": profile["label"],
+                    "description": profile["description"],
+                    "default": profile["default"],
+                }
+                for profile in suite["profiles"]
+            ],
             "backends": options,
         }
         for suite in sorted(suites, key=lambda suite: (suite["title"], suite["id"]))
     ]
 
 
-def backend_options() -> list[dict[str, Any]]:
+def backend_options() -> list[BackendOptionBody]:
     """Return the enabled backends in the order of the settings."""
     online = agents.online_agents()
     return [

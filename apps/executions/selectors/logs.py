@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol, TypedDict
 
 import msgspec
 import re2
 
-from apps.executions.domain.events import logs_topic
+from apps.executions.domain.events import LineRecord, logs_topic
 from apps.streams import api as streams
 from apps.streams.api import Chunk
 
@@ -22,14 +22,7 @@ SEARCHED_BYTES: Final = 64 * 2**20
 Form = Literal["txt", "ndjson"]
 
 
-class _TextLine(msgspec.Struct):
-    timestamp: str
-    source: str
-    text: str
-
-
-_line = msgspec.json.Decoder(_TextLine)
-_document = msgspec.json.Decoder()
+_line = msgspec.json.Decoder(LineRecord)
 
 
 class LinePattern(Protocol):
@@ -49,13 +42,12 @@ class LineFilter:
     kinds: frozenset[str] = frozenset()
     levels: frozenset[str] = frozenset()
 
-    def matches(self, line: Mapping[str, Any]) -> bool:
-        """Return whether a log line, as on the wire, matches."""
+    def matches(self, line: LineRecord) -> bool:
         return (
-            (not self.sources or line["source"] in self.sources)
-            and (not self.kinds or line["kind"] in self.kinds)
-            and (not self.levels or line["level"] in self.levels)
-            and self.pattern.search(line["text"]) is not None
+            (not self.sources or line.source in self.sources)
+            and (not self.kinds or line.kind in self.kinds)
+            and (not self.levels or line.level in self.levels)
+            and self.pattern.search(line.text) is not None
         )
 
 
@@ -94,11 +86,18 @@ class SearchState:
         return self.after, self.counted, self.total
 
 
+class LogMatch(TypedDict):
+    """A line that matches, as on the wire; `id` is its number in the log."""
+
+    id: int
+    line: Mapping[str, object]
+
+
 @dataclass(slots=True, kw_only=True)
 class SearchPage:
-    """`matches` holds `{id, line}` in order; `rest` is None at the end of the log."""
+    """`matches` are in order; `rest` is None at the end of the log."""
 
-    matches: list[dict[str, Any]] = field(default_factory=list)
+    matches: list[LogMatch] = field(default_factory=list)
     total: int = 0
     rest: SearchState | None = None
 
@@ -154,7 +153,7 @@ class _LogScan:
         self._total = state.total
         self._records = 0
         self._bytes = 0
-        self._found: list[dict[str, Any]] = []  # one more than `limit` at most
+        self._found: list[LogMatch] = []  # one more than `limit` at most
 
     @property
     def is_full(self) -> bool:
@@ -174,12 +173,12 @@ class _LogScan:
         self._bytes += sum(map(len, chunk.records))
 
     def _match(self, number: int, record: bytes) -> None:
-        line = _document.decode(record)
+        line = _line.decode(record)
         if not self._wanted.matches(line):
             return
         self._total += number > self.counted
         if not self.is_full:
-            self._found.append({"id": number, "line": line})
+            self._found.append({"id": number, "line": msgspec.to_builtins(line)})
 
     def page(self, *, ended: bool) -> SearchPage:
         matches = self._found[: self._limit]

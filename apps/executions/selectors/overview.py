@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Event, Lock
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db.models import Count, QuerySet
@@ -21,7 +21,7 @@ from django.db.models import Count, QuerySet
 from apps.accounts.api import Principal, visible_workspaces
 from apps.executions.domain import overview as rules
 from apps.executions.domain.events import OVERVIEW_NUDGE
-from apps.executions.domain.overview import RunFact, StepFact
+from apps.executions.domain.overview import OverviewBody, RunFact, StepFact
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.runs import all_runs, summaries
@@ -89,7 +89,7 @@ def overview_cache() -> OverviewCache:
         return _overview_cache
 
 
-def overview(principal: Principal, *, workspace_id: str | None = None) -> dict[str, Any]:
+def overview(principal: Principal, *, workspace_id: str | None = None) -> OverviewBody:
     """The overview of the caller's scope (reference: control-plane 16).
 
     Raises InvalidInput (invalid_parameter) when `workspace_id` is no UUID.
@@ -97,7 +97,7 @@ def overview(principal: Principal, *, workspace_id: str | None = None) -> dict[s
     return overview_of(visible_workspaces(principal, workspace_id))
 
 
-def overview_of(workspaces: frozenset[UUID] | None) -> dict[str, Any]:
+def overview_of(workspaces: frozenset[UUID] | None) -> OverviewBody:
     """Return the overview of these workspaces; None means all."""
     now = clock.now()
     entries = overview_cache().entries()
@@ -122,7 +122,7 @@ class OverviewTaker:
 
     def __init__(self, workspaces: frozenset[UUID] | None) -> None:
         self._workspaces = workspaces
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, object] = {}
         self._body = b""
 
     def __call__(self) -> bytes:
@@ -134,7 +134,7 @@ class OverviewTaker:
         return self._body
 
 
-def _without_clock(document: Mapping[str, Any]) -> dict[str, Any]:
+def _without_clock(document: OverviewBody) -> dict[str, object]:
     runs = [
         {key: value for key, value in run.items() if key not in _TICKING}
         for run in document["executions"]

@@ -6,15 +6,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Max, Q, QuerySet
 
 from apps.accounts.api import Principal, visible_workspaces
-from apps.executions.domain.runs import ExecutionNotFound, QueuedRun, RunFilter, admission_order
+from apps.executions.domain.runs import (
+    ExecutionNotFound,
+    QueuedRun,
+    RunFilter,
+    RunSummary,
+    admission_order,
+)
 from apps.executions.domain.states import ExecutionStatus
 from apps.executions.models import Execution
 from kernel import clock
@@ -72,13 +78,13 @@ def matching_runs(
 
 def list_executions(
     principal: Principal, wanted: RunFilter | None = None, *, limit: int = 50
-) -> list[dict[str, Any]]:
+) -> list[RunSummary]:
     """Return the Summaries of the newest matching runs."""
     rows = matching_runs(principal, wanted or RunFilter())
     return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
 
 
-def recent_runs(*, status: str = "", suite_id: str = "", limit: int = 20) -> list[dict[str, Any]]:
+def recent_runs(*, status: str = "", suite_id: str = "", limit: int = 20) -> list[RunSummary]:
     """Return the Summaries of the newest runs of all workspaces; `status` is a comma list."""
     statuses = frozenset(part.strip() for part in status.split(",") if part.strip())
     rows = _narrowed(all_runs(), RunFilter(statuses=statuses, suite_id=suite_id))
@@ -106,12 +112,12 @@ def _narrowed(
     return runs.filter(anywhere)
 
 
-def summary(row: Execution, *, now: datetime | None = None) -> dict[str, Any]:
+def summary(row: Execution, *, now: datetime | None = None) -> RunSummary:
     """Return the Summary of one run; see `summaries`."""
     return summaries([row], now=now)[0]
 
 
-def summaries(rows: Sequence[Execution], *, now: datetime | None = None) -> list[dict[str, Any]]:
+def summaries(rows: Sequence[Execution], *, now: datetime | None = None) -> list[RunSummary]:
     """Return the Summaries as on the wire, in the order of `rows`.
 
     Needs two queries if a run is queued, for its position over all workspaces, else none.
@@ -120,10 +126,45 @@ def summaries(rows: Sequence[Execution], *, now: datetime | None = None) -> list
     queued = any(row.status == ExecutionStatus.QUEUED for row in rows)
     queue = admission_queue() if queued else {}
     positions = {run_id: number for number, run_id in enumerate(queue, start=1)}
-    return [
-        _identity(row) | _status(row, positions) | duration(row, instant) | _times(row)
-        for row in rows
-    ]
+    return [_summary(row, positions.get(row.run_id), instant) for row in rows]
+
+
+def _summary(row: Execution, queue_position: int | None, now: datetime) -> RunSummary:
+    took = duration(row, now)
+    document: RunSummary = {
+        "id": row.run_id,
+        "suiteId": row.suite_id,
+        "suiteTitle": row.suite_title,
+        "profile": row.profile,
+        "backendId": row.backend_id,
+        "backend": row.backend_label,
+        "backendKind": row.backend_kind,
+        "trigger": row.trigger,
+        "workspaceId": str(row.workspace_id),
+        "status": row.status,
+        "failing": row.failing,
+        "duration": clock.mmss(took),
+        "durationMs": clock.milliseconds(took),
+        "startedAt": clock.rfc3339(row.started_at),
+    }
+    if row.rerun_of:
+        document["rerunOf"] = row.rerun_of
+    if row.reason:
+        document["reason"] = row.reason
+    if row.reason_detail:
+        document["reasonDetail"] = row.reason_detail
+    if queue_position:
+        document["queuePosition"] = queue_position
+    if row.booted_at:
+        document["bootedAt"] = clock.rfc3339(row.booted_at)
+    if row.finished_at:
+        document["finishedAt"] = clock.rfc3339(row.finished_at)
+    return document
+
+
+def duration(row: Execution, now: datetime) -> timedelta:
+    """Return the time from acceptance to the end, or to now."""
+    return max(row.finished_at or now, row.started_at) - row.started_at
 
 
 def admission_queue() -> dict[str, UUID]:
@@ -148,43 +189,3 @@ def _last_boots(workspace_ids: Iterable[Any]) -> dict[Any, datetime]:
         last=Max("booted_at")
     )
     return dict(rows)
-
-
-def duration(row: Execution, now: datetime) -> dict[str, Any]:
-    """Return `duration` and `durationMs`: from acceptance to the end, or to now."""
-    span = max(row.finished_at or now, row.started_at) - row.started_at
-    return {"duration": clock.mmss(span), "durationMs": clock.milliseconds(span)}
-
-
-def _identity(row: Execution) -> dict[str, Any]:
-    identity = {
-        "id": row.run_id,
-        "suiteId": row.suite_id,
-        "suiteTitle": row.suite_title,
-        "profile": row.profile,
-        "backendId": row.backend_id,
-        "backend": row.backend_label,
-        "backendKind": row.backend_kind,
-        "trigger": row.trigger,
-        "workspaceId": str(row.workspace_id),
-    }
-    return identity | ({"rerunOf": row.rerun_of} if row.rerun_of else {})
-
-
-def _status(row: Execution, positions: Mapping[str, int]) -> dict[str, Any]:
-    optional = {
-        "reason": row.reason,
-        "reasonDetail": row.reason_detail,
-        "queuePosition": positions.get(row.run_id),
-    }
-    present = {name: value for name, value in optional.items() if value}
-    return {"status": row.status, "failing": row.failing, **present}
-
-
-def _times(row: Execution) -> dict[str, Any]:
-    instants = {
-        "startedAt": row.started_at,
-        "bootedAt": row.booted_at,
-        "finishedAt": row.finished_at,
-    }
-    return {name: clock.rfc3339(instant) for name, instant in instants.items() if instant}

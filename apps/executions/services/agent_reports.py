@@ -11,27 +11,25 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.executions.domain.agent_reports import (
-    Completion,
     JobNotFound,
-    LogChunk,
     LogGap,
     Recorded,
     ReportBatchResult,
     StaleAttempt,
-    StateReport,
     SupervisorSession,
 )
-from apps.executions.domain.attempts import StepFailure, reason_of
 from apps.executions.domain.plan import upstream
+from apps.executions.domain.retry_rules import StepFailure, reason_of
 from apps.executions.domain.states import JobState, StepReason, StepStatus
 from apps.executions.models import Artifact, Step
 from apps.executions.selectors.jobs import JobIndex, indexes_of_jobs
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import ClaimedStep, claim_steps, specs_of
-from apps.executions.services.metrics import report_refused
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
 from apps.executions.services.run_progression import progress_run
+from apps.executions.services.telemetry import report_refused
 from apps.streams.api import unit_of_work
+from kernel.agent_protocol import Completion, LogChunk, StateReport
 from kernel.errors import InvalidInput, PlatformError
 
 Report = TypeVar("Report", StateReport, LogChunk, Completion)
@@ -40,7 +38,7 @@ Result = Recorded | PlatformError
 _UNIT_STATES: Final = {
     "image-pull": "pulling the image",
     "running": "started",
-    "adopted": "adopted by its supervisor's successor",
+    "adopted": "adopted after a restart of the supervisor",
 }
 
 
@@ -97,7 +95,9 @@ class _ReportBatch:
 
     def __init__(self, supervisor: SupervisorSession, reports: Iterable[Any]) -> None:
         self._supervisor = supervisor
-        self._indexes: dict[str, JobIndex] = indexes_of_jobs(report.job_id for report in reports)
+        self._indexes: dict[str, JobIndex] = indexes_of_jobs(
+            report.job.job_id for report in reports
+        )
         steps: dict[UUID, list[int]] = defaultdict(list)
         for execution_pk, index in self._indexes.values():
             steps[execution_pk].append(index)
@@ -115,11 +115,11 @@ class _ReportBatch:
         return tuple(results[nth] for nth in range(len(completions)))
 
     def _is_service(self, report: Any) -> bool:
-        found = self._find(report.job_id)
+        found = self._find(report.job.job_id)
         return found is not None and found[0].plan.nodes[found[1]].kind == "service"
 
     def _apply(self, report: Report, record: Record[Report]) -> Result:
-        found = self._find(report.job_id)
+        found = self._find(report.job.job_id)
         if found is None:
             return JobNotFound()
         run, index = found
@@ -127,7 +127,7 @@ class _ReportBatch:
         try:
             if is_repeated(step, self._supervisor, report):
                 return Recorded(next_seq=step.next_seq)
-            refuse_stale(step, self._supervisor, report.attempt)
+            refuse_stale(step, self._supervisor, report.job.attempt)
             return record(run, index, report)
         except PlatformError as refusal:  # each is raised before anything is changed
             if isinstance(refusal, StaleAttempt):
@@ -179,7 +179,7 @@ def _record_state(run: RunAggregate, index: int, report: StateReport) -> Recorde
 
 def _record_healthy(run: RunAggregate, index: int, text: str) -> None:
     if run.plan.nodes[index].kind != "service":
-        raise InvalidInput("only service steps report healthy; others complete")
+        raise InvalidInput("only services report healthy; other steps complete")
     if run.statuses[index] is StepStatus.RUNNING:
         step_transitions.succeed(run, index, text or "ready")
 
@@ -218,10 +218,10 @@ def _complete(run: RunAggregate, index: int, completion: Completion) -> None:
             step_transitions.end_stopped(run, index)
         elif row.unit_started_at is None:
             step_transitions.release(
-                run, index, "its supervisor gave it back before the container started"
+                run, index, "the supervisor released it before the container started"
             )
         else:
-            step_transitions.expire(run, index, "its supervisor gave it up")
+            step_transitions.expire(run, index, "the supervisor gave up")
     elif row.status == StepStatus.HEALTHY:
         _service_ended(run, index, completion)
     elif completion.outcome == "failed":
@@ -249,7 +249,7 @@ def _service_ended(run: RunAggregate, index: int, completion: Completion) -> Non
             step_transitions.record_cause(run, index, StepReason.SERVICE_EXITED)
         step_transitions.end_stopped(run, index)
         return
-    text = completion.error or "the service ended"
+    text = completion.error or "the service exited"
     step_transitions.fail(
         run, index, StepReason.SERVICE_EXITED, text, exit_code=completion.exit_code
     )
@@ -258,7 +258,7 @@ def _service_ended(run: RunAggregate, index: int, completion: Completion) -> Non
 def _succeeded(run: RunAggregate, index: int, completion: Completion) -> None:
     code = completion.exit_code
     if run.plan.nodes[index].kind == "service":
-        text = "the service ended before it was ready"
+        text = "the service exited before it was ready"
         step_transitions.fail(run, index, StepReason.SERVICE_EXITED, text, exit_code=code)
     elif failures := _test_failures(run, index):
         step_transitions.fail(run, index, StepReason.TEST_FAILURES, failures, exit_code=code)
@@ -306,7 +306,7 @@ def _fingerprint(agent_id: str, completion: Completion) -> str:
     """Return a hash that identical completions of an attempt share."""
     parts = (
         agent_id,
-        completion.attempt,
+        completion.job.attempt,
         completion.outcome,
         completion.reason,
         completion.error,

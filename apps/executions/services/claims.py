@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -24,7 +24,6 @@ from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.executions.models import Step
 from apps.executions.selectors.snapshots import RunDefinition
 from apps.executions.services import step_transitions
-from apps.executions.services.metrics import queue_waited
 from apps.executions.services.run_aggregate import RunAggregate, load_run, load_runs, save_runs
 from apps.executions.services.run_progression import fail_run
 from apps.executions.services.secrets import (
@@ -33,24 +32,16 @@ from apps.executions.services.secrets import (
     resolve_secrets,
     secret_overrides,
 )
-from apps.executions.services.tracing import attempt_span
+from apps.executions.services.telemetry import attempt_span, queue_waited
 from apps.operations.api import installation_id
 from apps.platform_settings.api import backends as configured_backends
 from apps.streams.api import unit_of_work
 from kernel import clock
+from kernel.agent_protocol import EvaluationBody, ImportBody, RunBody, StepSpecBody
 
 log = logging.getLogger("partita.executions")
 ClaimedStep = tuple[RunAggregate, int]
 _SPARE: Final = 16  # candidates read beyond those wanted: some turn out not to be for this one
-_IMPORTED_KEYS: Final = (
-    "sourceSuiteId",
-    "sourceSuiteTitle",
-    "sourceRepository",
-    "sourceVersion",
-    "dependencyAlias",
-    "resolvedRef",
-    "digest",
-)
 
 
 def claim_steps(
@@ -147,7 +138,7 @@ def _may_claim(
     return may_begin(run.plan, run.statuses, index, set(run.not_selected))
 
 
-def specs_of(claimed: Iterable[ClaimedStep]) -> tuple[dict[str, Any], ...]:
+def specs_of(claimed: Iterable[ClaimedStep]) -> tuple[StepSpecBody, ...]:
     """Return the specs of claimed steps; fail runs whose secrets do not resolve and omit these."""
     specs = []
     for run, index in claimed:
@@ -167,7 +158,7 @@ def fail_for_secrets(execution_pk: Any, detail: str) -> None:
         save_runs([run])
 
 
-def step_spec(run: RunAggregate, index: int) -> dict[str, Any]:
+def step_spec(run: RunAggregate, index: int) -> StepSpecBody:
     """Return what a supervisor needs to run the step; raise SecretUnresolved.
 
     Values of secrets are in `env`, the names of their variables in `secretKeys`.
@@ -176,12 +167,15 @@ def step_spec(run: RunAggregate, index: int) -> dict[str, Any]:
     node = definition.nodes[index]
     secrets = resolve_secrets(definition.profile["secretRefs"])
     env = _env(run, index, secrets)
-    spec = {
+    imported = cast(
+        "ImportBody", {key: node[key] for key in ImportBody.__annotations__ if key in node}
+    )
+    spec: StepSpecBody = {
         "jobId": run.keys.job_ids[index],
         "attempt": run.attempt(index),
-        **_run_facts(run),
+        **_run_body(run),
         "runtimeProfile": node.get("runtimeProfile", run.execution.profile),
-        **{key: node[key] for key in _IMPORTED_KEYS if key in node},
+        **imported,  # type: ignore[typeddict-item]  # it has none of the members below
         "stepIndex": index + 1,
         "totalSteps": len(definition.nodes),
         "leaseMs": int(conf.lease().total_seconds() * 1000),
@@ -197,11 +191,12 @@ def step_spec(run: RunAggregate, index: int) -> dict[str, Any]:
         "node": dict(node),
     }
     if traceparent := _traceparent(run, index):
-        spec["traceparent"] = traceparent
-        spec["env"]["TRACEPARENT"] = traceparent
+        spec["traceparent"] = env["TRACEPARENT"] = traceparent
     if content := definition.contents.get(source_suite(definition, index)):
         spec["content"] = dict(content)
-    return spec | ({"traffic": node["traffic"]} if "traffic" in node else {})
+    if "traffic" in node:
+        spec["traffic"] = node["traffic"]
+    return spec
 
 
 def source_suite(definition: RunDefinition, index: int) -> str:
@@ -210,9 +205,9 @@ def source_suite(definition: RunDefinition, index: int) -> str:
     return source
 
 
-def _run_facts(run: RunAggregate) -> dict[str, Any]:
+def _run_body(run: RunAggregate) -> RunBody:
     execution = run.execution
-    facts = {
+    body: RunBody = {
         "executionId": execution.run_id,
         "suiteId": execution.suite_id,
         "suiteTitle": execution.suite_title,
@@ -226,7 +221,9 @@ def _run_facts(run: RunAggregate) -> dict[str, Any]:
         "backendKind": execution.backend_kind,
         "backendLabel": execution.backend_label,
     }
-    return facts | ({"requestId": execution.request_id} if execution.request_id else {})
+    if execution.request_id:
+        body["requestId"] = execution.request_id
+    return body
 
 
 def _traceparent(run: RunAggregate, index: int) -> str:
@@ -262,7 +259,7 @@ def _env(run: RunAggregate, index: int, secrets: Mapping[str, str]) -> dict[str,
     )
 
 
-def _evaluation(node: Mapping[str, Any]) -> dict[str, Any]:
+def _evaluation(node: Mapping[str, Any]) -> EvaluationBody:
     declared = node.get("evaluation", {})
     return {
         "expectExit": declared.get("expectExit", 0),

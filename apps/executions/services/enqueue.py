@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import queue
-import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from apps.operations.api import celery_application
-from kernel.background import BackgroundThread
+from kernel.background_writer import BackgroundWriter, QueueLimits
 
 log = logging.getLogger("partita.executions")
 _WAITING_AT_MOST: Final = 1_000
@@ -22,47 +21,27 @@ class _Message:
     expires_s: float | None
 
 
-class _Publisher:
-    """Sends messages; the sweep does the work of lost ones, and of what a full queue drops."""
-
-    def __init__(self) -> None:
-        self._waiting: queue.Queue[_Message] = queue.Queue(_WAITING_AT_MOST)
-        self._lock = threading.Lock()
-        self._thread: BackgroundThread | None = None
-
-    def put(self, message: _Message) -> None:
+def _send(batch: Sequence[_Message]) -> None:
+    for message in batch:
         try:
-            self._waiting.put_nowait(message)
-        except queue.Full:
-            log.warning(
-                "the broker does not accept messages; %s is left to the sweep", message.task
+            celery_application().send_task(
+                message.task,
+                args=message.arguments,
+                expires=message.expires_s,
+                ignore_result=True,
+                retry=False,
             )
-            return
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = BackgroundThread("enqueue", self._run)
-                self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            message = self._waiting.get()
-            try:
-                celery_application().send_task(
-                    message.task,
-                    args=message.arguments,
-                    expires=message.expires_s,
-                    ignore_result=True,
-                    retry=False,
-                )
-            except Exception as error:  # noqa: BLE001 - the edge to whatever broker is configured
-                log.warning(
-                    "the broker is unavailable (%s); %s is left to the sweep", error, message.task
-                )
+        except Exception as error:  # noqa: BLE001 - the edge to whatever broker is configured
+            log.warning(
+                "the broker is unavailable (%s); %s is left to the sweep", error, message.task
+            )
 
 
-_publisher = _Publisher()
+# The sweep does the work of lost messages, and of those that a full queue drops.
+_writer: Final = BackgroundWriter("enqueue", _send, QueueLimits(items=_WAITING_AT_MOST))
 
 
 def enqueue(task: str, *arguments: str, expires_s: float | None = None) -> None:
     """Send a Celery task by name, to be ignored after `expires_s`; never block, never raise."""
-    _publisher.put(_Message(task, arguments, expires_s))
+    if not _writer.put(_Message(task, arguments, expires_s)):
+        log.warning("the broker does not accept messages; %s is left to the sweep", task)

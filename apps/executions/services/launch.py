@@ -1,28 +1,24 @@
-"""Launches: all checks first, then one transaction that stores the run, its steps and snapshot.
+"""Launches and admission.
 
-An idempotency key is stored with the run for 24 h (reference: control-plane 1.2).
+A launch does all checks first; then one transaction stores the run, its steps and its snapshot. An
+idempotency key is stored with the run for 24 h (reference: control-plane 1.2). Queued runs are
+admitted while capacity is free, round-robin over workspaces.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
-import json
-import tarfile
-import zlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db import IntegrityError
+from django.db.models import F
 
 from apps.accounts.api import Principal
 from apps.agents.api import online_agents
 from apps.executions import conf
-from apps.executions.domain.agent_reports import LogLine
 from apps.executions.domain.events import RUN_SOURCE, events_topic, logs_topic
 from apps.executions.domain.runs import (
     Idempotency,
@@ -30,37 +26,32 @@ from apps.executions.domain.runs import (
     Launched,
     LaunchRequest,
     QueueFull,
+    RunSummary,
 )
 from apps.executions.domain.secret_refs import source_of
-from apps.executions.domain.states import ExecutionStatus
+from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, RunReason
 from apps.executions.domain.status_codes import PENDING
-from apps.executions.models import Execution, IdempotencyKey, Snapshot, Step
+from apps.executions.models import Execution, IdempotencyKey, Step, WorkLease
 from apps.executions.selectors.launchable import is_available
-from apps.executions.selectors.runs import summary
-from apps.executions.services.artifacts import store_blob
+from apps.executions.selectors.runs import admission_queue, summary
+from apps.executions.selectors.snapshots import run_definition
 from apps.executions.services.enqueue import enqueue
-from apps.executions.services.run_aggregate import load_run, save_runs
+from apps.executions.services.run_aggregate import load_run, load_runs, save_runs
+from apps.executions.services.run_progression import boot, fail_run
+from apps.executions.services.secrets import SecretUnresolved, resolve_secrets
+from apps.executions.services.storage import PackedSuite, packed_suite, store_snapshot
 from apps.observability.api import request_context
-from apps.platform_settings.api import Backend, select_backend
+from apps.platform_settings.api import Backend, backends, select_backend
 from apps.profiles.api import LaunchProfile, ProfileInvalid, select_profile
 from apps.streams.api import open_topics, unit_of_work
 from apps.suites.api import ResolvedSuite, find_suite, resolve
 from kernel import clock
+from kernel.agent_protocol import LogLine
 from kernel.errors import NotAvailable
-from kernel.ids import new_execution_id, new_job_id, new_uuid
+from kernel.ids import new_execution_id, new_job_id
 from kernel.trace_context import TraceContext, new_span
 
 IDEMPOTENCY_KEYS_KEPT: Final = timedelta(hours=24)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackedSuite:
-    """A snapshot before it is stored; `archive` has the files as tar.gz, or is empty."""
-
-    digest: str
-    document: bytes
-    archive: bytes
-    archive_sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +70,7 @@ class Accepted:
 
 def launch(
     principal: Principal, request: LaunchRequest, *, idempotency: Idempotency | None = None
-) -> dict[str, Any]:
+) -> RunSummary:
     """Accept a run and return its Summary; see `launch_once`."""
     return launch_once(principal, request, idempotency=idempotency).summary
 
@@ -116,7 +107,7 @@ def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
     online = online_agents()
     backend = select_backend(request.backend, lambda one: is_available(one, online))
     if request.keep_alive_ms:
-        raise NotAvailable("keepAliveMs: keeping environments alive is not available yet; send 0")
+        raise NotAvailable("keepAliveMs is not available in this release; send 0")
     return Accepted(
         principal=principal,
         request=request,
@@ -133,18 +124,18 @@ def _refuse_unknown_providers(profile: LaunchProfile) -> None:
     for reference in profile.secret_refs:
         if source_of(reference.provider, reference.ref) is None:
             raise ProfileInvalid(
-                f"secret {reference.key}: there is no secret provider {reference.provider!r}"
+                f"secret {reference.key}: unknown secret provider {reference.provider!r}"
             )
 
 
 @unit_of_work
 def store_run(
     accepted: Accepted, idempotency: Idempotency | None = None
-) -> tuple[UUID, dict[str, Any]]:
+) -> tuple[UUID, RunSummary]:
     """Return the run's key and Summary; raise QueueFull, or IntegrityError if the key is taken."""
     queued = Execution.objects.filter(status=ExecutionStatus.QUEUED.value, deleted_at=None)
     if queued.count() >= conf.max_queued():
-        raise QueueFull(f"{conf.max_queued()} runs are queued; try again later")
+        raise QueueFull(f"the queue is full ({conf.max_queued()} runs); try again later")
     execution = _execution(accepted)
     execution.save(force_insert=True)
     Step.objects.bulk_create(_steps(execution, accepted))
@@ -210,70 +201,6 @@ def _steps(execution: Execution, accepted: Accepted) -> list[Step]:
     ]
 
 
-def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
-    """Pack a suite and a profile; equal ones give equal bytes."""
-    archive = tar_gz(suite.files) if suite.files else b""
-    sha256 = hashlib.sha256(archive).hexdigest()
-    contents = {suite.id: {"digest": f"sha256:{sha256}", "size": len(archive)}} if archive else {}
-    document = json.dumps(
-        {
-            "suite": _without_file_contents(suite),
-            "profile": _profile_document(profile),
-            "contents": contents,
-        },
-        sort_keys=True,
-        separators=(",", ":"),
-    ).encode()
-    return PackedSuite(
-        digest=f"sha256:{hashlib.sha256(document).hexdigest()}",
-        document=zlib.compress(document),
-        archive=archive,
-        archive_sha256=sha256,
-    )
-
-
-def store_snapshot(packed: PackedSuite) -> Snapshot:
-    """Store a snapshot within the caller's unit of work, or return the row of an equal one."""
-    if packed.archive:
-        store_blob(packed.archive_sha256, packed.archive)
-    snapshot, _ = Snapshot.objects.get_or_create(
-        digest=packed.digest,
-        defaults={"id": new_uuid(), "document": packed.document, "created_at": clock.now()},
-    )
-    return snapshot
-
-
-def tar_gz(files: Mapping[str, bytes]) -> bytes:
-    """Return an archive, sorted, without times and owners; scripts are executable for everyone."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path in sorted(files):
-            entry = tarfile.TarInfo(path)
-            entry.size = len(files[path])
-            entry.mode = 0o755 if files[path].startswith(b"#!") else 0o644
-            archive.addfile(entry, io.BytesIO(files[path]))
-    return gzip.compress(buffer.getvalue(), mtime=0)
-
-
-def _without_file_contents(suite: ResolvedSuite) -> dict[str, Any]:
-    sources = [
-        {key: value for key, value in source.items() if key != "content"}
-        for source in suite.definition.get("sourceFiles", ())
-    ]
-    return {**suite.definition, "sourceFiles": sources, "topology": list(suite.topology)}
-
-
-def _profile_document(profile: LaunchProfile) -> dict[str, Any]:
-    return {
-        "fileName": profile.file_name,
-        "label": profile.label,
-        "env": dict(profile.env),
-        "services": {step: dict(env) for step, env in profile.services.items()},
-        "secretRefs": [asdict(reference) for reference in profile.secret_refs],
-        "observability": dict(profile.observability),
-    }
-
-
 def replayed(idempotency: Idempotency | None) -> Launched | None:
     """Return the stored response; raise IdempotencyKeyReused if the body is another one."""
     if idempotency is None:
@@ -283,11 +210,13 @@ def replayed(idempotency: Idempotency | None) -> Launched | None:
     if row is None:
         return None
     if row.body_sha256 != _sha256(idempotency.body):
-        raise IdempotencyKeyReused("this Idempotency-Key was used with another request body")
+        raise IdempotencyKeyReused(
+            "this Idempotency-Key was used before with a different request body"
+        )
     return Launched(summary=row.answer, replayed=True)
 
 
-def remember(idempotency: Idempotency, run_id: str, answer: dict[str, Any]) -> None:
+def remember(idempotency: Idempotency, run_id: str, answer: RunSummary) -> None:
     """Store the response with the run; raise IntegrityError if another request was first."""
     scope = _scope(idempotency)
     IdempotencyKey.objects.filter(
@@ -313,3 +242,84 @@ def _scope(idempotency: Idempotency) -> str:
 
 def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
+
+
+Problem = tuple[RunReason, str]
+_ADMISSION: Final = "admission"
+_ACTIVE: Final = [
+    str(status)
+    for status in ExecutionStatus
+    if status not in FINAL_EXECUTION and status is not ExecutionStatus.QUEUED
+]
+
+
+def dispatch() -> int:
+    """Admit queued runs while there is capacity; return how many booted or failed.
+
+    A run fails instead if its secrets do not resolve or its backend is gone
+    (reference: control-plane 11.3).
+    """
+    waiting = _admissible()
+    if not waiting:
+        return 0
+    # secrets are read before the transaction: a provider may take seconds
+    problems = {pk: _problem(pk) for pk in waiting}
+    return _admit(problems)
+
+
+def ensure_lease_row(name: str) -> None:
+    """Create the row of a work lease unless it exists."""
+    if not WorkLease.objects.filter(name=name).exists():
+        _create_lease_row(name)
+
+
+@unit_of_work
+def _create_lease_row(name: str) -> None:
+    WorkLease.objects.get_or_create(name=name, defaults={"expires_at": clock.now()})
+
+
+def _admissible() -> list[UUID]:
+    """Return the next runs in the queue, as many as there is capacity for."""
+    queue = list(admission_queue().values())
+    if not queue:
+        return []
+    capacity = conf.max_active() - Execution.objects.filter(status__in=_ACTIVE).count()
+    return queue[: max(0, capacity)]
+
+
+@unit_of_work
+def _admit(problems: dict[UUID, Problem | None]) -> int:
+    ensure_lease_row(_ADMISSION)
+    # one admission at a time: two would both use the last free capacity
+    WorkLease.objects.filter(name=_ADMISSION).update(version=F("version") + 1)
+    checked = [pk for pk in _admissible() if pk in problems]
+    runs = load_runs(checked)
+    queued = ExecutionStatus.QUEUED
+    admitted = [
+        run
+        for run in filter(None, map(runs.get, checked))
+        if run.execution.status == queued and not run.execution.verdict
+    ]
+    for run in admitted:
+        if problem := problems[run.execution.pk]:
+            fail_run(run, *problem)
+        else:
+            boot(run)
+    save_runs(admitted)
+    return len(admitted)
+
+
+def _problem(execution_pk: UUID) -> Problem | None:
+    execution = Execution.objects.filter(pk=execution_pk).first()
+    if execution is None:
+        return None
+    if all(backend.backend_id != execution.backend_id for backend in backends()):
+        return (
+            RunReason.BACKEND_UNAVAILABLE,
+            f"backend {execution.backend_id!r} was removed or disabled after the launch",
+        )
+    try:
+        resolve_secrets(run_definition(execution.snapshot_id).profile["secretRefs"])
+    except SecretUnresolved as error:
+        return RunReason.SECRET_UNRESOLVED, error.detail
+    return None

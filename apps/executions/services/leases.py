@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -16,48 +16,50 @@ from django.db.models import QuerySet
 from apps.agents.api import heard_of, online_agents
 from apps.executions import conf
 from apps.executions.domain.agent_reports import (
-    ActiveJob,
     Adopted,
-    KeptJob,
     Lease,
-    Renewal,
     StaleAttempt,
     SupervisorSession,
 )
-from apps.executions.domain.attempts import is_irreplaceable
+from apps.executions.domain.retry_rules import is_irreplaceable
 from apps.executions.domain.states import JobState
 from apps.executions.models import Step
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import fail_for_secrets, release_bindings, step_spec
-from apps.executions.services.metrics import leases_expired
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
 from apps.executions.services.run_progression import progress_run
 from apps.executions.services.secrets import SecretUnresolved
+from apps.executions.services.telemetry import leases_expired
 from apps.platform_settings.api import backends
 from apps.streams.api import unit_of_work
 from kernel import clock
-from kernel.clock import milliseconds
+from kernel.agent_protocol import NO_USAGE, AdoptedJob, Job, StepUsage
 
 _SHARED: Final = ("remote-docker", "kubernetes")  # backends whose units others can reach
 
 
 @unit_of_work
-def renew(supervisor: SupervisorSession, leases: Sequence[Renewal]) -> list[Lease | StaleAttempt]:
-    """Renew the leases that this process still holds; the result of the others is StaleAttempt."""
+def renew(
+    supervisor: SupervisorSession, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
+) -> list[Lease | StaleAttempt]:
+    """Renew the leases that this process still holds; the result of the others is StaleAttempt.
+
+    Store the usage of the steps whose leases are renewed.
+    """
     heard_of(supervisor.agent_id, supervisor.incarnation)
     expires_at = clock.now() + conf.lease()
-    jobs_by_attempt: dict[int, list[str]] = defaultdict(list)
-    for lease in leases:
-        jobs_by_attempt[lease.attempt].append(lease.job_id)
-    for attempt, jobs in jobs_by_attempt.items():
-        _held_by(supervisor).filter(attempt=attempt, job_id__in=jobs).update(
+    by_attempt: dict[int, list[str]] = defaultdict(list)
+    for job in jobs:
+        by_attempt[job.attempt].append(job.job_id)
+    for attempt, job_ids in by_attempt.items():
+        _held_by(supervisor).filter(attempt=attempt, job_id__in=job_ids).update(
             lease_expires_at=expires_at
         )
-    job_ids = [lease.job_id for lease in leases]
-    held = {step.job_id: step for step in _held_by(supervisor).filter(job_id__in=job_ids)}
+    rows = _held_by(supervisor).filter(job_id__in=[job.job_id for job in jobs])
+    held = {Job(job_id=step.job_id, attempt=step.attempt): step for step in rows}
     grace = lease_grace(supervisor)
-    results = [_renewed(held.get(lease.job_id), lease, grace) for lease in leases]
-    _store_usage(held, leases)
+    results = [_renewed(held.get(job), grace) for job in jobs]
+    _store_usage((held[job], usage[job]) for job in jobs if job in held and job in usage)
     return results
 
 
@@ -67,30 +69,27 @@ def lease_grace(supervisor: SupervisorSession) -> timedelta:
     return conf.lease_owner_patience() if _awaited(mine) == mine else conf.lease_grace()
 
 
-def adopt(supervisor: SupervisorSession, active: Sequence[ActiveJob]) -> Adopted:
+def adopt(supervisor: SupervisorSession, active: Sequence[Job]) -> Adopted:
     """Keep the jobs whose units a restarted supervisor has found; end its other jobs.
 
     Kept jobs continue with the same attempt under the new incarnation. Of the others, an attempt
     whose container was never created is queued again; the rest ends like an expired lease.
     """
-    kept = _adopt(supervisor, tuple(active))
+    kept = _adopt(supervisor, frozenset(active))
     keep = tuple(filter(None, (_kept_job(run, index) for run, index in kept)))
-    kept_ids = {job.job_id for job in keep}
+    kept_ids = {kept.job.job_id for kept in keep}
     return Adopted(
         keep=keep, drop=tuple(job.job_id for job in active if job.job_id not in kept_ids)
     )
 
 
 @unit_of_work
-def _adopt(
-    supervisor: SupervisorSession, active: Sequence[ActiveJob]
-) -> list[tuple[RunAggregate, int]]:
-    named = {(job.job_id, job.attempt) for job in active}
+def _adopt(supervisor: SupervisorSession, active: Set[Job]) -> list[tuple[RunAggregate, int]]:
     runs = _runs_of(_running().filter(agent_id=supervisor.agent_id))
     kept = []
     for run, index in _held(runs, supervisor.agent_id):
         row = run.step(index)
-        if (row.job_id, row.attempt) in named:
+        if Job(job_id=row.job_id, attempt=row.attempt) in active:
             run.change_step(
                 index,
                 incarnation=supervisor.incarnation,
@@ -99,10 +98,12 @@ def _adopt(
             kept.append((run, index))
         elif row.unit_started_at is None:
             step_transitions.release(
-                run, index, "its supervisor restarted before the container was created"
+                run, index, "the supervisor restarted before the container was created"
             )
         else:
-            step_transitions.expire(run, index, "its supervisor restarted and no longer has it")
+            step_transitions.expire(
+                run, index, "the supervisor restarted and did not find the step"
+            )
     _progress_and_save(runs.values())
     return kept
 
@@ -168,12 +169,10 @@ def _expire_lease(run: RunAggregate, index: int, alive: set[tuple[str, str]]) ->
     row = run.step(index)
     lives = (row.agent_id, row.incarnation) in alive
     if lives and row.unit_started_at is None and _never_renewed(row):
-        # this very process is alive but never received its claim: the response was lost
-        step_transitions.release(run, index, f"{row.agent_id} never began this attempt")
+        # this very process is alive: the response to its claim was lost, or came too late
+        step_transitions.release(run, index, f"{row.agent_id} did not start this attempt")
     else:
-        step_transitions.expire(
-            run, index, f"{row.agent_id} was lost: it no longer renews its lease"
-        )
+        step_transitions.expire(run, index, f"{row.agent_id} was lost: the lease was not renewed")
 
 
 def _never_renewed(row: Step) -> bool:
@@ -218,40 +217,37 @@ def _held(runs: dict[UUID, RunAggregate], agent_id: str) -> list[tuple[RunAggreg
     ]
 
 
-def _renewed(step: Step | None, lease: Renewal, grace: timedelta) -> Lease | StaleAttempt:
-    if step is None or step.attempt != lease.attempt or step.lease_expires_at is None:
+def _renewed(step: Step | None, grace: timedelta) -> Lease | StaleAttempt:
+    if step is None or step.lease_expires_at is None:
         return StaleAttempt()
     return Lease(
         status=step.job_state,
         cancel_reason=step.cancel_reason,
         lease_ms=int(conf.lease().total_seconds() * 1000),
         expires_at=step.lease_expires_at,
-        grace_ms=milliseconds(grace),
+        lease_grace_s=grace.total_seconds(),
     )
 
 
-def _store_usage(held: dict[str, Step], leases: Iterable[Renewal]) -> None:
+def _store_usage(measurements: Iterable[tuple[Step, StepUsage]]) -> None:
     measured = []
-    for lease in leases:
-        step = held.get(lease.job_id)
-        if lease.usage and step is not None and step.attempt == lease.attempt:
-            for name, value in step_transitions.usage_values(step, lease.usage).items():
-                setattr(step, name, value)
-            measured.append(step)
+    for step, usage in measurements:
+        for name, value in step_transitions.usage_values(step, usage).items():
+            setattr(step, name, value)
+        measured.append(step)
     if measured:
         Step.objects.bulk_update(measured, step_transitions.USAGE_COLUMNS)
 
 
-def _kept_job(run: RunAggregate, index: int) -> KeptJob | None:
+def _kept_job(run: RunAggregate, index: int) -> AdoptedJob | None:
     row = run.step(index)
     try:
         spec = step_spec(run, index)
     except SecretUnresolved as error:
         fail_for_secrets(run.execution.pk, error.detail)
         return None
-    return KeptJob(
-        job_id=row.job_id,
-        attempt=row.attempt,
+    return AdoptedJob(
+        job=Job(job_id=row.job_id, attempt=row.attempt),
         next_seq=row.next_seq,
         position=row.position,
         spec=spec,

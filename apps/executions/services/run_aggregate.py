@@ -20,8 +20,6 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.executions.domain import status_codes
-from apps.executions.domain.agent_reports import LogLine
-from apps.executions.domain.attempts import StepFailure
 from apps.executions.domain.events import (
     OVERVIEW_NUDGE,
     REPEATABLE,
@@ -36,6 +34,7 @@ from apps.executions.domain.events import (
     timestamps,
 )
 from apps.executions.domain.plan import RunPlan
+from apps.executions.domain.retry_rules import StepFailure
 from apps.executions.domain.states import ExecutionStatus, JobState, StepStatus
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.jobs import StepKeys, step_keys
@@ -45,6 +44,7 @@ from apps.executions.services.run_rows import raise_versions, read_steps, update
 from apps.observability.api import metrics
 from apps.streams.api import Batch, LostRace, append, close_topic, nudge
 from kernel import clock
+from kernel.agent_protocol import LogLine
 
 MetricUpdate = Callable[[], None]
 _RUN_EVENT_STATUS: Final = {
@@ -81,8 +81,8 @@ class RunAggregate:
     stops_now: bool = False  # open jobs were asked to stop before their work is done
     _steps: dict[int, Step] = field(default_factory=dict)
     _attempts: dict[int, int] = field(default_factory=dict)
-    _changes: dict[int, dict[str, Any]] = field(default_factory=lambda: defaultdict(dict))
-    _run_changes: dict[str, Any] = field(default_factory=dict)
+    _changes: dict[int, dict[str, object]] = field(default_factory=lambda: defaultdict(dict))
+    _run_changes: dict[str, object] = field(default_factory=dict)
     _events: list[bytes] = field(default_factory=list)
     _lines: list[tuple[str, Sequence[bytes]]] = field(default_factory=list)
     _metric_updates: list[MetricUpdate] = field(default_factory=list)
@@ -330,11 +330,11 @@ def _nudge_later(name: str, after_s: float) -> None:
     timer.start()
 
 
-def _write_steps(keys: StepKeys, changes: Mapping[int, Mapping[str, Any]]) -> None:
+def _write_steps(keys: StepKeys, changes: Mapping[int, Mapping[str, object]]) -> None:
     """Send one UPDATE for each set of equal changes; log positions differ and go together."""
     plain = {index: _plain(values) for index, values in changes.items()}
     _write_varying(keys, plain)
-    groups: dict[str, tuple[dict[str, Any], list[UUID]]] = {}
+    groups: dict[str, tuple[dict[str, object], list[UUID]]] = {}
     for index, values in plain.items():
         if values:
             key = json.dumps(values, sort_keys=True, default=str)
@@ -344,7 +344,7 @@ def _write_steps(keys: StepKeys, changes: Mapping[int, Mapping[str, Any]]) -> No
             raise LostRace
 
 
-def _write_varying(keys: StepKeys, plain: Mapping[int, dict[str, Any]]) -> None:
+def _write_varying(keys: StepKeys, plain: Mapping[int, dict[str, object]]) -> None:
     """Take log positions out of `plain` and write them together, unless all are equal."""
     varying = {index: values for index, values in plain.items() if values.keys() >= _VARYING}
     if len({tuple(values[name] for name in _VARYING) for values in varying.values()}) <= 1:
@@ -356,6 +356,6 @@ def _write_varying(keys: StepKeys, plain: Mapping[int, dict[str, Any]]) -> None:
     Step.objects.bulk_update(steps, list(_VARYING))
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(values: Mapping[str, object]) -> dict[str, object]:
     """Replace members of enums by their text."""
     return {name: str(value) if isinstance(value, str) else value for name, value in values.items()}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
+from apps.accounts.api import Principal
 from apps.executions import conf
-from apps.executions.domain.agent_reports import LogLine
-from apps.executions.domain.events import RUN_SOURCE, in_words
+from apps.executions.domain.events import RUN_SOURCE, CauseLink, in_words
 from apps.executions.domain.plan import (
     Decision,
     Replacement,
@@ -20,6 +20,7 @@ from apps.executions.domain.plan import (
     replacement,
     upstream,
 )
+from apps.executions.domain.runs import ExecutionFinished, ExecutionNotFound, RunSummary
 from apps.executions.domain.states import (
     TERMINAL_STEP,
     CancelReason,
@@ -31,11 +32,13 @@ from apps.executions.domain.states import (
     advance_execution,
 )
 from apps.executions.domain.status_codes import PENDING_AGAIN, QUEUED_AGAIN, indexes_with
+from apps.executions.selectors.runs import get_execution, summary
 from apps.executions.services import step_transitions
-from apps.executions.services.metrics import run_finished
-from apps.executions.services.run_aggregate import RunAggregate
+from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
 from apps.executions.services.step_transitions import chain_from
-from apps.executions.services.tracing import trace_run
+from apps.executions.services.telemetry import run_finished, trace_run
+from apps.streams.api import unit_of_work
+from kernel.agent_protocol import LogLine
 from kernel.clock import rfc3339
 
 TEARDOWN_WITHIN: Final = timedelta(seconds=60)
@@ -137,7 +140,7 @@ def _reset_dependents(run: RunAggregate) -> None:
 def _reset(run: RunAggregate, services: Iterable[int], found: Replacement) -> None:
     run.load_steps(found.reset)
     causes = [run.step(index).cause for index in services if run.step(index).cause]
-    text = f"{_names(run, services)} starts anew: it ran against the former one"
+    text = f"{_names(run, services)} restarted: this step ran against the previous instance"
     for index in found.reset:
         step_transitions.reset(run, index, text, *causes[:1])
 
@@ -212,7 +215,7 @@ def _first_failure(run: RunAggregate) -> str:
     return in_words(chain if run.step(first).cause else [*chain, *_upstream_cause(run, first)])
 
 
-def _upstream_cause(run: RunAggregate, index: int) -> list[dict[str, Any]]:
+def _upstream_cause(run: RunAggregate, index: int) -> list[CauseLink]:
     """Return the cause in the nearest dependency that failed too, or that was lost or retried."""
     indexes = upstream(run.plan, index)
     run.load_steps(indexes)
@@ -269,7 +272,7 @@ def _end(run: RunAggregate, text: str) -> None:
     run.record_metric(run_finished(execution))
     trace_run(run)
     if execution.log_lines_dropped:
-        dropped = f"{execution.log_lines_dropped} lines of output were not kept"
+        dropped = f"{execution.log_lines_dropped} lines of output were dropped"
         run.append_log(RUN_SOURCE, [LogLine(run.now, "warn", "system", dropped)])
     level = {ExecutionStatus.HEALTHY: "info", ExecutionStatus.CANCELED: "warn"}
     status = ExecutionStatus(execution.status)
@@ -281,3 +284,30 @@ def _end(run: RunAggregate, text: str) -> None:
 def _count_statuses(run: RunAggregate) -> str:
     counts = {status: run.statuses.count(status) for status in StepStatus}
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+
+
+@unit_of_work
+def cancel(principal: Principal, run_id: str, reason: str = "") -> RunSummary:
+    """Cancel a run and return its Summary; a run that is already canceled stays as it is.
+
+    Raise ExecutionNotFound, and ExecutionFinished for a run that is Healthy or Failed.
+    """
+    execution = get_execution(principal, run_id)
+    run = load_run(execution.pk)
+    if run is None:
+        raise ExecutionNotFound
+    if run.execution.status == ExecutionStatus.CANCELED:
+        return summary(run.execution, now=run.now)
+    if run.is_over:
+        raise ExecutionFinished(f"the execution has already finished: {run.execution.status}")
+    if not _is_ending(run):
+        cancel_run(run, reason)
+        save_runs([run])
+    return summary(run.execution, now=run.now)
+
+
+def _is_ending(run: RunAggregate) -> bool:
+    """Return whether the run already stops its jobs: it is canceling, or failed as a whole."""
+    execution = run.execution
+    failed_as_a_whole = execution.verdict and execution.reason not in ("", RunReason.STEP_FAILED)
+    return execution.status == ExecutionStatus.CANCELING or bool(failed_as_a_whole)

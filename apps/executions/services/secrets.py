@@ -69,7 +69,7 @@ def _resolved(reference: Mapping[str, str]) -> str:
     """Return the value after it was registered with the redactor."""
     source = source_of(reference["provider"], reference["ref"])
     if source is None:
-        raise SecretUnresolved(reference, "there is no such provider")
+        raise SecretUnresolved(reference, "unknown provider")
     try:
         value = _READERS[source](secret_managers(), reference["ref"])
     except (ManagerFailed, NoSuchValue) as error:
@@ -81,7 +81,7 @@ def _resolved(reference: Mapping[str, str]) -> str:
 def _own_value(_managers: SecretManagers, ref: str) -> str:
     value = overriding().get(ref) or conf.secret_variable(ref)
     if value is None:
-        raise NoSuchValue("there is no override and no PARTITA_SECRET_ variable of that name")
+        raise NoSuchValue("no override and no PARTITA_SECRET_ variable has that name")
     return value
 
 
@@ -149,7 +149,9 @@ def vault_value(managers: SecretManagers, ref: str) -> str:
         raise ManagerFailed("secrets.vaultAddress is not set in the platform settings")
     located = secret_path(ref, prefix=managers.prefix)
     if "/" not in located.path:
-        raise ManagerFailed("its path names no secret below where the engine is mounted")
+        raise ManagerFailed(
+            "the path must name the mount of the engine and a secret, as in secret/name"
+        )
     vault = Vault(
         address=managers.vault_address,
         namespace=managers.vault_namespace,
@@ -193,20 +195,22 @@ def _read_aws(region: str, secret_id: str) -> str:
         answer = _aws(region).get_secret_value(SecretId=secret_id)
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
-        raise ManagerFailed(_AWS_ERRORS.get(code, f"the service refuses ({code})")) from None
+        raise ManagerFailed(
+            _AWS_ERRORS.get(code, f"the service refused the request ({code})")
+        ) from None
     except HTTPClientError as error:
         raise ManagerAway(f"the service cannot be reached ({type(error).__name__})") from None
     except (BotoCoreError, ValueError) as error:
-        raise ManagerFailed(f"it cannot be asked for ({type(error).__name__})") from None
+        raise ManagerFailed(f"the request failed ({type(error).__name__})") from None
     if "SecretString" not in answer:
-        raise ManagerFailed("it is no text")
+        raise ManagerFailed("the secret is binary; only text is supported")
     return str(answer["SecretString"])
 
 
 _AWS_ERRORS: Final = {
-    "ResourceNotFoundException": "it is not there",
-    "AccessDeniedException": "access is refused",
-    "UnrecognizedClientException": "access is refused",
+    "ResourceNotFoundException": "the secret does not exist",
+    "AccessDeniedException": "access denied",
+    "UnrecognizedClientException": "access denied",
 }
 
 

@@ -5,21 +5,21 @@ Each function changes the step in the run aggregate and emits the event; nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from apps.executions import conf
-from apps.executions.domain.agent_reports import LogLine, StepUsage, SupervisorSession
-from apps.executions.domain.attempts import (
+from apps.executions.domain.agent_reports import SupervisorSession
+from apps.executions.domain.events import RUN_SOURCE, WORK_NUDGE, CauseLink, cause_chain, jobs_nudge
+from apps.executions.domain.plan import Skip
+from apps.executions.domain.retry_rules import (
     PULL_ALLOWANCE,
     TIMEOUT_ALLOWANCE,
     may_requeue,
     may_retry,
     pause_before_retry,
 )
-from apps.executions.domain.events import RUN_SOURCE, WORK_NUDGE, cause_chain, jobs_nudge
-from apps.executions.domain.plan import Skip
 from apps.executions.domain.states import (
     CUTS_SHORT,
     CancelReason,
@@ -34,14 +34,14 @@ from apps.executions.domain.states import (
 )
 from apps.executions.domain.steps import filled_in, layered_env
 from apps.executions.models import Step
-from apps.executions.services.metrics import step_duration, step_finished
 from apps.executions.services.run_aggregate import RunAggregate
 from apps.executions.services.secrets import overriding
-from apps.executions.services.tracing import trace_attempt
+from apps.executions.services.telemetry import step_duration, step_finished, trace_attempt
+from kernel.agent_protocol import LogLine, StepUsage
 
 USAGE_COLUMNS: Final = ("cpu_percent", "memory_bytes", "memory_peak_bytes")
 _LEVELS: Final = ("info", "warn", "error", "debug")
-_UNCLAIMED: Final[dict[str, Any]] = {
+_UNCLAIMED: Final[dict[str, object]] = {
     "agent_id": "",
     "incarnation": "",
     "lease_expires_at": None,
@@ -59,7 +59,7 @@ _UNCLAIMED: Final[dict[str, Any]] = {
 _SKIPPED: Final[dict[StepReason, str]] = {
     StepReason.DEPENDENCY_FAILED: "failed",
     StepReason.DEPENDENCY_SKIPPED: "was skipped",
-    StepReason.RUN_FAILED: "the run has failed elsewhere",
+    StepReason.RUN_FAILED: "the run has already failed",
     StepReason.NOT_SELECTED: "not selected for this run",
 }
 
@@ -73,7 +73,12 @@ def queue(run: RunAggregate, index: int) -> bool:
         return True
     if run.plan.nodes[index].kind == "mock":
         run.emit_step_event(index, "queued", "queued")
-        fail(run, index, StepReason.MOCK_SURFACE_MISSING, "mock nodes are not available yet")
+        fail(
+            run,
+            index,
+            StepReason.MOCK_SURFACE_MISSING,
+            "mock nodes are not available in this release",
+        )
         return True
     _change_job(run, index, JobEvent.ENQUEUED)
     run.emit_step_event(index, "queued", f"queued for {run.execution.backend_label}")
@@ -193,9 +198,7 @@ def release(run: RunAggregate, index: int, text: str) -> None:
     run.emit_step_event(index, "requeued", text, level="warn")
 
 
-def reset(
-    run: RunAggregate, index: int, text: str, cause: Sequence[Mapping[str, Any]] = ()
-) -> None:
+def reset(run: RunAggregate, index: int, text: str, cause: Sequence[CauseLink] = ()) -> None:
     """Return a step to `pending` because a service that it ran against was replaced."""
     if run.statuses[index] is StepStatus.SKIPPED:
         run.count_event(index, "skipped")
@@ -246,7 +249,7 @@ def _change_job(run: RunAggregate, index: int, event: JobEvent) -> None:
     run.change_step(index, job_state=advance_job(run.job_states[index], event))
 
 
-def _ended(run: RunAggregate) -> dict[str, Any]:
+def _ended(run: RunAggregate) -> dict[str, datetime | None]:
     return {"finished_at": run.now, "deadline": None, "lease_expires_at": None}
 
 
@@ -281,13 +284,13 @@ def _queue_again(run: RunAggregate, index: int, event: StepEvent, why: str, **va
     _change_job(run, index, JobEvent.RETURNED)
 
 
-def _own_cause(run: RunAggregate, index: int, reason: StepReason) -> list[dict[str, Any]]:
+def _own_cause(run: RunAggregate, index: int, reason: StepReason) -> list[CauseLink]:
     """Return the first reason for an attempt beyond those that the suite asks for."""
     row = run.step(index)
     return row.cause or cause_chain(row.step_id, reason=str(reason), exit_code=None, cause=[])
 
 
-def chain_from(step: Step) -> list[dict[str, Any]]:
+def chain_from(step: Step) -> list[CauseLink]:
     """Return the cause that a dependent of this step has."""
     return cause_chain(step.step_id, reason=step.reason, exit_code=step.exit_code, cause=step.cause)
 
@@ -345,12 +348,14 @@ def keep_output(run: RunAggregate, index: int, lines: Sequence[LogLine]) -> None
 
 def _count_dropped(run: RunAggregate, count: int) -> None:
     if count and not run.execution.log_lines_dropped:
-        text = f"the limit of {conf.log_max_bytes()} bytes is reached: no further output is kept"
+        text = (
+            f"the log limit of {conf.log_max_bytes()} bytes is reached: further output is dropped"
+        )
         run.append_log(RUN_SOURCE, [LogLine(run.now, "warn", "system", text)])
     run.change_run(log_lines_dropped=run.execution.log_lines_dropped + count)
 
 
-def usage_values(step: Step, usage: StepUsage) -> dict[str, Any]:
+def usage_values(step: Step, usage: StepUsage) -> dict[str, float | None]:
     """Return the newest figures by column; the peak of an adopted attempt never falls."""
     peaks = (step.memory_peak_bytes, usage.memory_peak_bytes)
     peak = max((peak for peak in peaks if peak is not None), default=None)

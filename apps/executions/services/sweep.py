@@ -28,13 +28,12 @@ from apps.executions.domain.states import (
 from apps.executions.models import Execution, Step, WorkLease
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import release_bindings
-from apps.executions.services.dispatch import dispatch, ensure_lease_row
-from apps.executions.services.launch import delete_old_idempotency_keys
+from apps.executions.services.launch import delete_old_idempotency_keys, dispatch, ensure_lease_row
 from apps.executions.services.leases import expire_leases
-from apps.executions.services.metrics import forget_gauges, set_gauges
-from apps.executions.services.retention import remove_old_runs
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run, force_end, progress_run
+from apps.executions.services.storage import remove_old_runs
+from apps.executions.services.telemetry import forget_gauges, set_gauges
 from apps.operations.api import LifespanPart
 from apps.streams.api import DatastoreUnavailable, nudge, release_stale_connection, unit_of_work
 from kernel import clock, durations
@@ -103,7 +102,7 @@ def sweep(presence: Presence | None = None) -> bool:
     return True
 
 
-def _may_run(work: Callable[[], None], presence: Presence | None) -> bool:
+def _may_run(work: Callable[[], object], presence: Presence | None) -> bool:
     if presence is None or work not in _ENDING:
         return True
     presence.check()
@@ -164,7 +163,7 @@ def _end_overdue_step(pk: UUID, index: int) -> None:
         return
     service = run.plan.nodes[index].kind == "service"
     reason = StepReason.NOT_READY if service else StepReason.TIMEOUT
-    step_transitions.fail(run, index, reason, "its supervisor did not end it in time")
+    step_transitions.fail(run, index, reason, "the supervisor did not end the step in time")
     progress_run(run)
     save_runs([run])
 
@@ -227,32 +226,20 @@ def _is_past(instant: datetime | None, now: datetime) -> bool:
     return instant is not None and instant <= now
 
 
-def _admit() -> None:
-    dispatch()
-
-
-def _remove() -> None:
-    remove_old_runs()
-    delete_old_idempotency_keys()
-
-
-def _expire() -> None:
-    expire_leases()
-
-
 # these end something because somebody is late
-_ENDING: Final = (
-    _expire,
+_ENDING: Final[tuple[Callable[[], object], ...]] = (
+    expire_leases,
     _end_overdue_runs,
     _end_overdue_steps,
     _fail_unclaimed_steps,
     _end_bindings,
 )
-_WORK: Final[tuple[Callable[[], None], ...]] = (
+_WORK: Final[tuple[Callable[[], object], ...]] = (
     *_ENDING,
     _wake_due_retries,
-    _admit,
-    _remove,
+    dispatch,
+    remove_old_runs,
+    delete_old_idempotency_keys,
     set_gauges,
 )
 

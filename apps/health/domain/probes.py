@@ -25,6 +25,7 @@ class ProbeResult:
 class Probe:
     """`check` runs on a thread of its own and has 2 s; what it raises counts as not ready.
 
+    Apps name their probes by path, as `probes` in `apps.py`.
     It should call the subsystem the way its users do.
     """
 

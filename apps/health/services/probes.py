@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from apps.health import conf
 from apps.health.domain.probes import Probe, ProbeResult
-from apps.operations.api import celery_application, is_store_writable
+from apps.operations.api import (
+    broker_url,
+    celery_application,
+    db_driver,
+    is_store_writable,
+    redis_url,
+)
 from kernel import background, telemetry
 
 if TYPE_CHECKING:
@@ -22,7 +27,7 @@ _migrated: set[str] = set()
 
 def check_datastore() -> ProbeResult:
     """A row written, read and removed; every migration applied; MongoDB only as a replica set."""
-    if conf.db_driver() == "mongo" and not _is_replica_set():
+    if db_driver() == "mongo" and not _is_replica_set():
         return ProbeResult(
             ready=False, detail="a standalone MongoDB has no transactions; a replica set is needed"
         )
@@ -33,7 +38,7 @@ def check_datastore() -> ProbeResult:
 
 
 def check_cache() -> ProbeResult:
-    url = conf.redis_url()
+    url = redis_url()
     if not url:
         return ProbeResult(ready=True, detail="not configured", disabled=True)
     from redis import RedisError  # slow to import: only where there is one
@@ -62,7 +67,7 @@ def check_background() -> ProbeResult:
 
 def check_broker() -> ProbeResult:
     """Celery's broker takes a connection; its messages are hints, so nothing stops without it."""
-    if conf.broker_url().startswith("memory:"):
+    if broker_url().startswith("memory:"):
         return ProbeResult(ready=True, detail="inside this process", disabled=True)
     from kombu.exceptions import KombuError  # slow to import: only where there is a broker
 

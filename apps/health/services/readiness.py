@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from django.db import close_old_connections
 
@@ -29,11 +29,31 @@ class SubsystemNotFound(PlatformError):
     code = "subsystem_not_found"
 
 
+class Component(TypedDict):
+    """A subsystem on the wire; `status` is ready, degraded, not_ready or disabled."""
+
+    name: str
+    status: str
+    ready: bool
+    required: bool
+    detail: str
+    checkedAt: str
+    durationMs: int
+
+
+class ReadinessReport(TypedDict):
+    """The body of `/readyz`; `status` is ready or not_ready."""
+
+    status: str
+    checkedAt: str
+    components: list[Component]
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a probe said, when, and until when that holds (monotonic seconds)."""
 
-    component: dict[str, Any]
+    component: Component
     holds_until: float
 
 
@@ -46,7 +66,7 @@ class ProbeRunner:
         self._answers: dict[str, Answer] = {}
         self._lock = threading.Lock()
 
-    def components(self, names: list[str]) -> list[dict[str, Any]]:
+    def components(self, names: list[str]) -> list[Component]:
         """The bare components, in the order of `names`; takes TIMEOUT_S at most."""
         deadline = time.monotonic() + TIMEOUT_S
         futures = {name: self._ask(probes[name]) for name in names if not self._kept(name)}
@@ -100,7 +120,7 @@ def _failed(probe: Probe, error: Exception) -> ProbeResult:
     return ProbeResult(ready=False, detail=f"the check failed ({type(error).__name__})")
 
 
-def _component(probe: Probe, result: ProbeResult, seconds: float) -> dict[str, Any]:
+def _component(probe: Probe, result: ProbeResult, seconds: float) -> Component:
     ready = result.ready or result.disabled
     failing = "not_ready" if probe.required else "degraded"
     return {
@@ -117,7 +137,7 @@ def _component(probe: Probe, result: ProbeResult, seconds: float) -> dict[str, A
 runner: Final = ProbeRunner()
 
 
-def readiness_report() -> dict[str, Any]:
+def readiness_report() -> ReadinessReport:
     """The body of `/readyz`; `status` is `not_ready` while draining, too."""
     components = runner.components(list(probes))
     stopped = any(entry["required"] and not entry["ready"] for entry in components)
@@ -128,7 +148,7 @@ def readiness_report() -> dict[str, Any]:
     }
 
 
-def subsystem_report(name: str) -> dict[str, Any]:
+def subsystem_report(name: str) -> Component:
     """The bare component; raises SubsystemNotFound."""
     if name not in probes:
         raise SubsystemNotFound(f"there is no subsystem {name!r}; known: {', '.join(probes)}")

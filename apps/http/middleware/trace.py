@@ -47,7 +47,7 @@ def _carrier(request: HttpRequest) -> dict[str, str]:
     return {name: request.headers[name] for name in names if name in request.headers}
 
 
-def _attributes(request: HttpRequest, context: RequestContext) -> dict[str, Any]:
+def _attributes(request: HttpRequest, context: RequestContext) -> dict[str, str]:
     return {
         "http.request_id": context.request_id,
         "http.route": context.route,

@@ -35,7 +35,7 @@ class Page(Generic[T]):
     items: list[T]
     next_cursor: str | None
 
-    def as_dict(self, name: str, items: Sequence[Any], **more: Any) -> dict[str, Any]:
+    def as_dict(self, name: str, items: Sequence[object], **more: object) -> dict[str, object]:
         """`{name: items, **more, nextCursor?}`; `items` is the wire form of `self.items`."""
         cursor = {} if self.next_cursor is None else {"nextCursor": self.next_cursor}
         return {name: list(items), **more, **cursor}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from apps.observability.api import mask_tokens
 from kernel.clock import rfc3339
@@ -30,14 +30,14 @@ class Audited:
     workspace_id: str = ""
     agent_id: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, str | int]:
         """The wire form, `type` first; ids that are not known are left out."""
         who = {
             "userId": self.user_id,
             "workspaceId": self.workspace_id,
             "agentId": self.agent_id,
         }
-        return {
+        known: dict[str, str | int] = {
             "type": "http.audit",
             "time": rfc3339(self.time),
             "requestId": self.request_id,
@@ -47,7 +47,8 @@ class Audited:
             "status": self.status,
             "durationMs": self.duration_ms,
             "remoteAddr": self.remote_addr,
-        } | {name: value for name, value in who.items() if value}
+        }
+        return known | {name: value for name, value in who.items() if value}
 
 
 def is_audited(method: str, path: str) -> bool:

@@ -11,8 +11,8 @@ from kernel.registry import Registry
 class LifespanPart:
     """Something that starts with the server and stops with it; override what is needed.
 
-    Apps register their classes in `ready()`, by path; the server makes one instance of each,
-    starts them in the order of names and stops them in reverse.
+    Apps name their classes by path, as `lifespan_parts` in `apps.py`; the server makes one
+    instance of each, starts them in the order of names and stops them in reverse.
     """
 
     async def start(self) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import queue
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,7 +15,7 @@ from apps.observability.api import metrics
 from apps.operations.domain.audit import Audited
 from apps.operations.models import AuditRecord
 from kernel import clock
-from kernel.background import BackgroundThread
+from kernel.background_writer import BackgroundWriter, QueueLimits
 
 logger = logging.getLogger("partita.system")
 
@@ -32,56 +30,27 @@ class AuditTrail:
     """`put` never blocks; what does not fit, or cannot be stored, counts as dropped."""
 
     def __init__(self, *, capacity: int = CAPACITY) -> None:
-        self._queue: queue.Queue[Audited | None] = queue.Queue(capacity)
-        self._thread: BackgroundThread | None = None
-        self._starting = threading.Lock()
         self._next_sweep = 0.0
+        self._writer = BackgroundWriter(
+            "audit",
+            self._write,
+            QueueLimits(items=capacity, batch_items=BATCH, gather_s=_GATHER_S),
+            after_failure=close_old_connections,
+            at_end=lambda: connection.close(),  # noqa: PLW0108 - of the thread that ends
+        )
 
     def put(self, record: Audited) -> None:
-        self._ensure_thread()
-        try:
-            self._queue.put_nowait(record)
-        except queue.Full:
+        if not self._writer.put(record):
             metrics.count("partita.audit.dropped")
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Store what is queued and end the thread; the next `put` starts another."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._queue.put(None)
-            thread.join(timeout_s)
+        if dropped := self._writer.close(timeout_s):
+            metrics.count("partita.audit.dropped", dropped)
 
-    def _ensure_thread(self) -> None:
-        with self._starting:
-            if self._thread is None:
-                self._thread = BackgroundThread(
-                    "audit", self._run, after_failure=close_old_connections
-                )
-                self._thread.start()
-
-    def _run(self) -> None:
-        going_on = True
-        while going_on:
-            batch, going_on = self._gather()
-            close_old_connections()
-            if batch:
-                store(batch)
-            self._sweep()
-        connection.close()
-
-    def _gather(self) -> tuple[list[Audited], bool]:
-        """The next records, after a short wait for company; False when the trail is closed."""
-        first = self._queue.get()
-        batch = [first]
-        deadline = time.monotonic() + _GATHER_S
-        while batch[-1] is not None and len(batch) < BATCH:
-            try:
-                batch.append(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
-            except queue.Empty:
-                break
-        return [record for record in batch if record is not None], batch[-1] is not None
-
-    def _sweep(self) -> None:
+    def _write(self, batch: Sequence[Audited]) -> None:
+        close_old_connections()
+        store(batch)
         if time.monotonic() >= self._next_sweep:
             self._next_sweep = time.monotonic() + _RETENTION_SWEEP_S
             forget_old()

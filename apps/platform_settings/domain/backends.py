@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from kernel.errors import PlatformError
+from kernel.registry import Registry
 
 Kind = Literal["local", "kubernetes", "remote-agent"]
 Mode = Literal["local", "remote", "hybrid"]
 
+NOT_ISOLATED: Final = "(not isolated)"
 AUTO: Final = ("", "auto")
 KIND_OF_TYPE: Final[dict[str, Kind]] = {
     "local": "local",
@@ -52,12 +54,29 @@ class Backend:
 BUILT_IN: Final = Backend(backend_id="local-docker", label="Local Docker", default=True)
 
 
-def not_isolated(backend: Backend) -> Backend:
-    """Return the backend with a label for child processes, if its type is `local`."""
+class RuntimeLabel(Protocol):
+    """What the labels of local backends say about their runtime."""
+
+    @property
+    def title(self) -> str:
+        """The label of the built-in backend."""
+        ...
+
+    @property
+    def isolates(self) -> bool:
+        """Whether steps cannot reach the host; the labels of the others have a note."""
+        ...
+
+
+runtime_labels: Final[Registry[RuntimeLabel]] = Registry("runtime label")
+
+
+def labelled(backend: Backend, runtime: RuntimeLabel) -> Backend:
+    """Return the backend with the label that its runtime gives it, if its type is `local`."""
     if backend.type != "local":
         return backend
-    name = "Local processes" if backend is BUILT_IN else backend.label
-    return replace(backend, label=f"{name} (not isolated)")
+    name = runtime.title if backend is BUILT_IN else backend.label
+    return replace(backend, label=name if runtime.isolates else f"{name} {NOT_ISOLATED}")
 
 
 class BackendUnknown(PlatformError):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from apps.streams import selectors
 from apps.streams.domain.chunks import Chunk
-from apps.streams.domain.frames import (
+from apps.streams.domain.sse_frames import (
     MOST_BYTES,
     MOST_RECORDS,
     RecordPage,

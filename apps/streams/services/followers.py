@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection
 
 from apps.observability.api import metrics
 from apps.streams import selectors
-from apps.streams.domain.frames import CONNECTED, PING, RecordPage, end, gap
+from apps.streams.domain.sse_frames import CONNECTED, PING, RecordPage, end, gap
 from apps.streams.services.feeds import Envelope, Take, TopicFeed
 from apps.streams.services.hub import Hub, process_hub
 

@@ -20,7 +20,7 @@ from django.db import connection
 
 from apps.operations.api import DatastoreUnavailable
 from apps.streams import selectors
-from apps.streams.domain.frames import RecordPage
+from apps.streams.domain.sse_frames import RecordPage
 from apps.streams.services.feeds import Envelope, Feed, SnapshotFeed, Take, TopicFeed
 from apps.streams.services.nudges import listen
 from apps.streams.services.unit_of_work import release_stale_connection

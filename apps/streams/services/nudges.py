@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from django.db import connection, transaction
 
-from apps.streams import conf
+from apps.operations.api import redis_key, redis_url
 
 if TYPE_CHECKING:
     from apps.streams.services.redis_nudges import RedisNudges
@@ -87,13 +87,14 @@ def _publish(name: str) -> None:
 
 @functools.cache
 def _other_processes() -> RedisNudges | None:
-    if not conf.redis_url():
+    url = redis_url()
+    if not url:
         return None
     from apps.streams.services.redis_nudges import RedisNudges  # its library is slow to import
 
     others = RedisNudges(
-        conf.redis_url(),
-        conf.nudge_channel(),
+        url,
+        redis_key("nudges"),
         on_nudge=_switchboard.wake,
         on_reconnect=_switchboard.wake_all,
     )

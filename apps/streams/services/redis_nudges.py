@@ -12,7 +12,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import redis
@@ -113,7 +113,7 @@ class RedisNudges:
             while not self._closed.is_set():
                 self._receive(subscription.get_message(timeout=0.5))
 
-    def _receive(self, message: dict[str, Any] | None) -> None:
+    def _receive(self, message: Mapping[str, Any] | None) -> None:
         if message is None:
             return
         if message["type"] == "subscribe":

@@ -16,7 +16,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 
 from apps.observability.api import metrics
 from apps.streams import conf
-from apps.streams.domain.frames import resume_after
+from apps.streams.domain.sse_frames import resume_after
 from apps.streams.services.hub import STORE_IS_AWAY, Hub, process_hub
 from apps.streams.services.stream_leases import process_leases
 from kernel.errors import PlatformError

@@ -6,12 +6,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict
 
 from apps.suites.domain.metadata import PROVIDER, Metadata, metadata_of
-from apps.suites.domain.package import TOPOLOGY_FILE, Package, PackageWarning, content_digest
-from apps.suites.domain.problems import TopologyProblem
+from apps.suites.domain.package import (
+    TOPOLOGY_FILE,
+    Package,
+    PackageWarning,
+    WarningDocument,
+    content_digest,
+)
+from apps.suites.domain.problems import ProblemDocument, TopologyProblem
 from apps.suites.domain.profiles import Profile, default_profile, profiles_of
+from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
@@ -49,6 +56,69 @@ LANGUAGE_OF: Final = {
 _MODULE: Final = re.compile(r"^@[^/]+/([^/]+)\Z")
 
 
+class ProfileDocument(TypedDict):
+    fileName: str
+    label: str
+    description: str
+    default: bool
+
+
+class FolderDocument(TypedDict):
+    """A top folder of the package; `files` are package paths."""
+
+    name: str
+    role: str
+    files: list[str]
+
+
+class SourceFileDocument(TypedDict):
+    """A file of the package; `size` in bytes."""
+
+    path: str
+    language: str
+    size: int
+    content: NotRequired[str]
+
+
+class _Labels(TypedDict):
+    labels: NotRequired[dict[str, str]]
+
+
+class _Identity(_Labels):
+    id: str
+    title: str
+    repository: str
+    owner: str
+    provider: str
+    version: str
+    tags: list[str]
+    description: str
+    modules: list[str]
+
+
+class _Outcome(TypedDict):
+    topology: NotRequired[list[ResolvedNode]]
+    topologyError: NotRequired[ProblemDocument]
+
+
+class DefinitionDocument(_Identity, _Outcome):
+    """A suite on the wire."""
+
+    status: str
+    score: int
+    pullCommand: str
+    forkCommand: str
+    suiteStar: str
+    profiles: list[ProfileDocument]
+    folders: list[FolderDocument]
+    sourceFiles: list[SourceFileDocument]
+    contracts: list[str]
+    apiSurfaces: list[object]
+    launchable: bool
+    contentDigest: str
+    warnings: list[WarningDocument]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
     """A package with its metadata and profiles, not evaluated."""
@@ -82,7 +152,7 @@ class Suite:
 class SuiteEvaluation:
     """The result of suite.star under one profile's env: a topology or a problem."""
 
-    topology: tuple[Mapping[str, Any], ...] = ()
+    topology: tuple[ResolvedNode, ...] = ()
     problem: TopologyProblem | None = None
     loads: tuple[str, ...] = ()
     printed: tuple[str, ...] = ()
@@ -98,7 +168,7 @@ def suite_of(package: Package) -> Suite:
     )
 
 
-def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> dict[str, Any]:
+def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> DefinitionDocument:
     """Return the Definition.
 
     While the evaluation runs (None), it has the warning `evaluating` instead of `topology` and
@@ -106,12 +176,15 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> dict[str,
     """
     known = evaluation or SuiteEvaluation()
     resolves = evaluation is not None and evaluation.problem is None
+    reference = f"{suite.metadata.repository}:{suite.metadata.version}"
+    folder = suite.metadata.repository.rpartition("/")[2]
     launchable_profiles = [profile for profile in suite.profiles if profile.launchable]
     return {
         **_identity(suite, known),
         "status": "Invalid" if suite.package_problem else "Installed",
         "score": _score(suite, resolves=resolves),
-        **_commands(suite.metadata),
+        "pullCommand": f"partita suite pull {reference}",
+        "forkCommand": f"partita suite fork {reference} ./{folder}",
         "suiteStar": suite.package.text(TOPOLOGY_FILE),
         "profiles": _profiles(suite),
         "folders": folders(suite.package.files),
@@ -125,22 +198,23 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> dict[str,
     }
 
 
-def summary_of(definition: Mapping[str, Any]) -> dict[str, Any]:
+def summary_of(definition: DefinitionDocument) -> dict[str, object]:
     return {key: value for key, value in definition.items() if key not in LEFT_OUT_OF_SUMMARY}
 
 
-def without_contents(definition: Mapping[str, Any]) -> dict[str, Any]:
+def without_contents(definition: DefinitionDocument) -> DefinitionDocument:
     """Return the definition for lists: `sourceFiles` without their text."""
-    files = [
-        {key: value for key, value in file.items() if key != "content"}
+    files: list[SourceFileDocument] = [
+        {"path": file["path"], "language": file["language"], "size": file["size"]}
         for file in definition["sourceFiles"]
     ]
     return {**definition, "sourceFiles": files}
 
 
-def _identity(suite: Suite, known: SuiteEvaluation) -> dict[str, Any]:
+def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
     metadata = suite.metadata
     loaded = {match[1] for label in known.loads if (match := _MODULE.match(label))}
+    labels: _Labels = {"labels": dict(metadata.labels)} if metadata.labels else {}
     return {
         "id": suite.suite_id,
         "title": metadata.title,
@@ -148,7 +222,7 @@ def _identity(suite: Suite, known: SuiteEvaluation) -> dict[str, Any]:
         "owner": metadata.owner,
         "provider": PROVIDER,
         "version": metadata.version,
-        **({"labels": dict(metadata.labels)} if metadata.labels else {}),
+        **labels,
         "tags": list(metadata.tags),
         "description": metadata.description,
         "modules": sorted(loaded | {name for each in suite.profiles for name in each.modules}),
@@ -167,18 +241,9 @@ def _score(suite: Suite, *, resolves: bool) -> int:
     return _POINTS * sum(merits)
 
 
-def _commands(metadata: Metadata) -> dict[str, str]:
-    reference = f"{metadata.repository}:{metadata.version}"
-    folder = metadata.repository.rpartition("/")[2]
-    return {
-        "pullCommand": f"partita suite pull {reference}",
-        "forkCommand": f"partita suite fork {reference} ./{folder}",
-    }
-
-
-def _profiles(suite: Suite) -> list[dict[str, Any]]:
+def _profiles(suite: Suite) -> list[ProfileDocument]:
     chosen = default_profile(suite.profiles)
-    shown = [
+    shown: list[ProfileDocument] = [
         {
             "fileName": profile.file_name,
             "label": profile.label,
@@ -191,7 +256,7 @@ def _profiles(suite: Suite) -> list[dict[str, Any]]:
     return sorted(shown, key=lambda profile: not profile["default"])
 
 
-def _outcome(evaluation: SuiteEvaluation | None) -> dict[str, Any]:
+def _outcome(evaluation: SuiteEvaluation | None) -> _Outcome:
     if evaluation is None:
         return {}
     if evaluation.problem:
@@ -236,8 +301,8 @@ def language(path: str) -> str:
     return LANGUAGE_OF.get(PurePosixPath(path).suffix[1:].lower(), "text")
 
 
-def source_files(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
-    """Return `{path, language, size, content}` by path; `size` is in bytes."""
+def source_files(files: Mapping[str, bytes]) -> list[SourceFileDocument]:
+    """Return the files by path."""
     return [
         {
             "path": path,
@@ -249,8 +314,8 @@ def source_files(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
     ]
 
 
-def folders(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
-    """Return `{name, role, files[]}` of each top folder, by name; `files` are package paths."""
+def folders(files: Mapping[str, bytes]) -> list[FolderDocument]:
+    """Return the top folders by name."""
     inside: dict[str, list[str]] = {}
     for path in sorted(files):
         folder, slash, _ = path.partition("/")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from apps.suites.domain.package import Package, PackageWarning
 from apps.suites.domain.profiles import Profile
@@ -34,47 +34,55 @@ class Metadata:
     warnings: tuple[PackageWarning, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MetadataFile:
+    """The known keys of metadata.yaml that are set; `texts` are those with a string."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    warnings: tuple[PackageWarning, ...] = ()
+
+
 def metadata_of(package: Package, profiles: Sequence[Profile]) -> Metadata:
     """Return the metadata with defaults; an unreadable file becomes the `problem`."""
+    given = _MetadataFile()
     path = package.first_of(*FILES)
-    given: dict[str, Any] = {}
-    warnings: tuple[PackageWarning, ...] = ()
-    problem: dict[str, Any] = {}
-    if path is not None:
-        try:
-            given, warnings = _read(package.text(path), path)
-            _check_id(given, package.suite_id)
-        except Unreadable as error:
-            problem = {
-                "problem": error.reason,
-                "problem_file": path,
-                "problem_line": error.line,
-            }
-    return _with_defaults(given, package, profiles, warnings=warnings, **problem)
+    if path is None:
+        return _with_defaults(given, package, profiles)
+    try:
+        given = _read(package.text(path), path)
+        _check_id(given.texts.get("id", package.suite_id), package.suite_id)
+    except Unreadable as error:
+        return replace(
+            _with_defaults(given, package, profiles),
+            problem=error.reason,
+            problem_file=path,
+            problem_line=error.line,
+        )
+    return _with_defaults(given, package, profiles)
 
 
-def _check_id(given: Mapping[str, Any], suite_id: str) -> None:
-    if given.get("id", suite_id) != suite_id:
-        raise Unreadable(f'id "{given["id"]}" is not the folder\'s name "{suite_id}"')
+def _check_id(named: str, suite_id: str) -> None:
+    if named != suite_id:
+        raise Unreadable(f'id "{named}" is not the folder\'s name "{suite_id}"')
 
 
-def _with_defaults(
-    given: Mapping[str, Any], package: Package, profiles: Sequence[Profile], **more: Any
-) -> Metadata:
+def _with_defaults(given: _MetadataFile, package: Package, profiles: Sequence[Profile]) -> Metadata:
     title, description = _readme(package)
-    labels = given.get("labels", {})
+    texts, labels = given.texts, given.labels
     named = next((profile.repository for profile in profiles if profile.repository), "")
-    repository = given.get("repository") or named or f"workspace/{package.suite_id}"
+    repository = texts.get("repository") or named or f"workspace/{package.suite_id}"
     return Metadata(
-        title=given.get("title") or title or humanized(package.suite_id) or package.suite_id,
-        description=given.get("description") or description,
-        owner=given.get("owner") or labels.get("owner") or _owner_of(repository),
+        title=texts.get("title") or title or humanized(package.suite_id) or package.suite_id,
+        description=texts.get("description") or description,
+        owner=texts.get("owner") or labels.get("owner") or _owner_of(repository),
         repository=repository,
-        version=given.get("version") or "workspace",
+        version=texts.get("version") or "workspace",
         labels=labels,
-        tags=tuple(sorted({"workspace", *given.get("tags", ())})),
+        tags=tuple(sorted({"workspace", *given.tags})),
         has_readme=bool(title),
-        **more,
+        warnings=given.warnings,
     )
 
 
@@ -92,21 +100,30 @@ def _readme(package: Package) -> tuple[str, str]:
     return first.lstrip("#").strip(), second
 
 
-def _read(text: str, path: str) -> tuple[dict[str, Any], tuple[PackageWarning, ...]]:
+def _read(text: str, path: str) -> _MetadataFile:
     """Return the known keys, flat ones before those of `spec` and `metadata`; raise Unreadable."""
     root = read_yaml(text)
     if root.is_null:
-        return {}, ()
+        return _MetadataFile()
     if root.pairs is None:
         raise root.unreadable("metadata must be a mapping")
     wrapped = root.get("kind") is not None or root.get("spec") is not None
     levels = [root, *(_section(root, name) for name in ("spec", "metadata") if wrapped)]
-    given: dict[str, Any] = {}
-    for level in levels:
-        for key, value in level.pairs or []:
-            if key.text in _FLAT and key.text not in given and not value.is_null:
-                given[key.text] = _value(key.text, value)
-    return given, tuple(_warnings(root, wrapped=wrapped, path=path))
+    texts: dict[str, str] = {}
+    labels: dict[str, str] | None = None
+    tags: tuple[str, ...] | None = None
+    for key, value in (pair for level in levels for pair in level.pairs or []):
+        name = key.text or ""
+        if name not in _FLAT or value.is_null:
+            continue
+        if name == "labels":
+            labels = _labels(value) if labels is None else labels
+        elif name == "tags":
+            tags = _tags(value) if tags is None else tags
+        elif name not in texts:
+            texts[name] = _text(name, value)
+    warnings = tuple(_warnings(root, wrapped=wrapped, path=path))
+    return _MetadataFile(texts=texts, labels=labels or {}, tags=tags or (), warnings=warnings)
 
 
 def _section(root: Node, name: str) -> Node:
@@ -116,16 +133,16 @@ def _section(root: Node, name: str) -> Node:
     return section
 
 
-def _value(key: str, value: Node) -> Any:
-    if key == "labels":
-        if value.pairs is None:
-            raise value.unreadable("labels must be a mapping")
-        return {name.text or "": _text(f"label {name.text}", item) for name, item in value.pairs}
-    if key == "tags":
-        if value.items is None:
-            raise value.unreadable("tags must be a list")
-        return [_text("a tag", item) for item in value.items]
-    return _text(key, value)
+def _labels(value: Node) -> dict[str, str]:
+    if value.pairs is None:
+        raise value.unreadable("labels must be a mapping")
+    return {name.text or "": _text(f"label {name.text}", item) for name, item in value.pairs}
+
+
+def _tags(value: Node) -> tuple[str, ...]:
+    if value.items is None:
+        raise value.unreadable("tags must be a list")
+    return tuple(_text("a tag", item) for item in value.items)
 
 
 def _text(name: str, value: Node) -> str:

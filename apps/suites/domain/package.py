@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict
 
 MAX_FILES: Final = 512
 MAX_FILE_BYTES: Final = 2 * 2**20
@@ -35,6 +35,15 @@ class Package:
         return next((path for path in paths if path in self.files), None)
 
 
+class WarningDocument(TypedDict):
+    """A warning on the wire."""
+
+    code: str
+    detail: str
+    file: NotRequired[str]
+    line: NotRequired[int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageWarning:
     """An entry of a suite's `warnings[]`."""
@@ -44,9 +53,13 @@ class PackageWarning:
     file: str | None = None
     line: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        fields = {"code": self.code, "detail": self.detail, "file": self.file, "line": self.line}
-        return {key: value for key, value in fields.items() if value is not None}
+    def as_dict(self) -> WarningDocument:
+        document: WarningDocument = {"code": self.code, "detail": self.detail}
+        if self.file is not None:
+            document["file"] = self.file
+        if self.line is not None:
+            document["line"] = self.line
+        return document
 
 
 def content_digest(files: Mapping[str, bytes]) -> str:

@@ -2,40 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, TypedDict, Unpack
 
 PREFIX: Final = "invalid suite topology: "
+
+
+class Position(TypedDict, total=False):
+    """A position in the original text; it starts at 1. `sourceLine` is the text of that line."""
+
+    file: str
+    line: int
+    column: int
+    sourceLine: str
+
+
+class PartialPosition(TypedDict, total=False):
+    """A position whose members may be None, which are unknown."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+    sourceLine: str | None
+
+
+class ProblemDocument(Position):
+    """A problem on the wire; absent members of the position are unknown."""
+
+    code: str
+    message: str
 
 
 class TopologyProblem(Exception):
     """A broken rule of suite.star, identified by `code` (reference: control-plane 7.7).
 
-    `message` has no prefix. Positions in the original text start at 1 and are None when unknown,
-    as after a killed evaluator. `source_line` is the text of that line.
+    `message` has no prefix. Members of the position are None when unknown, as after a killed
+    evaluator.
     """
 
-    def __init__(self, code: str, message: str, **position: Any) -> None:
+    def __init__(self, code: str, message: str, **position: Unpack[PartialPosition]) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-        self.file: str | None = position.get("file")
-        self.line: int | None = position.get("line")
-        self.column: int | None = position.get("column")
-        self.source_line: str | None = position.get("sourceLine")
+        self.file = position.get("file")
+        self.line = position.get("line")
+        self.column = position.get("column")
+        self.source_line = position.get("sourceLine")
 
-    def at(self, **position: Any) -> TopologyProblem:
+    def at(self, **position: Unpack[Position]) -> TopologyProblem:
         """Return the problem with a position, unless it has one."""
         return self if self.line else TopologyProblem(self.code, self.message, **position)
 
-    def position(self) -> dict[str, Any]:
-        fields = {
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "sourceLine": self.source_line,
-        }
-        return {key: value for key, value in fields.items() if value is not None}
+    def position(self) -> Position:
+        """Return the known members of the position."""
+        found: Position = {}
+        if self.file is not None:
+            found["file"] = self.file
+        if self.line is not None:
+            found["line"] = self.line
+        if self.column is not None:
+            found["column"] = self.column
+        if self.source_line is not None:
+            found["sourceLine"] = self.source_line
+        return found
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ProblemDocument:
         """Return the wire form: `code, message, file?, line?, column?, sourceLine?`."""
         return {"code": self.code, "message": PREFIX + self.message, **self.position()}

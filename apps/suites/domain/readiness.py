@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypedDict, cast
 
 from apps.suites.domain import values
 from apps.suites.domain.problems import TopologyProblem
@@ -10,28 +11,46 @@ from apps.suites.domain.problems import TopologyProblem
 PROBES: Final = ("http", "tcp", "log", "command")
 DEFAULT_TIMEOUT_MS: Final = 60_000
 DEFAULT_INTERVAL_MS: Final = 500
+
+
+class Timing(TypedDict, total=False):
+    intervalMs: int
+    startPeriodMs: int
+    timeoutMs: int
+
+
+class Readiness(Timing, total=False):
+    """A readiness probe on the wire: one of `http`, `tcp`, `log` and `command`, and its options."""
+
+    http: str
+    tcp: int
+    log: str
+    command: list[str]
+    port: int
+    status: list[int]
+
+
 _KEYS: Final = (*PROBES, "port", "status", "interval", "start_period", "timeout")
 
 
-def read(value: object, where: str, *, max_timeout_ms: int) -> dict[str, Any]:
-    """Return `{http|tcp|log|command, port?, status?, intervalMs, startPeriodMs, timeoutMs?}`."""
+def read(value: object, where: str, *, max_timeout_ms: int) -> Readiness:
     given = values.only_keys(value, where, _KEYS)
     probe = _the_probe(given, where)
     for key in ("port", "status"):
         if key in given and probe != "http":
             values.invalid(where, f"{key} is allowed with http only, not with {probe}")
-    wanted = {probe: _PROBE_READERS[probe](given[probe], f"{where}.{probe}")}
+    asked = {probe: _READERS[probe](given[probe], f"{where}.{probe}")}
+    wanted = cast("Readiness", asked)
     if "port" in given:
         wanted["port"] = values.whole(given["port"], f"{where}.port", low=1, high=values.MAX_PORT)
     if "status" in given:
         wanted["status"] = _status(given["status"], f"{where}.status")
-    wanted |= _times(given, where, max_timeout_ms)
-    return wanted
+    return {**wanted, **_times(given, where, max_timeout_ms)}
 
 
 def completed(
-    ready: dict[str, Any] | None, ports: list[int | str], timeout_ms: int | None
-) -> dict[str, Any] | None:
+    ready: Readiness | None, ports: list[int | str], timeout_ms: int | None
+) -> Readiness | None:
     """Return the probe with defaults that depend on other keywords.
 
     Without `ready`, the first tcp port is probed; return None when there is no such port.
@@ -48,7 +67,7 @@ def completed(
     return {**ready, "timeoutMs": ready.get("timeoutMs") or timeout_ms or DEFAULT_TIMEOUT_MS}
 
 
-def _the_probe(given: dict[str, Any], where: str) -> str:
+def _the_probe(given: Mapping[str, object], where: str) -> str:
     named = [probe for probe in PROBES if probe in given]
     if not named:
         raise TopologyProblem(
@@ -59,8 +78,8 @@ def _the_probe(given: dict[str, Any], where: str) -> str:
     return named[0]
 
 
-def _times(given: dict[str, Any], where: str, high_ms: int) -> dict[str, Any]:
-    times = {
+def _times(given: Mapping[str, object], where: str, high_ms: int) -> Timing:
+    times: Timing = {
         "intervalMs": values.duration_ms(
             given.get("interval", "500ms"), f"{where}.interval", high_ms=high_ms
         ),
@@ -103,4 +122,9 @@ def _status(value: object, where: str) -> list[int]:
     return [values.whole(item, where, low=100, high=599) for item in listed]
 
 
-_PROBE_READERS: Final = {"http": _path, "tcp": _tcp, "log": _log, "command": _command}
+_READERS: Final[Mapping[str, Callable[[object, str], object]]] = {
+    "http": _path,
+    "tcp": _tcp,
+    "log": _log,
+    "command": _command,
+}

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict, cast
 
+from apps.suites.domain.calls import RecordedNode
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.domain.values import NODE_ID
+from apps.suites.domain.values import NODE_ID, NodeReference
 from kernel.ids import slug
 
 RESERVED_ID: Final = "execution"
-Node = dict[str, Any]
+
+
+class ResolvedNode(TypedDict):
+    """A node of a topology on the wire; references are ids, and a kind may add members."""
+
+    id: str
+    name: str
+    kind: str
+    variant: str
+    level: int
+    dependsOn: list[str]
+    after: list[str]
+    onFailure: list[str]
+    continueOnFailure: bool
+    idempotent: bool
+    retries: int
+    timeoutMs: int
+    image: NotRequired[str]
 
 
 def build_topology(
-    recorded: Sequence[Mapping[str, Any]], bound: Mapping[str, int]
-) -> tuple[Node, ...]:
+    recorded: Sequence[RecordedNode], bound: Mapping[str, int]
+) -> tuple[ResolvedNode, ...]:
     """Return the nodes in wire form, by level and, within a level, in call order.
 
     `recorded` are the evaluator's nodes in call order; `bound` maps globals to their indexes.
@@ -35,7 +53,7 @@ def build_topology(
     return tuple(sorted(nodes, key=lambda node: node["level"]))  # stable: keeps the call order
 
 
-def identities(recorded: Sequence[Mapping[str, Any]], bound: Mapping[str, int]) -> list[str]:
+def identities(recorded: Sequence[RecordedNode], bound: Mapping[str, int]) -> list[str]:
     """Return each node's name, else its longest global (first by alphabet), else `node_<n>`."""
     names: dict[int, list[str]] = {}
     for name, index in bound.items():
@@ -48,7 +66,7 @@ def identities(recorded: Sequence[Mapping[str, Any]], bound: Mapping[str, int]) 
     ]
 
 
-def _refuse_bad_ids(ids: Sequence[str], recorded: Sequence[Mapping[str, Any]]) -> None:
+def _refuse_bad_ids(ids: Sequence[str], recorded: Sequence[RecordedNode]) -> None:
     seen: dict[str, str] = {}
     for node_id, call in zip(ids, recorded, strict=True):
         if node_id == RESERVED_ID:
@@ -64,12 +82,12 @@ def _refuse_bad_ids(ids: Sequence[str], recorded: Sequence[Mapping[str, Any]]) -
         seen[slug(node_id)] = node_id
 
 
-def _resolved(call: Mapping[str, Any], index: int, ids: Sequence[str]) -> Node:
-    after = _references(call, "after", index, ids)
-    on_failure = _references(call, "onFailure", index, ids)
+def _resolved(call: RecordedNode, index: int, ids: Sequence[str]) -> ResolvedNode:
+    after = _references(call, call.get("after", []), index, ids)
+    on_failure = _references(call, call.get("onFailure", []), index, ids)
     own = {key: value for key, value in call.items() if key not in ("position", "resetMocks")}
     _refuse_mocks_to_reset(call, index, ids)
-    return {
+    resolved = {
         **own,
         "id": ids[index],
         "name": ids[index],
@@ -77,10 +95,13 @@ def _resolved(call: Mapping[str, Any], index: int, ids: Sequence[str]) -> Node:
         "onFailure": on_failure,
         "dependsOn": list(dict.fromkeys([*after, *on_failure])),
     }
+    return cast("ResolvedNode", resolved)
 
 
-def _references(call: Mapping[str, Any], key: str, index: int, ids: Sequence[str]) -> list[str]:
-    named = [ids[ref["node"]] if "node" in ref else ref["id"] for ref in call.get(key, [])]
+def _references(
+    call: RecordedNode, wanted: Sequence[NodeReference], index: int, ids: Sequence[str]
+) -> list[str]:
+    named = [ids[ref["node"]] if "node" in ref else ref["id"] for ref in wanted]
     known = set(ids)
     for reference in named:
         if reference not in known:
@@ -92,9 +113,9 @@ def _references(call: Mapping[str, Any], key: str, index: int, ids: Sequence[str
     return list(dict.fromkeys(named))
 
 
-def _refuse_mocks_to_reset(call: Mapping[str, Any], index: int, ids: Sequence[str]) -> None:
+def _refuse_mocks_to_reset(call: RecordedNode, index: int, ids: Sequence[str]) -> None:
     """Raise TopologyProblem for any id: no node of this release has mock state."""
-    for name in _references(call, "resetMocks", index, ids):
+    for name in _references(call, call.get("resetMocks", []), index, ids):
         raise TopologyProblem(
             "reset_mocks_invalid",
             f'"{ids[index]}" resets "{name}", which has no mock state',
@@ -102,9 +123,7 @@ def _refuse_mocks_to_reset(call: Mapping[str, Any], index: int, ids: Sequence[st
         )
 
 
-def _refuse_cycles(
-    needs: Mapping[str, Iterable[str]], calls: Mapping[str, Mapping[str, Any]]
-) -> None:
+def _refuse_cycles(needs: Mapping[str, Iterable[str]], calls: Mapping[str, RecordedNode]) -> None:
     try:
         graphlib.TopologicalSorter(needs).prepare()
     except graphlib.CycleError as error:

@@ -11,7 +11,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypedDict
 
 from apps.suites.domain.problems import TopologyProblem
 from kernel.durations import parse_bytes, parse_cpu, parse_duration_ms, shown
@@ -25,6 +25,33 @@ EXPORT_FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")
 _PORT: Final = re.compile(r"^([1-9]\d{0,4})/(tcp|udp)\Z")
 _ZERO: Final = re.compile(r"^0+(ms|s|m|h)\Z")
 _STARLARK_NAMES: Final = {"NoneType": "None", "str": "string"}
+
+
+class NodeReference(TypedDict, total=False):
+    """A reference to another node: `node`, its index in call order, or `id`."""
+
+    node: int
+    id: str
+
+
+class _ExportName(TypedDict, total=False):
+    name: str
+
+
+class ArtifactExport(_ExportName):
+    """A file that a step exports, on the wire."""
+
+    path: str
+    on: str
+    format: str
+    required: bool
+
+
+class Resources(TypedDict, total=False):
+    """`cpu` in CPUs, `memory` in bytes."""
+
+    cpu: float
+    memory: int
 
 
 class Handle:
@@ -131,7 +158,7 @@ def duration_ms(value: object, where: str, *, high_ms: int, zero: bool = False) 
     return max(1, milliseconds)
 
 
-def references(value: object, where: str) -> list[dict[str, Any]]:
+def references(value: object, where: str) -> list[NodeReference]:
     """Return nodes and ids as a flat list of `{"node": index}` and `{"id": text}`."""
     if isinstance(value, Handle):
         return [{"node": value.index}]
@@ -142,7 +169,7 @@ def references(value: object, where: str) -> list[dict[str, Any]]:
     return [reference for item in value for reference in references(item, where)]
 
 
-def mock_references(value: object, where: str) -> list[dict[str, Any]]:
+def mock_references(value: object, where: str) -> list[NodeReference]:
     if not isinstance(value, list):
         wrong_type(where, "a list of mock or suite nodes", value)
     for item in value:
@@ -223,7 +250,7 @@ def _port(value: object, where: str) -> int | str:
     return whole(value, where, low=1, high=MAX_PORT)
 
 
-def only_keys(value: object, where: str, known: tuple[str, ...]) -> dict[str, Any]:
+def only_keys(value: object, where: str, known: tuple[str, ...]) -> dict[str, object]:
     if not isinstance(value, dict):
         wrong_type(where, "a dict", value)
     for key in value:
@@ -235,10 +262,9 @@ def only_keys(value: object, where: str, known: tuple[str, ...]) -> dict[str, An
     return value
 
 
-def resources(value: object, where: str, *, max_cpu: float, max_memory: int) -> dict[str, Any]:
-    """Return `{cpu?: CPUs, memory?: bytes}`."""
+def resources(value: object, where: str, *, max_cpu: float, max_memory: int) -> Resources:
     given = only_keys(value, where, ("cpu", "memory"))
-    wanted: dict[str, Any] = {}
+    wanted: Resources = {}
     if "cpu" in given:
         wanted["cpu"] = _cpu(given["cpu"], f"{where}.cpu", max_cpu)
     if "memory" in given:
@@ -267,18 +293,19 @@ def _memory(value: object, where: str, limit: int) -> int:
 _EXPORT_KEYS: Final = ("path", "name", "on", "format", "required")
 
 
-def exports(value: object, where: str) -> list[dict[str, Any]]:
+def exports(value: object, where: str) -> list[ArtifactExport]:
     if not isinstance(value, list):
         wrong_type(where, "a list of dicts", value)
     return [export(item, f"{where}[{index}]") for index, item in enumerate(value)]
 
 
-def export(value: object, where: str) -> dict[str, Any]:
-    """Return `{path, name?, on, format, required}`."""
+def export(value: object, where: str) -> ArtifactExport:
     given = only_keys(value, where, _EXPORT_KEYS)
     if "path" not in given:
         raise TopologyProblem("missing_argument", f"{where}: path is required")
-    name = {"name": text(given["name"], f"{where}.name", empty=False)} if "name" in given else {}
+    name: _ExportName = {}
+    if "name" in given:
+        name["name"] = text(given["name"], f"{where}.name", empty=False)
     return {
         "path": text(given["path"], f"{where}.path", empty=False),
         **name,

@@ -1,9 +1,9 @@
 """The evaluator process: it reads JSON with a suite.star from stdin and writes JSON to stdout.
 
 It is run by path with `python -I` and imports only starlark and light modules of this project, so
-that it starts in about 40 ms. It sets its limits before it reads the suite's text. Input:
-`{source, env, rules, instructions, seconds, memory, answer}`; output: `{nodes, bound, printed,
-loads, problem}`. A suite that exceeds memory or time ends the process, and the parent reports it.
+that it starts in about 40 ms. It sets its limits before it reads the suite's text.
+Module `protocol` has its input and output. A suite that exceeds memory or time ends the process,
+and the parent reports it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import os
 import resource
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # found only after the change of sys.path below
+    from apps.suites.evaluator.protocol import EvaluationAnswer
 
 ROOT = Path(__file__).resolve().parents[3]
 NICENESS = 10  # requests come first
@@ -35,7 +38,7 @@ def main() -> None:
     write_bounded(evaluate(request), limit=request["answer"])
 
 
-def write_bounded(answer: dict[str, Any], *, limit: int) -> None:
+def write_bounded(answer: EvaluationAnswer, *, limit: int) -> None:
     """Write the answer; exit when it is too long, as with a text that many nodes share."""
     parts, size = [], 0
     for part in json.JSONEncoder().iterencode(answer):

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
-from apps.suites.domain.calls import KIND_OF, NOT_AVAILABLE
-from apps.suites.domain.problems import TopologyProblem
+from apps.suites.calls import node_kinds
+from apps.suites.domain.problems import Position, TopologyProblem
 
 FILE: Final = "suite.star"
-HINTS: Final = {
-    "service": 'use service.run("name", image="…")',
-    "task": 'use task.run("name", file="…")',
-    "test": 'use test.run("name", file="…")',
-    "traffic": "use traffic.<variant>(…)",
-    "suite": 'use suite.run(ref="…")',
-    "mock": "use mock.serve(…)",
-    "log": 'use log.info("…")',
-    "security": "run a scanner image with test.run",
-    "container": 'use service.run("name", image="…")',
-    "script": 'use task.run("name", file="…")',
-    "scenario": 'use test.run("name", file="…")',
-}
 UNAVAILABLE_MODULES: Final = ("postgres", "kafka", "redis", "mongodb", "playwright")
-_NAMESPACES: Final = "service|task|test|traffic|suite|mock|log|security"
 _FRAME: Final = re.compile(r"^  \* suite\.star:(\d+), in ", re.MULTILINE)
 _ARROW: Final = re.compile(r"^ *--> (.+?):(\d+):(\d+)$", re.MULTILINE)
 _ERROR: Final = re.compile(r"^error: ", re.MULTILINE)
@@ -58,7 +44,7 @@ class SuiteSource:
     def line_text(self, line: int) -> str:
         return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
 
-    def position(self, line: int, column: int) -> dict[str, Any]:
+    def position(self, line: int, column: int) -> Position:
         return {
             "file": FILE,
             "line": line,
@@ -66,15 +52,19 @@ class SuiteSource:
             "sourceLine": self.line_text(line)[:400],
         }
 
-    def position_of(self, call: str, stack: str) -> dict[str, Any]:
+    def position_of(self, call: str, stack: str) -> Position:
         """Return the position of a call: the innermost stack frame in the suite's text."""
+        return self.position(*self.line_and_column(call, stack))
+
+    def line_and_column(self, call: str, stack: str) -> tuple[int, int]:
+        """Return line and column of a call."""
         frames = _FRAME.findall(_ERROR.split(stack, maxsplit=1)[0])
         line = int(frames[-1]) if frames else 1
         shown = self.line_text(line)
         names = (call, call.replace("traffic.", "load.", 1)) if call else ()
         found = max((shown.find(name) for name in names), default=-1)
         column = found if found >= 0 else len(shown) - len(shown.lstrip())
-        return self.position(line, column + 1)
+        return line, column + 1
 
     def last_line(self) -> int:
         return max((n for n, line in enumerate(self.lines, 1) if line.strip()), default=1)
@@ -104,8 +94,7 @@ def _place(error: str, source: SuiteSource) -> tuple[int, int]:
     arrows = _ARROW.findall(error)  # the last counts: a fail("… -->") comes before it
     if arrows and arrows[-1][0] == FILE:
         return int(arrows[-1][1]), int(arrows[-1][2])
-    position = source.position_of("", error)
-    return position["line"], position["column"]
+    return source.line_and_column("", error)
 
 
 def _syntax_problem(message: str, line: int, column: int, source: SuiteSource) -> TopologyProblem:
@@ -131,27 +120,31 @@ def _kind(message: str, at: str) -> tuple[str, str]:
 
 
 def _namespace_misuse(message: str, at: str) -> tuple[str, str] | None:
-    if "has no attribute" in message and re.match(r"security\s*\.", at):
-        return (
-            "unsupported_node",
-            "security nodes are not supported; run a scanner image with test.run",
-        )
-    missing = re.search(r"has no attribute `(\w+)`", message)
-    namespace = re.match(rf"({_NAMESPACES}|load)\s*\.", at)
-    if missing and namespace:
-        return "eval_error", _unknown_call(namespace[1], missing[1])
-    called = re.match(rf"({_NAMESPACES})\s*\(", at)
-    if "`call()` not supported" in message and called:
-        return "eval_error", f"{called[1]} is not callable; {HINTS[called[1]]}"
+    namespace = re.match(r"(\w+)\s*([.(])", at)
+    if namespace is None:
+        return None
+    written, access = namespace.groups()
+    name = "traffic" if written == "load" else written
+    if name not in node_kinds:
+        return None
+    if access == "." and "has no attribute" in message:
+        return _unknown_call(name, written, message)
+    if access == "(" and "`call()` not supported" in message and written != "load":
+        return "eval_error", f"{name} is not callable; {node_kinds[name].hint}"
     return None
 
 
-def _unknown_call(namespace: str, name: str) -> str:
-    prefix = "traffic." if namespace == "load" else f"{namespace}."
-    calls = [call for call in KIND_OF if call.startswith(prefix)]
-    calls = calls or [call for call in NOT_AVAILABLE if call.startswith(prefix)]
+def _unknown_call(name: str, written: str, message: str) -> tuple[str, str] | None:
+    kind = node_kinds[name]
+    known = kind.functions or kind.unavailable
+    if not known:
+        return "unsupported_node", f"{name} nodes are not supported; {kind.hint}"
+    missing = re.search(r"has no attribute `(\w+)`", message)
+    if missing is None:
+        return None
+    calls = [f"{name}.{each}" for each in known]
     hint = f"did you mean {calls[0]}?" if len(calls) == 1 else f"known: {', '.join(calls)}"
-    return f"unknown call {namespace}.{name}; {hint}"
+    return "eval_error", f"unknown call {written}.{missing[1]}; {hint}"
 
 
 def module_problem(label: str, module: str | None, source: SuiteSource) -> TopologyProblem:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import starlark
 
-from apps.suites.domain.calls import TRAFFIC_VARIANTS, Node, Rules, read_call
-from apps.suites.domain.problems import TopologyProblem
+from apps.suites.calls import node_kinds
+from apps.suites.domain.calls import RecordedNode, hints, read_call
+from apps.suites.domain.problems import ProblemDocument, TopologyProblem
 from apps.suites.domain.text_functions import FUNCTIONS
 from apps.suites.domain.topology import identities
 from apps.suites.domain.values import Foreign, Handle, export
 from apps.suites.evaluator import diagnosis
 from apps.suites.evaluator.diagnosis import FILE, SuiteSource
+from apps.suites.evaluator.protocol import EvaluationAnswer, EvaluationRequest
 
-PREDECLARED: Final = (
-    "service", "task", "test", "traffic", "suite", "mock", "log", "security", "env", "utils",
-)  # fmt: skip
-HINTED: Final = ("container", "script", "scenario", "true", "false", "null", "print", "traf")
+PREDECLARED: Final = ("env", "utils", "true", "false", "null", "print", "traf")
 RUNTIME: Final = "runtime"
 CALL_DEPTH: Final = 64
 PRELUDE_DEPTH: Final = 6  # stack frames of the prelude for a call of the suite
@@ -35,7 +34,7 @@ _PRELUDE_LABEL: Final = "prelude"
 _EPILOGUE_LABEL: Final = "epilogue"
 
 
-def evaluate(request: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate(request: EvaluationRequest) -> EvaluationAnswer:
     """Evaluate the text, and again if unnamed nodes are bound to globals.
 
     The first pass finds these globals, and the second pass uses them as the nodes' names.
@@ -49,12 +48,12 @@ def evaluate(request: Mapping[str, Any]) -> dict[str, Any]:
 class _EvaluationPass:
     """One evaluation of the text, with names for its unnamed nodes."""
 
-    def __init__(self, request: Mapping[str, Any], *, names: Sequence[str]) -> None:
+    def __init__(self, request: EvaluationRequest, *, names: Sequence[str]) -> None:
         self.source = SuiteSource(request["source"])
-        self.env: dict[str, str] = request["env"]
-        self.rules = Rules(request["rules"])
+        self.env = request["env"]
+        self.rules = request["rules"]
         self.names = names
-        self.nodes: list[Node] = []
+        self.nodes: list[RecordedNode] = []
         self.printed: list[str] = []
         self.dropped_lines = 0  # further lines of print
         self.bound: dict[str, int] = {}
@@ -64,7 +63,7 @@ class _EvaluationPass:
         self._max_ticks = request["instructions"] // 1000
         self._epilogue = False
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> EvaluationAnswer:
         try:
             self._evaluate()
         except starlark.StarlarkError as error:
@@ -74,19 +73,20 @@ class _EvaluationPass:
             "bound": self.bound,
             "printed": self._printed_lines(),
             "loads": self.loads,
-            "problem": self.problem
-            and {
-                "code": self.problem.code,
-                "message": self.problem.message[:MAX_MESSAGE],
-                **self.problem.position(),
-            },
+            "problem": self._problem_document(),
         }
+
+    def _problem_document(self) -> ProblemDocument | None:
+        if (problem := self.problem) is None:
+            return None
+        message = problem.message[:MAX_MESSAGE]
+        return {"code": problem.code, "message": message, **problem.position()}
 
     def _evaluate(self) -> None:
         module, globals_ = starlark.Module(), _globals(starlark.LibraryExtension.StructType)
         self.prelude = self._frozen_prelude()
         loader = starlark.FileLoader(self._load)
-        names = ", ".join(f'"{name}"' for name in (*PREDECLARED, *HINTED))
+        names = ", ".join(f'"{name}"' for name in (*dict(hints()), *PREDECLARED))
         first_line = f'load("{_PRELUDE_LABEL}", {names})\n'
         starlark.eval(module, _parsed(_PRELUDE_LABEL, first_line), globals_, loader)
         # From here on, the suite can load only @scope/module.
@@ -102,11 +102,10 @@ class _EvaluationPass:
     def _frozen_prelude(self) -> Any:
         module = starlark.Module()
         module["env"] = self.env
-        module["_traffic_variants"] = list(TRAFFIC_VARIANTS)
         for name, function in self._functions().items():
             module.add_callable(name, function)
         extensions = (starlark.LibraryExtension.StructType, starlark.LibraryExtension.CallStack)
-        text = _PRELUDE.read_text(encoding="utf-8")
+        text = "\n".join((_PRELUDE.read_text(encoding="utf-8"), *_declarations()))
         starlark.eval(module, _parsed(_PRELUDE.name, text), _globals(*extensions))
         return module.freeze()
 
@@ -122,8 +121,8 @@ class _EvaluationPass:
         }
 
     def _record(
-        self, call: str, args: list[Any], kwargs: dict[str, Any], stack: str
-    ) -> dict[str, Any]:
+        self, call: str, args: list[Any], kwargs: Mapping[str, Any], stack: str
+    ) -> dict[str, object]:
         index = len(self.nodes)
         try:
             self._check_count(index)
@@ -145,15 +144,16 @@ class _EvaluationPass:
         }
 
     def _check_count(self, index: int) -> None:
-        if index >= self.rules.max_nodes:
+        if index >= self.rules["maxNodes"]:
             raise TopologyProblem(
-                "too_many_nodes", f"more than {self.rules.max_nodes} nodes in one suite"
+                "too_many_nodes", f"more than {self.rules['maxNodes']} nodes in one suite"
             )
 
-    def _export(self, handle: Handle, wanted: dict[str, Any], stack: str) -> None:
+    def _export(self, handle: Handle, wanted: object, stack: str) -> None:
         node = self.nodes[handle.index]
-        if handle.kind == "log":
-            problem = TopologyProblem("unknown_keyword", "export: a log node has no artifacts")
+        if not node_kinds[handle.kind].keyword("exports"):
+            detail = f"export: a {handle.kind} node has no artifacts"
+            problem = TopologyProblem("unknown_keyword", detail)
             self._refuse(problem, stack, ".export")
         try:
             node.setdefault("artifactExports", []).append(export(wanted, "export"))
@@ -172,7 +172,7 @@ class _EvaluationPass:
         )
 
     def _refuse_call(self, name: str, stack: str) -> NoReturn:
-        message = f"unknown call {name}(); {diagnosis.HINTS[name]}"
+        message = f"unknown call {name}(); {dict(hints())[name]}"
         self._refuse(TopologyProblem("eval_error", message), stack, name)
 
     def _refuse(self, problem: TopologyProblem, stack: str, call: str = "") -> NoReturn:
@@ -233,6 +233,17 @@ class _EvaluationPass:
                 starlark.eval(module, _parsed(_EPILOGUE_LABEL, question), globals_, loader)
             except starlark.StarlarkError:
                 continue  # a local name of a function, not a global
+
+
+def _declarations() -> Iterator[str]:
+    """Yield Starlark that declares the calls of every node kind, and refuses their other names."""
+    for name in node_kinds:
+        kind = node_kinds[name]
+        functions = (*kind.functions, *kind.unavailable)
+        calls = ", ".join(f'{each} = _call("{name}.{each}")' for each in functions)
+        yield f"{name} = struct({calls})"
+        yield from (f'{other} = _hint("{other}")' for other in kind.other_names)
+    yield "traf = traffic"  # stands where a suite says load.<variant>: `load` is a keyword
 
 
 def _placeholder(index: int) -> str:

@@ -9,7 +9,10 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from apps.suites.domain.calls import Rules
+from apps.suites.evaluator.protocol import EvaluationAnswer, EvaluationRequest
 
 logger = logging.getLogger("partita.suites")
 
@@ -23,20 +26,18 @@ _CHILD: Final = Path(__file__).with_name("child.py")
 _slots = threading.BoundedSemaphore(CHILDREN)
 
 
-def run_evaluator(
-    source: str, *, env: Mapping[str, str], rules: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Evaluate a suite.star; return `{nodes, bound, printed, loads, problem, killed?}`.
+def run_evaluator(source: str, *, env: Mapping[str, str], rules: Rules) -> EvaluationAnswer:
+    """Evaluate a suite.star.
 
-    The call takes up to 5 s, and longer while other evaluations run. `killed` is set when a limit
-    ended the process; on a quieter machine the answer may be another.
+    The call takes up to 5 s, and longer while other evaluations run. An answer with `killed` may
+    be another on a quieter machine.
     """
     if len(source.encode()) > MAX_SOURCE:
         return _refused("suite.star is larger than 1 MiB")
-    request = {
+    request: EvaluationRequest = {
         "source": source,
         "env": dict(env),
-        "rules": dict(rules),
+        "rules": rules,
         "instructions": INSTRUCTIONS,
         "seconds": int(WALL_S),
         "memory": MEMORY,
@@ -46,7 +47,7 @@ def run_evaluator(
         return _answer(json.dumps(request).encode())
 
 
-def _answer(request: bytes) -> dict[str, Any]:
+def _answer(request: bytes) -> EvaluationAnswer:
     # S603: the program is this Python and a file of ours; the suite's text goes to its stdin.
     # -I: the child sees neither the environment nor the current folder.
     try:
@@ -69,17 +70,16 @@ def _answer(request: bytes) -> dict[str, Any]:
             ended.stderr[-400:].decode(errors="replace"),
         )
         return _refused("the evaluation used too much memory or time", killed=True)
-    answer: dict[str, Any] = json.loads(ended.stdout)
+    answer: EvaluationAnswer = json.loads(ended.stdout)
     return answer
 
 
-def _refused(message: str, *, killed: bool = False) -> dict[str, Any]:
-    problem = {"code": "limit_exceeded", "message": message, "file": "suite.star"}
+def _refused(message: str, *, killed: bool = False) -> EvaluationAnswer:
     return {
         "nodes": [],
         "bound": {},
         "printed": [],
         "loads": [],
-        "problem": problem,
+        "problem": {"code": "limit_exceeded", "message": message, "file": "suite.star"},
         "killed": killed,
     }

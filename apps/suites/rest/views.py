@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from apps.http.rest import PAGING, StrictAPIView, choice_parameter, conditional_response, paginate
 from apps.suites import api
-from apps.suites.domain.definition import summary_of, without_contents
+from apps.suites.domain.definition import DefinitionDocument, summary_of, without_contents
 from apps.suites.rest import schemas
 from kernel.errors import NotAvailable
 
@@ -58,10 +58,10 @@ class SuiteDetailView(StrictAPIView):
         raise NotAvailable("registering suites from text is not available yet")
 
 
-def _matches(definition: Mapping[str, Any], query: Mapping[str, str]) -> bool:
+def _matches(definition: DefinitionDocument, query: Mapping[str, str]) -> bool:
     """Return whether the suite has `tag`, and `q` occurs in its id, title or other texts."""
     if (tag := query.get("tag")) and tag not in definition["tags"]:
         return False
     wanted = query.get("q", "").casefold()
-    searched = ("id", "title", "repository", "description")
-    return any(wanted in definition[key].casefold() for key in searched)
+    names = (definition["id"], definition["title"], definition["repository"])
+    return any(wanted in text.casefold() for text in (*names, definition["description"]))

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 from django.db import DatabaseError
 
@@ -18,25 +18,28 @@ from apps.executions import api as executions
 from apps.streams.api import DatastoreUnavailable, listen, release_stale_connection
 from apps.workers import conf
 from apps.workers.control_plane.report_batcher import FutureBridge, ReportBatcher
+from kernel.agent_protocol import (
+    NO_USAGE,
+    ArtifactUpload,
+    Completion,
+    Job,
+    JobDirective,
+    LogChunk,
+    StateReport,
+    StepSpecBody,
+    StepUsage,
+)
 from kernel.errors import PlatformError
 from worker.domain.control_plane import (
-    NO_USAGE,
-    AdoptedJob,
     ControlPlaneError,
     ControlPlaneUnavailable,
     HeartbeatReport,
-    Job,
-    JobDirective,
-    JobOutcome,
-    LineChunk,
     LinesMissing,
     RegistrationResult,
     RequestRefused,
     StaleJob,
     Unregistered,
-    Upload,
 )
-from worker.domain.runtime import UnitUsage
 
 T = TypeVar("T")
 
@@ -61,11 +64,10 @@ class InProcessControlPlane:
         self, active: Sequence[Job], *, runtime_available: bool
     ) -> RegistrationResult:
         registration = replace(self._registration, runtime_available=runtime_available)
-        named = [executions.ActiveJob(job_id=job.job_id, attempt=job.attempt) for job in active]
         await self._in_thread(lambda: agents.register(registration))
-        adopted = await self._in_thread(lambda: executions.adopt(self._supervisor, named))
+        adopted = await self._in_thread(lambda: executions.adopt(self._supervisor, active))
         return RegistrationResult(
-            keep=tuple(map(_kept, adopted.keep)),
+            keep=adopted.keep,
             drop=adopted.drop,
             lease_grace_s=conf.lease_grace_s(),
         )
@@ -99,69 +101,30 @@ class InProcessControlPlane:
         )
         return executions.releasable_runs(beat.runs)
 
-    async def claim(self, limit: int) -> Sequence[Mapping[str, Any]]:
-        specs: list[Mapping[str, Any]] = await _answer(self._bridge, self._batcher.claim(limit))
-        return specs
+    async def claim(self, limit: int) -> Sequence[StepSpecBody]:
+        return await _answer(self._bridge, self._batcher.claim(limit))
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, UnitUsage] = NO_USAGE
+        self, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
     ) -> Sequence[JobDirective | None]:
         """Renew leases on the calling thread."""
-        leases = [
-            executions.Renewal(job_id=job.job_id, attempt=job.attempt, usage=_usage(usage.get(job)))
-            for job in jobs
-        ]
-        return [
-            _lease_directive(lease)
-            for lease in _translated(lambda: executions.renew(self._supervisor, leases))
-        ]
+        leases = _translated(lambda: executions.renew(self._supervisor, jobs, usage))
+        return [None if isinstance(lease, executions.StaleAttempt) else lease for lease in leases]
 
-    async def report(self, job: Job, state: str, message: str = "") -> JobDirective:
-        report = executions.StateReport(
-            job_id=job.job_id, attempt=job.attempt, state=state, message=message
-        )
-        return _directive(await _answer(self._bridge, self._batcher.state(report)))
+    async def report(self, report: StateReport) -> JobDirective:
+        return await _answer(self._bridge, self._batcher.add(report))
 
-    async def send(self, job: Job, chunk: LineChunk) -> JobDirective:
-        report = executions.LogChunk(
-            job_id=job.job_id,
-            attempt=job.attempt,
-            seq=chunk.seq,
-            position=chunk.position,
-            lines=cast("Sequence[executions.LogLine]", chunk.lines),  # the same fields
-        )
-        return _directive(await _answer(self._bridge, self._batcher.chunk(report)))
+    async def send(self, chunk: LogChunk) -> JobDirective:
+        return await _answer(self._bridge, self._batcher.add(chunk))
 
-    async def complete(self, job: Job, outcome: JobOutcome, *, final_seq: int) -> None:
-        completion = executions.Completion(
-            job_id=job.job_id,
-            attempt=job.attempt,
-            status=outcome.status,
-            error=outcome.error,
-            reason=outcome.reason,
-            exit_code=outcome.exit_code,
-            final_seq=final_seq,
-            usage=_usage(outcome.usage),
-        )
-        await _answer(self._bridge, self._batcher.completion(completion))
+    async def complete(self, completion: Completion) -> None:
+        await _answer(self._bridge, self._batcher.add(completion))
 
     async def content(self, job: Job) -> bytes:
-        return await self._in_thread(
-            lambda: executions.source_content(self._supervisor, job.job_id, job.attempt)
-        )
+        return await self._in_thread(lambda: executions.source_content(self._supervisor, job))
 
-    async def store(self, job: Job, upload: Upload) -> None:
-        artifact = executions.ArtifactUpload(
-            path=upload.path,
-            name=upload.name,
-            format=upload.format,
-            on=upload.on,
-            media_type=upload.media_type,
-            body=upload.body,
-        )
-        await self._in_thread(
-            lambda: executions.store_artifact(self._supervisor, job.job_id, job.attempt, artifact)
-        )
+    async def store(self, job: Job, upload: ArtifactUpload) -> None:
+        await self._in_thread(lambda: executions.store_artifact(self._supervisor, job, upload))
 
     def on_directive(self, wake: Callable[[], None]) -> None:
         nudge = executions.jobs_nudge(self._supervisor.agent_id)
@@ -203,37 +166,8 @@ def _translation(error: PlatformError) -> ControlPlaneError:
             return RequestRefused(error.detail)
 
 
-async def _answer(bridge: FutureBridge, future: Future[Any]) -> Any:
+async def _answer(bridge: FutureBridge, future: Future[T]) -> T:
     try:
         return await bridge.result_of(future)
     except PlatformError as error:
         raise _translation(error) from error
-
-
-def _directive(recorded: executions.Recorded) -> JobDirective:
-    return JobDirective(cancel_reason=recorded.cancel_reason)
-
-
-def _usage(usage: UnitUsage | None) -> executions.StepUsage | None:
-    if usage is None:
-        return None
-    return executions.StepUsage(
-        cpu_percent=usage.cpu_percent,
-        memory_bytes=usage.memory_bytes,
-        memory_peak_bytes=usage.memory_peak_bytes,
-    )
-
-
-def _lease_directive(lease: executions.Lease | executions.StaleAttempt) -> JobDirective | None:
-    if isinstance(lease, executions.StaleAttempt):
-        return None
-    return JobDirective(cancel_reason=lease.cancel_reason, lease_grace_s=lease.grace_ms / 1000)
-
-
-def _kept(job: executions.KeptJob) -> AdoptedJob:
-    return AdoptedJob(
-        job=Job(job_id=job.job_id, attempt=job.attempt),
-        next_seq=job.next_seq,
-        position=job.position,
-        spec=job.spec,
-    )

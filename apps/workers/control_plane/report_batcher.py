@@ -15,13 +15,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from apps.executions import api as executions
+from kernel.agent_protocol import Completion, LogChunk, Report, StateReport, StepSpecBody
 from kernel.background import BackgroundThread
 from kernel.errors import PlatformError
 from worker.domain.control_plane import ControlPlaneUnavailable
 
+T = TypeVar("T")
 log = logging.getLogger("partita.workers")
 POLL_INTERVAL_S: Final = 1.0  # without a nudge: nudges may be lost
 WAIT_S: Final = 10.0  # after it a claim is answered with nothing, and its caller claims again
@@ -30,7 +32,8 @@ BURST_S: Final = 0.01
 STATE_LULLS: Final = 3  # states alone wait longer: the output of a short step follows at once, and
 STATE_BURST_S: Final = 0.03  # one transaction then serves both
 Exchange = Callable[..., executions.ReportBatchResult]
-Answer = Future[Any]
+Answer = Future[executions.Recorded]
+Claim = tuple[int, Future[Sequence[StepSpecBody]]]  # steps at most, and the answer
 
 
 class FutureBridge:
@@ -44,10 +47,10 @@ class FutureBridge:
         self._resolved: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
         self._is_scheduled = False
 
-    async def result_of(self, future: Future[Any]) -> Any:
+    async def result_of(self, future: Future[T]) -> T:
         """Return its result or raise its error. A cancellation here cancels the future too."""
         loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Any] = loop.create_future()
+        waiter: asyncio.Future[T] = loop.create_future()
         future.add_done_callback(partial(self._resolve_soon, loop, waiter))
         try:
             return await waiter
@@ -76,12 +79,21 @@ class FutureBridge:
 
 @dataclass
 class _PendingReports:
-    states: list[tuple[executions.StateReport, Answer]] = field(default_factory=list)
-    chunks: list[tuple[executions.LogChunk, Answer]] = field(default_factory=list)
-    completions: list[tuple[executions.Completion, Answer]] = field(default_factory=list)
+    states: list[tuple[StateReport, Answer]] = field(default_factory=list)
+    chunks: list[tuple[LogChunk, Answer]] = field(default_factory=list)
+    completions: list[tuple[Completion, Answer]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.states or self.chunks or self.completions)
+
+    def add(self, report: Report, future: Answer) -> None:
+        match report:
+            case StateReport():
+                self.states.append((report, future))
+            case LogChunk():
+                self.chunks.append((report, future))
+            case Completion():
+                self.completions.append((report, future))
 
     @property
     def size(self) -> int:
@@ -112,7 +124,7 @@ class ReportBatcher:
         self._exchange = exchange
         self._changed = threading.Condition()
         self._waiting = _PendingReports()
-        self._claim: tuple[int, Answer] | None = None
+        self._claim: Claim | None = None
         self._claimed_since = 0.0
         self._work_may_wait = True
         self._polled_at = 0.0
@@ -124,18 +136,16 @@ class ReportBatcher:
     def start(self) -> None:
         self._thread.start()
 
-    def state(self, report: executions.StateReport) -> Answer:
-        return self._add("states", report)
-
-    def chunk(self, report: executions.LogChunk) -> Answer:
-        return self._add("chunks", report)
-
-    def completion(self, report: executions.Completion) -> Answer:
-        return self._add("completions", report)
-
-    def claim(self, limit: int) -> Answer:
-        """Return a future for 1 to `limit` specs; it resolves with none after WAIT_S."""
+    def add(self, report: Report) -> Answer:
         future: Answer = Future()
+        with self._changed:
+            self._waiting.add(report, future)
+            self._changed.notify()
+        return future
+
+    def claim(self, limit: int) -> Future[Sequence[StepSpecBody]]:
+        """Return a future for 1 to `limit` specs; it resolves with none after WAIT_S."""
+        future: Future[Sequence[StepSpecBody]] = Future()
         with self._changed:
             self._claim, self._claimed_since = (limit, future), time.monotonic()
             self._changed.notify()
@@ -153,20 +163,13 @@ class ReportBatcher:
             self._changed.notify()
         self._thread.join(5)
 
-    def _add(self, kind: str, report: Any) -> Answer:
-        future: Answer = Future()
-        with self._changed:
-            getattr(self._waiting, kind).append((report, future))
-            self._changed.notify()
-        return future
-
     def _run(self) -> None:
         while not self._stopping.is_set():
             waiting, claim, looks_around = self._next()
             if waiting or claim:
                 self._send(waiting, claim, looks_around=looks_around)
 
-    def _next(self) -> tuple[_PendingReports, tuple[int, Answer] | None, bool]:
+    def _next(self) -> tuple[_PendingReports, Claim | None, bool]:
         """Wait for reports or a due claim; return them, and if the claim looks at all runs."""
         with self._changed:
             self._changed.wait_for(self._is_due, timeout=POLL_INTERVAL_S if self._claim else None)
@@ -200,9 +203,7 @@ class ReportBatcher:
             or time.monotonic() - self._polled_at >= POLL_INTERVAL_S
         )
 
-    def _send(
-        self, waiting: _PendingReports, claim: tuple[int, Answer] | None, *, looks_around: bool
-    ) -> None:
+    def _send(self, waiting: _PendingReports, claim: Claim | None, *, looks_around: bool) -> None:
         try:
             answer = self._exchange(
                 states=[report for report, _ in waiting.states],
@@ -222,7 +223,7 @@ class ReportBatcher:
             self._fail(waiting, claim, error)  # callers repeat their reports
             raise
 
-    def _hand_out(self, claim: tuple[int, Answer], claimed: Sequence[dict[str, Any]]) -> None:
+    def _hand_out(self, claim: Claim, claimed: Sequence[StepSpecBody]) -> None:
         if claimed:
             if len(claimed) == claim[0]:
                 self.work_may_wait()
@@ -234,20 +235,22 @@ class ReportBatcher:
         with self._changed:  # keep waiting, unless the caller has claimed again
             self._claim = self._claim or claim
 
-    def _fail(
-        self, waiting: _PendingReports, claim: tuple[int, Answer] | None, error: Exception
-    ) -> None:
+    def _fail(self, waiting: _PendingReports, claim: Claim | None, error: Exception) -> None:
         unavailable = ControlPlaneUnavailable(str(error) or type(error).__name__)
-        for future in [*waiting.futures, *([claim[1]] if claim else [])]:
+        for future in waiting.futures:
             _set(future, unavailable)
+        if claim:
+            _set(claim[1], unavailable)
 
 
-def _resolve(reports: Sequence[tuple[Any, Answer]], answers: Sequence[Any]) -> None:
+def _resolve(
+    reports: Sequence[tuple[Report, Answer]], answers: Sequence[executions.Recorded | PlatformError]
+) -> None:
     for (_, future), answer in zip(reports, answers, strict=True):
         _set(future, answer)
 
 
-def _set(future: Answer, value: Any) -> None:
+def _set(future: Future[T], value: T | Exception) -> None:
     """Resolve the future unless it is canceled: a step may be dropped at any moment."""
     if future.done() or not future.set_running_or_notify_cancel():
         return

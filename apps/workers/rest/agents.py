@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.agents import api as agents
-from apps.executions.api import ActiveJob, Adopted, releasable_runs
+from apps.executions.api import Adopted, releasable_runs
 from apps.http.rest import PAGING, StrictAPIView, choice_parameter, paginate
 from apps.observability.api import audit_agent
 from apps.operations.api import installation_id
@@ -19,6 +19,7 @@ from apps.workers.rest import credentials, inputs, schemas
 from apps.workers.rest.base import UNCACHED, AgentView
 from apps.workers.services.registration import register_worker, remove_agent
 from kernel import clock, ids
+from kernel.agent_protocol import Job
 
 HEARTBEAT_MS: Final = 10_000
 STATUSES: Final = ("online", "offline")
@@ -64,8 +65,7 @@ class RegisterView(StrictAPIView):
         body = self.body(inputs.RegisterInput)
         audit_agent(body["agentId"])
         active = [
-            ActiveJob(job_id=job["jobId"], attempt=job["attempt"])
-            for job in body.get("activeJobs", ())
+            Job(job_id=job["jobId"], attempt=job["attempt"]) for job in body.get("activeJobs", ())
         ]
         registered, adopted = register_worker(_registration(body), active)
         answer = {
@@ -130,14 +130,14 @@ def _registration(body: Mapping[str, Any]) -> agents.Registration:
     )
 
 
-def _adopted(adopted: Adopted) -> dict[str, Any]:
+def _adopted(adopted: Adopted) -> dict[str, object]:
     keep = [
         {
-            "jobId": job.job_id,
-            "attempt": job.attempt,
-            "nextSeq": job.next_seq,
-            "position": job.position,
+            "jobId": kept.job.job_id,
+            "attempt": kept.job.attempt,
+            "nextSeq": kept.next_seq,
+            "position": kept.position,
         }
-        for job in adopted.keep
+        for kept in adopted.keep
     ]
     return {"keepJobs": keep, "dropJobs": list(adopted.drop)}

@@ -9,11 +9,12 @@ from typing import Any, Final
 from rest_framework.request import Request
 
 from apps.agents.api import Agent
-from apps.executions.api import JobNotFound, StepUsage, SupervisorSession
+from apps.executions.api import JobNotFound, SupervisorSession
 from apps.http.rest import InvalidParameter, StrictAPIView, integer_parameter
 from apps.workers.rest.credentials import AgentAuthentication, AgentMismatch, IsAgent
 from apps.workers.rest.inputs import INT32, AgentSerializer
 from apps.workers.services.registration import supervisor_of
+from kernel.agent_protocol import Job, StepUsage
 
 _JOB_ID: Final = re.compile(r"^job_[A-Za-z0-9_-]{22}\Z")
 # These answers contain tokens and secrets: no proxy may store them.
@@ -46,13 +47,12 @@ class AgentView(StrictAPIView):
 
 
 class JobView(AgentView):
-    @property
-    def job_id(self) -> str:
-        """The job id of the path. Raises JobNotFound for a malformed one."""
+    def job(self, attempt: int) -> Job:
+        """Return the job of the path. Raises JobNotFound for a malformed id."""
         job_id = str(self.kwargs["jobId"])
         if not _JOB_ID.match(job_id):
             raise JobNotFound
-        return job_id
+        return Job(job_id=job_id, attempt=attempt)
 
 
 def attempt_parameter(request: Request) -> int:
@@ -73,6 +73,6 @@ def usage_of(body: Mapping[str, Any]) -> StepUsage | None:
     )
 
 
-def stop_fields(cancel_reason: str) -> dict[str, Any]:
+def stop_fields(cancel_reason: str) -> dict[str, object]:
     """Return the members of an answer that ask to stop the job (reference: control-plane 15.2)."""
     return {"cancelRequested": True, "cancelReason": cancel_reason} if cancel_reason else {}

@@ -27,6 +27,7 @@ from apps.workers.rest.base import UNCACHED, AgentView
 from apps.workers.rest.credentials import AgentCredentialInvalid
 from apps.workers.services.registration import supervisor_of
 from apps.workers.services.report_batches import claim, record
+from kernel.agent_protocol import Completion, StepSpecBody, job_of
 
 T = TypeVar("T")
 POLL_INTERVAL_S: Final = 1.0  # nudges may be lost, and due retries send none
@@ -72,7 +73,7 @@ class ClaimView(AgentView):
         return seconds
 
 
-async def _next_step(agent: Agent, wait_s: float) -> dict[str, Any] | None:
+async def _next_step(agent: Agent, wait_s: float) -> StepSpecBody | None:
     """Claim a step within `wait_s`; a draining server does not wait."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
@@ -102,7 +103,7 @@ def _work_nudges() -> Iterator[asyncio.Event]:
         unsubscribe()
 
 
-async def _claim(agent: Agent) -> dict[str, Any] | None:
+async def _claim(agent: Agent) -> StepSpecBody | None:
     """Claim a step; if the client disconnects meanwhile, release it."""
     claiming = _submitted(partial(_claim_now, agent))
     try:
@@ -112,19 +113,17 @@ async def _claim(agent: Agent) -> dict[str, Any] | None:
         raise
 
 
-def _claim_now(agent: Agent) -> dict[str, Any] | None:
+def _claim_now(agent: Agent) -> StepSpecBody | None:
     """Claim a step. Raises AgentCredentialInvalid if the agent has registered again."""
     if get_agent(agent.agent_id).incarnation != agent.incarnation:
         raise AgentCredentialInvalid
     return claim(supervisor_of(agent))
 
 
-def _release(agent: Agent, claiming: Future[dict[str, Any] | None]) -> None:
+def _release(agent: Agent, claiming: Future[StepSpecBody | None]) -> None:
     spec = None if claiming.exception() else claiming.result()
     if spec is not None:
-        unread = executions.Completion(
-            job_id=spec["jobId"], attempt=spec["attempt"], status="canceled"
-        )
+        unread = Completion(job=job_of(spec), status="canceled")
         _submitted(partial(record, supervisor_of(agent), unread))
 
 

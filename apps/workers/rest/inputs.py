@@ -9,10 +9,10 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.executions.api import LogLine
 from apps.http.rest import StrictSerializer
 from kernel import clock
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
+from kernel.agent_protocol import LogLine
 from kernel.errors import PlatformError
 from worker.domain.control_plane import FAILING_LOOPS, LOOP_CHARACTERS
 

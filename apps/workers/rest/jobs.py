@@ -26,6 +26,7 @@ from apps.workers.rest import inputs, schemas
 from apps.workers.rest.base import UNCACHED, JobView, attempt_parameter, stop_fields, usage_of
 from apps.workers.services.report_batches import record
 from kernel import clock
+from kernel.agent_protocol import ArtifactUpload, Completion, LogChunk, StateReport
 
 FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")
 MOMENTS: Final = ("success", "failure", "always")
@@ -41,19 +42,17 @@ class LeaseView(JobView):
     )
     def post(self, request: Request, **_path: str) -> Response:
         body = self.own_body(inputs.LeaseInput)
-        renewal = executions.Renewal(
-            job_id=self.job_id, attempt=body["attempt"], usage=usage_of(body)
-        )
-        (lease,) = executions.renew(self.supervisor, [renewal])
+        job, usage = self.job(body["attempt"]), usage_of(body)
+        (lease,) = executions.renew(self.supervisor, [job], {job: usage} if usage else {})
         if isinstance(lease, executions.StaleAttempt):
-            raise lease if executions.is_job(self.job_id) else executions.JobNotFound
+            raise lease if executions.is_job(job.job_id) else executions.JobNotFound
         answer = {
             "status": lease.status,
-            "cancelRequested": lease.cancel_requested,
+            "cancelRequested": bool(lease.cancel_reason),
             **stop_fields(lease.cancel_reason),
             "leaseMs": lease.lease_ms,
             "leaseExpiresAt": clock.rfc3339(lease.expires_at),
-            "leaseGraceMs": lease.grace_ms,
+            "leaseGraceMs": round((lease.lease_grace_s or 0) * 1000),
         }
         return Response(answer)
 
@@ -64,9 +63,8 @@ class StateView(JobView):
     )
     def post(self, request: Request, **_path: str) -> Response:
         body = self.own_body(inputs.StateInput)
-        report = executions.StateReport(
-            job_id=self.job_id,
-            attempt=body["attempt"],
+        report = StateReport(
+            job=self.job(body["attempt"]),
             state=body["state"],
             message=body.get("message", ""),
             detail=body.get("detail", ""),
@@ -79,9 +77,8 @@ class LogsView(JobView):
     @extend_schema(operation_id="jobs_logs", request=inputs.LogsInput, responses=schemas.LogsAnswer)
     def post(self, request: Request, **_path: str) -> Response:
         body = self.own_body(inputs.LogsInput)
-        chunk = executions.LogChunk(
-            job_id=self.job_id,
-            attempt=body["attempt"],
+        chunk = LogChunk(
+            job=self.job(body["attempt"]),
             seq=body["seq"],
             position=body["position"],
             lines=body["lines"],
@@ -104,9 +101,8 @@ class CompleteView(JobView):
     )
     def post(self, request: Request, **_path: str) -> Response:
         body = self.own_body(inputs.CompleteInput)
-        completion = executions.Completion(
-            job_id=self.job_id,
-            attempt=body["attempt"],
+        completion = Completion(
+            job=self.job(body["attempt"]),
             status=body.get("status", ""),
             error=body.get("error", ""),
             reason=body.get("reason", ""),
@@ -130,8 +126,8 @@ class ContentView(JobView):
     )
     def get(self, request: Request, **_path: str) -> HttpResponse:
         """The source suite's files; `Digest` is `content.digest` of the step spec."""
-        attempt = attempt_parameter(request)
-        body = executions.source_content(self.supervisor, self.job_id, attempt)
+        job = self.job(attempt_parameter(request))
+        body = executions.source_content(self.supervisor, job)
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         headers = UNCACHED | {"Digest": digest}
         return HttpResponse(body, content_type="application/gzip", headers=headers)
@@ -166,17 +162,16 @@ class ArtifactsView(JobView):
     )
     def post(self, request: Request, **_path: str) -> Response:
         """At most 10 MiB; 200 for the same path and bytes again."""
-        artifact_id, is_new = executions.store_artifact(
-            self.supervisor, self.job_id, attempt_parameter(request), _upload(request)
-        )
+        job = self.job(attempt_parameter(request))
+        artifact_id, is_new = executions.store_artifact(self.supervisor, job, _upload(request))
         return Response({"artifactId": artifact_id}, status=201 if is_new else 200)
 
 
-def _upload(request: Request) -> executions.ArtifactUpload:
+def _upload(request: Request) -> ArtifactUpload:
     path, declared = _text(request, "path", _PATH_LENGTH), request.content_type or ""
     if not path:
         raise InvalidParameter("path is required: where the step wrote the file")
-    return executions.ArtifactUpload(
+    return ArtifactUpload(
         path=path,
         name=_text(request, "name", _NAME_LENGTH),
         format=choice_parameter(request, "format", FORMATS, default="raw"),

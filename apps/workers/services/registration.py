@@ -7,6 +7,7 @@ from typing import Final
 
 from apps.agents import api as agents
 from apps.executions import api as executions
+from kernel.agent_protocol import Job
 
 BACKEND_KINDS: Final = ("remote-agent",)
 
@@ -24,7 +25,7 @@ def supervisor_of(agent: agents.Agent) -> executions.SupervisorSession:
 
 
 def register_worker(
-    registration: agents.Registration, active: Sequence[executions.ActiveJob]
+    registration: agents.Registration, active: Sequence[Job]
 ) -> tuple[agents.Registered, executions.Adopted]:
     """Register a worker: its earlier token is void, and jobs not in `active` expire."""
     registered = agents.register(registration)

@@ -14,9 +14,8 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from apps.executions import api as executions
+from kernel.agent_protocol import Completion, LogChunk, Report, StateReport, StepSpecBody
 from kernel.errors import PlatformError
-
-Report = executions.StateReport | executions.LogChunk | executions.Completion
 
 
 def record(supervisor: executions.SupervisorSession, report: Report) -> executions.Recorded:
@@ -27,7 +26,7 @@ def record(supervisor: executions.SupervisorSession, report: Report) -> executio
     return answer
 
 
-def claim(supervisor: executions.SupervisorSession) -> dict[str, Any] | None:
+def claim(supervisor: executions.SupervisorSession) -> StepSpecBody | None:
     """Return the spec of one step, or None if there is none for this supervisor now."""
     answer = _batcher_of(supervisor).answer(_PendingRequest(None))
     return answer if isinstance(answer, dict) else None
@@ -39,9 +38,9 @@ class _PendingRequest:
 
     report: Report | None
     is_answered: bool = False
-    answer: executions.Recorded | dict[str, Any] | Exception | None = None
+    answer: executions.Recorded | StepSpecBody | Exception | None = None
 
-    def resolve(self, answer: executions.Recorded | dict[str, Any] | Exception | None) -> None:
+    def resolve(self, answer: executions.Recorded | StepSpecBody | Exception | None) -> None:
         self.answer, self.is_answered = answer, True
 
 
@@ -53,7 +52,7 @@ class _Batcher:
         self._store = threading.Lock()
         self._waiting: deque[_PendingRequest] = deque()
 
-    def answer(self, mine: _PendingRequest) -> executions.Recorded | dict[str, Any] | None:
+    def answer(self, mine: _PendingRequest) -> executions.Recorded | StepSpecBody | None:
         self._waiting.append(mine)
         with self._store:
             if not mine.is_answered:
@@ -70,9 +69,9 @@ class _Batcher:
                 request.resolve(error)
 
     def _exchange(self, batch: Sequence[_PendingRequest]) -> None:
-        states = _of(batch, executions.StateReport)
-        chunks = _of(batch, executions.LogChunk)
-        completions = _of(batch, executions.Completion)
+        states = _of(batch, StateReport)
+        chunks = _of(batch, LogChunk)
+        completions = _of(batch, Completion)
         claims = [request for request in batch if request.report is None]
         answer = executions.record_reports(
             self._supervisor,

@@ -16,7 +16,7 @@ export function stepDisplay(status) {
 
 /** Returns whether the steps of the backend run in containers, according to its label. */
 export function isIsolated(backend) {
-  return !backend.includes("(not isolated)");
+  return !backend.includes(STATUSES.notIsolated);
 }
 
 /** Fills a `.status` element. */

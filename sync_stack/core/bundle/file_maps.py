@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
 
 from readers.tree import Kind
 from sync_stack.core.bundle.diagnostics import LocatedValue
 from sync_stack.core.bundle.values import ENVIRONMENT, ENVIRONMENT_PATTERN, expect, glob, read_all
-
-KNOWN_EXTENSIONS: Final = frozenset(
-    {"yaml", "yml", "json", "jsonc", "json5", "toml", "ini", "cfg", "conf", "config"}
-    | {"env", "properties", "xml", "tf", "hcl", "tfvars"}
-)
-_KNOWN_NAMES: Final = re.compile(r"\.env(?:\..+|rc)?")
+from sync_stack.core.formats import by_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +85,7 @@ def _entry(located: LocatedValue, path: str, env: str, by_env: bool = False) -> 
 
 
 def looks_like_path(text: str) -> bool:
-    name = text.rpartition("/")[2]
-    known = name.rpartition(".")[2].lower() in KNOWN_EXTENSIONS and "." in name
-    return "/" in text or "*" in text or known or bool(_KNOWN_NAMES.fullmatch(name))
+    return "/" in text or "*" in text or by_name(text) is not None
 
 
 def looks_like_environment(text: str) -> bool:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
+from kernel.registry import Registry
 from sync_stack.core.bundle.diagnostics import Location
 from sync_stack.core.bundle.fields import (
     REQUIRED,
@@ -53,7 +54,7 @@ class Protocol(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformKind:
+class PlatformDefaults:
     """What a platform sends unless the bundle says otherwise; names are tried in order."""
 
     endpoint: str
@@ -64,44 +65,20 @@ class PlatformKind:
     pr_event_name: tuple[str, ...] = ("pull_request",)
 
 
-BITBUCKET_DATACENTER: Final = PlatformKind(
-    endpoint="",
-    event_type_header=("X-Event-Key",),
-    git_scm_signature=("X-Hub-Signature",),
-    delivery_header=("X-Request-Id",),
-    push_event_name=("repo:refs_changed",),
-    pr_event_name=("pr:*",),
+class PlatformKind:
+    """What the plug-in of a Git platform tells the bundle; `core/git_platform.py` is its port.
+
+    `flavors`: the defaults of each, for a kind that has any.
+    """
+
+    defaults: ClassVar[PlatformDefaults]
+    flavors: ClassVar[Mapping[Flavor, PlatformDefaults]] = {}
+    has_signing_secret: ClassVar[bool] = False
+
+
+platform_kinds: Final[Registry[PlatformKind]] = Registry(
+    "git platform", package="sync_stack.platforms"
 )
-KINDS: Final[Mapping[str, PlatformKind]] = {
-    "github": PlatformKind(
-        endpoint="https://github.com",
-        event_type_header=("X-GitHub-Event",),
-        git_scm_signature=("X-Hub-Signature-256",),
-        delivery_header=("X-GitHub-Delivery",),
-    ),
-    "gitlab": PlatformKind(
-        endpoint="https://gitlab.com",
-        event_type_header=("X-Gitlab-Event",),
-        git_scm_signature=("webhook-signature", "X-Gitlab-Token"),
-        delivery_header=("webhook-id", "Idempotency-Key", "X-Gitlab-Event-UUID"),
-        push_event_name=("Push Hook", "Tag Push Hook"),
-        pr_event_name=("Merge Request Hook",),
-    ),
-    "gitea": PlatformKind(
-        endpoint="",
-        event_type_header=("X-Gitea-Event", "X-Forgejo-Event"),
-        git_scm_signature=("X-Forgejo-Signature", "X-Gitea-Signature"),
-        delivery_header=("X-Gitea-Delivery", "X-Forgejo-Delivery"),
-    ),
-    "bitbucket": PlatformKind(
-        endpoint="https://bitbucket.org",
-        event_type_header=("X-Event-Key",),
-        git_scm_signature=("X-Hub-Signature",),
-        delivery_header=("X-Request-UUID",),
-        push_event_name=("repo:push",),
-        pr_event_name=("pullrequest:*",),
-    ),
-}
 _HEADER: Final = only(HEADER)
 _EVENT: Final = only(text("an event name", r"[!-~][ -~]{0,99}"))
 _OF_KIND: Final = "see the kinds below"
@@ -187,7 +164,7 @@ def build_platform(
     kind: str, name: str, parsed: ParsedFields, *, manager: str, production: bool
 ) -> Platform | None:
     """Return None when something required is wrong; `manager` holds its `ref` secrets."""
-    facts = asdict(_kind_facts(kind, parsed))
+    facts = asdict(_defaults(kind, parsed))
     endpoint = parsed.get("endpoint", facts["endpoint"])
     _check_credentials(parsed)
     _check_endpoint(endpoint, parsed, production=production)
@@ -202,14 +179,13 @@ def build_platform(
     return platform
 
 
-def _kind_facts(kind: str, parsed: ParsedFields) -> PlatformKind:
-    if kind != "bitbucket" and parsed.has("flavor"):
+def _defaults(kind: str, parsed: ParsedFields) -> PlatformDefaults:
+    known = platform_kinds[kind]
+    if parsed.has("flavor") and not known.flavors:
         parsed.at("flavor").warn("no_effect", f"{kind} has no flavors")
-    if kind != "gitlab" and parsed.has("signing_secret"):
+    if parsed.has("signing_secret") and not known.has_signing_secret:
         parsed.at("signing_secret").warn("no_effect", f"{kind} has no signing secret")
-    if kind == "bitbucket" and parsed.get("flavor") is Flavor.DATACENTER:
-        return BITBUCKET_DATACENTER
-    return KINDS[kind]
+    return known.flavors.get(parsed.get("flavor", Flavor.CLOUD), known.defaults)
 
 
 def _check_credentials(parsed: ParsedFields) -> None:

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
 from readers.tree import Kind
-from sync_stack.core.bundle.datasources import (
-    UNSUPPORTED,
-    Datasource,
-    RedisMode,
-    RedisOptions,
-    RedisStructure,
-    UpdateStrategy,
-)
+from sync_stack.core.bundle.datasources import Datasource, datasource_kinds
 from sync_stack.core.bundle.diagnostics import InvalidValue, LocatedValue
 from sync_stack.core.bundle.entries import BundleEntries
 from sync_stack.core.bundle.fields import ParsedFields, read_fields
@@ -27,8 +19,8 @@ from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.rules import (
     RESERVED_SEGMENT,
     RULE,
+    SINK_FLAGS,
     CleanupAction,
-    KeyFormat,
     Prune,
     Rule,
 )
@@ -36,31 +28,16 @@ from sync_stack.core.bundle.secret_managers import SecretManager, read_manager
 from sync_stack.core.bundle.urls import clone_host, is_inner
 from sync_stack.core.bundle.values import expect
 from sync_stack.core.globs import BadGlob, check_glob, is_literal
-from sync_stack.core.templates import NAMES, names_in, render
+from sync_stack.core.templates import names_in
 
 _ENVIRONMENT_SOURCES: Final = (
     *("branch_map", "file_path_map", "env_as_branch", "env_as_pr", "env_as_tags", "default_env"),
 )
-_SINK_FLAGS: Final[Mapping[str, frozenset[str]]] = {
-    "mongo": frozenset({"env_as_collection"}),
-    "redis": frozenset({"env_as_key_prefix"}),
-    "s3": frozenset({"env_as_prefix"}),
-    "configmap": frozenset({"env_as_namespace", "env_as_name_suffix"}),
-    "file": frozenset({"env_as_dir", "env_as_filename"}),
-}
-_KEY_FORMATS: Final[Mapping[str, tuple[KeyFormat, ...]]] = {
-    "mongo": (KeyFormat.DOT,),
-    "redis": (KeyFormat.DOT, KeyFormat.FLAT),
-    "s3": (KeyFormat.DOT,),
-    "configmap": (KeyFormat.FLAT, KeyFormat.DOT),
-    "file": (KeyFormat.DOT, KeyFormat.FLAT),
-}
 _CLEANUP_NEEDS: Final = {
     "on_branch_delete": "env_as_branch",
     "on_tag_delete": "env_as_tags",
     "on_pr_close": "env_as_pr",
 }
-_HASH_TAG: Final = re.compile(r"\{[^{}]+\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +94,7 @@ def _read_rule(located: LocatedValue, context: RuleContext) -> ParsedRule | None
     name = parsed.get("name") or default_name(platform, datasource, parsed)
     managers, manager = _managers(name, parsed, context.managers)
     kind = context.datasources.kinds[datasource]
-    if kind in UNSUPPORTED:
+    if kind not in datasource_kinds:
         reason = f"this build cannot write to {kind}"
         disabled = DisabledRule(name=name, segment=segment, reason=reason)
         return ParsedRule(rule=disabled, located=located)
@@ -270,34 +247,16 @@ def _check_cleanup_and_prune(rule: ParsedFields) -> None:
 
 
 def _check_against_sink(rule: ParsedFields, sink: Datasource) -> None:
-    for kind, flags in _SINK_FLAGS.items():
-        for name in flags if kind != sink.kind else ():
-            if rule.has(name):
-                rule.at(name).warn("no_effect", f"a {sink.kind} datasource has no {name}")
+    kind = datasource_kinds[sink.kind]
+    for name in SINK_FLAGS:
+        if rule.has(name) and name not in kind.flags:
+            rule.at(name).warn("no_effect", f"a {sink.kind} datasource has no {name}")
     wanted = rule.get("key_format")
-    if wanted and wanted not in _KEY_FORMATS[sink.kind]:
-        known = ", ".join(_KEY_FORMATS[sink.kind])
+    if wanted and wanted not in kind.key_formats:
+        known = ", ".join(kind.key_formats)
         message = f"a {sink.kind} datasource takes {known}, not {wanted}"
         rule.at("key_format").error("bad_enum", message)
-    if isinstance(sink.options, RedisOptions):
-        _check_redis(rule, sink, sink.options)
-
-
-def _check_redis(rule: ParsedFields, sink: Datasource, options: RedisOptions) -> None:
-    if options.ttl_s and rule.get("self_heal"):
-        message = "keys expire by ttl, and the watcher does not bring them back"
-        rule.at("self_heal").warn("risky_setting", message)
-    by_key = (
-        sink.update_strategy is UpdateStrategy.KEY_VALUE
-        and options.data_structure is RedisStructure.STRING
-    )
-    if not by_key or options.mode is not RedisMode.CLUSTER:
-        return
-    template = rule.get("destination_template", "")
-    name = render(template, dict.fromkeys(NAMES, "x")) if template else options.key_prefix
-    if not _HASH_TAG.search(name):
-        message = "STRING on a cluster needs a hash tag in the destination, such as {{{repo}}}"
-        rule.at("destination_template").error("bad_template", message)
+    sink.options.check_rule(rule, sink.update_strategy)
 
 
 def _check_repo_url(

@@ -29,6 +29,7 @@ from sync_stack.core.bundle.values import (
     ValueType,
     checked,
     choice,
+    choice_of,
     duration,
     expect,
     list_of,
@@ -38,11 +39,9 @@ from sync_stack.core.bundle.values import (
     text,
     whole,
 )
+from sync_stack.core.formats import formats
 from sync_stack.core.templates import names_in
 
-_FILE_FORMATS: Final = (
-    *("auto", "yaml", "json", "jsonc", "toml", "ini", "env", "properties", "xml", "hcl"),
-)
 RESERVED_SEGMENT: Final = "schema-registry"  # the path of the schema registry's own webhooks
 OVERRIDABLE: Final = (  # what `partita.json` may say (reference: sync-stack 4.9)
     *("branch_map", "env_as_branch", "env_as_pr", "env_as_tags", "file_name", "file_path_map"),
@@ -235,7 +234,7 @@ class Rule:
         "Paths or globs and their environments; env → path is understood too",
     )
     file_format: str = option(
-        choice(_FILE_FORMATS, "FILE_FORMAT_"), "auto", "Of all files of the rule"
+        choice_of(lambda: ("auto", *formats), "FILE_FORMAT_"), "auto", "Of all files of the rule"
     )
     root_key: str | None = option(
         OPTIONAL_TEXT,
@@ -268,7 +267,9 @@ class Rule:
     )
     cleanup: Cleanup = option(group(CLEANUP), Cleanup(), shown="keep")
     on_missing_file: OnMissingFile = option(
-        choice(OnMissingFile, "ON_MISSING_FILE_"), OnMissingFile.KEEP
+        choice(OnMissingFile, "ON_MISSING_FILE_"),
+        OnMissingFile.KEEP,
+        "Keys of a missing file: kept and no longer watched, or the task fails",
     )
     adopt: bool = option(FLAG, False, "Unmarked documents, objects and files may be taken over")
     destination_template: str = option(
@@ -330,3 +331,7 @@ class Rule:
 
 
 RULE: Final = table_of("rule", Rule)
+SINK_FLAGS: Final = (  # which of them a sink has, its options say
+    *("env_as_collection", "env_as_namespace", "env_as_name_suffix", "env_as_key_prefix"),
+    *("env_as_prefix", "env_as_dir", "env_as_filename"),
+)

@@ -7,11 +7,9 @@ from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
-from sync_stack.core.bundle.datasources import MongoOptions
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.secrets import SecretRef
-from sync_stack.core.bundle.urls import password_in
 
 
 class Process(StrEnum):
@@ -45,9 +43,7 @@ def texts_to_mask(bundle: Bundle) -> Iterator[str]:
         if ref.value and ref.masked:
             yield ref.value
     for datasource in bundle.datasources:
-        options = datasource.options
-        if isinstance(options, MongoOptions) and (password := password_in(options.endpoint)):
-            yield password
+        yield from datasource.options.texts_to_mask()
 
 
 def gateway_redis(bundle: Bundle) -> str:

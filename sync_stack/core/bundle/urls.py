@@ -1,11 +1,11 @@
-"""Addresses in the bundle: bases of platforms, clone URLs, connection strings."""
+"""Addresses in the bundle: bases of platforms, clone URLs."""
 
 from __future__ import annotations
 
 import re
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from kernel.addresses import Kind, destinations, kind_of
 
@@ -13,9 +13,6 @@ _API_SUFFIX: Final = re.compile(r"/api/v[134]$")
 _INNER_NAMES: Final = (".internal", ".local", ".localhost", ".home.arpa", ".svc", ".test")
 _INNER_KINDS: Final = (Kind.PRIVATE, Kind.LOOPBACK)
 _SCP: Final = re.compile(r"(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9.-]+):(?!//)([^:]+)")
-_MONGO: Final = re.compile(r"mongodb(\+srv)?://(?:[^@/]*@)?([^/?]+)")
-_MONGO_PORT: Final = 27017
-_CREDENTIALS: Final = re.compile(r"//([^/?#]*)@")  # of a connection string, many hosts allowed
 
 
 class BadUrl(ValueError):
@@ -74,39 +71,3 @@ def clone_host(url: str) -> str:
     if parts.scheme == "ssh" and parts.hostname and not parts.password:
         return parts.hostname
     return parsed(url, ("https", "http", "file")).hostname or ""
-
-
-Server = tuple[str, int]  # host in lower case and port; "" and 0 where it is not said
-
-
-def server_of(text: str) -> Server:
-    """Split `host`, `host:port`, `[address]` or `[address]:port`."""
-    host, _, port = text.rpartition(":")
-    if host and port.isdigit() and (":" not in host or host.endswith("]")):
-        return host.strip("[]").lower(), int(port)
-    return text.strip("[]").lower(), 0
-
-
-def servers_in(connection: str) -> frozenset[Server]:
-    """Return the servers of a connection string of MongoDB; empty for another text."""
-    found = _MONGO.match(connection)
-    if not found:
-        return frozenset()
-    servers = [server_of(text) for text in found[2].split(",")]
-    default = 0 if found[1] else _MONGO_PORT  # the records of `+srv` say the ports
-    return frozenset((host, port or default) for host, port in servers)
-
-
-def is_among(server: Server, servers: frozenset[Server]) -> bool:
-    """Check host and port; one that is not known fits everything."""
-    host, port = server
-    return any(
-        host in ("", known) and (not port or not known_port or port == known_port)
-        for known, known_port in servers
-    )
-
-
-def password_in(connection: str) -> str:
-    """Return the decoded password inside a connection string; empty when there is none."""
-    match = _CREDENTIALS.search(connection)
-    return unquote(match[1].partition(":")[2]) if match else ""

@@ -7,13 +7,18 @@ from typing import Final
 
 from readers.diagnostics import Diagnostic
 from readers.tree import Kind, Tree
-from sync_stack.core.bundle.datasource_checks import build_datasource, read_datasource
-from sync_stack.core.bundle.datasources import TABLES, UNSUPPORTED, Datasource
+from sync_stack.core.bundle.datasources import (
+    UNSUPPORTED,
+    Datasource,
+    build_datasource,
+    datasource_kinds,
+    read_datasource,
+)
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, listed
 from sync_stack.core.bundle.entries import BundleEntries, manager_of, read_entries
 from sync_stack.core.bundle.fields import ParsedFields, read_fields
 from sync_stack.core.bundle.model import TOP, Bundle, DisabledRule, SchemaRegistry
-from sync_stack.core.bundle.platforms import KINDS, PLATFORM, Platform, build_platform
+from sync_stack.core.bundle.platforms import PLATFORM, Platform, build_platform, platform_kinds
 from sync_stack.core.bundle.rule_reader import RuleContext, read_rules
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.bundle.secret_managers import SecretManager, read_manager
@@ -111,7 +116,7 @@ def _platforms(
         manager = manager_of(parsed, managers)
         return build_platform(kind, name, parsed, manager=manager, production=production)
 
-    return read_entries("platform", located, KINDS, build), org_names
+    return read_entries("platform", located, tuple(platform_kinds), build), org_names
 
 
 def _datasources(
@@ -121,7 +126,7 @@ def _datasources(
         parsed = read_datasource(kind, member)
         return build_datasource(kind, name, parsed, manager_of(parsed, managers))
 
-    return read_entries("datasource", located, TABLES, build, UNSUPPORTED)
+    return read_entries("datasource", located, tuple(datasource_kinds), build, UNSUPPORTED)
 
 
 def _reference(name: str, parsed: ParsedFields, datasources: BundleEntries[Datasource]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from kernel.durations import parse_period_s
 from readers.tree import Kind
 from sync_stack.core.bundle.diagnostics import InvalidValue, LocatedValue, known_names
+from sync_stack.core.bundle.urls import http_url
 from sync_stack.core.globs import check_glob
 
 SHOWN: Final = 60  # characters of a wrong value in a message
@@ -24,10 +25,17 @@ _NO_NAMES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """`read` returns the value, or raises InvalidValue after it recorded an error."""
+    """`read` returns the value, or raises InvalidValue after it recorded an error.
 
-    description: str
+    `shown`: the description; a function where it depends on plug-ins, which register later.
+    """
+
+    shown: str | Callable[[], str]
     read: Callable[[LocatedValue], Any]
+
+    @property
+    def description(self) -> str:
+        return self.shown if isinstance(self.shown, str) else self.shown()
 
 
 def expect(located: LocatedValue, description: str, *kinds: Kind) -> str:
@@ -160,6 +168,14 @@ def choice(
     return ValueType(description, read)
 
 
+def choice_of(names: Callable[[], Iterable[str]], prefixes: str = "") -> ValueType:
+    """One of the names that plug-ins have registered."""
+    return ValueType(
+        lambda: choice(names(), prefixes).description,
+        lambda located: choice(names(), prefixes).read(located),
+    )
+
+
 def list_of(member: ValueType, at_least: int = 0, at_most: int = 1000) -> ValueType:
     """A list of one type, as a tuple."""
 
@@ -231,3 +247,13 @@ NAME: Final = text("a name")
 ENVIRONMENT: Final = text(f"an environment ({ENVIRONMENT_PATTERN})", ENVIRONMENT_PATTERN)
 TAG: Final = text("a tag ([a-z0-9][a-z0-9-]{0,30}, or empty for none)", TAG_PATTERN)
 HEADER: Final = text("a header name", r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+HOST: Final = text("a host", r"[A-Za-z0-9._:-]{1,253}|\[[0-9A-Fa-f:.]+\]")
+_HOST_PORT: Final = text(
+    "host or host:port", r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
+)
+HOSTS: Final = list_of(_HOST_PORT, at_least=1, at_most=50)
+PORT: Final = whole(1, 65_535)
+URL: Final = checked("URL", http_url)
+RISKY: Final = "true warns `risky_setting`"  # descriptions that several fields share
+UNVERIFIED: Final = "false warns `risky_setting`"
+PATH_OR_PEM: Final = "Path or PEM"

@@ -3,7 +3,7 @@
 (reference: sync-stack 4.5, 4.6)
 """
 
-from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.shaping.leaves import Leaf, flat_values, flatten
 from sync_stack.core.shaping.model import (
     Shaped,

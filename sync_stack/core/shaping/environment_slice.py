@@ -11,7 +11,7 @@ from typing import Final
 
 from readers.diagnostics import Diagnostic, dotted
 from readers.tree import Kind, Tree
-from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.file_errors import ShapingError
 
 DEFAULT_ROOT_KEY: Final = "partita"
 DEFAULT: Final = "default"

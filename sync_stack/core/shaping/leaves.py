@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from readers.tree import Kind, Tree
-from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.file_errors import ShapingError
 
 MAX_KEYS: Final = 50_000
 Path = tuple[str, ...]

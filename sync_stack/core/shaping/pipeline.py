@@ -19,7 +19,7 @@ from sync_stack.core.shaping.model import (
     SourceFile,
 )
 from sync_stack.core.shaping.schema import check_schema
-from sync_stack.core.shaping.schema_marks import Marks
+from sync_stack.core.shaping.schema_json import Marks
 from sync_stack.core.shaping.secrets import marker_of, secret_of
 
 _UNMARKED: Final = Marks()

@@ -5,19 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from cue import CueError, vetted
 from readers.diagnostics import Diagnostic
-from readers.tree import Tree
-from sync_stack.core.shaping.errors import ShapingError
-from sync_stack.core.shaping.schema_cue import check_cue
-from sync_stack.core.shaping.schema_json import check_json
-from sync_stack.core.shaping.schema_marks import Marks, SchemaUnusable
+from readers.tree import Attribute, Tree
+from sync_stack.core.file_errors import ShapingError
+from sync_stack.core.shaping.leaves import Path
+from sync_stack.core.shaping.schema_json import Marks, SchemaUnusable, check_json
 
 MAX_WARNINGS: Final = 20
 SECRET_WORDS: Final = ("x-partita-secret", "@secret")
+_SUFFIXES: Final = (".schema.json", ".cue")
+_REFERENCE: Final = re.compile(r'\s*ref\s*=\s*"([^"#]+#[^"#]+)"\s*')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +61,6 @@ def schema_names(file: str) -> tuple[str, ...]:
     stem = name.rpartition(".")[0]
     bases = [name, stem] if stem else [name]
     return tuple(f"{base}{suffix}" for base in [*bases, "default"] for suffix in _SUFFIXES)
-
-
-_SUFFIXES: Final = (".schema.json", ".cue")
 
 
 def find_schema(file: str, available: Collection[str], *, central_file: str = "") -> str | None:
@@ -126,3 +126,44 @@ def _invalid(diagnostics: list[Diagnostic]) -> ShapingError:
         column=first.column,
         diagnostics=diagnostics[:MAX_WARNINGS],
     )
+
+
+def check_cue(
+    text: str, tree: Tree, *, schema_file: str, file: str, binary: str = ""
+) -> tuple[list[Diagnostic], Marks]:
+    """Check `#Config` if the schema defines it, else the whole value, by the built-in evaluator.
+
+    Return the errors in the tree, without values, and the schema's marks; raise SchemaUnusable.
+    `binary`: a `cue` program for schemas beyond the built-in evaluator.
+    """
+    try:
+        found = vetted(text, tree, file=file, schema_file=schema_file, binary=binary)
+    except CueError as error:
+        first = error.diagnostics[0]
+        raise SchemaUnusable(f"{schema_file}:{first.line}: not evaluated [{first.code}]") from None
+    said = [
+        replace(one, code="schema_invalid", severity="warning", message=f"breaks it [{one.code}]")
+        for one in found.diagnostics
+    ]
+    return said, _marks(found.attributes)
+
+
+def _marks(attributes: Mapping[Path, tuple[Attribute, ...]]) -> Marks:
+    secrets: dict[Path, str] = {}
+    logged: set[Path] = set()
+    for path, given in attributes.items():
+        for attribute in given:
+            if attribute.name == "secret":
+                secrets[path] = _reference(attribute)
+            if attribute.name == "logger":
+                logged.add(path)
+    return Marks(secrets=secrets, logged=frozenset(logged))
+
+
+def _reference(attribute: Attribute) -> str:
+    if not attribute.body.strip():
+        return ""
+    match = _REFERENCE.fullmatch(attribute.body)
+    if not match:
+        raise SchemaUnusable('a secret is marked `@secret()` or `@secret(ref="path#key")`')
+    return match[1]

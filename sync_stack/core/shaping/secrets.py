@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sync_stack.core.bundle.secrets import SecretRef
-from sync_stack.core.shaping.errors import ShapingError
+from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.shaping.leaves import Leaf, refusal
 
 HIDDEN: Final = "***"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.tasks import State
@@ -21,7 +21,7 @@ class Claim:
     attempt: int
 
     @property
-    def where(self) -> dict[str, Any]:
+    def where(self) -> dict[str, object]:
         return {"id": self.task_id, "attempt": self.attempt, "state": State.RUNNING}
 
 
@@ -78,7 +78,10 @@ class ObservedRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRef:
-    """What is stored of a ref. `recent`: commits that were applied, the newest last."""
+    """What is stored of a ref. `recent`: commits that were applied, the newest last.
+
+    `version` is 0 until it is stored, and rises with every observation.
+    """
 
     name: RefName
     platform: str
@@ -86,6 +89,7 @@ class RecordedRef:
     observed: ObservedRef | None = None
     recent: tuple[str, ...] = ()
     pr_time: str = ""
+    version: int = 0
 
     def applied(self, commit: str) -> RecordedRef:
         kept = [entry for entry in self.recent if entry != commit]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, State
@@ -24,8 +25,9 @@ _STATE_TEXTS: Final = (
 
 def encode(ledger: Ledger) -> bytes:
     """Encode a ledger. Raises TaskError(too_many_keys) beyond 12 MiB."""
+    applied = ledger.applied
     document = {
-        "applied": _state_out(ledger.applied),
+        "applied": applied and {**_facts_out(applied), "keys": _keys_out(applied.keys)},
         "intent": _intent_out(ledger),
         "journal": ledger.intent.journal if ledger.intent else "",
         "retained": _retained_out(ledger.retained),
@@ -39,20 +41,22 @@ def encode(ledger: Ledger) -> bytes:
     return packed
 
 
-def decode(content: bytes) -> dict[str, Any]:
-    """Return the fields of a Ledger that its content holds."""
+def decode(content: bytes, columns: Ledger) -> Ledger:
+    """Return the ledger of a row from its content and `columns`, which hold the other columns."""
     document = json.loads(zlib.decompress(content))
-    applied = _state_in(document["applied"])
-    return {
-        "applied": applied,
-        "intent": _intent_in(document, applied),
-        "retained": _retained_in(document["retained"]),
-        "former_rules": frozenset(document["former_rules"]),
-        "digest_key_id": document["digest_key_id"],
-    }
+    stored = document["applied"]
+    applied = _state_of(stored, _keys_in(stored["keys"])) if stored else None
+    return replace(
+        columns,
+        applied=applied,
+        intent=_intent_in(document, applied),
+        retained=_retained_in(document["retained"]),
+        former_rules=frozenset(document["former_rules"]),
+        digest_key_id=document["digest_key_id"],
+    )
 
 
-def _intent_out(ledger: Ledger) -> dict[str, Any] | None:
+def _intent_out(ledger: Ledger) -> dict[str, object] | None:
     """Return the intent with its keys as changes of the applied ones."""
     if ledger.intent is None:
         return None
@@ -95,11 +99,7 @@ def _retained_in(document: Mapping[str, list[str]]) -> dict[str, RetainedKey]:
     }
 
 
-def _state_out(state: State | None) -> dict[str, Any] | None:
-    return None if state is None else {**_facts_out(state), "keys": _keys_out(state.keys)}
-
-
-def _facts_out(state: State) -> dict[str, Any]:
+def _facts_out(state: State) -> dict[str, object]:
     """Return all fields but the keys."""
     return {name: getattr(state, name) for name in _STATE_TEXTS} | {"files": list(state.files)}
 
@@ -109,10 +109,6 @@ def _keys_out(keys: Mapping[str, LedgerKey]) -> dict[str, list[Any]]:
         key: [record, digest, file, int(secret)]
         for key, (record, digest, file, secret) in keys.items()
     }
-
-
-def _state_in(document: Mapping[str, Any] | None) -> State | None:
-    return None if document is None else _state_of(document, _keys_in(document["keys"]))
 
 
 def _state_of(document: Mapping[str, Any], keys: Mapping[str, LedgerKey]) -> State:

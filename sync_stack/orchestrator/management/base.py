@@ -85,7 +85,7 @@ class SyncCommand(BaseCommand):
         try:
             yield configuration
         except (NothingToSync, TooManyTasks, GitError, SinkError, SecretError) as error:
-            raise CommandError(str(error) or "too many tasks wait already") from error
+            raise CommandError(str(error) or "too many tasks are already waiting") from error
         finally:
             configuration.close()
 
@@ -107,8 +107,8 @@ class SyncCommand(BaseCommand):
 
     def show(
         self,
-        options: dict[str, Any],
-        document: Any,
+        options: Mapping[str, Any],
+        document: object,
         columns: Sequence[str],
         rows: Sequence[Sequence[Any]],
     ) -> None:
@@ -127,7 +127,7 @@ def add_filters(parser: CommandParser, *names: str) -> None:
         parser.add_argument(f"--{name}", default="", help=_FILTERS[name])
 
 
-def column_filters(options: Mapping[str, Any], **columns: str) -> dict[str, Any]:
+def column_filters(options: Mapping[str, Any], **columns: str) -> dict[str, str]:
     """Return column → text for the options that are set; `columns` is option → column."""
     return {column: options[name] for name, column in columns.items() if options[name]}
 

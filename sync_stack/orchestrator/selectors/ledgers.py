@@ -28,7 +28,7 @@ def get_row(unit_id: str) -> LedgerTarget | None:
 
 
 def ledger_of(row: LedgerTarget) -> Ledger:
-    return Ledger(
+    columns = Ledger(
         unit_id=row.id,
         rule_id=row.rule_id,
         tenant=row.tenant,
@@ -40,9 +40,10 @@ def ledger_of(row: LedgerTarget) -> Ledger:
         destination=row.destination,
         destination_id=row.destination_id,
         stale_since=row.stale_since,
+        digest_key_id="",
         version=row.version,
-        **decode(bytes(row.content)),
     )
+    return decode(bytes(row.content), columns)
 
 
 def destination_of(row: LedgerTarget) -> Destination:

@@ -38,4 +38,5 @@ def ref_record_of(row: RefRecord) -> RecordedRef:
         observed=ObservedRef(**row.seen) if row.seen else None,
         recent=tuple(row.recent),
         pr_time=row.pr_time,
+        version=row.version,
     )

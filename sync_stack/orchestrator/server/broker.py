@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,12 +18,12 @@ from kombu.exceptions import KombuError
 
 from kernel import clock
 from kernel.background import BackgroundThread, PeriodicThread
-from sync_stack.core.bundle.datasources import RedisOptions
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.services import task_transitions
 from sync_stack.orchestrator.services.execution.attempt import Resolve
+from sync_stack.sinks.redis import RedisOptions
 
 log: Final = logging.getLogger(__name__)
 TASK: Final = "sync.execute"
@@ -193,13 +194,18 @@ class LocalWorkers:
         self._under_way: set[str] = set()
         self._changing = threading.Lock()
         self._end = threading.Event()
-        watched: dict[str, Any] = {"ended": self._end, "after_failure": close_old_connections}
+        watched = partial(BackgroundThread, ended=self._end, after_failure=close_old_connections)
         self._threads = [
-            BackgroundThread("worker", self._run, title=f"worker-{number}", **watched)
-            for number in range(threads)
+            watched("worker", self._run, title=f"worker-{number}") for number in range(threads)
         ]
         self._threads.append(
-            PeriodicThread("worker-poll", self._poll, lambda: self._end.wait(_POLL_S), **watched)
+            PeriodicThread(
+                "worker-poll",
+                self._poll,
+                lambda: self._end.wait(_POLL_S),
+                ended=self._end,
+                after_failure=close_old_connections,
+            )
         )
 
     def start(self) -> None:

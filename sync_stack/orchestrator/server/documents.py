@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from kernel import clock
 from sync_stack.core.tasks import TERMINAL, State
+from sync_stack.orchestrator.domain.task_documents import TaskResult
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
-from sync_stack.orchestrator.services.execution.results import public_target
 
 _TASK_TEXTS: Final = (
     "platform",
@@ -25,6 +25,7 @@ _TASK_TEXTS: Final = (
     "superseded_by",
     "approved_by",
 )
+_INTERNAL: Final = frozenset({"unit_id", "destination_id", "committed"})
 _TASK_TIMES: Final = ("next_attempt_at", "created_at", "started_at", "finished_at")
 _TARGET_FIELDS: Final = (
     "rule_id",
@@ -43,9 +44,9 @@ _TARGET_FIELDS: Final = (
 )
 
 
-def task_document(task: Task, *, whole: bool = True) -> dict[str, Any]:
+def task_document(task: Task, *, whole: bool = True) -> dict[str, object]:
     """Return a task; lists (`whole` False) leave out `result.files` and warnings of targets."""
-    made: dict[str, Any] = {
+    made: dict[str, object] = {
         "task_id": task.id,
         "kind": task.kind,
         "state": task.state,
@@ -66,27 +67,33 @@ def task_document(task: Task, *, whole: bool = True) -> dict[str, Any]:
         made["error"] = task.error
     if State(task.state) in TERMINAL:
         made["duration_ms"] = task.duration_ms
-        made["result"] = _result(task.result, whole=whole)
+        made["result"] = _result(TaskResult.of(task.result), whole=whole)
     return made
 
 
-def _result(result: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
-    totals = {name: result.get(name, 0) for name in ("written", "pruned", "unchanged", "restored")}
-    made: dict[str, Any] = totals | {"adopted": result.get("adopted", 0)}
-    targets = [public_target(target) for target in result.get("targets", ())]
-    if whole:
-        made["files"] = result.get("files", [])
-    else:
-        targets = [{k: v for k, v in target.items() if k != "warnings"} for target in targets]
-    return made | {"targets": targets}
+def _result(result: TaskResult, *, whole: bool) -> dict[str, object]:
+    """Return a result without the internal and the empty members of its targets."""
+    hidden = _INTERNAL if whole else _INTERNAL | {"warnings"}
+    fields = result.as_json()
+    if not whole:
+        del fields["files"]
+    targets = [
+        {
+            name: value
+            for name, value in target.as_json().items()
+            if name not in hidden and value not in ("", (), None)
+        }
+        for target in result.targets
+    ]
+    return fields | {"targets": targets}
 
 
-def target_document(target: LedgerTarget) -> dict[str, Any]:
+def target_document(target: LedgerTarget) -> dict[str, object]:
     fields = {name: getattr(target, name) for name in _TARGET_FIELDS}
     return {"unit_id": target.id, "stale": bool(target.stale_since)} | _without_empty(fields)
 
 
-def drift_document(drift: Drift) -> dict[str, Any]:
+def drift_document(drift: Drift) -> dict[str, object]:
     fields = {
         field.name: getattr(drift, field.name)
         for field in drift._meta.fields  # noqa: SLF001 - Django's public name
@@ -99,5 +106,5 @@ def drift_document(drift: Drift) -> dict[str, Any]:
     return {"drift_id": drift.id} | _without_empty(shown)
 
 
-def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(fields: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value not in ("", None, {})}

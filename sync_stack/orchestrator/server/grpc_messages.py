@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any, Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
+import msgspec
 
 from kernel import clock, telemetry
 from kernel.telemetry import FinishedSpan
 from kernel.trace_context import new_span, parse_traceparent
+from sync_stack.orchestrator.domain.task_documents import StoredError, TargetOutcome, TaskResult
 from sync_stack.orchestrator.models import Task
 from sync_stack.rpc.gen.partita.sync.v1 import orchestrator_pb2 as pb
 
-_TARGET_TEXTS: Final = (
-    "rule_id",
-    "repo",
-    "ref",
-    "env",
-    "datasource",
-    "destination",
-    "commit",
-    "outcome",
-    "sync_mode",
+_TARGET_FIELDS: Final = (
+    *("rule_id", "repo", "ref", "env", "datasource", "destination", "commit", "outcome"),
+    *("sync_mode", "generation", "written", "pruned", "unchanged", "restored"),
 )
-_TARGET_NUMBERS: Final = ("generation", "written", "pruned", "unchanged", "restored")
 
 
 class CallSpan:
@@ -87,31 +79,22 @@ def task_message(task: Task) -> Any:
         correlation_id=task.correlation_id,
         delivery_id=task.delivery_id,
         idempotency_key=task.idempotency_key,
-        targets=[_target(target) for target in task.result.get("targets", ())],
+        targets=[_target(target) for target in TaskResult.of(task.result).targets],
     )
     for name in ("created_at", "started_at", "finished_at", "next_attempt_at"):
         if instant := getattr(task, name):
-            getattr(message, name).CopyFrom(_timestamp(instant))
+            getattr(message, name).FromDatetime(instant)
     if task.error:
-        message.error.CopyFrom(_error(task.error))
+        message.error.CopyFrom(_error(StoredError.of(task.error)))
     return message
 
 
-def _timestamp(instant: datetime) -> Timestamp:
-    stamp = Timestamp()
-    stamp.FromDatetime(instant)
-    return stamp
+def _error(error: StoredError) -> pb.TaskError:
+    return pb.TaskError(**msgspec.to_builtins(error))
 
 
-def _error(error: Mapping[str, Any]) -> Any:
-    known = {name: error[name] for name in ("code", "detail", "retryable") if name in error}
-    places = {name: error[name] for name in ("file", "line", "column") if error.get(name)}
-    return pb.TaskError(**known, **places)
-
-
-def _target(target: Mapping[str, Any]) -> Any:
-    fields = {name: target.get(name, "") for name in _TARGET_TEXTS}
-    message = pb.TaskTarget(**fields, **{n: target.get(n, 0) for n in _TARGET_NUMBERS})
-    if target.get("error"):
-        message.error.CopyFrom(_error(target["error"]))
+def _target(target: TargetOutcome) -> pb.TaskTarget:
+    message = pb.TaskTarget(**{name: getattr(target, name) for name in _TARGET_FIELDS})
+    if target.error:
+        message.error.CopyFrom(_error(target.error))
     return message

@@ -159,7 +159,7 @@ class Orchestrator(OrchestratorServicer):
             except DeliveryRefused as refusal:
                 await call.abort(context, refusal.status, refusal.detail)
             except TooManyTasks:
-                await call.abort(context, "RESOURCE_EXHAUSTED", "too many tasks wait")
+                await call.abort(context, "RESOURCE_EXHAUSTED", "too many tasks are waiting")
             except StoreError as error:
                 log.warning("%s: the store failed: %s", method, type(error).__name__)
                 await call.abort(context, "UNAVAILABLE", "the store cannot be used")
@@ -172,7 +172,7 @@ class Orchestrator(OrchestratorServicer):
         if self.settings.token and not _has_token(context, self.settings.token):
             await call.abort(context, "UNAUTHENTICATED", "a bearer token is required")
         if self.settings.identities and not _may_call(context, method):
-            await call.abort(context, "PERMISSION_DENIED", f"this identity may not {method}")
+            await call.abort(context, "PERMISSION_DENIED", f"this identity may not call {method}")
 
 
 class _Batches:

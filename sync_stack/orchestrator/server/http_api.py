@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,10 +30,8 @@ from sync_stack.orchestrator.selectors import drift, ledgers, tasks
 from sync_stack.orchestrator.server.documents import drift_document, target_document, task_document
 from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.orchestrator.server.openapi import DOCS_PAGE, OPENAPI
+from sync_stack.rpc.http_thread import Receive, Scope, Send
 
-Scope = Mapping[str, Any]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
 QueryParameters = Mapping[str, list[str]]
@@ -149,7 +147,7 @@ def limit_of(parameters: Mapping[str, list[str]]) -> int:
 def list_tasks_page(request: ApiRequest) -> ApiResponse:
     known = (*_TASK_COLUMNS, *_TASK_FACETS, *_TASK_FILTERS, *_PAGE)
     parameters = request.parameters(known, repeated=("state",))
-    where: dict[str, Any] = {
+    where: dict[str, object] = {
         name: parameters[name][0] for name in _TASK_COLUMNS if name in parameters
     }
     if "kind" in parameters:
@@ -232,14 +230,14 @@ def _cursor(parameters: QueryParameters) -> str:
     except (binascii.Error, UnicodeDecodeError, ValueError):
         text = ""
     if not _ID.match(text):
-        raise PlatformError("the cursor is not one of this list", code="invalid_cursor")
+        raise PlatformError("the cursor does not belong to this list", code="invalid_cursor")
     return text
 
 
 def _page(
-    name: str, rows: Sequence[Any], limit: int, document: Callable[[Any], dict[str, Any]]
+    name: str, rows: Sequence[Any], limit: int, document: Callable[[Any], dict[str, object]]
 ) -> ApiResponse:
-    body: dict[str, Any] = {name: [document(row) for row in rows[:limit]]}
+    body: dict[str, object] = {name: [document(row) for row in rows[:limit]]}
     if len(rows) > limit:
         cursor = base64.urlsafe_b64encode(rows[limit - 1].id.encode()).decode().rstrip("=")
         body["nextCursor"] = cursor
@@ -287,7 +285,7 @@ class HttpApi:
 
     def _routed(self, request: ApiRequest, route: str) -> ApiResponse:
         if not route:
-            raise PlatformError("there is no such path", code="not_found")
+            raise PlatformError("the path does not exist", code="not_found")
         if request.method == "OPTIONS" and self._cors(request):
             return ApiResponse(body=b"", status=204)
         if request.method not in ("GET", "HEAD"):
@@ -320,7 +318,7 @@ class HttpApi:
         task_id = request.path.rpartition("/")[2]
         task = tasks.get(task_id) if _TASK_ID.fullmatch(task_id) else None
         if task is None:
-            raise PlatformError("there is no such task", code="task_not_found")
+            raise PlatformError("the task does not exist", code="task_not_found")
         tag = hashlib.sha256(f"{task.id}:{task.version}:{task.beat}".encode()).hexdigest()[:32]
         headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
         if f'"{tag}"' in request.headers.get("if-none-match", ""):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict
 
 _PROBLEM: Final = {
     "description": "The problem, as problem+json.",
@@ -15,11 +15,18 @@ _PAGING: Final = (
 )
 
 
-def _operation(summary: str, schema: str, filters: str = "", *, key: bool = True) -> dict[str, Any]:
+class _Operation(TypedDict):
+    summary: str
+    parameters: list[dict[str, object]]
+    responses: dict[str, object]
+    security: NotRequired[list[dict[str, list[str]]]]
+
+
+def _operation(summary: str, schema: str, filters: str = "", *, key: bool = True) -> _Operation:
     names = filters.split()
     parameters = [_parameter(name, "", "string") for name in names]
     parameters += [_parameter(*entry) for entry in _PAGING] if names else []
-    responses: dict[str, Any] = {
+    responses: dict[str, object] = {
         "200": {
             "description": summary,
             "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
@@ -29,27 +36,25 @@ def _operation(summary: str, schema: str, filters: str = "", *, key: bool = True
         responses |= {"401": _PROBLEM, "503": _PROBLEM}
     if names:
         responses["400"] = _PROBLEM
-    document: dict[str, Any] = {
-        "summary": summary,
-        "parameters": parameters,
-        "responses": responses,
-    }
-    return document | ({"security": [{"taskApiKey": []}]} if key else {})
+    made = _Operation(summary=summary, parameters=parameters, responses=responses)
+    if key:
+        made["security"] = [{"taskApiKey": []}]
+    return made
 
 
-def _parameter(name: str, description: str, kind: str) -> dict[str, Any]:
+def _parameter(name: str, description: str, kind: str) -> dict[str, object]:
     many = {"type": "array", "items": {"type": "string"}}
     schema = many if name == "state" else {"type": kind}
-    document: dict[str, Any] = {"name": name, "in": "query", "schema": schema}
-    return document | ({"description": description} if description else {})
+    made: dict[str, object] = {"name": name, "in": "query", "schema": schema}
+    return made | ({"description": description} if description else {})
 
 
-def _record(**members: str) -> dict[str, Any]:
+def _record(**members: str) -> dict[str, object]:
     properties = {name: {"type": kind} for name, kind in members.items()}
     return {"type": "object", "properties": properties}
 
 
-def _page(name: str, item: str) -> dict[str, Any]:
+def _page(name: str, item: str) -> dict[str, object]:
     items = {"type": "array", "items": {"$ref": f"#/components/schemas/{item}"}}
     properties = {name: items, "nextCursor": {"type": "string"}}
     return {"type": "object", "required": [name], "properties": properties}
@@ -61,30 +66,25 @@ _TASK_PATH["parameters"] = [
 ]
 _TASK_PATH["responses"] |= {"304": {"description": "Not changed."}, "404": _PROBLEM}
 
-OPENAPI: Final[dict[str, Any]] = {
+_OPERATIONS: Final = {
+    "/v1/tasks/{task_id}": _TASK_PATH,
+    "/v1/tasks": _operation(
+        "Tasks, newest first.",
+        "Tasks",
+        "state kind platform datasource rule repo ref env commit delivery_id created_after "
+        "created_before",
+    ),
+    "/v1/targets": _operation(
+        "Targets and their status.", "Targets", "rule datasource repo env status"
+    ),
+    "/v1/drift": _operation("Episodes of drift.", "Drifts", "rule datasource env state since"),
+    "/v1/health/liveness": _operation("Alive.", "Health", key=False),
+    "/v1/health/readiness": _operation("Ready.", "Health", key=False),
+}
+OPENAPI: Final = {
     "openapi": "3.1.0",
     "info": {"title": "Partita Orchestrator", "version": "1"},
-    "paths": {
-        "/v1/tasks/{task_id}": {"get": _TASK_PATH},
-        "/v1/tasks": {
-            "get": _operation(
-                "Tasks, newest first.",
-                "Tasks",
-                "state kind platform datasource rule repo ref env commit delivery_id created_after "
-                "created_before",
-            )
-        },
-        "/v1/targets": {
-            "get": _operation(
-                "Targets and their status.", "Targets", "rule datasource repo env status"
-            )
-        },
-        "/v1/drift": {
-            "get": _operation("Episodes of drift.", "Drifts", "rule datasource env state since")
-        },
-        "/v1/health/liveness": {"get": _operation("Alive.", "Health", key=False)},
-        "/v1/health/readiness": {"get": _operation("Ready.", "Health", key=False)},
-    },
+    "paths": {path: {"get": operation} for path, operation in _OPERATIONS.items()},
     "components": {
         "securitySchemes": {"taskApiKey": {"type": "http", "scheme": "bearer"}},
         "schemas": {
@@ -135,8 +135,8 @@ OPENAPI: Final[dict[str, Any]] = {
 }
 
 
-def _row(path: str, operation: dict[str, Any]) -> str:
-    names = ", ".join(entry["name"] for entry in operation["parameters"])
+def _row(path: str, operation: _Operation) -> str:
+    names = ", ".join(str(entry["name"]) for entry in operation["parameters"])
     cells = (f"GET {path}", operation["summary"], names)
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
@@ -146,6 +146,6 @@ DOCS_PAGE: Final = (
     "<style>body{font:16px sans-serif;margin:2rem}td,th{padding:.4rem 1rem;text-align:left}</style>"
     "<h1>Partita Orchestrator</h1><p>OpenAPI 3.1: <a href=/openapi.json>/openapi.json</a></p>"
     "<table><tr><th>Request<th>Response<th>Parameters"
-    + "".join(_row(path, entry["get"]) for path, entry in OPENAPI["paths"].items())
+    + "".join(_row(path, operation) for path, operation in _OPERATIONS.items())
     + "</table></html>"
 ).encode()

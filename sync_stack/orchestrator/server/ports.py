@@ -22,7 +22,7 @@ from sync_stack.orchestrator.services import counters
 from sync_stack.orchestrator.services.execution.attempt import Ports
 from sync_stack.repositories import Repositories
 from sync_stack.repositories.schemas import Schemas
-from sync_stack.sinks.registry import Sinks
+from sync_stack.sinks.open_sinks import Sinks
 
 _GC_OBJECTS: Final = 50_000
 

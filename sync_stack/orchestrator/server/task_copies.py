@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import queue
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Protocol
@@ -19,16 +17,19 @@ from django.db import Error as StoreError
 from django.db import close_old_connections, connection
 
 from kernel import clock
-from kernel.background import BackgroundThread
+from kernel.background_writer import BackgroundWriter, QueueLimits
 from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.datasources import Datasource, MongoOptions, RedisOptions
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import SinkError
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.documents import task_document
-from sync_stack.sinks import mongo_client, redis_client
 from sync_stack.sinks.limits import Timeouts
-from sync_stack.sinks.registry import Resolve
+from sync_stack.sinks.mongo import MongoOptions
+from sync_stack.sinks.mongo import client as mongo_client
+from sync_stack.sinks.open_sinks import Resolve
+from sync_stack.sinks.redis import RedisOptions
+from sync_stack.sinks.redis import client as redis_client
 
 log: Final = logging.getLogger(__name__)
 KEPT: Final = timedelta(hours=24)
@@ -77,7 +78,7 @@ def open_backend(datasource: Datasource, resolve: Resolve) -> CopyBackend:
     if isinstance(options, MongoOptions):
         client = mongo_client.connect(options, timeouts, resolve)
         return MongoBackend(mongo_client.collection(client, options, COLLECTION))
-    raise SinkError("destination_invalid", f"{datasource.name} cannot hold copies of tasks")
+    raise SinkError("destination_invalid", f"{datasource.name} cannot store copies of tasks")
 
 
 class TaskCopies:
@@ -90,21 +91,19 @@ class TaskCopies:
         self._bundle = bundle
         self._resolve = resolve
         self._open: tuple[Datasource, CopyBackend] | None = None
-        self._waiting: queue.Queue[str] = queue.Queue(_MOST_WAITING)
-        self._starting = threading.Lock()
-        self._thread: BackgroundThread | None = None
         self._failing = False
+        self._writer = BackgroundWriter(
+            "task-copies",
+            self._write,
+            QueueLimits(items=_MOST_WAITING),
+            after_failure=close_old_connections,
+        )
 
     def __call__(self, task_ids: Sequence[str]) -> None:
         """Queue tasks to copy without blocking or raising; beyond 10,000 they are dropped."""
-        if not self._bundle().task_backend_datasource:
-            return
-        self._start()
-        for task_id in task_ids:
-            try:
-                self._waiting.put_nowait(task_id)
-            except queue.Full:
-                return
+        if self._bundle().task_backend_datasource:
+            for task_id in task_ids:
+                self._writer.put(task_id)
 
     def beside(self, publish: Publish) -> Publish:
         """Return a function that publishes task ids and copies the tasks."""
@@ -115,28 +114,19 @@ class TaskCopies:
 
         return both
 
-    def _start(self) -> None:
-        with self._starting:
-            if self._thread is None:
-                self._thread = BackgroundThread(
-                    "task-copies", self._run, after_failure=close_old_connections
-                )
-                self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            task_id = self._waiting.get()
-            close_old_connections()
-            try:
+    def _write(self, batch: Sequence[str]) -> None:
+        close_old_connections()
+        try:
+            for task_id in batch:
                 self._copy(task_id)
-            except (SinkError, SecretError, StoreError) as error:
-                if not self._failing:
-                    log.warning("tasks cannot be copied: %s", error)
-                self._failing = True
-            else:
-                self._failing = False
-            if self._waiting.empty():
-                connection.close()
+        except (SinkError, SecretError, StoreError) as error:
+            if not self._failing:
+                log.warning("tasks cannot be copied: %s", error)
+            self._failing = True
+        else:
+            self._failing = False
+        if self._writer.is_empty():
+            connection.close()
 
     def _copy(self, task_id: str) -> None:
         """Copy a task until it no longer changes, whoever else copies it as well."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, models
@@ -22,6 +23,8 @@ def insert_if_absent(*rows: models.Model) -> bool:
     return True
 
 
-def update_if_unchanged(model: type[models.Model], where: dict[str, Any], /, **fields: Any) -> bool:
+def update_if_unchanged(
+    model: type[models.Model], where: Mapping[str, object], /, **fields: Any
+) -> bool:
     """Set `fields` of the row that is as `where` says; return whether there was one."""
     return bool(model._default_manager.filter(**where).update(**fields))  # noqa: SLF001

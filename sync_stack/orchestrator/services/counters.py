@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from django.db import Error as StoreError
 from django.db.models import F
 
+from sync_stack.orchestrator.domain.task_documents import TargetOutcome
 from sync_stack.orchestrator.models import Counter
 from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
@@ -43,12 +44,12 @@ def superseded(count: int = 1) -> None:
     add("orch_superseded_total", float(count))
 
 
-def written(targets: Iterable[Mapping[str, Any]]) -> None:
+def written(targets: Iterable[TargetOutcome]) -> None:
     """Count the keys that a successful task wrote and pruned, by datasource."""
     for target in targets:
         for name in ("written", "pruned"):
-            if count := target.get(name):
-                add(f"orch_keys_{name}_total", float(count), datasource=target["datasource"])
+            if count := getattr(target, name):
+                add(f"orch_keys_{name}_total", float(count), datasource=target.datasource)
 
 
 def restored(outcome: str) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import DataError
 
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import BadPayload, Event
+from sync_stack.core.git_platform import normalize
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator import conf
+from sync_stack.orchestrator.domain.task_documents import TaskRequest
 from sync_stack.orchestrator.services.task_creation import (
     Created,
     NewTask,
     create_task,
     create_tasks,
 )
-from sync_stack.platforms import normalize
 
 SCHEMA_REGISTRY = "schema-registry"
 
@@ -83,7 +83,7 @@ def _accepted(
 ) -> list[Created | DeliveryRefused]:
     read = [_new_task_or_refusal(delivery, bundle) for delivery in deliveries]
     created = iter(create_tasks([each for each in read if isinstance(each, NewTask)], publish))
-    too_many = DeliveryRefused("RESOURCE_EXHAUSTED", "too many tasks wait")
+    too_many = DeliveryRefused("RESOURCE_EXHAUSTED", "too many tasks are waiting")
     return [
         each if isinstance(each, DeliveryRefused) else next(created) or too_many for each in read
     ]
@@ -114,7 +114,7 @@ def _new_task(delivery: WebhookDelivery, bundle: Bundle) -> NewTask:
         idempotency_key=delivery.idempotency_key,
         platform=delivery.platform,
         segment=delivery.datasource,
-        events=events,
+        request=TaskRequest(events=events),
         tenant=_tenant(bundle, delivery),
         delivery_id=delivery.delivery_id[:256],
         correlation_id=delivery.correlation_id[:128],
@@ -149,11 +149,11 @@ def _events(platform: Platform, delivery: WebhookDelivery) -> tuple[Event, ...]:
         raise DeliveryRefused("INVALID_ARGUMENT", f"bad_payload: {error}") from None
 
 
-def _payload(raw: bytes) -> dict[str, Any]:
+def _payload(raw: bytes) -> dict[str, object]:
     try:
         payload = json.loads(raw)
     except ValueError as error:
-        raise BadPayload(f"no JSON: {type(error).__name__}") from None
+        raise BadPayload(f"the payload is not valid JSON: {type(error).__name__}") from None
     if not isinstance(payload, dict):
-        raise BadPayload("the payload is no object")
+        raise BadPayload("the payload is not a JSON object")
     return payload

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import msgspec
+from msgspec import Struct
+
 from kernel import clock
 from kernel.ids import new_uuid7
 from sync_stack.core.drift import Comparison, Episode, TargetStatus, changes_listed
@@ -16,6 +19,19 @@ from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, u
 KEPT: Final = timedelta(days=90)
 MAX_CHANGES: Final = 200
 _OPEN: Final = (Episode.OPEN.value, Episode.HEALING.value, Episode.UNHEALED.value)
+
+
+class HealRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The `heal` of an episode: how many attempts there were, and the facts of the last one."""
+
+    attempts: int
+    next_attempt_at: str = ""
+    last_task_id: str = ""
+    last_outcome: str = ""
+
+
+def heal_of(row: Drift) -> HealRecord:
+    return msgspec.convert({"attempts": 0, **row.heal}, HealRecord)
 
 
 def write_status(unit_id: str, before: str, status: TargetStatus) -> None:
@@ -42,7 +58,7 @@ def begin_episode(ledger: Ledger, comparison: Comparison, now: datetime, **more:
         destination=ledger.destination,
         state=Episode.OPEN.value,
         first_seen_at=now,
-        heal={"attempts": 0},
+        heal=msgspec.to_builtins(HealRecord(attempts=0)),
         **_as_seen(ledger, comparison, now),
         **more,
     )
@@ -68,9 +84,11 @@ def _as_seen(ledger: Ledger, comparison: Comparison, now: datetime) -> dict[str,
     }
 
 
-def write(row: Drift, **fields: Any) -> bool:
+def write(row: Drift, *, heal: HealRecord | None = None, **fields: Any) -> bool:
     """Update an episode on the version that was read; return False if that has changed."""
     where = {"id": row.id, "version": row.version}
+    if heal is not None:
+        fields["heal"] = msgspec.to_builtins(heal)
     return update_if_unchanged(Drift, where, version=row.version + 1, **fields)
 
 

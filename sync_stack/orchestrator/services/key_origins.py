@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.formats import detect
 from sync_stack.core.ledger import Ledger, LedgerKey, State, digest
 from sync_stack.core.shaping import SecretRules, ShapingError, ShapingRules, SourceFile, shape
 from sync_stack.core.sink import Owner, Sink, SinkError
 from sync_stack.core.tasks import Kind
 from sync_stack.core.tasks import State as TaskState
-from sync_stack.formats import detect
 from sync_stack.orchestrator import derived_keys
+from sync_stack.orchestrator.domain.task_documents import TaskResult
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services.execution.attempt import Ports
@@ -95,22 +96,22 @@ def _sink(ports: Ports, ledger: Ledger) -> Sink | None:
 def _origin(owned: _OwnedKey) -> Origin:
     task = _writing_task(owned)
     healed = task is not None and task.id != owned.applied.task_id
-    known: dict[str, Any] = {
-        "target": owned.target,
-        "key": owned.key,
-        "entry": owned.entry,
-        "live": _live(owned),
-        "task_id": task.id if task else owned.applied.task_id,
-        "delivery_id": task.delivery_id if task else "",
-        "healed_by": owned.applied.task_id if healed else "",
-    }
+    known = Origin(
+        target=owned.target,
+        key=owned.key,
+        entry=owned.entry,
+        live=_live(owned),
+        task_id=task.id if task else owned.applied.task_id,
+        delivery_id=task.delivery_id if task else "",
+        healed_by=owned.applied.task_id if healed else "",
+    )
     try:
-        return Origin(**known, **_history(owned))
+        return _with_history(known, owned)
     except (GitError, SecretError) as error:
-        return Origin(**known, problem=str(error))
+        return replace(known, problem=str(error))
     except KeyError:
         platform = owned.ledger.platform
-        return Origin(**known, problem=f"the bundle has no platform {platform!r}")
+        return replace(known, problem=f"the bundle has no platform {platform!r}")
 
 
 def _writing_task(owned: _OwnedKey) -> Task | None:
@@ -127,10 +128,10 @@ def _writing_task(owned: _OwnedKey) -> Task | None:
 
 def _has_written(task: Task, owned: _OwnedKey) -> bool:
     return task.kind != Kind.HEAL and any(
-        target["unit_id"] == owned.target.id
-        and target["committed"]
-        and target["commit"] == owned.applied.commit
-        for target in task.result.get("targets", ())
+        target.unit_id == owned.target.id
+        and target.committed
+        and target.commit == owned.applied.commit
+        for target in TaskResult.of(task.result).targets
     )
 
 
@@ -155,8 +156,8 @@ def _live(owned: _OwnedKey) -> str:
     return "in_sync" if same else "changed"
 
 
-def _history(owned: _OwnedKey) -> dict[str, Any]:
-    """Return commits and line from Git. Raises GitError, SecretError, KeyError."""
+def _with_history(known: Origin, owned: _OwnedKey) -> Origin:
+    """Return the origin with commits and line from Git. Raises GitError, SecretError, KeyError."""
     ports, applied = owned.ports, owned.applied
     platform = ports.bundle().platform(owned.ledger.platform)
     source = git_source(platform, owned.rule, owned.ledger.repo, ports.resolve)
@@ -165,10 +166,11 @@ def _history(owned: _OwnedKey) -> dict[str, Any]:
     signed = repositories.signed(source, applied.commit)
     line = _line(owned, source)
     if not line:
-        return {"applied": signed}
+        return replace(known, applied=signed)
     file = owned.entry.file
     origin = repositories.origin_of_line(source, applied.commit, file, line, ref=applied.ref)
-    return {"applied": signed, "line": line, "changed": repositories.signed(source, origin)}
+    changed = repositories.signed(source, origin)
+    return replace(known, applied=signed, line=line, changed=changed)
 
 
 def _line(owned: _OwnedKey, source: Source) -> int:

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
-from sync_stack.core.events import Event
 from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind, State
+from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import ledger_records
@@ -77,11 +77,9 @@ def approve_prune(bundle: Bundle, task_id: str) -> Task:
     task = tasks.get(task_id)
     if task is None or task.state != State.FAILED:
         raise NothingToSync(f"task {task_id!r} is unknown or did not fail")
-    targets = task.result.get("targets", [])
-    stopped = [t for t in targets if (t.get("error") or {}).get("code") == "prune_guard"]
-    keys = {
-        f"{target['destination_id']}:{target['env']}": target["would_prune"] for target in stopped
-    }
+    targets = TaskResult.of(task.result).targets
+    stopped = [each for each in targets if each.error and each.error.code == "prune_guard"]
+    keys = {f"{each.destination_id}:{each.env}": each.would_prune for each in stopped}
     if not any(keys.values()):
         raise NothingToSync(f"no prune guard stopped task {task_id!r}")
     new = NewTask(
@@ -89,12 +87,14 @@ def approve_prune(bundle: Bundle, task_id: str) -> Task:
         idempotency_key=f"approve:{task.id}:{uuid.uuid4()}",
         platform=task.platform,
         segment=task.datasource,
-        events=[Event.from_dict(event) for event in task.request["events"]],
-        rules=sorted({target["rule_id"] for target in stopped}),
+        request=TaskRequest(
+            events=TaskRequest.of(task.request).events,
+            rules=tuple(sorted({target.rule_id for target in stopped})),
+            approved=keys,
+        ),
         tenant=task.tenant,
         bundle_digest=bundle.digest,
         approved_by=task.id,
-        request={"approved": keys},
     )
     return create_task(new, _publish_later).task
 
@@ -129,10 +129,9 @@ def trigger_purge(bundle: Bundle, target: LedgerTarget) -> Task:
         idempotency_key=f"purge:{target.id}:{uuid.uuid4()}",
         platform=target.platform,
         segment=target.datasource,
-        rules=[target.rule_id],
+        request=TaskRequest(rules=(target.rule_id,), purge=target.id),
         tenant=target.tenant,
         bundle_digest=bundle.digest,
         max_attempts=1,
-        request={"purge": target.id},
     )
     return create_task(new, _publish_later).task

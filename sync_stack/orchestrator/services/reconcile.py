@@ -76,8 +76,8 @@ def _check_record(current: ReconcilePass, record: RecordedRef) -> int:
     head = remote.refs.get(record.name.ref, GONE)
     if not _is_due(current, rule, record, head):
         return 0
-    observed = record.observed
-    text = f"{head}:{observed.task_id if observed else ''}:{rule_digest(current.bundle, rule)}"
+    # Not by the observed task: an attempt that is repeated may observe the same once more.
+    text = f"{head}:{record.version}:{rule_digest(current.bundle, rule)}"
     return _trigger(current, rule, record.name.repo, record.name.ref, text)
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from kernel import clock
 from sync_stack.core.tasks import Change, State, TaskError
@@ -79,7 +79,7 @@ def _expire(claim: Claim, heartbeat: int) -> bool:
     if task is None:
         return False
     error = TaskError("worker_lost", "the worker was lost")
-    fields: dict[str, Any] = {"error": error.as_dict(), "message": "retrying"}
+    fields: dict[str, object] = {"error": error.as_dict(), "message": "retrying"}
     dead = task.attempt >= task.max_attempts
     if dead:
         fields |= {"message": error.code, "next_attempt_at": None}

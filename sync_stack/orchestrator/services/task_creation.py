@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from kernel import clock
 from kernel.ids import new_uuid7
-from sync_stack.core.events import Event, EventKind
+from sync_stack.core.events import EventKind
 from sync_stack.core.tasks import Kind, State
 from sync_stack.orchestrator import conf
+from sync_stack.orchestrator.domain.task_documents import TaskRequest
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.services import task_transitions
@@ -27,14 +28,13 @@ class TooManyTasks(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTask:
-    """The contents of a new task. No `rules`: all of the segment; `max_attempts` 0: the default."""
+    """The contents of a new task; `max_attempts` 0: the default."""
 
     kind: Kind
     idempotency_key: str
     platform: str
     segment: str
-    events: Sequence[Event] = ()
-    rules: Sequence[str] = ()
+    request: TaskRequest
     tenant: str = ""
     delivery_id: str = ""
     correlation_id: str = ""
@@ -42,7 +42,6 @@ class NewTask:
     traceparent: str = ""
     approved_by: str = ""
     max_attempts: int = 0
-    request: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,6 @@ def _created(
 
 
 def _row(task_id: str, new: NewTask, before: Task | None) -> Task:
-    request = {"events": [event.as_dict() for event in new.events], "rules": list(new.rules)}
     return Task(
         id=task_id,
         kind=new.kind,
@@ -136,7 +134,7 @@ def _row(task_id: str, new: NewTask, before: Task | None) -> Task:
         facets=facets(new),
         max_attempts=new.max_attempts or conf.max_attempts(),
         created_at=clock.now(),
-        request=request | new.request,
+        request=new.request.as_json(),
     )
 
 
@@ -145,20 +143,20 @@ def coalesce_key(new: NewTask) -> str:
 
     Empty as well for tasks that another one cannot replace: a plan, an approved prune.
     """
-    if new.kind == Kind.HEAL or len(new.events) != 1 or new.request:
+    if new.kind == Kind.HEAL or len(new.request.events) != 1 or not new.request.is_plain:
         return ""
-    event = new.events[0]
+    event = new.request.events[0]
     if event.kind is EventKind.PULL_REQUEST:
         return ""
-    scope = ",".join(sorted(new.rules))
+    scope = ",".join(sorted(new.request.rules))
     text = "\n".join((new.platform, new.segment, event.repo, event.ref, scope))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def facets(new: NewTask) -> str:
     """Return the search terms of a task, a line each; its end adds rules and environments."""
-    lines = [f"rule:{rule}" for rule in new.rules]
-    for event in new.events:
+    lines = [f"rule:{rule}" for rule in new.request.rules]
+    for event in new.request.events:
         lines += [f"repo:{event.repo}", f"ref:{event.ref}", f"commit:{event.commit}"]
         lines += [f"before:{event.before}"] if event.before else []
     return "\n" + "\n".join(dict.fromkeys(lines)) + "\n"

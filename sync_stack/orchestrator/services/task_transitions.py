@@ -60,14 +60,14 @@ def write(claimed: Claim, **fields: Any) -> bool:
 def end(claimed: Claim, change: Change, **fields: Any) -> bool:
     """Leave RUNNING; return False if the claim was lost. Raises IllegalTransition."""
     state = advance(State.RUNNING, change)
-    times: dict[str, Any] = {}
+    times: dict[str, object] = {}
     if state in TERMINAL:
         task = tasks.get(claimed.task_id)
         times = _times(task) if task else {}
     return write(claimed, state=state, progress={}, **times, **fields)
 
 
-def _times(task: Task) -> dict[str, Any]:
+def _times(task: Task) -> dict[str, object]:
     now = clock.now()
     span = clock.milliseconds(now - (task.started_at or task.created_at))
     return {"finished_at": now, "duration_ms": max(0, span)}

@@ -13,6 +13,7 @@ from sync_stack.core.events import BadPayload
 from sync_stack.core.ledger import State
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator.domain.identity import TargetKey
+from sync_stack.orchestrator.domain.task_documents import HealBaseline, TaskRequest
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.deliveries import DeliveryRefused
 from sync_stack.orchestrator.services.execution.ref_state import event_for
@@ -63,27 +64,25 @@ def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
     if not heal.commit:
         return _trigger_head(heal, ledger.applied, bundle, rule, publish)
     event = event_for(bundle, rule, heal.repo, ledger.applied.ref)
-    baseline = {
-        "env": heal.env,
-        "destination_id": heal.destination_id,
-        "generation": heal.generation,
-        "ref": heal.ref,
-        "commit": heal.commit,
-    }
+    baseline = HealBaseline(
+        env=heal.env,
+        destination_id=heal.destination_id,
+        generation=heal.generation,
+        ref=heal.ref,
+        commit=heal.commit,
+    )
     return create_task(
         NewTask(
             kind=Kind.HEAL,
             idempotency_key=heal.idempotency_key,
             platform=rule.platform,
             segment=rule.segment,
-            events=[event],
-            rules=[rule.name],
+            request=TaskRequest(events=(event,), rules=(rule.name,), heal=baseline),
             tenant=rule.tenant,
             delivery_id=heal.drift_id,
             correlation_id=heal.correlation_id,
             bundle_digest=bundle.digest,
             traceparent=heal.traceparent,
-            request={"heal": baseline},
         ),
         publish,
     )
@@ -121,17 +120,22 @@ def trigger_ref(  # noqa: PLR0913
     publish: Publish,
     *,
     idempotency_key: str = "",
+    dry_run: bool = False,
     **extra: Any,
 ) -> Created:
-    """Create a task that syncs a ref of a rule. Raises TooManyTasks, BadPayload for a bad ref."""
+    """Create a task that syncs, or in a dry run plans, a ref of a rule.
+
+    Raises TooManyTasks, and BadPayload for a bad ref.
+    """
     return create_task(
         NewTask(
             kind=kind,
             idempotency_key=idempotency_key or f"{kind}:{uuid.uuid4()}",
             platform=rule.platform,
             segment=rule.segment,
-            events=[event_for(bundle, rule, repo, ref)],
-            rules=[rule.name],
+            request=TaskRequest(
+                events=(event_for(bundle, rule, repo, ref),), rules=(rule.name,), dry_run=dry_run
+            ),
             tenant=rule.tenant,
             bundle_digest=bundle.digest,
             **extra,

@@ -7,6 +7,7 @@ import pytest
 
 from apps.console.domain import durations, layout, source_lines, status_display
 from apps.console.views import same_site
+from apps.executions.domain.states import RunReason, StepReason, StepStatus
 from tests.apps.console import wire_samples
 
 
@@ -117,6 +118,11 @@ def test_a_run_that_fails_but_goes_on_says_both():
 def test_reasons_are_words_and_unknown_ones_stay_readable():
     assert status_display.reason_text("oom_killed") == "exceeded its memory limit"
     assert status_display.reason_text("brand_new") == "brand new"
+
+
+def test_every_status_is_displayed_and_every_reason_has_words():
+    assert set(status_display.STEP_ORDER) == set(StepStatus)
+    assert {*StepReason, *RunReason} - set(status_display._REASONS) == set()
 
 
 def test_a_cause_chain_reads_from_the_nearest_to_the_root():

@@ -17,12 +17,14 @@ from apps.executions.domain.events import events_topic, logs_topic
 from apps.executions.domain.states import JobState, StepStatus
 from apps.executions.domain.status_codes import status_code_of
 from apps.executions.models import Execution, Step
-from apps.executions.services.launch import Accepted, packed_suite, store_run
+from apps.executions.services.launch import Accepted, store_run
+from apps.executions.services.storage import packed_suite
 from apps.platform_settings.api import backends
 from apps.profiles.api import LaunchProfile
 from apps.streams.api import read
 from apps.suites.api import ResolvedSuite, SecretRef
 from kernel import clock
+from kernel.agent_protocol import Completion, LogChunk, LogLine, StateReport, job_of
 
 
 def node(id_: str, **facts: Any) -> dict[str, Any]:
@@ -59,7 +61,7 @@ def topology(*nodes: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 def suite(
     *nodes: dict[str, Any], id_: str = "demo", files: Mapping[str, bytes] | None = None
 ) -> ResolvedSuite:
-    definition = {
+    definition: Any = {
         "id": id_,
         "title": id_.capitalize(),
         "repository": f"workspace/{id_}",
@@ -241,28 +243,24 @@ class Worker:
         return Worker(self.agent_id, f"{self.incarnation}+", self.backends, self.capabilities)
 
     def adopt(self, *jobs: dict[str, Any]) -> api.Adopted:
-        active = [api.ActiveJob(job_id=job["jobId"], attempt=job["attempt"]) for job in jobs]
-        return api.adopt(self.supervisor, active)
+        return api.adopt(self.supervisor, [job_of(job) for job in jobs])
 
     def report(self, step: str, state: str) -> Any:
         return api.record_reports(self.supervisor, states=[self.state(step, state)]).states[0]
 
-    def state(self, step: str, state: str = "running") -> api.StateReport:
+    def state(self, step: str, state: str = "running") -> StateReport:
         job = self.jobs[step]
-        return api.StateReport(job_id=job["jobId"], attempt=job["attempt"], state=state)
+        return StateReport(job=job_of(job), state=state)
 
     def log(self, step: str, *texts: str, seq: int = 0, position: int | None = None) -> Any:
         return api.record_reports(
             self.supervisor, chunks=[self.chunk(step, *texts, seq=seq, position=position)]
         ).chunks[0]
 
-    def chunk(
-        self, step: str, *texts: str, seq: int = 0, position: int | None = None
-    ) -> api.LogChunk:
+    def chunk(self, step: str, *texts: str, seq: int = 0, position: int | None = None) -> LogChunk:
         job = self.jobs[step]
-        return api.LogChunk(
-            job_id=job["jobId"],
-            attempt=job["attempt"],
+        return LogChunk(
+            job=job_of(job),
             seq=seq,
             position=seq + len(texts) if position is None else position,
             lines=[output_line(text) for text in texts],
@@ -276,22 +274,18 @@ class Worker:
         facts = {"reason": "exit_nonzero", "exit_code": 1, "error": "exit code 1", **facts}
         return self.end(step, "failed", **facts)
 
-    def completion(self, step: str, status: str = "succeeded", **facts: Any) -> api.Completion:
+    def completion(self, step: str, status: str = "succeeded", **facts: Any) -> Completion:
         job = self.jobs[step]
         if status == "succeeded":
             facts.setdefault("exit_code", 0)
-        return api.Completion(job_id=job["jobId"], attempt=job["attempt"], status=status, **facts)
+        return Completion(job=job_of(job), status=status, **facts)
 
     def renew(self, *steps: str) -> list[Any]:
-        renewals = [
-            api.Renewal(job_id=self.jobs[step]["jobId"], attempt=self.jobs[step]["attempt"])
-            for step in steps
-        ]
-        return api.renew(self.supervisor, renewals)
+        return api.renew(self.supervisor, [job_of(self.jobs[step]) for step in steps])
 
 
-def output_line(text: str, *, time: datetime | None = None) -> api.LogLine:
-    return api.LogLine(time or clock.now(), "info", "output", text)
+def output_line(text: str, *, time: datetime | None = None) -> LogLine:
+    return LogLine(time or clock.now(), "info", "output", text)
 
 
 def let_leases_lapse(*, renewed: bool = False) -> None:

@@ -72,7 +72,7 @@ def report(chance: random.Random, worker: Worker, step: str) -> None:
     service = worker.jobs[step]["node"]["kind"] == "service"
     worker.report(step, "running")
     stop = worker.renew(step)[0]
-    stop_requested = isinstance(stop, api.Lease) and stop.cancel_requested
+    stop_requested = isinstance(stop, api.Lease) and bool(stop.cancel_reason)
     if stop_requested or chance.random() < 0.05:  # or gives up what it holds
         worker.end(step, "canceled")
     elif service and chance.random() < 0.8:
@@ -83,7 +83,10 @@ def report(chance: random.Random, worker: Worker, step: str) -> None:
         worker.end(step)
 
 
-@pytest.mark.parametrize("seed", range(25))
+SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 25))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_every_run_ends_as_its_steps_say(seed):
     """Invariants 3, 4, 5, 13 together."""
     chance = random.Random(seed)

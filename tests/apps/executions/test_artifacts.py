@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apps.executions import api
 from apps.executions.models import Artifact, Blob
+from kernel.agent_protocol import job_of
 from tests.apps.executions.runs import Worker, booted_run, let_retries_be_due, node
 from tests.apps.executions.test_fencing import upload
 
@@ -16,10 +17,8 @@ EXPORTS = [{"path": "junit.xml", "on": "always", "format": "junit", "required": 
 
 
 def store(worker: Worker, step: str, body: bytes, **facts: str) -> tuple[str, bool]:
-    job = worker.jobs[step]
-    return api.store_artifact(
-        worker.supervisor, job["jobId"], job["attempt"], upload(body, **facts)
-    )
+    job = job_of(worker.jobs[step])
+    return api.store_artifact(worker.supervisor, job, upload(body, **facts))
 
 
 def junit(worker: Worker, step: str, body: bytes) -> tuple[str, bool]:

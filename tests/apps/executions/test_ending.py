@@ -9,9 +9,10 @@ import pytest
 from apps.agents import models as agents
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
-from apps.executions.services.retention import remove_old_runs
+from apps.executions.services.storage import remove_old_runs
 from apps.streams.api import last_ids
 from kernel import clock
+from kernel.agent_protocol import job_of
 from tests.apps.executions.runs import (
     Worker,
     booted_run,
@@ -166,7 +167,7 @@ def test_only_finished_runs_are_deleted_and_then_gone_for_every_reader(worker: W
     worker.claim()
     with pytest.raises(api.ExecutionActive):
         api.delete(run.principal, run.id)
-    api.store_artifact(worker.supervisor, worker.jobs["a"]["jobId"], 1, upload(b"kept"))
+    api.store_artifact(worker.supervisor, job_of(worker.jobs["a"]), upload(b"kept"))
     worker.end("a")
     run_id = run.id
 
@@ -184,7 +185,7 @@ def test_old_runs_are_removed_and_what_others_share_is_kept(worker: Worker):
     old, young = (booted_run(node("a")) for _ in range(2))
     for _ in range(2):
         worker.claim(1)
-        api.store_artifact(worker.supervisor, worker.jobs["a"]["jobId"], 1, upload(b"same"))
+        api.store_artifact(worker.supervisor, job_of(worker.jobs["a"]), upload(b"same"))
         worker.end("a")
     Execution.objects.filter(pk=old.pk).update(finished_at=clock.now() - timedelta(days=31))
 
@@ -212,6 +213,6 @@ def test_output_beyond_the_limit_is_dropped_and_counted(worker: Worker, settings
 
     assert len(run.output("a")) == 1
     assert [line["text"] for line in run.lines("system")] == [
-        "the limit of 300 bytes is reached: no further output is kept",
-        "3 lines of output were not kept",
+        "the log limit of 300 bytes is reached: further output is dropped",
+        "3 lines of output were dropped",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.executions import api
+from kernel.agent_protocol import ArtifactUpload, Completion, Job, StateReport, job_of
 from kernel.errors import InvalidInput
 from tests.apps.executions.runs import (
     Run,
@@ -25,7 +26,7 @@ def refused(answers) -> list[type]:
 def everything(worker: Worker, step: str) -> list[object]:
     """Each report there is, about one job, at once."""
     job = worker.jobs[step]
-    report = api.StateReport(job_id=job["jobId"], attempt=job["attempt"], state="running")
+    report = StateReport(job=job_of(job), state="running")
     answer = api.record_reports(
         worker.supervisor,
         states=[report],
@@ -48,9 +49,9 @@ def test_reports_of_an_earlier_attempt_have_no_effect(worker: Worker):
     worker.jobs = first
     assert refused(everything(worker, "flaky")) == [api.StaleAttempt] * 4
     with pytest.raises(api.StaleAttempt):
-        api.source_content(worker.supervisor, first["flaky"]["jobId"], 1)
+        api.source_content(worker.supervisor, job_of(first["flaky"]))
     with pytest.raises(api.StaleAttempt):
-        api.store_artifact(worker.supervisor, first["flaky"]["jobId"], 1, upload(b"x"))
+        api.store_artifact(worker.supervisor, job_of(first["flaky"]), upload(b"x"))
     assert _told(run) == before
 
 
@@ -60,7 +61,7 @@ def _told(run: Run) -> tuple[object, ...]:
     return run.event_ids(), run.lines("", "output"), run.row.updated_at, lease
 
 
-def upload(body: bytes, **facts: str) -> api.ArtifactUpload:
+def upload(body: bytes, **facts: str) -> ArtifactUpload:
     fields = {
         "path": "out.txt",
         "name": "",
@@ -68,7 +69,7 @@ def upload(body: bytes, **facts: str) -> api.ArtifactUpload:
         "on": "success",
         "media_type": "text/plain",
     }
-    return api.ArtifactUpload(**{**fields, **facts}, body=body)
+    return ArtifactUpload(**{**fields, **facts}, body=body)
 
 
 def test_another_agent_and_an_earlier_incarnation_are_refused(worker: Worker):
@@ -87,7 +88,7 @@ def test_another_agent_and_an_earlier_incarnation_are_refused(worker: Worker):
 def test_one_refused_report_does_not_touch_the_others(worker: Worker):
     run = booted_run(node("a"), node("b"))
     worker.claim()
-    unknown = api.Completion(job_id="job_nobody", attempt=1)
+    unknown = Completion(job=Job(job_id="job_nobody", attempt=1))
     answer = api.record_reports(
         worker.supervisor,
         completions=[unknown, worker.completion("a"), worker.completion("b", "exploded")],
@@ -175,7 +176,7 @@ def test_leases_that_are_renewed_hold(worker: Worker):
     run = booted_run(node("a"))
     worker.claim()
     lease = worker.renew("a")[0]
-    assert (lease.status, lease.lease_ms, lease.cancel_requested) == ("running", 30_000, False)
+    assert (lease.status, lease.lease_ms, lease.cancel_reason) == ("running", 30_000, "")
     api.sweep()
     assert run.statuses == {"a": "running"}
 
@@ -234,7 +235,7 @@ def test_what_a_restarted_supervisor_still_has_goes_on_as_the_same_attempt(worke
     adopted = successor.adopt(worker.jobs["build"])
 
     [kept] = adopted.keep
-    assert (kept.attempt, kept.next_seq, kept.position) == (1, 2, 5)
+    assert (kept.job.attempt, kept.next_seq, kept.position) == (1, 2, 5)
     assert kept.spec["node"]["id"] == "build"
     successor.jobs = worker.jobs
     successor.log("build", "three", seq=2)

@@ -10,6 +10,7 @@ from typing import Any
 from apps.executions import api
 from apps.executions.models import Step
 from kernel import clock
+from kernel.agent_protocol import LogChunk, LogLine, StepUsage, job_of
 from tests.apps.executions.runs import (
     Run,
     Worker,
@@ -20,8 +21,8 @@ from tests.apps.executions.runs import (
     profile,
 )
 
-LOW = api.StepUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=10)
-HIGH = api.StepUsage(cpu_percent=80.0, memory_bytes=90, memory_peak_bytes=90)
+LOW = StepUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=10)
+HIGH = StepUsage(cpu_percent=80.0, memory_bytes=90, memory_peak_bytes=90)
 
 
 def off(*names: str) -> Any:
@@ -29,10 +30,9 @@ def off(*names: str) -> Any:
     return profile(observability=turned)
 
 
-def renew(worker: Worker, step: str, usage: api.StepUsage) -> None:
+def renew(worker: Worker, step: str, usage: StepUsage) -> None:
     job = worker.jobs[step]
-    lease = api.Renewal(job_id=job["jobId"], attempt=job["attempt"], usage=usage)
-    api.renew(worker.supervisor, [lease])
+    api.renew(worker.supervisor, [job_of(job)], {job_of(job): usage})
 
 
 def usage(run: Run, step: str) -> tuple[Any, ...]:
@@ -55,7 +55,7 @@ def test_the_peak_never_falls_within_an_attempt(worker: Worker):
     renew(worker, "a", HIGH)
     renew(worker, "a", LOW)
     assert usage(run, "a") == (2.5, 10, 90)
-    worker.end("a", usage=api.StepUsage(cpu_percent=3.0, memory_bytes=20))
+    worker.end("a", usage=StepUsage(cpu_percent=3.0, memory_bytes=20))
     assert usage(run, "a") == (3.0, 20, 90)
 
 
@@ -87,10 +87,10 @@ def test_without_logs_only_system_lines_and_events_are_kept(worker: Worker):
     job = worker.jobs["a"]
     lines = [
         output_line("said by the program"),
-        api.LogLine(clock.now(), "info", "system", "said by its supervisor"),
-        api.LogLine(clock.now(), "info", "metric", "{}"),
+        LogLine(clock.now(), "info", "system", "said by its supervisor"),
+        LogLine(clock.now(), "info", "metric", "{}"),
     ]
-    chunk = api.LogChunk(job_id=job["jobId"], attempt=1, seq=0, position=2, lines=lines)
+    chunk = LogChunk(job=job_of(job), seq=0, position=2, lines=lines)
 
     told = api.record_reports(worker.supervisor, chunks=[chunk]).chunks[0]
     worker.end("a", final_seq=3)

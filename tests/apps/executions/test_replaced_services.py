@@ -88,7 +88,7 @@ def test_a_run_fails_at_once_where_that_must_not_run_twice(worker: Worker):
     row = run.row
     assert (row.status, row.reason) == ("Failed", "dependency_replaced")
     sentence = (
-        r"store was replaced at \d{4}-\d\d-\d\dT[\d:.]+Z \(its supervisor gave it up\) after "
+        r"store was replaced at \d{4}-\d\d-\d\dT[\d:.]+Z \(the supervisor gave up\) after "
         r"migrate, api, check had run against it, and migrate is not idempotent"
     )
     assert re.fullmatch(sentence, row.reason_detail), row.reason_detail

@@ -6,6 +6,7 @@ import hashlib
 
 from apps.executions import api
 from apps.executions.models import Snapshot
+from kernel.agent_protocol import job_of
 from kernel.errors import InvalidInput
 from tests.apps.executions.runs import (
     Worker,
@@ -183,7 +184,7 @@ def test_services_are_stopped_after_the_verdict_and_before_the_end(worker: Worke
 
     assert (run.status, run.row.verdict) == ("Booting", "Healthy")
     asked = worker.renew("db")[0]
-    assert (asked.cancel_requested, asked.cancel_reason) == (True, "teardown")
+    assert asked.cancel_reason == "teardown"
     worker.log("db", "bye")
     worker.end("db", "canceled", final_seq=1)
     assert run.status == "Healthy"
@@ -256,7 +257,7 @@ def test_env_secrets_and_facts_are_in_the_claimed_spec(worker: Worker, monkeypat
     assert spec["secretKeys"] == ["TOKEN"]
     assert (spec["stepIndex"], spec["totalSteps"], spec["profile"]) == (1, 1, "ci.yaml")
     assert spec["node"]["ports"] == [80]
-    content = api.source_content(worker.supervisor, spec["jobId"], 1)
+    content = api.source_content(worker.supervisor, job_of(spec))
     assert spec["content"] == {
         "digest": f"sha256:{hashlib.sha256(content).hexdigest()}",
         "size": len(content),

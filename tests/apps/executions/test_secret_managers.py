@@ -103,9 +103,9 @@ def test_a_failure_names_the_reference_and_never_a_value(vault):
 
     said = [_problem(nobody), _problem(no_field), _problem(outside)]
     assert said == [
-        "secret OTHER of provider 'vault', 'nowhere': it is not there",
-        "secret OTHER of provider 'vault', 'psp#pin': it has no field 'pin'",
-        "secret OTHER of provider 'vault', '../psp': its path has an empty part, . or ..",
+        "secret OTHER of provider 'vault', 'nowhere': the secret does not exist",
+        "secret OTHER of provider 'vault', 'psp#pin': the secret has no field 'pin'",
+        "secret OTHER of provider 'vault', '../psp': the path contains an empty part, . or ..",
     ]
 
 
@@ -190,11 +190,11 @@ def test_what_aws_does_not_have_fails_the_run_by_its_reference(aws):
         return _problem(SecretRef(key="A", provider="aws-secrets-manager", ref=ref))
 
     assert problem("nowhere") == "secret A of provider 'aws-secrets-manager', 'nowhere': " + (
-        "it is not there"
+        "the secret does not exist"
     )
-    assert problem("team/psp#pin").endswith("it has no field 'pin'")
-    assert problem("plain#token").endswith("it is no JSON object")
-    assert problem("bytes").endswith("it is no text")
+    assert problem("team/psp#pin").endswith("the secret has no field 'pin'")
+    assert problem("plain#token").endswith("the secret is not a JSON object")
+    assert problem("bytes").endswith("the secret is binary; only text is supported")
 
 
 def test_many_at_once_are_bounded_and_all_are_told(monkeypatch):

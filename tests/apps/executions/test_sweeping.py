@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -18,6 +19,7 @@ from apps.executions.services.sweep import SweeperPart
 from apps.observability.api import metrics
 from apps.streams.api import listen
 from kernel import clock
+from kernel.background_writer import BackgroundWriter, QueueLimits
 from tests.apps.executions.runs import Worker, booted_run, let_leases_lapse, node, queued_run
 
 
@@ -144,6 +146,10 @@ def test_a_server_that_drains_sweeps_no_more(monkeypatch):
     asyncio.run(serve())
 
 
+def fresh_writer() -> BackgroundWriter[Any]:
+    return BackgroundWriter("enqueue", publishing._send, QueueLimits(items=1_000))
+
+
 class FrozenBroker:
     """Takes a message and never answers."""
 
@@ -160,7 +166,7 @@ def test_a_frozen_broker_delays_nobody(monkeypatch):
     """Invariant 37: one frozen part that blocks another's answer."""
     broker = FrozenBroker()
     monkeypatch.setattr(publishing, "celery_application", lambda: broker)
-    monkeypatch.setattr(publishing, "_publisher", publishing._Publisher())
+    monkeypatch.setattr(publishing, "_writer", fresh_writer())
 
     def tell() -> None:
         for _ in range(1_500):  # more than wait at most
@@ -184,7 +190,7 @@ def test_a_broker_that_refuses_is_tried_again_with_the_next_message(monkeypatch)
             raise ConnectionRefusedError
 
     monkeypatch.setattr(publishing, "celery_application", Refusing)
-    monkeypatch.setattr(publishing, "_publisher", publishing._Publisher())
+    monkeypatch.setattr(publishing, "_writer", fresh_writer())
     for _ in range(2):
         publishing.enqueue("executions.dispatch")
     assert sent.acquire(timeout=5)

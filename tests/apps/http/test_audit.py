@@ -156,7 +156,7 @@ def test_what_the_store_refuses_counts_as_dropped(monkeypatch: pytest.MonkeyPatc
 
 def test_a_full_queue_never_holds_up_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     trail = audit_trail.AuditTrail(capacity=1)
-    monkeypatch.setattr(trail, "_ensure_thread", lambda: None)
+    monkeypatch.setattr(trail._writer, "_start", lambda: None)
     before = metrics.value_of("partita.audit.dropped")
 
     for _ in range(3):

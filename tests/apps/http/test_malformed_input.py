@@ -91,8 +91,7 @@ def status_of(scope: dict[str, Any], body: bytes) -> int:
 
 
 @settings(
-    max_examples=400,
-    deadline=None,
+    max_examples=5 * settings().max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -207,11 +207,15 @@ def _migrated(name: str) -> Any:
 
 
 class FakeCollection:
-    """Documents in a list; after `stop_after` writes it fails, as a server that goes away does."""
+    """Documents by key; after `stop_after` writes it fails, as a server that goes away does."""
 
     def __init__(self, documents: list[dict[str, Any]], indexes: dict[str, Any]) -> None:
-        self.documents, self.indexes = documents, indexes
+        self._documents, self.indexes = {each["_id"]: each for each in documents}, indexes
         self.stop_after = 1000
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        return list(self._documents.values())
 
     def find(self, _object_ids: dict[str, Any]) -> FakeCollection:
         old = [each for each in self.documents if isinstance(each["_id"], ObjectId)]
@@ -241,9 +245,9 @@ class FakeCollection:
         for write in writes:
             self.count_down()
             gone = write._filter["_id"]
-            self.documents = [each for each in self.documents if each["_id"] != gone]
+            self._documents.pop(gone, None)
             if isinstance(write, ReplaceOne):
-                self.documents.append({**write._filter, **write._doc})
+                self._documents[gone] = {**write._filter, **write._doc}
             else:
                 assert isinstance(write, DeleteOne)
 

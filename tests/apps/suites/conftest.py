@@ -26,7 +26,7 @@ class Workspace:
             place.write_bytes(content.encode() if isinstance(content, str) else content)
         return self.root / suite_id
 
-    def definition(self, files: Mapping[str, str | bytes] | str) -> dict[str, Any]:
+    def definition(self, files: Mapping[str, str | bytes] | str) -> Mapping[str, Any]:
         """What the API shows of one suite of this content."""
         self.add("s", files)
         return api.get_definition("s")

@@ -47,6 +47,7 @@ def test_the_catalogs_commands_work_as_printed(workspace, tmp_path, monkeypatch,
     assert not (copied / "README.md").stat().st_mode & 0o111
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("linked", [False, True])
 def test_the_program_that_the_catalog_names_exists(tmp_path: Path, linked):
     """`make install` and the image have a link to it; it is run from whatever folder."""

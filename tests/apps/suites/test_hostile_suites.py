@@ -205,7 +205,7 @@ def test_others_are_answered_while_hostile_suites_are_evaluated(workspace, libra
     api.get_definition("good")
     library.patience_s = SERVER_PATIENCE_S
     for n in range(6):
-        loop = f"def f():\n    for i in range(1000):\n        x = 'a' * {10**7 + n}\n"
+        loop = f"def f():\n    for i in range(400):\n        x = 'a' * {10**7 + n}\n"
         workspace.add(f"bad{n}", loop + "f()\n")
     threads = [
         threading.Thread(target=api.get_definition, args=(f"bad{n}",), daemon=True)
@@ -231,7 +231,7 @@ def test_evaluators_are_two_children_at_most_and_let_requests_go_first(workspace
     """Whatever the number of suites; the kernel gives them what this process leaves."""
     library.patience_s = SERVER_PATIENCE_S
     for n in range(6):
-        loop = f"def f():\n    for i in range(1000):\n        x = 'a' * {10**7 + n}\n"
+        loop = f"def f():\n    for i in range(400):\n        x = 'a' * {10**7 + n}\n"
         workspace.add(f"bad{n}", loop + "f()\n")
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     seen: list[dict[int, int]] = []

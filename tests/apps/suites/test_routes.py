@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any, cast
-from uuid import uuid4
-
 import pytest
 from rest_framework.test import APIClient
 
-from apps.accounts.api import Principal
-from kernel import clock
+from tests.support.api_clients import signed_in_client
 
 GOOD = 'task.run("t", image="busybox:1.36")\n'
 pytestmark = pytest.mark.urls("tests.apps.suites.urlconf")
@@ -18,18 +13,7 @@ pytestmark = pytest.mark.urls("tests.apps.suites.urlconf")
 
 @pytest.fixture
 def client() -> APIClient:
-    person = Principal(
-        user_id=uuid4(),
-        workspace_id=uuid4(),
-        is_admin=False,
-        full_name="Ada Lovelace",
-        email="ada@example.org",
-        token_jti="",
-        expires_at=clock.now() + timedelta(hours=1),
-    )
-    api_client = APIClient()
-    api_client.force_authenticate(user=cast("Any", person))
-    return api_client
+    return signed_in_client()
 
 
 @pytest.fixture

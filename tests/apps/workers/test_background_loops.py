@@ -25,6 +25,8 @@ from apps.suites import lifespan as suites
 from apps.workers.control_plane.report_batcher import ReportBatcher
 from apps.workers.runner import Runner, RunnerThread
 from kernel import background
+from kernel.agent_protocol import Job, StateReport
+from kernel.background_writer import BackgroundWriter, QueueLimits
 from tests.apps.workers.conftest import Stage
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
 from worker.control_plane.stop_poller import StopPoller
@@ -62,8 +64,8 @@ async def sweeping(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
 async def publishing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     app = SimpleNamespace(send_task=lambda *_a, **_o: None)
     monkeypatch.setattr(enqueue, "celery_application", lambda: app)
-    made = enqueue._Publisher()
-    once = broken(enqueue._Publisher, "_run")
+    once = broken(BackgroundWriter, "_next_batch")
+    made = BackgroundWriter("enqueue", enqueue._send, QueueLimits(items=10))
     yield once, lambda: made.put(enqueue._Message("executions.dispatch", (), None))
 
 
@@ -112,10 +114,11 @@ async def store(_monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncIterat
         return SimpleNamespace(states=stored, chunks=(), completions=(), claimed=())
 
     once = BrokenOnce(answer)
-    made, report = ReportBatcher(once.call), SimpleNamespace()
+    made = ReportBatcher(once.call)
+    report = StateReport(job=Job(job_id="job", attempt=1), state="running")
     made.start()
-    first = made.state(report)  # type: ignore[arg-type]
-    yield once, lambda: made.state(report)  # type: ignore[arg-type]
+    first = made.add(report)
+    yield once, lambda: made.add(report)
     with pytest.raises(ControlPlaneUnavailable, match="as the test says"):
         first.result(0)
     made.stop()

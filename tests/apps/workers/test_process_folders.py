@@ -6,6 +6,8 @@ import shutil
 import threading
 from pathlib import Path
 
+import pytest
+
 from tests.support import steps
 from worker.domain.runtime import RuntimeOptions
 from worker.runtimes.process.runtime import ProcessRuntime
@@ -14,6 +16,7 @@ from worker.runtimes.process.units import UnitFolder
 ROUNDS = 300
 
 
+@pytest.mark.slow
 async def test_steps_that_are_removed_meanwhile_are_passed_over(tmp_path: Path):
     """A step of the same run that ends in this moment is no error of the one that begins."""
     runtime = ProcessRuntime(RuntimeOptions(state_dir=tmp_path, installation_id=steps.INSTALLATION))

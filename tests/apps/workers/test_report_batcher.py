@@ -8,19 +8,15 @@ from typing import Any
 
 import pytest
 
-from apps.executions.api import (
-    Completion,
-    Recorded,
-    ReportBatchResult,
-    StaleAttempt,
-    StateReport,
-)
+from apps.executions.api import Recorded, ReportBatchResult, StaleAttempt
 from apps.workers.control_plane import report_batcher
 from apps.workers.control_plane.report_batcher import ReportBatcher
+from kernel.agent_protocol import Completion, Job, StateReport
 from tests.support.processes import until
 
-REPORT = StateReport(job_id="job", attempt=1, state="running")
-COMPLETION = Completion(job_id="job", attempt=1, status="succeeded")
+JOB = Job(job_id="job", attempt=1)
+REPORT = StateReport(job=JOB, state="running")
+COMPLETION = Completion(job=JOB, status="succeeded")
 
 
 class Store:
@@ -60,13 +56,13 @@ def test_an_answer_that_nobody_waits_for_ends_nothing(store: Store) -> None:
     """Steps are dropped, and their calls canceled, while the store is asked."""
     gathering = ReportBatcher(store.exchange)
     gathering.start()
-    dropped = gathering.state(REPORT)
+    dropped = gathering.add(REPORT)
     assert store.asked.wait(10)
     assert dropped.cancel()
     store.answers.set()
 
-    completion = Completion(job_id="job", attempt=1, status="succeeded")
-    assert gathering.completion(completion).exception(timeout=10) is not None
+    completion = Completion(job=JOB, status="succeeded")
+    assert gathering.add(completion).exception(timeout=10) is not None
     gathering.stop()
 
 
@@ -113,7 +109,7 @@ def recording(monkeypatch) -> Iterator[tuple[RecordingStore, ReportBatcher]]:
 def test_a_claim_that_rides_along_looks_only_at_the_runs_reported_on(recording) -> None:
     store, gathering = recording
 
-    gathering.completion(COMPLETION).result(timeout=10)
+    gathering.add(COMPLETION).result(timeout=10)
 
     assert store.calls[0]["looks_around"]
     assert (store.calls[1]["claims"], store.calls[1]["looks_around"]) == (4, False)
@@ -124,7 +120,7 @@ def test_a_nudge_makes_the_next_claim_look_at_all_runs(recording) -> None:
 
     gathering.work_may_wait()
     until(lambda: len(store.calls) == 2, within_s=10)
-    gathering.completion(COMPLETION).result(timeout=10)
+    gathering.add(COMPLETION).result(timeout=10)
 
     assert [call["looks_around"] for call in store.calls] == [True, True, False]
 
@@ -135,8 +131,8 @@ def test_a_state_travels_with_the_output_that_follows_it(recording, monkeypatch)
     monkeypatch.setattr(report_batcher, "STATE_BURST_S", 10.0)
     store, gathering = recording
 
-    state = gathering.state(REPORT)
-    gathering.completion(COMPLETION).result(timeout=20)
+    state = gathering.add(REPORT)
+    gathering.add(COMPLETION).result(timeout=20)
 
     assert state.result(timeout=10) == Recorded(next_seq=0)
     assert [len(call["states"]) for call in store.calls[1:]] == [1]

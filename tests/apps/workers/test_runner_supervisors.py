@@ -19,7 +19,7 @@ from tests.apps.executions.runs import node, queued_run
 from tests.support.processes import until
 from tests.support.tls_engine import Authority
 from worker import host
-from worker.runtimes.docker import DockerRuntime
+from worker.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DEAD = "tcp://127.0.0.1:9"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from kernel import clock
-from worker.domain.output import StepLogLine
+from kernel.agent_protocol import LogLine
 from worker.supervisor.spool import DISK_BYTES, Spool, SpoolEntry, SpoolSpace
 
 
 def entry(number: int) -> SpoolEntry:
-    return SpoolEntry(number, [StepLogLine(clock.now(), "info", "output", f"{number:1000d}")])
+    return SpoolEntry(number, [LogLine(clock.now(), "info", "output", f"{number:1000d}")])
 
 
 async def put_all(spool: Spool, count: int) -> None:

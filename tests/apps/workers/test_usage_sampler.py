@@ -9,16 +9,16 @@ import asyncio
 
 import pytest
 
+from kernel.agent_protocol import StepUsage
 from tests.apps.workers.conftest import Stage
 from tests.support.fake_control_plane import FakeJob
-from worker.domain.runtime import UnitUsage
 from worker.supervisor import attempt
 
-LOW = UnitUsage(cpu_percent=2.5, memory_bytes=10)
-HIGH = UnitUsage(cpu_percent=80.0, memory_bytes=90)
+LOW = StepUsage(cpu_percent=2.5, memory_bytes=10)
+HIGH = StepUsage(cpu_percent=80.0, memory_bytes=90)
 
 
-async def until_reported(job: FakeJob, usage: UnitUsage) -> None:
+async def until_reported(job: FakeJob, usage: StepUsage) -> None:
     async with asyncio.timeout(5):
         while usage not in job.usages:  # noqa: ASYNC110 - renewals come from a thread
             await asyncio.sleep(0.01)
@@ -28,7 +28,7 @@ async def test_usage_goes_with_renewals_and_the_completion(stage: Stage) -> None
     stage.runtime.usages = [HIGH, LOW]
     async with stage.supervisor(lease_s=0.3):
         job = await stage.add("serve", leaseMs=300)
-        last = UnitUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=90)
+        last = StepUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=90)
 
         await until_reported(job, last)
         stage.last.cancel(job, "canceled")
@@ -38,11 +38,11 @@ async def test_usage_goes_with_renewals_and_the_completion(stage: Stage) -> None
 
 
 async def test_a_peak_that_the_runtime_has_seen_counts(stage: Stage) -> None:
-    stage.runtime.usages = [UnitUsage(cpu_percent=None, memory_bytes=10, memory_peak_bytes=70), LOW]
+    stage.runtime.usages = [StepUsage(cpu_percent=None, memory_bytes=10, memory_peak_bytes=70), LOW]
     async with stage.supervisor(lease_s=0.3):
         job = await stage.add("serve", leaseMs=300)
 
-        await until_reported(job, UnitUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=70))
+        await until_reported(job, StepUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=70))
 
 
 async def test_a_service_is_looked_at_too(stage: Stage) -> None:
@@ -51,7 +51,7 @@ async def test_a_service_is_looked_at_too(stage: Stage) -> None:
         job = await stage.add("out:open", "serve", node=service, leaseMs=300)
 
         await until_reported(
-            job, UnitUsage(cpu_percent=12.5, memory_bytes=34 * 2**20, memory_peak_bytes=34 * 2**20)
+            job, StepUsage(cpu_percent=12.5, memory_bytes=34 * 2**20, memory_peak_bytes=34 * 2**20)
         )
 
 
@@ -66,7 +66,7 @@ async def test_a_short_step_has_a_look_long_before_its_first_renewal(
         outcome = await stage.store.outcome(job)
 
     assert job.renewals == 0
-    assert outcome.usage == UnitUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=10)
+    assert outcome.usage == StepUsage(cpu_percent=2.5, memory_bytes=10, memory_peak_bytes=10)
 
 
 async def test_nothing_is_looked_at_when_the_profile_turns_metrics_off(stage: Stage) -> None:

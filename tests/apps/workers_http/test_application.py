@@ -16,6 +16,7 @@ from tests.apps.workers_http.conftest import SECRET
 from tests.support import steps
 from tests.support.broken import Unforeseen
 from worker.application import WorkerApplication
+from worker.direct_runs import DirectRunRecord
 from worker.domain.runtime import RemovedResources, RuntimeUnavailable
 
 DERIVED = hmac.new(SECRET.encode(), b"edge-1", hashlib.sha256).hexdigest()
@@ -42,12 +43,12 @@ class FakeWorker:
     def info(self) -> dict[str, Any]:
         return {"agentId": self.agent_id, "status": "ready"}
 
-    async def start(self, spec: Any, files: bytes | None) -> AsyncGenerator[dict[str, Any]]:
+    async def start(self, spec: Any, files: bytes | None) -> AsyncGenerator[DirectRunRecord]:
         self.files = files
 
-        async def records() -> AsyncGenerator[dict[str, Any]]:
-            yield {"type": "state", "state": "running"}
-            yield {"type": "done", "status": "succeeded"}
+        async def records() -> AsyncGenerator[DirectRunRecord]:
+            yield {"type": "state", "jobId": JOB, "attempt": 1, "state": "running"}
+            yield {"type": "done", "jobId": JOB, "attempt": 1, "status": "succeeded"}
 
         return records()
 

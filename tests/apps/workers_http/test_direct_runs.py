@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import steps
-from worker.direct_runs import DirectRuns
+from worker.direct_runs import DirectRunRecord, DirectRuns
 from worker.domain.runtime import RuntimeOptions
 from worker.domain.step_spec import parse_step_spec
-from worker.runtimes.process import ProcessRuntime
+from worker.runtimes.process.runtime import ProcessRuntime
 from worker.supervisor.attempt import SupervisorOptions
 
 RUN = "run-0123456789ab"
 
 
-async def told(folder: Path, node: dict[str, Any], files: bytes | None) -> list[dict[str, Any]]:
+async def told(folder: Path, node: dict[str, Any], files: bytes | None) -> list[DirectRunRecord]:
     """What a worker of child processes answers to one job, record by record."""
     runtime = ProcessRuntime(RuntimeOptions(state_dir=folder, installation_id=steps.INSTALLATION))
     direct = DirectRuns(runtime, SupervisorOptions(owner=steps.owner(), state_dir=folder))

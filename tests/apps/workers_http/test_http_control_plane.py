@@ -12,37 +12,42 @@ import httpx
 import pytest
 
 from kernel import clock
+from kernel.agent_protocol import (
+    ArtifactUpload,
+    Completion,
+    LogChunk,
+    LogLine,
+    StateReport,
+    StepUsage,
+    job_of,
+)
 from tests.apps.workers_http.conftest import SECRET, Server
 from tests.support import steps
 from worker.control_plane.client import ControlPlaneClient, CredentialRefused
-from worker.control_plane.held_jobs import HeldJobs, job_of
+from worker.control_plane.held_jobs import HeldJobs
 from worker.control_plane.http import HttpControlPlane, InstallationChanged
 from worker.domain.control_plane import (
     ControlPlaneUnavailable,
     HeartbeatReport,
-    JobOutcome,
-    LineChunk,
     LinesMissing,
     RequestRefused,
     StaleJob,
-    Upload,
 )
-from worker.domain.output import StepLogLine
-from worker.domain.runtime import UnitUsage
 
 SPEC = steps.claim("run-0123456789ab", "one")
 OTHER = steps.claim("run-0123456789ab", "two")
 JOB, OTHER_JOB = job_of(SPEC), job_of(OTHER)
+RUNNING = StateReport(job=JOB, state="running")
 
 
-def line(text: str) -> StepLogLine:
-    return StepLogLine(clock.now(), "info", "output", text)
+def line(text: str) -> LogLine:
+    return LogLine(clock.now(), "info", "output", text)
 
 
 async def test_the_secret_registers_and_the_token_does_everything_else(
     plane: HttpControlPlane, server: Server
 ):
-    await plane.report(JOB, "running")
+    await plane.report(RUNNING)
 
     bearers = [request.headers["Authorization"] for request in server.asked]
     assert bearers == [f"Bearer {SECRET}", "Bearer token-1"]
@@ -91,9 +96,9 @@ async def test_a_dead_token_asks_for_registering_once(
     server.answers["state"] = (401, {"code": "agent_credential_invalid", "detail": "no"})
 
     with pytest.raises(CredentialRefused):
-        await plane.report(JOB, "running")
+        await plane.report(RUNNING)
     with pytest.raises(ControlPlaneUnavailable, match="not registered"):
-        await plane.report(JOB, "running")
+        await plane.report(RUNNING)
 
     assert calls.needs_registration.is_set()
     await plane.register((), runtime_available=True)
@@ -192,8 +197,8 @@ async def test_orders_come_with_every_answer(plane: HttpControlPlane, server: Se
     canceled = {"cancelRequested": True, "cancelReason": "canceled"}
     server.answers = dict.fromkeys(("state", "logs", "lease"), (200, canceled))
 
-    told = await plane.report(JOB, "running")
-    sent = await plane.send(JOB, LineChunk(seq=0, position=1, lines=[line("x")]))
+    told = await plane.report(RUNNING)
+    sent = await plane.send(LogChunk(job=JOB, seq=0, position=1, lines=[line("x")]))
     (renewed,) = await asyncio.to_thread(plane.renew, [JOB])
 
     assert renewed is not None
@@ -212,12 +217,12 @@ async def test_usage_goes_with_leases_and_completions(
     plane: HttpControlPlane, held: HeldJobs, server: Server
 ):
     held.hold(SPEC)
-    measured = UnitUsage(cpu_percent=12.5, memory_bytes=2**20, memory_peak_bytes=2**21)
+    measured = StepUsage(cpu_percent=12.5, memory_bytes=2**20, memory_peak_bytes=2**21)
 
     await asyncio.to_thread(plane.renew, [JOB], {JOB: measured})
-    await asyncio.to_thread(plane.renew, [JOB], {JOB: UnitUsage(cpu_percent=None, memory_bytes=1)})
+    await asyncio.to_thread(plane.renew, [JOB], {JOB: StepUsage(cpu_percent=None, memory_bytes=1)})
     await asyncio.to_thread(plane.renew, [JOB])
-    await plane.complete(JOB, JobOutcome(status="succeeded", usage=measured), final_seq=0)
+    await plane.complete(Completion(job=JOB, status="succeeded", usage=measured, final_seq=0))
 
     wire = {"cpuPercent": 12.5, "memoryBytes": 2**20, "memoryPeakBytes": 2**21}
     told = [body.get("usage") for body in server.bodies("lease")]
@@ -230,7 +235,7 @@ async def test_a_refused_usage_does_not_cost_the_lease(
 ):
     """Invariant 37: nor the leases of the other jobs of its round."""
     held.hold(SPEC)
-    measured = UnitUsage(cpu_percent=None, memory_bytes=-1)
+    measured = StepUsage(cpu_percent=None, memory_bytes=-1)
     refusal = (400, {"code": "validation_failed", "detail": "memoryBytes: at least 0"})
     server.refuse_when["lease"] = ("usage", refusal)
 
@@ -241,9 +246,9 @@ async def test_a_refused_usage_does_not_cost_the_lease(
 
 
 async def test_lines_are_told_as_the_protocol_takes_them(plane: HttpControlPlane, server: Server):
-    lines = [line("a\0b"), StepLogLine(clock.now(), "warn", "output", "long", continued=True)]
+    lines = [line("a\0b"), LogLine(clock.now(), "warn", "output", "long", continued=True)]
 
-    await plane.send(JOB, LineChunk(seq=4, position=6, lines=lines))
+    await plane.send(LogChunk(job=JOB, seq=4, position=6, lines=lines))
 
     (body,) = server.bodies("logs")
     assert (body["seq"], body["position"], body["attempt"]) == (4, 6, 1)
@@ -256,8 +261,15 @@ async def test_a_completed_job_is_forgotten(
 ):
     held.hold(SPEC)
 
-    outcome = JobOutcome(status="failed", reason="exit_nonzero", error="exit code 3", exit_code=3)
-    await plane.complete(JOB, outcome, final_seq=12)
+    completion = Completion(
+        job=JOB,
+        status="failed",
+        reason="exit_nonzero",
+        error="exit code 3",
+        exit_code=3,
+        final_seq=12,
+    )
+    await plane.complete(completion)
 
     (body,) = server.bodies("complete")
     assert {key: body[key] for key in ("status", "reason", "exitCode", "finalSeq")} == {
@@ -284,7 +296,7 @@ async def test_files_must_be_those_that_the_spec_names(
 
 
 async def test_artifacts_are_sent_as_they_are(plane: HttpControlPlane, server: Server):
-    upload = Upload(
+    upload = ArtifactUpload(
         path="out/a b.xml",
         name="",
         format="junit",
@@ -309,6 +321,7 @@ async def test_artifacts_are_sent_as_they_are(plane: HttpControlPlane, server: S
     ("status", "problem", "error"),
     [
         (409, {"code": "stale_attempt"}, StaleJob),
+        (409, {"code": "stale_attempt", "detail": None}, StaleJob),
         (404, {"code": "job_not_found"}, StaleJob),
         (409, {"code": "log_gap", "nextSeq": 5}, LinesMissing),
         (400, {"code": "validation_failed"}, RequestRefused),
@@ -317,9 +330,11 @@ async def test_artifacts_are_sent_as_they_are(plane: HttpControlPlane, server: S
         (503, {"code": "datastore_unavailable"}, ControlPlaneUnavailable),
         (500, {"code": "internal_error"}, ControlPlaneUnavailable),
         (502, b"<html>a proxy</html>", ControlPlaneUnavailable),
+        (502, b'{"detail": "\xe9"}', ControlPlaneUnavailable),
         (404, b"<html>another server</html>", ControlPlaneUnavailable),
         (302, None, ControlPlaneUnavailable),
         (200, b"<html>a captive portal</html>", ControlPlaneUnavailable),
+        (200, b'{"jobId": "\xe9", "cancelReason": "\xe9"}', ControlPlaneUnavailable),
     ],
 )
 async def test_every_answer_is_one_of_the_ports_errors(
@@ -328,7 +343,7 @@ async def test_every_answer_is_one_of_the_ports_errors(
     server.answers["state"] = (status, problem)
 
     with pytest.raises(error) as raised:
-        await plane.report(JOB, "running")
+        await plane.report(RUNNING)
 
     assert type(raised.value) is error
     assert getattr(raised.value, "next_seq", 5) == 5
@@ -342,7 +357,7 @@ async def test_a_broken_connection_is_a_control_plane_that_is_away(plane, server
     monkeypatch.setattr(plane._client._blocking, "_transport", httpx.MockTransport(broken))
 
     with pytest.raises(ControlPlaneUnavailable, match="ConnectError"):
-        await plane.report(JOB, "running")
+        await plane.report(RUNNING)
     with pytest.raises(ControlPlaneUnavailable, match="ConnectError"):
         await asyncio.to_thread(plane.renew, [JOB])
 

@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 import tarfile
+from typing import Any
 
 import pytest
 
@@ -200,51 +201,60 @@ def test_lines_keep_what_the_worker_says_of_them(worker):
     assert [line["text"] for line in run.lines("output")] == [""]
 
 
-BAD_BODIES = [
-    ("lease", {"attempt": "1"}, "/attempt"),
-    ("lease", {"attempt": 0}, "/attempt"),
-    ("lease", {"attempt": INT32}, "/attempt"),
-    ("lease", {"attempt": None}, "/attempt"),
-    ("lease", {"usage": {"cpuPercent": -1}}, "/usage/cpuPercent"),
-    ("lease", {"usage": {"memoryBytes": 2**63}}, "/usage/memoryBytes"),
-    ("lease", {"usage": []}, "/usage"),
-    ("state", {}, "/state"),
-    ("state", {"state": "dancing"}, "/state"),
-    ("logs", {"lines": []}, "/seq"),
-    ("logs", {"seq": -1, "lines": []}, "/seq"),
-    ("logs", {"seq": 0}, "/lines"),
-    ("logs", {"seq": 0, "lines": {}}, "/lines"),
-    ("logs", {"seq": 0, "lines": ["x"]}, "/lines/0"),
-    ("logs", {"seq": 0, "lines": [{"text": "x"}, {}]}, "/lines/1/text"),
-    ("logs", {"seq": 0, "lines": [{"text": 1}]}, "/lines/0/text"),
-    ("logs", {"seq": 0, "lines": [{"text": "x" * 16_385}]}, "/lines/0/text"),
-    ("logs", {"seq": 0, "lines": [{"text": "x", "kind": "user"}]}, "/lines/0/kind"),
-    ("logs", {"seq": 0, "lines": [{"text": "x", "level": "loud"}]}, "/lines/0/level"),
-    ("logs", {"seq": 0, "lines": [{"text": "x", "continued": 1}]}, "/lines/0/continued"),
-    *(
-        ("logs", {"seq": 0, "lines": [{"text": "x", "time": time}]}, "/lines/0/time")
-        for time in ("noon", "2026-01-01T00:00:00", "0001-01-01T00:00:00+14:00", "2026-13-01Z")
-    ),
-    ("logs", {"seq": 0, "position": 2**63, "lines": []}, "/position"),
-    ("complete", {"status": "exploded"}, "/status"),
-    ("complete", {"exitCode": 2**31}, "/exitCode"),
-    ("complete", {"finalSeq": -1}, "/finalSeq"),
-    ("complete", {"error": {}}, "/error"),
-]
+BAD_BODIES: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "lease": [
+        ({"attempt": "1"}, "/attempt"),
+        ({"attempt": 0}, "/attempt"),
+        ({"attempt": INT32}, "/attempt"),
+        ({"attempt": None}, "/attempt"),
+        ({"usage": {"cpuPercent": -1}}, "/usage/cpuPercent"),
+        ({"usage": {"memoryBytes": 2**63}}, "/usage/memoryBytes"),
+        ({"usage": []}, "/usage"),
+    ],
+    "state": [
+        ({}, "/state"),
+        ({"state": "dancing"}, "/state"),
+    ],
+    "logs": [
+        ({"lines": []}, "/seq"),
+        ({"seq": -1, "lines": []}, "/seq"),
+        ({"seq": 0}, "/lines"),
+        ({"seq": 0, "lines": {}}, "/lines"),
+        ({"seq": 0, "lines": ["x"]}, "/lines/0"),
+        ({"seq": 0, "lines": [{"text": "x"}, {}]}, "/lines/1/text"),
+        ({"seq": 0, "lines": [{"text": 1}]}, "/lines/0/text"),
+        ({"seq": 0, "lines": [{"text": "x" * 16_385}]}, "/lines/0/text"),
+        ({"seq": 0, "lines": [{"text": "x", "kind": "user"}]}, "/lines/0/kind"),
+        ({"seq": 0, "lines": [{"text": "x", "level": "loud"}]}, "/lines/0/level"),
+        ({"seq": 0, "lines": [{"text": "x", "continued": 1}]}, "/lines/0/continued"),
+        *(
+            ({"seq": 0, "lines": [{"text": "x", "time": time}]}, "/lines/0/time")
+            for time in ("noon", "2026-01-01T00:00:00", "0001-01-01T00:00:00+14:00", "2026-13-01Z")
+        ),
+        ({"seq": 0, "position": 2**63, "lines": []}, "/position"),
+    ],
+    "complete": [
+        ({"status": "exploded"}, "/status"),
+        ({"exitCode": 2**31}, "/exitCode"),
+        ({"finalSeq": -1}, "/finalSeq"),
+        ({"error": {}}, "/error"),
+    ],
+}
 
 
-@pytest.mark.parametrize(("what", "facts", "pointer"), BAD_BODIES)
-def test_a_malformed_report_names_the_key_and_changes_nothing(worker, what, facts, pointer):
+@pytest.mark.parametrize("what", ["lease", "state", "logs", "complete"])
+def test_a_malformed_report_names_the_key_and_changes_nothing(worker, what):
     """Invariant 33."""
     run = booted_run(node("a"))
     worker.claim()
     before = told(run)
 
-    answer = worker.report("a", what, **facts)
+    for facts, pointer in BAD_BODIES[what]:
+        answer = worker.report("a", what, **facts)
 
-    assert problem(answer) == (400, "validation_failed")
-    assert answer.json()["errors"][0]["pointer"] == pointer
-    assert told(run) == before
+        assert problem(answer) == (400, "validation_failed"), facts
+        assert answer.json()["errors"][0]["pointer"] == pointer, facts
+        assert told(run) == before, facts
 
 
 def test_only_services_report_healthy(worker):

@@ -16,8 +16,7 @@ from worker.domain.launch import LaunchRules, launch_of
 from worker.domain.output import OutputRecord
 from worker.domain.runtime import Launch, Runtime, RuntimeOptions, Unit
 from worker.domain.step_spec import parse_step_spec
-from worker.runtimes.docker import DockerRuntime
-from worker.runtimes.process import ProcessRuntime
+from worker.runtimes import runtimes
 
 
 @dataclass
@@ -95,29 +94,25 @@ def _fake(_path: Path) -> Driver:
     return Driver(runtime=runtime, again=lambda: runtime, words_to_node=fake_node)
 
 
-def _process(path: Path) -> Driver:
-    options = RuntimeOptions(state_dir=path, installation_id=steps.INSTALLATION)
-    return Driver(
-        runtime=ProcessRuntime(options),
-        again=lambda: ProcessRuntime(options),
-        words_to_node=shell_node,
-    )
+def _plugin(name: str) -> Callable[[Path], Driver]:
+    def make(path: Path) -> Driver:
+        options = RuntimeOptions(state_dir=path, installation_id=steps.INSTALLATION)
+        return Driver(
+            runtime=runtimes[name].open(options),
+            again=lambda: runtimes[name].open(options),
+            words_to_node=shell_node,
+        )
 
-
-def _docker(path: Path) -> Driver:
-    options = RuntimeOptions(state_dir=path, installation_id=steps.INSTALLATION)
-    return Driver(
-        runtime=DockerRuntime(options),
-        again=lambda: DockerRuntime(options),
-        words_to_node=shell_node,
-    )
+    return make
 
 
 @pytest.fixture(
     params=[
         pytest.param(_fake, id="fake"),
-        pytest.param(_process, id="process"),
-        pytest.param(_docker, id="docker", marks=pytest.mark.docker),
+        *(
+            pytest.param(_plugin(name), id=name, marks=[pytest.mark.docker] * (name == "docker"))
+            for name in runtimes
+        ),
     ]
 )
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Driver]:

@@ -198,6 +198,7 @@ async def test_a_busy_unit_uses_cpu_and_memory_until_its_end(driver: Driver) -> 
     assert first is not None
     assert first.cpu_percent is not None
     assert 0 < first.cpu_percent < 1000
+    assert first.memory_bytes is not None
     assert 0 < first.memory_bytes < 2**30
     assert second is not None
     assert await driver.runtime.usage(unit) is None

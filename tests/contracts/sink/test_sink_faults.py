@@ -12,22 +12,15 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from sync_stack.core.bundle.datasources import (
-    ConditionalWrites,
-    ConfigMapOptions,
-    DatasourceOptions,
-    FileOptions,
-    OnConflict,
-    RedisMode,
-    RedisOptions,
-    RedisStructure,
-    S3Options,
-    UpdateStrategy,
-)
+from sync_stack.core.bundle.datasources import DatasourceOptions, UpdateStrategy
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.ownership import PlanRefused
 from sync_stack.core.sink import Sink, SinkConflict, SinkError
-from sync_stack.sinks.redis_client import host_and_port
+from sync_stack.sinks.configmap import ConfigMapOptions, OnConflict
+from sync_stack.sinks.file import FileOptions
+from sync_stack.sinks.redis import RedisMode, RedisOptions, RedisStructure
+from sync_stack.sinks.redis.client import host_and_port
+from sync_stack.sinks.s3 import ConditionalWrites, S3Options
 from tests.contracts.sink import worlds
 from tests.support import kubernetes_api, parts, s3_server, servers
 from tests.support.kubernetes_api import Api

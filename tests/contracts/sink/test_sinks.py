@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sync_stack.core.bundle.datasources import datasource_kinds
 from sync_stack.core.bundle.rules import SyncMode
 from sync_stack.core.drift import compare
 from sync_stack.core.ownership import PlanRefused
@@ -44,6 +45,10 @@ def keys(unit: Unit[Sink], values: dict[str, str]) -> dict[str, str]:
     if unit.sink.capabilities.key_formats[0] == "flat":
         return {key.replace(".", "_"): text for key, text in values.items()}
     return values
+
+
+def test_every_kind_of_datasource_has_a_world():
+    assert {name.partition("-")[0] for name in WORLDS} >= set(datasource_kinds)
 
 
 def test_values_read_back_with_their_spelling(world: World):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,24 +16,24 @@ from pymongo import MongoClient
 from redis import Redis
 
 from sync_stack.core.bundle.datasources import (
-    ConditionalWrites,
-    ConfigMapOptions,
     Datasource,
     DatasourceOptions,
-    FileOptions,
-    MongoOptions,
     OutputShape,
-    RedisOptions,
-    RedisStructure,
-    S3Options,
     UpdateStrategy,
+    datasource_kinds,
 )
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Sink
+from sync_stack.sinks.configmap import ConfigMapOptions
 from sync_stack.sinks.documents import Style, document, writable_format
-from sync_stack.sinks.registry import open_sink
+from sync_stack.sinks.file import FileOptions
+from sync_stack.sinks.mongo import MongoOptions
+from sync_stack.sinks.open_sinks import open_sink
+from sync_stack.sinks.redis import RedisOptions, RedisStructure
+from sync_stack.sinks.s3 import ConditionalWrites, S3Options
 from tests.support import kubernetes_api, parts, s3_server
 from tests.support.fake_sink import FakeSink, Layout
+from tests.support.plug_ins import plug_in_of_guide
 from tests.support.syncing import PLACE, Unit
 
 ByHand = Callable[[str, Mapping[str, str]], None]
@@ -151,6 +152,31 @@ def _file(strategy: UpdateStrategy, *, other: str = "link", **options: Any) -> W
         )
 
     return build
+
+
+@world("sqlite-of-the-guide")
+@contextmanager
+def _of_the_guide(folder: Path) -> Iterator[World]:
+    path = folder / "settings.db"
+    with plug_in_of_guide("adding-a-sink.md", datasource_kinds, folder) as kind:
+        made: Any = datasource_kinds[kind].options
+        sink = opened(kind, made(path=str(path)))
+        place = sink.destination(PLACE).name
+
+        def rows(statement: str, *values: str) -> list[Any]:
+            with closing(sqlite3.connect(path)) as database, database:
+                return database.execute(statement, (place, *values)).fetchall()
+
+        def by_hand(record: str, values: Mapping[str, str]) -> None:
+            rows("INSERT OR REPLACE INTO settings VALUES (?, ?, ?, '')", record, *values.values())
+
+        sink.read(sink.destination(PLACE), Unit(sink).owner, [])  # makes the tables
+        yield World(
+            sink=sink,
+            by_hand=by_hand,
+            dump=lambda: rows("SELECT * FROM settings WHERE place = ? ORDER BY key"),
+            bad_destinations=("a\nb",),
+        )
 
 
 WORLDS["file-document"] = _file(UpdateStrategy.DOCUMENT)

@@ -59,7 +59,7 @@ def test_what_cannot_be_read_is_named(resolver, tmp_path):
         (SecretRef(env="EMPTY"), "EMPTY is not set"),
         (SecretRef(file=str(tmp_path / "none")), "No such file"),
         (SecretRef(file=str(tmp_path / "empty")), "is empty"),
-        (SecretRef(file=str(tmp_path / "binary")), "no text"),
+        (SecretRef(file=str(tmp_path / "binary")), "not UTF-8 text"),
         (SecretRef(file=str(tmp_path)), "cannot be read"),
     ):
         with pytest.raises(UnreadableSecret, match=why):
@@ -126,21 +126,23 @@ def test_a_missing_secret_is_named_with_its_place():
 
 def test_secrets_are_masked_in_every_encoding(resolver):
     """Sync invariant 24."""
-    secret = 'pä ss"word/1'
+    secret = 'pä ss"word/?>~'
     resolver.resolve(SecretRef(value=secret))
     mask = resolver._register.mask
     raw = secret.encode()
+    usual, url_safe = base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()
 
     forms = [
         secret,
-        base64.b64encode(raw).decode(),
-        base64.urlsafe_b64encode(raw).decode().rstrip("="),
+        usual,
+        url_safe.rstrip("="),
         raw.hex(),
         raw.hex().upper(),
         quote(secret, safe=""),
-        'pä ss\\"word/1',
-        'p\\u00e4 ss\\"word/1',
+        'pä ss\\"word/?>~',
+        'p\\u00e4 ss\\"word/?>~',
     ]
+    assert usual != url_safe
     assert [mask(f"<{form}>") for form in forms] == ["<***>"] * len(forms)
 
 

@@ -176,7 +176,7 @@ def test_many_small_values_cost_no_more_than_the_limit_allows(filler):
     """Sync invariant 31: not decoded into Python values, which would be twenty times as large."""
     import tracemalloc
 
-    limit = 2**20
+    limit = 2**18
     body = b'{"ref":"x","repository":{},"pad":[' + b",".join(
         [filler.encode()] * (limit // (len(filler) + 1) - 40)
     )
@@ -200,7 +200,7 @@ def test_a_million_keys_in_one_object_are_compared_in_bounded_memory():
     double = body[:-1] + b',"77":1}'
     tracemalloc.start()
     assert parse_payload(body, limit=len(body) + 1)["ref"] == "x"
-    with pytest.raises(NotJson, match="twice"):
+    with pytest.raises(NotJson, match="duplicate key"):
         parse_payload(double, limit=len(double))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

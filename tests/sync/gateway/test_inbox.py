@@ -118,7 +118,7 @@ def _outbound(key: str) -> Outbound:
 
 async def test_one_process_has_the_file(tmp_path):
     first = Inbox(tmp_path / "inbox.sqlite")
-    with pytest.raises(InboxUnusable, match="another process has it"):
+    with pytest.raises(InboxUnusable, match="another process is using it"):
         Inbox(tmp_path / "inbox.sqlite")
     first.close()
 

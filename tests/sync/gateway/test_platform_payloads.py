@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sync_stack.core.bundle.platforms import Flavor, Platform
-from sync_stack.platforms import git_platform, normalize
+from sync_stack.core.git_platform import git_platform, normalize
 from tests.support.webhooks import hex_hmac, platform, signed
 from tests.sync.gateway.world import World, answer, bundle, world
 
@@ -162,7 +162,7 @@ async def test_what_a_payload_lacks_is_named(name, event, payload, missing):
         given = headers(name, event, body, "d-1")
         response = await gw.client.post("/webhooks/mongo", content=body, headers=given)
         assert answer(response) == (400, "GW_PAYLOAD_VALIDATION")
-        assert response.json()["message"] == f"the payload must hold {missing}"
+        assert response.json()["message"] == f"the payload must contain {missing}"
         for broken in (b"", b"[]", b'{"ref": 1, "ref": 2}'):
             assert await send(gw, name, event, broken) == (400, "GW_INVALID_JSON")
         assert not gw.orchestrator.calls

@@ -11,10 +11,11 @@ import grpc
 import pytest
 import redis.asyncio
 
-from sync_stack.core.bundle.datasources import Datasource, RedisOptions
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.replay import Delivery
 from sync_stack.gateway.breaker import BREAKER_LABELS
+from sync_stack.sinks.redis import RedisOptions
 from tests.support.parts import need
 from tests.support.webhooks import github_push, signed
 from tests.sync.gateway.world import Orchestrator, answer, bundle, limits, raw, world

@@ -70,7 +70,7 @@ async def test_a_form_is_refused_with_the_setting_of_the_platform_that_makes_it_
         refused = await gw.send(headers=form)
 
         assert answer(refused) == (415, "GW_INVALID_CONTENT_TYPE")
-        assert "in the webhook's settings at github, set 'Content type' to it" in refused.text
+        assert "set 'Content type' to it in the webhook settings of github" in refused.text
 
 
 async def test_a_form_of_an_unknown_sender_is_refused_without_a_guess():
@@ -111,8 +111,8 @@ async def test_missing_members_are_named():
         request = await gw.send(b'{"action": "opened"}', event="pull_request")
 
         assert answer(push) == (400, "GW_PAYLOAD_VALIDATION")
-        assert push.json()["message"] == "the payload must hold ref, repository"
-        assert request.json()["message"] == "the payload must hold pull_request, repository"
+        assert push.json()["message"] == "the payload must contain ref, repository"
+        assert request.json()["message"] == "the payload must contain pull_request, repository"
 
 
 async def test_paths_and_methods():

@@ -60,7 +60,7 @@ async def test_a_head_that_follows_an_answer_has_its_own_time(monkeypatch):
         came = await raw(gw.port, rested, rested, b"GET /health", pause_s=0.6)
 
         assert came.count(b"HTTP/1.1 200 OK\r\n") == 2
-        assert came.endswith(broken_request("the head did not arrive within 0.3 s"))
+        assert came.endswith(broken_request("the request head was not received within 0.3 s"))
 
 
 async def test_a_connection_that_rests_for_too_long_is_closed(monkeypatch):

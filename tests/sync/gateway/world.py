@@ -16,7 +16,7 @@ import httpx
 
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.secrets import SecretUnavailable
-from sync_stack.core.bundle.datasources import Datasource, FileOptions
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle, GatewayLimits, Rate
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.rules import Rule
@@ -34,6 +34,7 @@ from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
     OrchestratorServicer,
     add_OrchestratorServicer_to_server,
 )
+from sync_stack.sinks.file import FileOptions
 from tests.support.webhooks import github_push, platform, signed
 
 WIDE = GatewayLimits(

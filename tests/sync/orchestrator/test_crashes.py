@@ -11,8 +11,10 @@ from kernel import clock
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.sink import SinkError
 from sync_stack.orchestrator.models import DestinationLock, JournalChunk, LedgerTarget, Task
-from sync_stack.orchestrator.services.execution import apply
+from sync_stack.orchestrator.services.execution import apply, task_runner
 from sync_stack.orchestrator.services.execution.attempt import Attempt
+from sync_stack.orchestrator.services.execution.ref_state import record_refs
+from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.services.sweeps import LostWorkerDetector
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule
@@ -109,6 +111,39 @@ def test_a_kill_between_two_writes_of_the_store_is_made_good(prepared, step, mon
     assert_settled(prepared)
 
 
+@pytest.mark.parametrize(("last", "expected"), [("x", "1"), ("y", "2")])
+def test_a_late_attempt_hides_no_rule_that_was_changed_meanwhile(
+    tmp_path, monkeypatch, last, expected
+):
+    """Sync invariant 12: the attempt ends with what an earlier one had applied."""
+    world = World(tmp_path, rules=(rule(root_key="x"),))
+    task = world.commit_and_push({"app.yaml": "x: {a: 1}\ny: {a: 2}\n"})
+
+    def killed_after(*arguments: Any) -> None:
+        record_refs(*arguments)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(task_runner, "record_refs", killed_after)
+        with pytest.raises(Killed):
+            world.run(task)
+    recover(task, world)
+    world.with_rules(root_key="y")
+    assert (reconciled(world), world.values()) == (1, {"a": "2"})
+    world.finish(task)
+
+    world.with_rules(root_key=last)
+    assert (reconciled(world), world.values()) == (1, {"a": expected})
+    assert reconciled(world) == 0
+
+
+def reconciled(world: World) -> int:
+    made = reconcile(world.ports())
+    for found in Task.objects.filter(kind="reconcile", finished_at=None):
+        world.finish(found)
+    return made
+
+
 def test_after_a_kill_another_commit_restores_first_and_then_applies(prepared):
     """Sync invariants 7, 16."""
     task = prepared.commit_and_push({"app.yaml": AFTER})
@@ -142,6 +177,18 @@ def test_a_sink_that_fails_half_way_gets_every_value_back(tmp_path, operations):
     assert world.values() == {"a": "1", "b": "2", "c": "3"}
     assert world.finish(task).state == "SUCCEEDED"
     assert world.values() == {"a": "9", "b": "9", "c": "9"}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [{"request": {"events": [{"event": "unheard of"}]}}, {"memory": {"done": {"0:shop": 1}}}],
+)
+def test_a_row_that_cannot_be_read_ends_the_attempt_with_the_reason(world, column):
+    """Sync invariant 1: a newer release may have written it."""
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+    Task.objects.filter(id=task.id).update(**column)
+    tried = world.run(task)
+    assert (tried.state, tried.error["code"]) == ("RETRYING", "internal_error")
 
 
 def test_a_worker_that_lost_its_task_does_not_touch_the_sink(world):

@@ -42,7 +42,7 @@ def asked(paths: Sequence[str]) -> list[httpx.Response]:
     )
 
     async def ask() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(app=api)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(app=api)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             return [await client.get(path) for path in paths]
 

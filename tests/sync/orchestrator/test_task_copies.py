@@ -10,10 +10,11 @@ from dataclasses import replace
 import pytest
 import redis
 
-from sync_stack.core.bundle.datasources import Datasource, RedisOptions
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator.server.documents import task_document
 from sync_stack.orchestrator.server.task_copies import TaskCopies
+from sync_stack.sinks.redis import RedisOptions
 from tests.support.parts import need
 from tests.support.processes import until
 from tests.support.sync_world import World

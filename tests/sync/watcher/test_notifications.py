@@ -15,18 +15,14 @@ import pytest
 import redis
 from django.db import OperationalError
 
-from sync_stack.core.bundle.datasources import (
-    ConfigMapOptions,
-    Datasource,
-    FileOptions,
-    RedisOptions,
-    RedisStructure,
-    UpdateStrategy,
-)
+from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import Changes, Destination, Notifying, SinkError
-from sync_stack.sinks import configmap_client
-from sync_stack.sinks.registry import open_sink
+from sync_stack.sinks.configmap import ConfigMapOptions
+from sync_stack.sinks.configmap import client as configmap_client
+from sync_stack.sinks.file import FileOptions
+from sync_stack.sinks.open_sinks import open_sink
+from sync_stack.sinks.redis import RedisOptions, RedisStructure
 from sync_stack.watcher import notifications, poller
 from sync_stack.watcher.notifications import ChangeNotifications
 from sync_stack.watcher.poller import Poller

@@ -58,7 +58,7 @@ def test_a_follower_is_ready_and_a_watcher_without_orchestrator_is_not():
             assert client.get("/health/liveness").json() == {"status": "ok"}
             unready = client.get("/health/readiness")
             assert (unready.status_code, unready.json()["status"]) == (503, "NOT_READY")
-            assert "did not answer yet" in unready.json()["detail"]
+            assert "has not responded yet" in unready.json()["detail"]
 
             health.record(ready=True)
             ready = client.get("/health/readiness")

@@ -90,6 +90,7 @@ def test_what_is_outside_the_subset_is_named(text, construct):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

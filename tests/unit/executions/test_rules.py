@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from apps.executions.domain.attempts import may_requeue, may_retry, pause_before_retry, reason_of
 from apps.executions.domain.events import cause_chain, event_id, in_words
 from apps.executions.domain.plan import PlanNode, plan_of
+from apps.executions.domain.retry_rules import may_requeue, may_retry, pause_before_retry, reason_of
 from apps.executions.domain.states import StepReason
 from apps.executions.domain.steps import BuiltIns, filled_in, layered_env
 from tests.apps.executions.runs import node, topology

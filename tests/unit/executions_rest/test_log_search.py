@@ -4,9 +4,17 @@ import time
 
 import pytest
 
+from apps.executions.domain.events import LineRecord
 from apps.executions.selectors.logs import LineFilter, PatternInvalid, compiled
 
-LINE = {"source": "api", "kind": "output", "level": "info", "text": "GET /pets 200"}
+LINE = LineRecord(
+    source="api",
+    timestamp="00:01",
+    time="2026-01-02T03:04:05.000Z",
+    level="info",
+    kind="output",
+    text="GET /pets 200",
+)
 
 
 def found(query, line=LINE, *, regex=False, case=False, **facts):

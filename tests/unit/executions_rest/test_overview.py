@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from apps.executions.domain import overview
 from apps.executions.domain.overview import RunFact, StepFact
+from apps.executions.domain.runs import RunSummary
 
 NOW = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 
@@ -53,6 +54,25 @@ def test_of_the_finished_only_the_last_200_are_shown_newest_first():
     assert shown == [f"run-{n:03d}" for n in range(200)]
 
 
+def summary(status: str) -> RunSummary:
+    return {
+        "id": "run-0123456789ab",
+        "suiteId": "shop",
+        "suiteTitle": "Shop",
+        "profile": "",
+        "backendId": "local-docker",
+        "backend": "Docker",
+        "backendKind": "local",
+        "trigger": "Manual",
+        "workspaceId": "a",
+        "status": status,
+        "failing": False,
+        "duration": "00:00",
+        "durationMs": 0,
+        "startedAt": "2026-01-02T03:04:05.000Z",
+    }
+
+
 def test_progress_is_what_is_neither_pending_nor_queued():
     assert overview.progress({}) == 0
     assert overview.progress({"pending": 1, "queued": 1, "running": 1, "healthy": 1}) == 0.5
@@ -61,9 +81,9 @@ def test_progress_is_what_is_neither_pending_nor_queued():
 
 def test_the_document_counts_runs_and_steps_and_canceling_as_booting():
     items = [
-        overview.item(run("x", pending=1, running=2), {"status": "Canceling"}, "t"),
-        overview.item(run("y", pending=2), {"status": "Booting"}, "t"),
-        overview.item(run("z", finished=timedelta(0), failed=1), {"status": "Failed"}, "t"),
+        overview.item(run("x", pending=1, running=2), summary("Canceling"), "t"),
+        overview.item(run("y", pending=2), summary("Booting"), "t"),
+        overview.item(run("z", finished=timedelta(0), failed=1), summary("Failed"), "t"),
     ]
 
     document = overview.document(items, updated_at="t")

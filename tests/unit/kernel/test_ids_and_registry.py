@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kernel import ids
-from kernel.registry import Registry, UnknownPlugin
+from kernel.registry import Registry, UnknownPlugin, plugin_names
 
 
 def test_new_ids_have_the_form_of_the_reference() -> None:
@@ -46,3 +46,13 @@ def test_a_registry_knows_its_names_and_refuses_a_second_one() -> None:
         runtimes["nomad"]
     with pytest.raises(ValueError, match="registered twice"):
         runtimes.register("docker")("other")
+
+
+def test_a_plugin_is_a_module_or_a_package_and_no_stray_file(tmp_path):
+    """An editor's lock `.#redis.py` or a copy `._redis.py` stops no start."""
+    for name in ("__init__.py", "redis.py", ".#redis.py", "._redis.py", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "mongo").mkdir()
+    (tmp_path / "mongo" / "__init__.py").touch()
+    (tmp_path / "__pycache__").mkdir()
+    assert plugin_names([str(tmp_path)]) == ["mongo", "redis"]

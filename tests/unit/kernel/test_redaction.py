@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kernel.redaction import Redactor
 
-SECRET = 'p@ss "word"/+ä'
+SECRET = 'p@ss "word"/+ä?>~'  # its two base64 forms differ
 
 
 @pytest.mark.parametrize(

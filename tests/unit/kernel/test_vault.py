@@ -54,7 +54,7 @@ async def test_the_namespace_goes_along(server: FakeVault):
     server.behaviour.namespace = "team-a"
 
     assert await read_secret(vault(server, namespace="team-a"), "kv/team/psp") == FIELDS
-    with pytest.raises(VaultError, match="it is not there"):
+    with pytest.raises(VaultError, match="the secret does not exist"):
         await read_secret(vault(server), "kv/team/psp")
 
 
@@ -94,7 +94,7 @@ async def test_failures_are_named_by_their_kind_and_hold_no_token(server: FakeVa
         await read_secret(vault(server), "kv/team/psp")
 
     said = [str(error.value) for error in (missing, refused, sealed)]
-    assert said == ["it is not there", "access is refused", "the server fails (503)"]
+    assert said == ["the secret does not exist", "access denied", "the server failed (503)"]
     assert TOKEN not in repr(vault(server))
 
 
@@ -115,7 +115,7 @@ async def test_a_server_that_is_not_there_is_away():
 )
 async def test_an_address_where_the_server_may_not_go_is_refused(address: str):
     """Invariant 23."""
-    with pytest.raises(VaultError, match="its address cannot be used"):
+    with pytest.raises(VaultError, match="the address cannot be used"):
         await read_secret(Vault(address=address, token=TOKEN), "kv/psp")
 
 

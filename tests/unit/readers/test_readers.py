@@ -98,6 +98,7 @@ def test_few_aliases_to_a_large_value_are_refused_when_they_would_be_huge():
         read_yaml(f"a: &a {large}\nb: [" + ", ".join(["*a"] * 2000) + "]")
 
 
+@pytest.mark.slow
 def test_a_mapping_of_very_many_keys_is_read_quickly():
     began = time.monotonic()
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from apps.streams.domain.chunks import Chunk, pack, unpack
-from apps.streams.domain.frames import MOST_BYTES, Wrapping, end, gap, page_of, resume_after
+from apps.streams.domain.sse_frames import MOST_BYTES, Wrapping, end, gap, page_of, resume_after
 from kernel.errors import InvalidInput
 
 LINES = Wrapping("line", {"executionId": "run-3f9a0c1be77d", "note": "100%"})

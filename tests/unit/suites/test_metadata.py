@@ -57,6 +57,13 @@ def test_the_repository_may_come_from_a_profile():
     assert found.repository == "registry.example/core/shop"
 
 
+def test_a_wrong_id_leaves_the_other_keys_in_the_list():
+    found = metadata(metadata="{id: other, title: Shop, tags: [demo], labels: {owner: Ada}}")
+
+    assert (found.title, found.owner) == ("Shop", "Ada")
+    assert found.tags == ("demo", "workspace")
+
+
 @pytest.mark.parametrize(
     ("text", "says", "line"),
     [

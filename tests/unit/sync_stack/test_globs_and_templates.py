@@ -6,9 +6,10 @@ import pytest
 
 from kernel.durations import parse_period_s
 from sync_stack.core.bundle.diagnostics import distance, nearest
-from sync_stack.core.bundle.urls import is_inner, password_in
+from sync_stack.core.bundle.urls import is_inner
 from sync_stack.core.globs import BadGlob, check_glob, matches
 from sync_stack.core.templates import BadTemplate, names_in, render
+from sync_stack.sinks.mongo import password_in
 
 
 @pytest.mark.parametrize(

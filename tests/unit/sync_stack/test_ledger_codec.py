@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import replace
 
 import pytest
 
@@ -66,7 +65,7 @@ def ledger(applied: State | None, intent: State | None) -> Ledger:
 def test_a_ledger_is_read_back_as_it_was_written(applied, intent):
     before = ledger(applied, intent)
 
-    assert replace(before, **decode(encode(before))) == before
+    assert decode(encode(before), ledger(None, None)) == before
 
 
 def test_an_intent_that_changes_one_key_tells_of_that_key_only():
@@ -85,6 +84,6 @@ def test_an_intent_that_was_stored_with_all_of_its_keys_is_read():
         del document["intent"][name]
     document["intent"]["keys"] = {"b": [B.record, B.digest, B.file, 1]}
 
-    found = decode(zlib.compress(json.dumps(document).encode()))
+    found = decode(zlib.compress(json.dumps(document).encode()), ledger(None, None))
 
-    assert replace(before, **found) == before
+    assert found == before

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from kernel import clock
-from worker.domain.runtime import RuntimeOptions, Unit, UnitState, UnitUsage
+from kernel.agent_protocol import StepUsage
+from worker.domain.runtime import RuntimeOptions, Unit, UnitState
 from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.runtime import DockerRuntime
 
@@ -53,7 +54,7 @@ def ok(body: str) -> bytes:
     return f"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{body}".encode()
 
 
-async def usage(path: Path, unit: Unit = UNIT) -> UnitUsage | None:
+async def usage(path: Path, unit: Unit = UNIT) -> StepUsage | None:
     options = RuntimeOptions(
         state_dir=path, installation_id="x", address=f"unix://{path / 'e.sock'}"
     )

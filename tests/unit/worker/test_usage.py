@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from worker.domain.cpu_meter import CpuMeter
 from worker.domain.runtime import Unit, UnitState
-from worker.runtimes.cpu_meter import CpuMeter
 from worker.runtimes.docker.engine_http import parse_counters
 from worker.runtimes.process.units import ProcessStat, consumed, parse_stat
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from worker.runtimes.docker.runtime import DockerRuntime
+from worker.domain.runtime import RuntimePlugin, runtimes
 
-__all__ = ["DockerRuntime"]
+PLUGIN = runtimes.register("docker")(
+    RuntimePlugin(
+        summary="containers of a Docker engine; also on another host, over TLS",
+        title="Local Docker",
+        implementation="worker.runtimes.docker.runtime:DockerRuntime",
+    )
+)

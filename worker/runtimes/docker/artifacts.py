@@ -13,8 +13,14 @@ from typing import IO, Final, cast
 import docker
 
 from worker.domain.exports import Search, searches
-from worker.domain.runtime import FILE_LIMIT, MATCH_LIMIT, Collected, CollectedFile
-from worker.runtimes.docker.container_spec import ARTIFACTS, WORKSPACE
+from worker.domain.runtime import (
+    ARTIFACTS,
+    FILE_LIMIT,
+    MATCH_LIMIT,
+    WORKSPACE,
+    Collected,
+    CollectedFile,
+)
 
 _ARCHIVE_LIMIT: Final = 2 * 2**30  # bytes read of one folder, whatever matches in it
 

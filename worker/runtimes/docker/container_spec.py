@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import docker
-from docker.types import EndpointConfig, LogConfig, Mount
+from docker.types import EndpointConfig, HostConfig, LogConfig, Mount
 
 from worker.domain.launch import GATEWAY_HOST
-from worker.domain.runtime import Launch
+from worker.domain.runtime import ARTIFACTS, WORKSPACE, Launch
 from worker.domain.step_spec import Port
 
-WORKSPACE: Final = "/partita/workspace"
-ARTIFACTS: Final = "/partita/artifacts"
 # json-file keeps the order at every read; named here because a daemon may be set to rotate.
 LOG_CONFIG: Final = LogConfig(type="json-file", config={"max-size": "4g", "max-file": "1"})
 
@@ -37,32 +35,32 @@ def container(launch: Launch, client: docker.APIClient, *, publishes: bool) -> d
         "environment": dict(launch.environment),
         "ports": [(port.number, port.protocol) for port in launch.ports],
         "labels": dict(launch.labels),
-        "host_config": client.create_host_config(
-            **_host(launch, network, launch.ports if publishes else ())
-        ),
+        "host_config": _host_config(launch, client, network, launch.ports if publishes else ()),
         "networking_config": {"EndpointsConfig": {network: endpoint}},
     }
 
 
-def _host(launch: Launch, network: str, published: Sequence[Port]) -> dict[str, Any]:
+def _host_config(
+    launch: Launch, client: docker.APIClient, network: str, published: Sequence[Port]
+) -> HostConfig:
     limits = launch.limits
-    return {
-        "network_mode": network,
-        "init": True,  # a PID 1 that is a shell would ignore SIGTERM
-        "log_config": LOG_CONFIG,
-        "mounts": [
+    return client.create_host_config(
+        network_mode=network,
+        init=True,  # a PID 1 that is a shell would ignore SIGTERM
+        log_config=LOG_CONFIG,
+        mounts=[
             Mount(WORKSPACE, launch.workspace.name, type="volume", no_copy=True),
             Mount(ARTIFACTS, None, type="volume", labels=dict(launch.labels), no_copy=True),
         ],
-        "port_bindings": {str(port): ("127.0.0.1", None) for port in published},
-        "extra_hosts": {GATEWAY_HOST: "host-gateway"},
-        "mem_limit": limits.memory_bytes,
-        "memswap_limit": limits.memory_bytes,  # memory and swap together: no swap
-        "nano_cpus": int(limits.cpus * 10**9),
-        "pids_limit": limits.pids,
-        "security_opt": ["no-new-privileges"],
-        "cap_drop": [] if launch.kind == "service" else ["ALL"],
-    }
+        port_bindings={str(port): ("127.0.0.1", None) for port in published},
+        extra_hosts={GATEWAY_HOST: "host-gateway"},
+        mem_limit=limits.memory_bytes,
+        memswap_limit=limits.memory_bytes,  # memory and swap together: no swap
+        nano_cpus=int(limits.cpus * 10**9),
+        pids_limit=limits.pids,
+        security_opt=["no-new-privileges"],
+        cap_drop=[] if launch.kind == "service" else ["ALL"],
+    )
 
 
 def folder_archive(path: str) -> bytes:

@@ -23,6 +23,7 @@ import docker
 import docker.errors
 import docker.tls
 import docker.utils
+import msgspec
 import requests
 from requests.adapters import HTTPAdapter
 
@@ -265,5 +266,58 @@ def explanation(error: docker.errors.APIError) -> str:
     return str(error.explanation or error)
 
 
-def inspected(unit_id: str) -> Callable[[docker.APIClient], dict[str, Any]]:
-    return lambda client: client.inspect_container(unit_id)
+class _Health(msgspec.Struct, frozen=True, rename="pascal"):
+    status: str = ""
+
+
+class _HealthCheck(msgspec.Struct, frozen=True, rename="pascal"):
+    test: tuple[str, ...] | None = None
+
+
+class _State(msgspec.Struct, frozen=True, rename="pascal"):
+    status: str
+    started_at: str
+    exit_code: int = 0
+    oom_killed: bool = msgspec.field(default=False, name="OOMKilled")
+    health: _Health | None = None
+
+
+class _Config(msgspec.Struct, frozen=True, rename="pascal"):
+    labels: dict[str, str] | None = None
+    healthcheck: _HealthCheck | None = None
+
+
+class _Endpoint(msgspec.Struct, frozen=True):
+    ip_address: str = msgspec.field(default="", name="IPAddress")
+
+
+class _NetworkSettings(msgspec.Struct, frozen=True, rename="pascal"):
+    networks: dict[str, _Endpoint | None] | None = None
+
+
+class Container(msgspec.Struct, frozen=True, rename="pascal"):
+    """What the runtime reads of an inspected container."""
+
+    id: str
+    name: str
+    state: _State
+    config: _Config
+    network_settings: _NetworkSettings = _NetworkSettings()
+
+    @property
+    def has_health_check(self) -> bool:
+        check = self.config.healthcheck
+        return check is not None and bool(check.test) and check.test != ("NONE",)
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.state.health is not None and self.state.health.status == "healthy"
+
+    def address_in(self, network: str) -> str:
+        """Return the IPv4 address in a network; empty while the container does not run."""
+        endpoint = (self.network_settings.networks or {}).get(network)
+        return endpoint.ip_address if endpoint else ""
+
+
+def inspected(unit_id: str) -> Callable[[docker.APIClient], Container]:
+    return lambda client: msgspec.convert(client.inspect_container(unit_id), Container)

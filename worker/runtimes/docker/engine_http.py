@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from worker.domain.log_frames import HEADER, FrameReader
 from worker.domain.output import OutputRecord
 from worker.runtimes.docker.engine import READ_SIZE, EngineAddress, connect
-from worker.runtimes.log_frames import HEADER, FrameReader
 
 _CONNECT_S: Final = 10.0
 _ANSWER_S: Final = 5.0

@@ -51,25 +51,27 @@ class Images:
             raise ImageMissing(
                 "no image is declared, and none belongs to the step's file or commands"
             )
-        if self._policy != "Always" and await self.find(image):
+        if self._policy != "Always" and await self.is_present(image):
             return
         if self._policy == "Never":
             raise ImageMissing(f"image {image} is not present, and STEP_IMAGE_PULL_POLICY is Never")
         await pulling(image)
         await self._pull(image)
 
-    async def find(self, image: str) -> dict[str, Any] | None:
+    async def is_present(self, image: str) -> bool:
+        def user(client: Any) -> str:
+            return str(client.inspect_image(image).get("Config", {}).get("User", ""))
+
         try:
-            found = await self._engine.call(_inspected(image))
+            self._users[image] = await self._engine.call(user)
         except NotFound:
-            return None
-        self._users[image] = found.get("Config", {}).get("User", "")
-        return found
+            return False
+        return True
 
     async def runs_as_root(self, image: str) -> bool:
         """Return True if the image's user, as last inspected, is root."""
         if image not in self._users:
-            await self.find(image)
+            await self.is_present(image)
         return self._users.get(image, "").split(":")[0] in ("", "0", "root")
 
     async def _pull(self, image: str) -> None:
@@ -96,10 +98,6 @@ class Images:
                 f"image {image} is not present, and the credentials of its registry could not be "
                 f"read within {CREDENTIALS_S:g} s"
             ) from None
-
-
-def _inspected(image: str) -> Callable[[Any], dict[str, Any]]:
-    return lambda client: dict(client.inspect_image(image))
 
 
 async def pull(

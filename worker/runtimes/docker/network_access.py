@@ -97,7 +97,7 @@ class NetworkAccess:
         """Return True if one interface has all addresses; missing ones are empty."""
         return "" not in addresses and any(addresses <= own for own in self._interfaces().values())
 
-    async def _inspect(self, network: str) -> dict[str, Any] | None:
+    async def _inspect(self, network: str) -> Mapping[str, Any] | None:
         try:
             return await self._engine.call(lambda client: dict(client.inspect_network(network)))
         except NotFound:

@@ -12,7 +12,7 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import docker
 import h11
@@ -181,27 +181,14 @@ async def _ignore_pull(image: str) -> None:
 
 
 def _started(client: docker.APIClient, image: str, name: str, run_id: str, unit: Unit) -> str:
-    created = str(client.create_container(**_container(client, image, name, run_id, unit))["Id"])
-    try:
-        client.start(created)
-    except APIError:
-        with contextlib.suppress(APIError):
-            client.remove_container(created, v=True, force=True)
-        raise
-    return created
-
-
-def _container(
-    client: docker.APIClient, image: str, name: str, run_id: str, unit: Unit
-) -> dict[str, Any]:
-    """Return the arguments of the helper: the run's labels only, so that it is not a unit."""
-    return {
-        "image": image,
-        "name": name,
-        "entrypoint": ["sleep", str(_LIFE_S)],
-        "user": _USER,
-        "labels": ownership.without_step(unit.labels),
-        "host_config": client.create_host_config(
+    """Start the helper, with the run's labels only, so that it is not a unit."""
+    created = client.create_container(
+        image=image,
+        name=name,
+        entrypoint=["sleep", str(_LIFE_S)],
+        user=_USER,
+        labels=ownership.without_step(unit.labels),
+        host_config=client.create_host_config(
             network_mode=ownership.network_name(run_id),
             init=True,
             read_only=True,
@@ -213,4 +200,12 @@ def _container(
             security_opt=["no-new-privileges"],
             cap_drop=["ALL"],
         ),
-    }
+    )
+    container = str(created["Id"])
+    try:
+        client.start(container)
+    except APIError:
+        with contextlib.suppress(APIError):
+            client.remove_container(container, v=True, force=True)
+        raise
+    return container

@@ -12,8 +12,8 @@ import docker
 
 from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
-from worker.domain.runtime import Launch, RemovedResources
-from worker.runtimes.docker.container_spec import WORKSPACE, folder_archive, workspace_archive
+from worker.domain.runtime import WORKSPACE, Launch, RemovedResources
+from worker.runtimes.docker.container_spec import folder_archive, workspace_archive
 from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
 
 TRIES: Final = 3

@@ -8,35 +8,38 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from kernel import clock
+from kernel.agent_protocol import StepUsage
 from worker import host
 from worker.domain import ownership
+from worker.domain.cpu_meter import CpuMeter
 from worker.domain.evaluation import UnitExit
+from worker.domain.log_frames import FrameReader
 from worker.domain.output import OutputRecord
 from worker.domain.ownership import UnitOwner
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
+    ARTIFACTS,
     STOP_GRACE_S,
     UNAVAILABLE_AFTER_S,
     Collected,
-    Folders,
     Launch,
     RemovedResources,
+    Runtime,
     RuntimeOptions,
     RuntimeUnavailable,
     StartFailed,
     Unit,
     UnitLost,
     UnitState,
-    UnitUsage,
 )
-from worker.runtimes.cpu_meter import CpuMeter
 from worker.runtimes.docker import artifacts, engine_http
-from worker.runtimes.docker.container_spec import ARTIFACTS, WORKSPACE, container, folder_archive
+from worker.runtimes.docker.container_spec import container, folder_archive
 from worker.runtimes.docker.engine import (
     APIError,
+    Container,
     Engine,
     NotFound,
     RuntimeRefused,
@@ -48,7 +51,6 @@ from worker.runtimes.docker.images import Images
 from worker.runtimes.docker.network_access import Interfaces, NetworkAccess
 from worker.runtimes.docker.probe_helper import ProbeHelpers
 from worker.runtimes.docker.run_environment import RunEnvironment, filters
-from worker.runtimes.log_frames import FrameReader
 
 _CONFLICT: Final = 409
 _TIMED_OUT: Final = 124
@@ -62,10 +64,8 @@ _STATES: Final = {
 }
 
 
-class DockerRuntime:
+class DockerRuntime(Runtime):
     """Steps as containers of one Docker engine."""
-
-    label_note: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -101,10 +101,6 @@ class DockerRuntime:
     async def close(self) -> None:
         self._images.close()
         await self._engine.close()
-
-    def folders(self, *, name: str, workspace: str) -> Folders:
-        del name, workspace
-        return Folders(workspace=WORKSPACE, artifacts=ARTIFACTS)
 
     async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
         await self._images.ensure(launch.image, pulling=pulling)
@@ -209,11 +205,9 @@ class DockerRuntime:
                 await asyncio.sleep(
                     _PAUSE_S
                 )  # then the inspection says whether the engine is there
-            state = (await self._raw(unit.id))["State"]
-            if _STATES.get(state["Status"]) is not UnitState.RUNNING:
-                return UnitExit(
-                    exit_code=int(state["ExitCode"]), oom_killed=bool(state["OOMKilled"])
-                )
+            state = (await self._container(unit.id)).state
+            if _STATES.get(state.status) is not UnitState.RUNNING:
+                return UnitExit(exit_code=state.exit_code, oom_killed=state.oom_killed)
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
         """Send the signals separately: the engine's stop would block a thread for `grace_s`."""
@@ -277,25 +271,22 @@ class DockerRuntime:
 
     async def _address(self, unit: Unit) -> str:
         """Return the address in the run's network; empty while the unit does not run."""
-        networks = (await self._raw(unit.id))["NetworkSettings"]["Networks"]
-        return str(networks.get(_network(unit), {}).get("IPAddress", ""))
+        return (await self._container(unit.id)).address_in(_network(unit))
 
     async def has_health_check(self, unit: Unit) -> bool:
-        check = (await self._raw(unit.id))["Config"].get("Healthcheck") or {}
-        return bool(check.get("Test")) and check["Test"] != ["NONE"]
+        return (await self._container(unit.id)).has_health_check
 
     async def is_healthy(self, unit: Unit) -> bool:
-        health = (await self._raw(unit.id))["State"].get("Health") or {}
-        return health.get("Status") == "healthy"
+        return (await self._container(unit.id)).is_healthy
 
-    async def usage(self, unit: Unit) -> UnitUsage | None:
+    async def usage(self, unit: Unit) -> StepUsage | None:
         try:
             used = await engine_http.counters_of(self._engine.address, unit.id)
         except (OSError, TimeoutError, engine_http.ConnectionBroken, engine_http.EngineRefused):
             return None  # also if the container is gone
         if used is None:
             return None
-        return UnitUsage(
+        return StepUsage(
             cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
             memory_bytes=used.memory_bytes,
             memory_peak_bytes=used.memory_peak_bytes,
@@ -317,19 +308,15 @@ class DockerRuntime:
         return [unit for unit in units if isinstance(unit, Unit)]
 
     async def runs(self, owner: UnitOwner) -> frozenset[str]:
-        def listed(client: Any) -> list[dict[str, Any]]:
+        def labels(client: Any) -> list[Mapping[str, str]]:
             ours = filters(owner, **{ownership.ORCHESTRATOR: owner.orchestrator_id})
             volumes = client.volumes(filters=ours)["Volumes"] or []
-            return [
-                *client.containers(all=True, filters=ours),
-                *client.networks(filters=ours),
-                *volumes,
-            ]
+            containers = client.containers(all=True, filters=ours)
+            networks = client.networks(filters=ours)
+            return [each["Labels"] for each in (*containers, *networks, *volumes)]
 
-        found = await self._engine.call(listed)
-        return frozenset(
-            each["Labels"][ownership.RUN_ID] for each in found if ownership.RUN_ID in each["Labels"]
-        )
+        found = await self._engine.call(labels)
+        return frozenset(each[ownership.RUN_ID] for each in found if ownership.RUN_ID in each)
 
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         with _engine_errors():
@@ -338,20 +325,20 @@ class DockerRuntime:
             self._network_access.forget(run_id)
             return await self._environment.release(run_id, owner)
 
-    async def _raw(self, unit_id: str) -> dict[str, Any]:
+    async def _container(self, unit_id: str) -> Container:
         try:
             return await self._engine.call(inspected(unit_id))
         except NotFound as error:
             raise UnitLost(f"container {unit_id[:12]} is gone") from error
 
     async def _inspect(self, unit_id: str) -> Unit:
-        raw = await self._raw(unit_id)
-        started = raw["State"]["StartedAt"]
+        found = await self._container(unit_id)
+        started = found.state.started_at
         return Unit(
-            id=raw["Id"],
-            name=raw["Name"].removeprefix("/"),
-            state=_STATES.get(raw["State"]["Status"], UnitState.ENDED),
-            labels=raw["Config"]["Labels"] or {},
+            id=found.id,
+            name=found.name.removeprefix("/"),
+            state=_STATES.get(found.state.status, UnitState.ENDED),
+            labels=found.config.labels or {},
             started_at=None
             if started.startswith("0001")
             else datetime.fromisoformat(f"{started[:23].rstrip('Z')}+00:00"),

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from worker.runtimes.process.runtime import ProcessRuntime
+from worker.domain.runtime import RuntimePlugin, runtimes
 
-__all__ = ["ProcessRuntime"]
+PLUGIN = runtimes.register("process")(
+    RuntimePlugin(
+        summary="child processes of this host, for machines without a container runtime",
+        title="Local processes",
+        isolates=False,
+        runs_images=False,
+        implementation="worker.runtimes.process.runtime:ProcessRuntime",
+    )
+)

@@ -21,15 +21,17 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import psutil
 
+from kernel.agent_protocol import StepUsage
 from worker.domain import ownership
+from worker.domain.cpu_meter import CpuMeter
 from worker.domain.evaluation import UnitExit
+from worker.domain.log_frames import FrameReader
 from worker.domain.output import OutputRecord
 from worker.domain.ownership import UnitOwner
-from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
     STOP_GRACE_S,
     Collected,
@@ -37,15 +39,13 @@ from worker.domain.runtime import (
     ImageMissing,
     Launch,
     RemovedResources,
+    Runtime,
     RuntimeOptions,
     StartFailed,
     Unit,
     UnitLost,
     UnitState,
-    UnitUsage,
 )
-from worker.runtimes.cpu_meter import CpuMeter
-from worker.runtimes.log_frames import FrameReader
 from worker.runtimes.process import artifacts
 from worker.runtimes.process.units import (
     KILLED,
@@ -68,11 +68,8 @@ _START_S: Final = 20.0
 _TIMED_OUT: Final = 124
 
 
-class ProcessRuntime:
+class ProcessRuntime(Runtime):
     """Steps as processes of this host."""
-
-    label_note: ClassVar[str] = "(not isolated)"
-    shared: ClassVar[bool] = False
 
     def __init__(self, options: RuntimeOptions) -> None:
         self._root = options.state_dir / "process" / "runs"
@@ -83,9 +80,6 @@ class ProcessRuntime:
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
-
-    async def ping(self) -> bool:
-        return True
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -232,24 +226,14 @@ class ProcessRuntime:
         listens = await self._in_thread(_listens, _existing(unit), port)
         return ("127.0.0.1", port) if listens else None
 
-    async def probe_inside(
-        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
-    ) -> ProbeResponse:
-        del unit, headers
-        return ProbeResponse(problem=f"no process of the step listens on port {probe.port}")
-
-    async def has_health_check(self, unit: Unit) -> bool:
-        del unit
-        return False
-
     async def is_healthy(self, unit: Unit) -> bool:
         return _existing(unit).unit().state is UnitState.RUNNING
 
-    async def usage(self, unit: Unit) -> UnitUsage | None:
+    async def usage(self, unit: Unit) -> StepUsage | None:
         used: Consumption | None = await self._in_thread(_consumption, UnitFolder(Path(unit.id)))
         if used is None:
             return None
-        return UnitUsage(
+        return StepUsage(
             cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
             memory_bytes=used.memory_bytes,
         )

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+import msgspec
 import psutil
 
 from worker.domain.runtime import Unit, UnitState
@@ -33,6 +34,13 @@ _CLOCK_SLACK_S: Final = 1.0
 _PROC: Final = Path("/proc")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    """The wrapper that claimed a folder: its pid and the time of the claim, in Unix seconds."""
+
+    pid: int
+    time: float
 
 
 @dataclass(frozen=True)
@@ -80,12 +88,12 @@ class UnitFolder:
             name=self.path.name,
             state=state,
             labels=self.labels,
-            started_at=datetime.fromtimestamp(claim["time"], UTC) if claim else None,
+            started_at=datetime.fromtimestamp(claim.time, UTC) if claim else None,
         )
 
-    def _claim(self) -> dict[str, Any] | None:
+    def _claim(self) -> _Claim | None:
         try:
-            return dict(json.loads((self.path / "pid").read_text()))
+            return msgspec.json.decode((self.path / "pid").read_bytes(), type=_Claim)
         except FileNotFoundError:
             return None
 
@@ -101,8 +109,8 @@ class UnitFolder:
         if claim is None:
             return None
         with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(claim["pid"])
-            if process.create_time() <= claim["time"] + _CLOCK_SLACK_S and is_alive(process):
+            process = psutil.Process(claim.pid)
+            if process.create_time() <= claim.time + _CLOCK_SLACK_S and is_alive(process):
                 return process
         return None
 
@@ -114,12 +122,12 @@ class UnitFolder:
         found: dict[int, psutil.Process] = {}
         for process in psutil.process_iter():
             with contextlib.suppress(ProcessLookupError, PermissionError, psutil.NoSuchProcess):
-                if os.getsid(process.pid) == claim["pid"]:
+                if os.getsid(process.pid) == claim.pid:
                     found[process.pid] = process
         if wrapper := self.wrapper():
             with contextlib.suppress(psutil.NoSuchProcess):
                 found |= {process.pid: process for process in wrapper.children(recursive=True)}
-        found.pop(claim["pid"], None)
+        found.pop(claim.pid, None)
         return list(found.values())
 
     def kill(self) -> None:

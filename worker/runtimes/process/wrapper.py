@@ -20,11 +20,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 RECORD_LIMIT = 16 * 1024
 READ_SIZE = 64 * 1024
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: orphans of the step become children of this process
+
+
+class Order(TypedDict):
+    """What the runtime asks for, on standard input."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
 
 
 def main(folder: Path) -> None:
@@ -57,7 +65,7 @@ def claim(folder: Path) -> bool:
     return True
 
 
-def start(order: dict[str, Any], folder: Path) -> subprocess.Popen[bytes] | None:
+def start(order: Order, folder: Path) -> subprocess.Popen[bytes] | None:
     try:
         return subprocess.Popen(  # noqa: S603 - what the step says, without a shell
             order["argv"],

@@ -9,10 +9,15 @@ from argparse import ArgumentTypeError
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from apps.accounts import api as accounts
 from apps.executions import api as executions
 from apps.executions import conf
+from apps.executions.domain.events import LineRecord
+from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.states import ExecutionStatus
+from apps.executions.selectors.detail import RunDetail
 from apps.observability.api import exported_telemetry
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json, print_table, printable
 from kernel.durations import parse_duration_ms
@@ -65,7 +70,7 @@ an id may also be the address of the run's page"""
             "-w", "--watch", action="store_true", help="show the run until it is over"
         )
         launch.add_argument(
-            "--timeout", type=seconds, help="stop terminal_view after, such as 5m (exit 13)"
+            "--timeout", type=seconds, help="stop watching after, such as 5m (exit 13)"
         )
 
 
@@ -97,7 +102,7 @@ def statuses(text: str) -> str:
 
 def launch_run(options: dict[str, Any]) -> int:
     if options["timeout"] and not options["watch"]:
-        raise InvalidInput("--timeout ends the terminal_view: it needs --watch")
+        raise InvalidInput("--timeout ends the watching: it needs --watch")
     request = executions.LaunchRequest(
         suite_id=options["suite"], profile=options["profile"], backend=options["backend"]
     )
@@ -129,7 +134,7 @@ def _watch_launched(run_id: str, options: dict[str, Any]) -> int:
         print_json(detail)
     else:
         terminal_view.print_verdict(detail, console)
-    if detail["status"] in terminal_view.TERMINAL:
+    if detail["status"] in executions.FINAL_EXECUTION:
         return terminal_view.exit_code(detail)
     _say_it_goes_on(run_id, console)
     return ExitCode.TIMEOUT
@@ -152,7 +157,7 @@ def _timer(timeout_s: float | None, stop: threading.Event) -> threading.Timer:
     return timer
 
 
-def _print_launched(summary: dict[str, Any], output: str) -> None:
+def _print_launched(summary: RunSummary, output: str) -> None:
     if output == "json":
         print_json(summary)
         return
@@ -222,9 +227,9 @@ def show_logs(options: dict[str, Any]) -> int:
     console, colours = Console(highlight=False), dict[str, str]()
     try:
         while True:
-            over = executions.run_detail(run_id)["status"] in terminal_view.TERMINAL
+            over = executions.run_detail(run_id)["status"] in executions.FINAL_EXECUTION
             for line in chain.from_iterable(reader.batches()):
-                if not sources or line["source"] in sources:
+                if not sources or line.source in sources:
                     _print_line(line, options["output"], console, colours)
             sys.stdout.flush()
             if over or not options["follow"]:
@@ -234,24 +239,22 @@ def show_logs(options: dict[str, Any]) -> int:
         reader.close()
 
 
-def _require_sources(detail: dict[str, Any], sources: frozenset[str]) -> None:
+def _require_sources(detail: RunDetail, sources: frozenset[str]) -> None:
     """A name that no line can have is an error, not an empty log."""
     known = ["execution", *(step["id"] for step in detail["steps"])]
     if unknown := sorted(sources.difference(known)):
         raise InvalidInput(f"the run has no step {unknown[0]!r}; known: {', '.join(known)}")
 
 
-def _print_line(
-    line: dict[str, Any], output: str, console: Console, colours: dict[str, str]
-) -> None:
+def _print_line(line: LineRecord, output: str, console: Console, colours: dict[str, str]) -> None:
     if output == "json":  # one object a line: a log has no end to wait for
-        sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(msgspec.to_builtins(line), ensure_ascii=False) + "\n")
     elif console.is_terminal:
         from apps.executions import terminal_view
 
         console.print(terminal_view.rendered(line, colours), soft_wrap=True)
     else:
-        sys.stdout.write(f"{line['timestamp']} [{line['source']}] {printable(line['text'])}\n")
+        sys.stdout.write(f"{line.timestamp} [{line.source}] {printable(line.text)}\n")
 
 
 def cancel_run(options: dict[str, Any]) -> int:

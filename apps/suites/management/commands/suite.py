@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,7 @@ def _say(sentence: str) -> None:
     _console().print(escape(sentence))
 
 
-def _print_verdict(definition: dict[str, Any]) -> None:
+def _print_verdict(definition: suites.DefinitionDocument) -> None:
     console = _console()
     error = definition.get("topologyError")
     if error is None:
@@ -136,7 +137,7 @@ def _print_verdict(definition: dict[str, Any]) -> None:
         console.print(f"  [yellow]![/] {escape(_place(warning))}{escape(warning['detail'])}")
 
 
-def _tree(definition: dict[str, Any]) -> Tree:
+def _tree(definition: suites.DefinitionDocument) -> Tree:
     from rich.tree import Tree
 
     root = Tree(escape(definition["id"]))
@@ -152,13 +153,13 @@ def _tree(definition: dict[str, Any]) -> Tree:
     return root
 
 
-def _place(fault: dict[str, Any]) -> str:
+def _place(fault: Mapping[str, object]) -> str:
     parts = [str(fault[key]) for key in ("file", "line", "column") if key in fault]
     return ":".join(parts) + ": " if parts else ""
 
 
-def _summary(definition: dict[str, Any]) -> dict[str, Any]:
+def _summary(definition: suites.DefinitionDocument) -> dict[str, object]:
     keys = ("id", "title", "description", "launchable", "topologyError", "warnings")
-    return {key: definition[key] for key in keys if key in definition} | {
-        "steps": len(definition.get("topology", []))
-    }
+    document: Mapping[str, object] = definition
+    shown = {key: document[key] for key in keys if key in document}
+    return shown | {"steps": len(definition.get("topology", []))}

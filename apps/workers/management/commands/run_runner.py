@@ -11,6 +11,7 @@ from apps.observability.api import exported_telemetry
 from apps.workers import conf
 from apps.workers.runner import Runner, RunnerInUse
 from kernel.registry import UnknownPlugin
+from worker.runtimes import runtimes
 
 
 class Command(BaseCommand):
@@ -20,7 +21,8 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--runtime", default="", help="docker or process; else LOCAL_RUNTIME")
+        known = " or ".join(runtimes)
+        parser.add_argument("--runtime", default="", help=f"{known}; else LOCAL_RUNTIME")
 
     def handle(self, **options: Any) -> None:
         try:

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from apps.workers import conf
 from kernel.registry import UnknownPlugin
 from worker.process import Worker, WorkerFailed, WorkerInUse
+from worker.runtimes import runtimes
 
 
 class Command(BaseCommand):
@@ -22,7 +23,8 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--runtime", default="", help="docker or process; else LOCAL_RUNTIME")
+        known = " or ".join(runtimes)
+        parser.add_argument("--runtime", default="", help=f"{known}; else LOCAL_RUNTIME")
 
     def handle(self, **options: Any) -> None:
         try:

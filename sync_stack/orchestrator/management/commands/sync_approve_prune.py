@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from sync_stack.orchestrator.domain.task_documents import TaskRequest
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.server.documents import task_document
 from sync_stack.orchestrator.services.operator_requests import approve_prune
@@ -24,6 +25,7 @@ class Command(SyncCommand):
     def handle(self, **options: Any) -> None:
         with self.opened() as configuration:
             task = approve_prune(configuration.bundle, options["task_id"])
-        keys = sorted({key for target in task.request["approved"].values() for key in target})
+        approved = TaskRequest.of(task.request).approved
+        keys = sorted({key for names in approved.values() for key in names})
         document = task_document(task) | {"keys": keys}
         self.show(options, document, ("TASK", "KEY"), [(task.id, key) for key in keys])

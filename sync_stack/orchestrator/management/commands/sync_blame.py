@@ -41,10 +41,12 @@ class Command(SyncCommand):
         self.show(options, {"keys": [_document(o) for o in found]}, _COLUMNS, [*map(_row, found)])
         for each in found:
             if each.problem:
-                self.stderr.write(f"{each.target.destination}: Git does not know: {each.problem}")
+                self.stderr.write(
+                    f"{each.target.destination}: cannot be read from Git: {each.problem}"
+                )
 
 
-def _document(origin: Origin) -> dict[str, Any]:
+def _document(origin: Origin) -> dict[str, object]:
     """Return the target record with the key."""
     made = target_document(origin.target) | {
         "key": origin.key,

@@ -8,7 +8,9 @@ from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
 from sync_stack.core.tasks import Kind, State
+from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, known_names
+from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.documents import task_document
 
@@ -43,11 +45,12 @@ class Command(SyncCommand):
                 task.kind,
                 task.state,
                 task.message,
-                _commit(task.request, task.result) or "-",
-                task.result.get("written", 0),
-                task.result.get("pruned", 0),
+                _commit(task, result) or "-",
+                result.written,
+                result.pruned,
             )
             for task in found
+            for result in [TaskResult.of(task.result)]
         ]
         document = {"tasks": [task_document(task, whole=False) for task in found]}
         self.show(options, document, _COLUMNS, rows)
@@ -59,8 +62,8 @@ def _one_of(what: str, name: str, names: Any) -> str:
     return name
 
 
-def _commit(request: dict[str, Any], result: dict[str, Any]) -> str:
+def _commit(task: Task, result: TaskResult) -> str:
     """Return the commit that was applied, else the one that the event names."""
-    applied = [target.get("commit", "") for target in result.get("targets", ())]
-    named = [event.get("commit", "") for event in request.get("events", ())]
+    applied = [target.commit for target in result.targets]
+    named = [event.commit for event in TaskRequest.of(task.request).events]
     return next(filter(None, [*applied, *named]), "")[:_COMMIT]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -51,7 +52,7 @@ class Command(SyncCommand):
             raise CommandError(f"not done: {', '.join(failed)}")
 
 
-def _act(target: LedgerTarget, ports: Ports, options: dict[str, Any]) -> tuple[str, Task | None]:
+def _act(target: LedgerTarget, ports: Ports, options: Mapping[str, Any]) -> tuple[str, Task | None]:
     """Return `kept`, `released`, `purged`, `failed`, or `busy`, and the task."""
     if options["release"]:
         return ("released" if release_orphan(target) else "busy"), None
@@ -61,7 +62,7 @@ def _act(target: LedgerTarget, ports: Ports, options: dict[str, Any]) -> tuple[s
     return ("purged" if task.state == "SUCCEEDED" else "failed"), task
 
 
-def _document(target: LedgerTarget, word: str, task: Task | None) -> dict[str, Any]:
+def _document(target: LedgerTarget, word: str, task: Task | None) -> dict[str, object]:
     """Return the target record with what was done."""
     made = target_document(target) | {"done": word, "released": word == "released"}
     return made | ({"task": task_document(task)} if task else {})

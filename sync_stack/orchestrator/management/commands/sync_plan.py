@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from sync_stack.orchestrator.domain.task_documents import StoredError, TaskRequest, TaskResult
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, rule_of
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.server.documents import task_document
@@ -38,7 +39,7 @@ class Command(SyncCommand):
                 repo=options["repo"],
                 env=options["env"],
                 max_attempts=1,
-                request={"dry_run": True},
+                dry_run=True,
             )
             done = [run_here(task, ports) for task in planned]
         rows = [row for task in done for row in _rows(task)]
@@ -49,21 +50,27 @@ class Command(SyncCommand):
 
 
 def _reason(task: Task) -> str:
-    error = task.error
-    place = f" ({error['file']}:{error.get('line', 0)})" if error.get("file") else ""
-    return f"{error['code']}: {error['detail']}{place}" if error else f"still {task.state}"
+    if not task.error:
+        return f"still {task.state}"
+    error = StoredError.of(task.error)
+    place = f" ({error.file}:{error.line})" if error.file else ""
+    return f"{error.code}: {error.detail}{place}"
 
 
 def _rows(task: Task) -> list[tuple[Any, ...]]:
-    targets = task.result.get("targets", ())
+    targets = TaskResult.of(task.result).targets
     if not targets:
-        events = task.request["events"]
-        return [(events[0]["repo"], "-", "-", 0, 0, 0, task.message)]
+        events = TaskRequest.of(task.request).events
+        return [(events[0].repo, "-", "-", 0, 0, 0, task.message)]
     return [
         (
-            *(target.get(name, "-") for name in ("repo", "env", "destination")),
-            *(target.get(name, 0) for name in ("written", "pruned", "unchanged")),
-            (target.get("error") or {}).get("code") or target["outcome"],
+            target.repo,
+            target.env or "-",
+            target.destination or "-",
+            target.written,
+            target.pruned,
+            target.unchanged,
+            target.error.code if target.error else target.outcome,
         )
         for target in targets
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from sync_stack.orchestrator.domain.task_documents import TaskRequest
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, rule_of
 from sync_stack.orchestrator.server.documents import task_document
 from sync_stack.orchestrator.services.operator_requests import (
@@ -30,9 +31,9 @@ class Command(SyncCommand):
             ports = self.ports(configuration)
             created = trigger_manual(ports, rule, repo=options["repo"], env=options["env"])
         rows = [
-            (task.id, event["repo"], event["ref"])
+            (task.id, event.repo, event.ref)
             for task in created
-            for event in task.request["events"]
+            for event in TaskRequest.of(task.request).events
         ]
         document = {"tasks": [task_document(task) for task in created]}
         self.show(options, document, ("TASK", "REPOSITORY", "REF"), rows)

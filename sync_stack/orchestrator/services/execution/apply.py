@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from sync_stack.core.ownership import PlanRefused
 from sync_stack.core.plan import Plan
 from sync_stack.core.sink import SinkConflict, batches
 from sync_stack.core.tasks import TaskError
+from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TargetOutcome
 from sync_stack.orchestrator.services.execution import results
 from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.execution.intents import (
@@ -55,12 +56,12 @@ class TargetFailed(Exception):
 
 
 class RuleSyncFailed(Exception):
-    """A rule sync failed; `targets` are the entries of its outcome."""
+    """A rule sync failed; `targets` are those of its outcome."""
 
-    def __init__(self, error: TaskError, entries: list[dict[str, Any]]) -> None:
+    def __init__(self, error: TaskError, targets: Sequence[TargetOutcome]) -> None:
         super().__init__(str(error))
         self.error = error
-        self.targets = entries
+        self.targets = targets
 
 
 def apply_targets(
@@ -68,7 +69,7 @@ def apply_targets(
     ref_state: RefState,
     targets: Sequence[Target],
     tree: Mapping[str, TreeEntry],
-) -> dict[str, Any]:
+) -> RuleSyncOutcome:
     """Plan and write targets; return the stored outcome. Raises RuleSyncFailed, LostTask."""
     try:
         planned, idle = _plan_all(attempt, ref_state, targets, tree)
@@ -85,7 +86,7 @@ def apply_targets(
     return outcome
 
 
-def clean_up(attempt: Attempt, ref_state: RefState, targets: Sequence[Target]) -> dict[str, Any]:
+def clean_up(attempt: Attempt, ref_state: RefState, targets: Sequence[Target]) -> RuleSyncOutcome:
     """Delete what targets own whose ref is gone. Raises RuleSyncFailed, LostTask."""
     planned = []
     for target in targets:
@@ -170,7 +171,7 @@ def _refuse_shared(found: TargetPlan, others: Sequence[TargetPlan]) -> None:
         if other.target.destination.id != found.target.destination.id:
             continue
         if shared := records & {put.record for put in other.plan.puts}:
-            detail = f"{min(shared)!r} belongs to environment {other.target.place.env!r} as well"
+            detail = f"{min(shared)!r} also belongs to environment {other.target.place.env!r}"
             raise PlanRefused("ownership_conflict", detail, shared)
 
 
@@ -250,10 +251,10 @@ def _failed(
     failure: TargetFailed,
     planned: Sequence[TargetPlan] = (),
 ) -> RuleSyncFailed:
-    entries = results.failed_targets(ref_state, targets, failure.target, failure.error, planned)
+    found = results.failed_targets(ref_state, targets, failure.target, failure.error, planned)
     if ref_state.rule.dry_run:
-        entries = results.with_plans(ref_state, entries, planned, failure.stopped)
-    return RuleSyncFailed(failure.error, entries)
+        found = results.with_plans(ref_state, found, planned, failure.stopped)
+    return RuleSyncFailed(failure.error, found)
 
 
 def _finish_intents(attempt: Attempt, ref_state: RefState, planned: Sequence[TargetPlan]) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from kernel import clock, telemetry
 from kernel.telemetry import FinishedSpan
@@ -19,6 +19,11 @@ from sync_stack.core.events import Event
 from sync_stack.core.sink import Sink
 from sync_stack.core.tasks import TERMINAL, State
 from sync_stack.orchestrator.domain.identity import Claim
+from sync_stack.orchestrator.domain.task_documents import (
+    RuleSyncOutcome,
+    TaskMemory,
+    TaskRequest,
+)
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.services import counters, task_transitions
 from sync_stack.orchestrator.services.execution.heartbeat import Heartbeat
@@ -160,8 +165,9 @@ class Attempt:
     heartbeat: Heartbeat
     bundle: Bundle
     ports: Ports
-    done: dict[str, dict[str, Any]] = field(default_factory=dict)
-    failing: dict[str, dict[str, Any]] = field(default_factory=dict)
+    request: TaskRequest = field(default_factory=TaskRequest)
+    done: dict[str, RuleSyncOutcome] = field(default_factory=dict)
+    failing: dict[str, RuleSyncOutcome] = field(default_factory=dict)
     heads: dict[str, str] = field(default_factory=dict)
     lags: int = 0
     supersedable: list[str] = field(default_factory=list)
@@ -170,8 +176,7 @@ class Attempt:
 
     def approved(self, destination_id: str, env: str) -> frozenset[str]:
         """Return the keys of a target whose deletion an operator has approved."""
-        given = self.task.request.get("approved", {})
-        return frozenset(given.get(f"{destination_id}:{env}", ()))
+        return frozenset(self.request.approved.get(f"{destination_id}:{env}", ()))
 
     def tree(self, source: Source, commit: str, *, ref: str = "") -> Mapping[str, TreeEntry]:
         """Return the files of a commit, which is fetched once. Raises GitError."""
@@ -190,12 +195,16 @@ class Attempt:
         if not task_transitions.write(self.claim, progress={"stage": name, "ratio": ratio}):
             raise self.heartbeat.refused()
 
-    def finish_rule_sync(self, sync: RuleSync, outcome: dict[str, Any]) -> dict[str, Any]:
+    def finish_rule_sync(self, sync: RuleSync, outcome: RuleSyncOutcome) -> RuleSyncOutcome:
         """Commit a rule sync in one write (sync-stack 4.8, step 8). Raises LostTask."""
         self.done[sync.key] = outcome
         self.save_memory()
         return outcome
 
+    def memory(self) -> dict[str, object]:
+        """Return what the next attempt needs, as the task stores it."""
+        return TaskMemory(done=self.done, lags=self.lags).as_json()
+
     def save_memory(self) -> None:
-        if not task_transitions.write(self.claim, memory={"done": self.done, "lags": self.lags}):
+        if not task_transitions.write(self.claim, memory=self.memory()):
             raise self.heartbeat.refused()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from sync_stack.core.journal import JournalRecord, merge_journals, plan_restore
 from sync_stack.core.ledger import Intent, Ledger, State
@@ -23,6 +23,7 @@ from sync_stack.core.sink import (
 )
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator import derived_keys
+from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TaskMemory
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters, journals, ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
@@ -53,7 +54,7 @@ def restore(target: Target, ledger: Ledger, marker: TargetMarker) -> tuple[Ledge
         raise TaskError("restore_failed", f"{error.code}: {error.detail}") from error
     saved = ledger_records.save(replace(ledger, intent=None))
     if saved is None:
-        raise TaskError("restore_failed", "the ledger has changed meanwhile")
+        raise TaskError("restore_failed", "another task has changed the ledger")
     if intent.journal:
         journals.delete(intent.journal)
     counters.restored("ok")
@@ -134,17 +135,15 @@ def restore_intent(attempt: Attempt, target: Target, ledger: Ledger, marker: Tar
 def is_committed(ledger: Ledger) -> bool:
     """Return whether the task of the intent has stored it among its committed targets."""
     task = tasks.get(ledger.intent.state.task_id) if ledger.intent else None
-    return task is not None and has_committed(task.memory, ledger)
+    return task is not None and has_committed(TaskMemory.of(task.memory).done, ledger)
 
 
-def has_committed(memory: Mapping[str, Any], ledger: Ledger) -> bool:
+def has_committed(done: Mapping[str, RuleSyncOutcome], ledger: Ledger) -> bool:
     generation = ledger.intent.state.generation if ledger.intent else 0
     return any(
-        target["committed"]
-        and target["unit_id"] == ledger.unit_id
-        and target["generation"] == generation
-        for outcome in memory.get("done", {}).values()
-        for target in outcome["targets"]
+        target.committed and target.unit_id == ledger.unit_id and target.generation == generation
+        for outcome in done.values()
+        for target in outcome.targets
     )
 
 
@@ -166,7 +165,7 @@ def store_intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> 
     else:
         saved = ledger_records.save(ledger)
     if saved is None:
-        raise TaskError("destination_busy", "the ledger has changed meanwhile")
+        raise TaskError("destination_busy", "another task has changed the ledger")
     target.ledger, planned.journal, planned.older = saved, name, journal
     if before and before != name:
         journals.delete(before)

@@ -8,29 +8,30 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 from kernel import clock
 from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.platforms import Flavor, Platform
+from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.bundle.secrets import SecretRef
-from sync_stack.core.events import Effect, Event, EventKind, clone_url, ref_fields
+from sync_stack.core.events import Effect, Event, EventKind, ref_fields
+from sync_stack.core.git_platform import git_platform
 from sync_stack.core.overrides import FILE_NAME, MAX_BYTES, apply_overrides
 from sync_stack.core.tasks import MAX_LAGS, State, TaskError
 from sync_stack.orchestrator.derived_keys import digest_key_id
 from sync_stack.orchestrator.domain.identity import GONE, ObservedRef, RecordedRef, RefName
+from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.selectors import ledgers, refs, tasks
 from sync_stack.orchestrator.services import ledger_records, ref_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt, Resolve, RuleSync
-from sync_stack.platforms import git_platform
 from sync_stack.repositories import GitError, Remote, Source
 from sync_stack.repositories.entry import readable
 
-_TOKEN_USERS: Final = {"github": "x-access-token", "bitbucket": "x-token-auth"}
 log: Final = logging.getLogger(__name__)
 _PERMANENT: Final = ("path_is_symlink", "path_is_submodule", "lfs_pointer", "file_too_large")
 MIN_PREFIX: Final = 7
@@ -47,9 +48,9 @@ def git_source(platform: Platform, rule: Rule | None, repo: str, resolve: Resolv
         return resolve(ref, None) if ref else ""
 
     password = secret(platform.token) or secret(platform.password)
-    user = platform.username or _TOKEN_USERS.get(platform.kind, "oauth2")
+    user = platform.username or git_platform(platform).clone_user
     return Source(
-        url=(rule.repo_url if rule else "") or url_of(platform, repo),
+        url=(rule.repo_url if rule else "") or git_platform(platform).clone_url(platform, repo),
         username=user if password else "",
         password=password,
         private_key=secret(platform.ssh_private_key),
@@ -59,11 +60,6 @@ def git_source(platform: Platform, rule: Rule | None, repo: str, resolve: Resolv
         ca_cert=platform.ca_cert,
         timeout_s=platform.timeout_s,
     )
-
-
-def url_of(platform: Platform, repo: str) -> str:
-    datacenter = platform.kind == "bitbucket" and platform.flavor is Flavor.DATACENTER
-    return clone_url(platform.endpoint, f"scm/{repo}" if datacenter else repo, platform.protocol)
 
 
 def rule_digest(bundle: Bundle, rule: Rule) -> str:
@@ -91,27 +87,25 @@ def _plain(value: Any) -> Any:
 
 
 def event_for(bundle: Bundle, rule: Rule, repo: str, ref: str) -> Event:
-    """Return an event for the current state of a ref, without a commit. Raises BadPayload."""
+    """Return an event for the current state of a ref, without a commit. Raises BadPayload.
+
+    A pull request is as its last event said; without one it counts as a fork's.
+    """
     platform = bundle.platform(rule.platform)
-    url = rule.repo_url or url_of(platform, repo)
-    name = RefName(rule=rule.name, repo=repo, ref=ref)
-    return Event(platform=platform.name, repo=repo, clone_url=url, **_fields(name))
-
-
-def _fields(name: RefName) -> dict[str, Any]:
-    """Return the event fields of a ref; a pull request is as its last event said, else a fork's."""
-    pull = pull_request_of(name.ref)
+    url = rule.repo_url or git_platform(platform).clone_url(platform, repo)
+    event = partial(Event, platform=platform.name, repo=repo, clone_url=url)
+    pull = pull_request_of(ref)
     if not pull:
-        return ref_fields(name.ref)
-    record = refs.find(name)
+        return event(**ref_fields(ref))
+    record = refs.find(RefName(rule=rule.name, repo=repo, ref=ref))
     observed = record.observed if record else None
-    return {
-        "kind": EventKind.PULL_REQUEST,
-        "ref": name.ref,
-        "pr": pull,
-        "action": observed.action if observed else "",
-        "fork": observed is None or observed.fork,
-    }
+    return event(
+        kind=EventKind.PULL_REQUEST,
+        ref=ref,
+        pr=pull,
+        action=observed.action if observed else "",
+        fork=observed is None or observed.fork,
+    )
 
 
 def pull_request_of(ref: str) -> int:
@@ -283,39 +277,47 @@ def mark_success(sync: RuleSync) -> None:
 
 
 def record_refs(attempt: Attempt, syncs: list[RuleSync], state: State) -> None:
-    """Update the ref records of a task that is about to end."""
+    """Update the ref records of a task that is about to end.
+
+    An earlier attempt's result, or a failure before the ref was read, does not tell what other
+    tasks have applied since. Unless this task recorded the ref before, it is recorded without the
+    rule's digest: the next reconcile looks.
+    """
     for sync in syncs:
-        outcome = attempt.done.get(sync.key) or attempt.failing.get(sync.key) or {}
-        if outcome.get("message") == "pull_request_action_ignored":
+        outcome = attempt.done.get(sync.key) or attempt.failing.get(sync.key)
+        if outcome is None:
+            outcome = RuleSyncOutcome(message=str(state))
+        if outcome.message == "pull_request_action_ignored":
             continue  # the ref was not read
         fresh = RecordedRef(
             name=ref_name(sync),
             platform=sync.rule.platform,
             datasource=sync.rule.segment,
         )
-        digest = outcome.get("rule_digest") or rule_digest(attempt.bundle, sync.rule)
-        ref_records.update(fresh, _change(attempt, sync, outcome, state, digest))
+        ref_records.update(fresh, _change(attempt, sync, outcome, state))
 
 
 def _change(
-    attempt: Attempt, sync: RuleSync, outcome: dict[str, Any], state: State, digest: str
-) -> Any:
+    attempt: Attempt, sync: RuleSync, outcome: RuleSyncOutcome, state: State
+) -> Callable[[RecordedRef], RecordedRef]:
+    digest = outcome.rule_digest or rule_digest(attempt.bundle, sync.rule)
     pr_time = sync.event.as_dict().get("pr_time", "")
+    repeated = sync.key in attempt.done and sync.key not in attempt.heads
 
     def change(record: RecordedRef) -> RecordedRef:
+        others = record.observed is not None and record.observed.task_id != attempt.task.id
         dead = (record.observed.dead if record.observed else 0) + 1 if state is State.DEAD else 0
         latest = record.observed if record.observed and pr_time < record.pr_time else sync.event
         observed = ObservedRef(
-            commit=outcome.get("commit", ""),
-            rule_digest=digest,
-            outcome=outcome.get("message", str(state)),
+            commit=outcome.commit,
+            rule_digest="" if repeated and others else digest,
+            outcome=outcome.message,
             task_id=attempt.task.id,
             dead=dead,
             action=latest.action,
             fork=latest.fork,
         )
         found = replace(record, observed=observed, pr_time=max(record.pr_time, pr_time))
-        applied = outcome.get("message") in _APPLIED
-        return found.applied(observed.commit) if applied else found
+        return found.applied(observed.commit) if outcome.message in _APPLIED else found
 
     return change

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from django.db import Error as StoreError
+from msgspec.structs import replace
 
 from kernel.redaction import known_secrets
 from sync_stack.configuration.secrets import SecretAbsent, SecretError
@@ -15,6 +16,12 @@ from sync_stack.core.plan import Plan, PlanRequest
 from sync_stack.core.shaping import Shaped, ShapingError
 from sync_stack.core.sink import SinkError
 from sync_stack.core.tasks import TaskError, most_significant
+from sync_stack.orchestrator.domain.task_documents import (
+    FileOutcome,
+    RuleSyncOutcome,
+    StoredError,
+    TargetOutcome,
+)
 from sync_stack.orchestrator.services.execution.attempt import RuleSync
 from sync_stack.orchestrator.services.execution.ref_state import RefState
 from sync_stack.orchestrator.services.execution.target_plan import TargetPlan
@@ -67,82 +74,92 @@ def _of_shaping(error: ShapingError) -> TaskError:
     )
 
 
-def outcome(message: str, ref_state: RefState | None = None, **fields: Any) -> dict[str, Any]:
-    """Return the outcome of a rule sync as the task stores it."""
-    made: dict[str, Any] = {
-        "message": message,
-        "targets": [],
-        "files": [],
-        "error": None,
-        "commit": "",
-    }
-    if ref_state is not None:
-        made |= {"commit": ref_state.head, "rule_digest": ref_state.rule_digest}
-    made |= fields
-    if made["error"] and not made["files"]:
-        made["files"] = _failed_files(made["error"])
-    return made
+def outcome(
+    message: str,
+    ref_state: RefState | None = None,
+    targets: Sequence[TargetOutcome] = (),
+    files: Sequence[FileOutcome] = (),
+) -> RuleSyncOutcome:
+    """Return the outcome of a rule sync that did not fail."""
+    return RuleSyncOutcome(
+        message=message,
+        targets=tuple(targets),
+        files=tuple(files),
+        commit=ref_state.head if ref_state else "",
+        rule_digest=ref_state.rule_digest if ref_state else "",
+    )
 
 
-def _failed_files(error: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the entry of the file that an error names, if it names one."""
-    if not error.get("file"):
-        return []
-    validation = "failed" if error["code"] == "schema_invalid" else "none"
-    entry = {"file": error["file"], "keys": 0, "validation": validation, "status": "error"}
-    return [entry]
+def failed_outcome(
+    sync: RuleSync, error: TaskError, targets: Sequence[TargetOutcome], commit: str
+) -> RuleSyncOutcome:
+    """Return the outcome of a failed rule sync, with the file that the error names.
+
+    No `targets`: it failed before its targets were known.
+    """
+    stored = StoredError.of(error)
+    unplaced = TargetOutcome(
+        rule_id=sync.rule.name,
+        repo=sync.event.repo,
+        ref=sync.event.ref,
+        datasource=sync.rule.datasource,
+        sync_mode=str(sync.rule.sync_mode),
+        error=stored,
+    )
+    validation = "failed" if error.code == "schema_invalid" else "none"
+    file = FileOutcome(file=error.file, validation=validation, status="error")
+    return RuleSyncOutcome(
+        message=error.code,
+        targets=tuple(targets) or (unplaced,),
+        files=(file,) if error.file else (),
+        error=stored,
+        commit=commit,
+    )
 
 
 def outcome_of_apply(
     ref_state: RefState, planned: Sequence[TargetPlan], idle: Sequence[tuple[Target, str]]
-) -> dict[str, Any]:
-    entries = [_applied(ref_state, each) for each in planned]
-    messages = ["completed" if t["outcome"] == "applied" else "no_changes" for t in entries]
-    return _with_idle(ref_state, planned, idle, entries, messages)
+) -> RuleSyncOutcome:
+    targets = [_applied(ref_state, each) for each in planned]
+    messages = ["completed" if t.outcome == "applied" else "no_changes" for t in targets]
+    return _with_idle(ref_state, planned, idle, targets, messages)
 
 
 def outcome_of_plan(
     ref_state: RefState, planned: Sequence[TargetPlan], idle: Sequence[tuple[Target, str]]
-) -> dict[str, Any]:
-    entries = [_applied(ref_state, each) | _PLANNED | _going(each.plan) for each in planned]
-    return _with_idle(ref_state, planned, idle, entries, ["dry_run_complete"] * len(entries))
+) -> RuleSyncOutcome:
+    targets = [_planned(ref_state, each) for each in planned]
+    return _with_idle(ref_state, planned, idle, targets, ["dry_run_complete"] * len(targets))
 
 
-def outcome_of_cleanup(ref_state: RefState, planned: Sequence[TargetPlan]) -> dict[str, Any]:
-    entries = [_applied(ref_state, each) for each in planned]
+def outcome_of_cleanup(ref_state: RefState, planned: Sequence[TargetPlan]) -> RuleSyncOutcome:
+    targets = [_applied(ref_state, each) for each in planned]
     if ref_state.rule.dry_run:
-        entries = [entry | _PLANNED for entry in entries]
-        return outcome("dry_run_complete", ref_state, targets=entries)
-    return outcome("cleaned_up" if entries else "ref_deleted", ref_state, targets=entries)
-
-
-def _going(plan: Plan) -> dict[str, Any]:
-    """Return the keys that the plan would delete."""
-    return {"would_prune": sorted(plan.pruned | plan.would_prune)[:MAX_LISTED]}
+        targets = [replace(target, **_PLANNED) for target in targets]
+        return outcome("dry_run_complete", ref_state, targets)
+    return outcome("cleaned_up" if targets else "ref_deleted", ref_state, targets)
 
 
 def with_plans(
     ref_state: RefState,
-    entries: Sequence[dict[str, Any]],
+    targets: Sequence[TargetOutcome],
     planned: Sequence[TargetPlan],
     stopped: Plan | None,
-) -> list[dict[str, Any]]:
-    """Return the entries of a failed dry run with the counts of their plans.
+) -> list[TargetOutcome]:
+    """Return the targets of a failed dry run with the counts of their plans.
 
     The target that failed gets the counts of the plan that a guard stopped.
     """
     plans = {
-        each.target.destination.id + each.target.place.env: _applied(ref_state, each)
-        | _PLANNED
-        | _going(each.plan)
+        (each.target.destination.id, each.target.place.env): _planned(ref_state, each)
         for each in planned
     }
-    counts = _counts(stopped) | _going(stopped) if stopped else {}
+    counts = {**_counts(stopped), "would_prune": _deleted(stopped)} if stopped else {}
     return [
-        entry | counts
-        if entry.get("error")
-        else plans.get(entry["destination_id"] + entry["env"], entry)
-        for entry in entries
+        replace(target, **counts)
+        if target.error
+        else plans.get((target.destination_id, target.env), target)
+        for target in targets
     ]
 
 
@@ -153,6 +170,11 @@ def _counts(plan: Plan) -> dict[str, int]:
         "unchanged": len(plan.unchanged),
         "adopted": len(plan.adopted),
     }
+
+
+def _deleted(plan: Plan) -> tuple[str, ...]:
+    """Return the keys that the plan would delete."""
+    return tuple(sorted(plan.pruned | plan.would_prune)[:MAX_LISTED])
 
 
 def without_files(
@@ -170,148 +192,113 @@ def failed_targets(
     culprit: Target,
     error: TaskError,
     planned: Sequence[TargetPlan],
-) -> list[dict[str, Any]]:
-    """Return an entry for each target: failed with the error, restored, inconsistent or skipped."""
+) -> list[TargetOutcome]:
+    """Return the outcome of each target: failed with the error, restored, inconsistent, skipped."""
     restored = {id(each.target): each.restored for each in planned}
-    entries = []
+    found = []
     for target in targets:
-        made = _target(ref_state, target) | {"restored": restored.get(id(target), 0)}
+        made = replace(_target(ref_state, target), restored=restored.get(id(target), 0))
         if target.ledger is not None and target.ledger.intent is not None:
-            made["outcome"] = "inconsistent"
+            word = "inconsistent"
         elif target is culprit:
-            made["outcome"] = "failed"
+            word = "failed"
         else:
-            made["outcome"] = "restored" if made["restored"] else "skipped"
+            word = "restored" if made.restored else "skipped"
+        made = replace(made, outcome=word)
         if target is culprit:
-            made["error"] = error.as_dict()
-            made["would_prune"] = list(error.keys[:MAX_LISTED])
-        entries.append(made)
-    return entries
+            stored, kept = StoredError.of(error), tuple(error.keys[:MAX_LISTED])
+            made = replace(made, error=stored, would_prune=kept)
+        found.append(made)
+    return found
 
 
 def _with_idle(
     ref_state: RefState,
     planned: Sequence[TargetPlan],
     idle: Sequence[tuple[Target, str]],
-    entries: list[dict[str, Any]],
+    targets: list[TargetOutcome],
     messages: list[str],
-) -> dict[str, Any]:
+) -> RuleSyncOutcome:
     for target, word in idle:
-        entries.append(_target(ref_state, target) | {"outcome": "skipped"})
+        targets.append(replace(_target(ref_state, target), outcome="skipped"))
         messages.append(word)
     files = [entry for each in planned for entry in _files(each)]
     files += [entry for target, word in idle for entry in _idle_files(target, word)]
     message = most_significant(messages) if messages else "no_files"
-    return outcome(message, ref_state, targets=entries, files=files)
+    return outcome(message, ref_state, targets, files)
 
 
-def _target(ref_state: RefState, target: Target) -> dict[str, Any]:
-    return {
-        "unit_id": target.ledger.unit_id if target.ledger else "",
-        "destination_id": target.destination.id,
-        "committed": False,
-        "rule_id": target.place.rule,
-        "repo": target.place.repo,
-        "ref": ref_state.event.ref,
-        "env": target.place.env,
-        "datasource": target.place.datasource,
-        "destination": target.destination.name,
-        "commit": ref_state.head,
-        "generation": target.generation,
-        "sync_mode": str(ref_state.rule.sync_mode),
-        "outcome": "failed",
-        "written": 0,
-        "pruned": 0,
-        "unchanged": 0,
-        "restored": 0,
-        "adopted": 0,
-        "would_prune": [],
-        "stale": False,
-        "warnings": list(ref_state.warnings),
-    }
+def _target(ref_state: RefState, target: Target) -> TargetOutcome:
+    return TargetOutcome(
+        unit_id=target.ledger.unit_id if target.ledger else "",
+        destination_id=target.destination.id,
+        rule_id=target.place.rule,
+        repo=target.place.repo,
+        ref=ref_state.event.ref,
+        env=target.place.env,
+        datasource=target.place.datasource,
+        destination=target.destination.name,
+        commit=ref_state.head,
+        generation=target.generation,
+        sync_mode=str(ref_state.rule.sync_mode),
+        warnings=tuple(ref_state.warnings),
+    )
 
 
-def _applied(ref_state: RefState, planned: TargetPlan) -> dict[str, Any]:
+def _applied(ref_state: RefState, planned: TargetPlan) -> TargetOutcome:
     plan = planned.plan
     changed = plan.written or plan.pruned
-    return _target(ref_state, planned.target) | {
-        "committed": True,
-        "sync_mode": str(plan.mode),
-        "outcome": "applied" if changed else "no_changes",
+    warnings = [*ref_state.warnings, *map(str, planned.shaped.warnings)][:MAX_WARNINGS]
+    return replace(
+        _target(ref_state, planned.target),
+        committed=True,
+        sync_mode=str(plan.mode),
+        outcome="applied" if changed else "no_changes",
+        would_prune=tuple(sorted(plan.would_prune)[:MAX_LISTED]),
+        released=tuple(sorted(plan.released)[:MAX_LISTED]),
+        warnings=tuple(warnings),
         **_counts(plan),
-        "would_prune": sorted(plan.would_prune)[:MAX_LISTED],
-        "released": sorted(plan.released)[:MAX_LISTED],
-        "warnings": [*ref_state.warnings, *map(str, planned.shaped.warnings)][:MAX_WARNINGS],
-    }
+    )
 
 
-def _files(planned: TargetPlan) -> list[dict[str, Any]]:
+def _planned(ref_state: RefState, planned: TargetPlan) -> TargetOutcome:
+    applied = _applied(ref_state, planned)
+    return replace(applied, **_PLANNED, would_prune=_deleted(planned.plan))
+
+
+def _files(planned: TargetPlan) -> list[FileOutcome]:
     env = planned.target.files.env
-    entries = [
-        {
-            "file": found.file,
-            "env": env,
-            "format": planned.formats.get(found.file, ""),
-            "keys": found.keys,
-            "validation": found.validation,
-            "status": "ok" if found.keys else "empty",
-        }
-        for found in planned.shaped.files
+    found = [
+        FileOutcome(
+            file=each.file,
+            env=env,
+            format=planned.formats.get(each.file, ""),
+            keys=each.keys,
+            validation=each.validation,
+            status="ok" if each.keys else "empty",
+        )
+        for each in planned.shaped.files
     ]
-    return entries + [_missing(name, env) for name in sorted(planned.target.files.missing)]
+    return found + _missing(planned.target)
 
 
-def _idle_files(target: Target, word: str) -> list[dict[str, Any]]:
+def _idle_files(target: Target, word: str) -> list[FileOutcome]:
+    files = target.files
     if word == "no_files":
-        return [_missing(name, target.files.env) for name in sorted(target.files.missing)]
-    return [_missing(name, target.files.env) | {"status": "empty"} for name in target.files.files]
+        return _missing(target)
+    return [FileOutcome(file=name, env=files.env, status="empty") for name in files.files]
 
 
-def _missing(name: str, env: str) -> dict[str, Any]:
-    return {"file": name, "env": env, "keys": 0, "validation": "none", "status": "missing"}
+def _missing(target: Target) -> list[FileOutcome]:
+    files = target.files
+    return [FileOutcome(file=n, env=files.env, status="missing") for n in sorted(files.missing)]
 
 
-def public_target(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry without internal and empty members."""
-    hidden = ("unit_id", "destination_id", "committed")
-    return {
-        name: value
-        for name, value in entry.items()
-        if name not in hidden and value not in ("", [], None)
-    }
-
-
-def unplaced_target(sync: RuleSync, error: TaskError) -> dict[str, Any]:
-    """Return the entry of a rule sync that failed before its targets were known."""
-    return {
-        "unit_id": "",
-        "destination_id": "",
-        "committed": False,
-        "generation": 0,
-        "rule_id": sync.rule.name,
-        "repo": sync.event.repo,
-        "ref": sync.event.ref,
-        "datasource": sync.rule.datasource,
-        "sync_mode": str(sync.rule.sync_mode),
-        "outcome": "failed",
-        "error": error.as_dict(),
-    }
-
-
-def result_of(done: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the `result` of a terminal task."""
-    entries = [entry for outcome in done.values() for entry in outcome["targets"]]
-    totals = ("written", "pruned", "unchanged", "restored", "adopted")
-    sums: dict[str, Any] = {name: sum(entry.get(name, 0) for entry in entries) for name in totals}
-    files = [entry for outcome in done.values() for entry in outcome["files"]]
-    return sums | {"files": files, "targets": entries}
-
-
-def facets_of(facets: str, result: Mapping[str, Any]) -> str:
+def facets_of(facets: str, targets: Iterable[TargetOutcome]) -> str:
     """Return the task's facets with the rules and environments of its targets."""
     lines = dict.fromkeys(filter(None, facets.split("\n")))
-    for entry in result.get("targets", ()):
-        lines[f"rule:{entry['rule_id']}"] = None
-        if env := entry.get("env"):
-            lines[f"env:{env}"] = None
+    for target in targets:
+        lines[f"rule:{target.rule_id}"] = None
+        if target.env:
+            lines[f"env:{target.env}"] = None
     return "\n" + "\n".join(lines) + "\n"

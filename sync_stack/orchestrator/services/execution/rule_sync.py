@@ -1,27 +1,24 @@
-"""Run one rule of a task: a sync, a heal or a purge (reference: sync-stack 4.2, 4.8, 6.5)."""
+"""Run one rule of a task: a sync, or a heal (reference: sync-stack 4.2, 4.8)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import CleanupAction, Rule
 from sync_stack.core.environments import Resolution
 from sync_stack.core.environments import Source as EnvironmentSource
-from sync_stack.core.events import Effect, Event, EventKind
-from sync_stack.core.ledger import Ledger
-from sync_stack.core.sink import TargetPlace
+from sync_stack.core.events import Effect, EventKind
+from sync_stack.core.git_platform import git_platform
 from sync_stack.core.tasks import Kind, TaskError
-from sync_stack.orchestrator.domain.identity import TargetKey
-from sync_stack.orchestrator.models import LedgerTarget
+from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TaskRequest
 from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.execution import results
 from sync_stack.orchestrator.services.execution.apply import RuleSyncFailed, apply_targets, clean_up
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.heartbeat import GuardedSink
+from sync_stack.orchestrator.services.execution.heal import run_heal
 from sync_stack.orchestrator.services.execution.intents import (
     recover_targets,
     restore_targets,
@@ -29,12 +26,9 @@ from sync_stack.orchestrator.services.execution.intents import (
 )
 from sync_stack.orchestrator.services.execution.ref_state import (
     RefState,
-    git_source,
     later_record,
     mark_read,
-    overrides_at,
     read_ref,
-    rule_digest,
 )
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.targets import (
@@ -42,33 +36,28 @@ from sync_stack.orchestrator.services.execution.targets import (
     TargetFiles,
     environment_of,
     is_for,
-    is_orphan,
     lock_destinations,
     place_target,
     target_files,
 )
-from sync_stack.platforms import git_platform
-from sync_stack.repositories import Remote, Source, TreeEntry
+from sync_stack.repositories import TreeEntry
 
 _TRIES: Final = 5
 
 
-def rule_syncs_of(bundle: Bundle, request: Mapping[str, Any], segment: str) -> list[RuleSync]:
+def rule_syncs_of(bundle: Bundle, request: TaskRequest, segment: str) -> list[RuleSync]:
     """Return a rule sync for each event, in order, and each rule of the segment that matches it."""
-    wanted = set(request.get("rules", ()))
     found = []
-    for number, stored in enumerate(request.get("events", ())):
-        event = Event.from_dict(stored)
+    for number, event in enumerate(request.events):
         for rule in bundle.rules_of_segment(segment):
-            named = not wanted or rule.name in wanted
+            named = not request.rules or rule.name in request.rules
             if named and rule.platform == event.platform and is_for(rule, event.repo):
-                dry_run = rule.dry_run or bool(request.get("dry_run"))
-                rule_of_request = replace(rule, dry_run=dry_run)
+                rule_of_request = replace(rule, dry_run=rule.dry_run or request.dry_run)
                 found.append(RuleSync(rule=rule_of_request, event=event, number=number))
     return found
 
 
-def run_rule_sync(attempt: Attempt, sync: RuleSync) -> dict[str, Any]:
+def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
     """Sync or heal; return the stored outcome. Raises RuleSyncFailed, LostTask, KNOWN_ERRORS."""
     if attempt.task.kind == Kind.HEAL:
         return run_heal(attempt, sync)
@@ -84,7 +73,7 @@ def run_rule_sync(attempt: Attempt, sync: RuleSync) -> dict[str, Any]:
         raise
 
 
-def _sync(attempt: Attempt, sync: RuleSync) -> dict[str, Any]:
+def _sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
     for _ in range(_TRIES):
         versions = ledgers.versions(sync.rule.name, sync.event.repo)
         work = _prepare(attempt, sync)
@@ -177,150 +166,9 @@ def _revalidate(
     return again
 
 
-def _carry_out(attempt: Attempt, sync: RuleSync, work: Work) -> dict[str, Any]:
+def _carry_out(attempt: Attempt, sync: RuleSync, work: Work) -> RuleSyncOutcome:
     if work.status:
         return attempt.finish_rule_sync(sync, results.outcome(work.status, work.ref_state))
     if work.tree is None:
         return clean_up(attempt, work.ref_state, work.targets)
     return apply_targets(attempt, work.ref_state, work.targets, work.tree)
-
-
-def run_heal(attempt: Attempt, sync: RuleSync) -> dict[str, Any]:
-    """Write the ledger's commit again at one target, whatever the ref is now.
-
-    The outcome is `superseded` if the ledger is no longer the one that the watcher compared with.
-    """
-    ledger = _healable_ledger(attempt, sync)
-    if ledger is None or ledger.applied is None:
-        return attempt.finish_rule_sync(sync, results.outcome("superseded"))
-    ref_state = _baseline_state(attempt, sync, ledger)
-    tree = attempt.tree(ref_state.source, ref_state.head, ref=sync.event.ref)
-    applied = ledger.applied
-    missing = {key.file for key in applied.keys.values() if key.file} - set(applied.files)
-    files = TargetFiles(env=ledger.env, files=applied.files, missing=frozenset(missing))
-    target = place_target(attempt, sync, files, sync.event)
-    with lock_destinations(attempt, [target]):
-        current = _healable_ledger(attempt, sync)
-        if current is None or target.destination.id != current.destination_id:
-            return attempt.finish_rule_sync(sync, results.outcome("superseded"))
-        target.ledger = current
-        return apply_targets(attempt, ref_state, [target], tree)
-
-
-def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
-    """Return the ledger if generation, ref, commit and rule are still what the heal asks for."""
-    heal = attempt.task.request["heal"]
-    key = TargetKey(
-        rule=sync.rule.name,
-        repo=sync.event.repo,
-        env=heal["env"],
-        destination_id=heal["destination_id"],
-    )
-    ledger = ledgers.find(key)
-    if ledger is None or ledger.applied is None:
-        return None
-    applied = ledger.applied
-    same = (
-        heal["generation"] in (0, applied.generation)
-        and heal.get("ref", "") in ("", applied.ref)
-        and heal.get("commit", "") in ("", applied.commit)
-    )
-    digest = rule_digest(attempt.bundle, sync.rule)
-    return ledger if same and applied.rule_digest == digest else None
-
-
-def _baseline_state(attempt: Attempt, sync: RuleSync, ledger: Ledger) -> RefState:
-    assert ledger.applied is not None
-    platform = attempt.bundle.platform(sync.rule.platform)
-    source = git_source(platform, sync.rule, sync.event.repo, attempt.ports.resolve)
-    own = overrides_at(attempt, source, sync.rule, ledger.applied.override_commit)
-    return RefState(
-        source=source,
-        remote=Remote(head_branch=""),
-        head=ledger.applied.commit,
-        sync=sync,
-        event=sync.event,
-        rule=own.rule,
-        rule_digest=ledger.applied.rule_digest,
-        override_commit=ledger.applied.override_commit,
-    )
-
-
-def purge_sync_of(attempt: Attempt) -> RuleSync | None:
-    """Return a sync of the target's rule, or of a substitute; None without a target."""
-    row = ledgers.get_row(attempt.task.request["purge"])
-    if row is None:
-        return None
-    known = next((rule for rule in attempt.bundle.rules if rule.name == row.rule_id), None)
-    rule = known or Rule(
-        name=row.rule_id,
-        platform=row.platform,
-        datasource=row.datasource,
-        segment=row.datasource,
-        repositories=(row.repo,),
-    )
-    event = Event(
-        platform=row.platform, kind=EventKind.PUSH, repo=row.repo, clone_url="", ref=row.ref
-    )
-    return RuleSync(rule=replace(rule, dry_run=False), event=event)
-
-
-def run_purge(attempt: Attempt, sync: RuleSync) -> dict[str, Any]:
-    """Delete what an orphan owns, except protected keys and those with the marker of another.
-
-    Raises TaskError, SinkError, RuleSyncFailed, LostTask.
-    """
-    row = ledgers.get_row(attempt.task.request["purge"])
-    if row is None or not is_orphan(attempt.bundle, row, attempt.ports.open_sink):
-        return attempt.finish_rule_sync(sync, results.outcome("superseded"))
-    target = _purged_target(attempt, row)
-    with lock_destinations(attempt, [target]):
-        target.ledger = ledgers.get(row.id)
-        if target.ledger is None:
-            return attempt.finish_rule_sync(sync, results.outcome("superseded"))
-        outcome = clean_up(attempt, _purge_state(sync, target.ledger), [target])
-        if not target.ledger.retained:
-            ledger_records.delete(target.ledger.unit_id, target.ledger.version)
-        return outcome
-
-
-def _purged_target(attempt: Attempt, row: LedgerTarget) -> Target:
-    known = {each.name: each for each in attempt.bundle.datasources}
-    if row.datasource not in known:
-        detail = f"datasource {row.datasource!r} is not in the bundle: release the target instead"
-        raise TaskError("destination_invalid", detail)
-    sink = attempt.ports.open_sink(known[row.datasource])
-    place = TargetPlace(
-        rule=row.rule_id,
-        tenant=row.tenant,
-        datasource=row.datasource,
-        env=row.env,
-        repo=row.repo,
-        rendered=row.destination,
-    )
-    places = (place, replace(place, rendered=""))  # the same host, database, bucket or folder?
-    if all(sink.destination(each).id != row.destination_id for each in places):
-        detail = f"datasource {row.datasource!r} leads elsewhere now: release the target instead"
-        raise TaskError("destination_invalid", detail)
-    return Target(
-        files=TargetFiles(env=row.env),
-        place=place,
-        destination=ledgers.destination_of(row),
-        sink=GuardedSink(sink, attempt.heartbeat),
-        ledger=None,
-    )
-
-
-def _purge_state(sync: RuleSync, ledger: Ledger) -> RefState:
-    """Return a closed ref: nothing is read from Git, and the rule's own protection applies."""
-    applied = ledger.applied
-    return RefState(
-        source=Source(url=""),
-        remote=Remote(head_branch=""),
-        head=applied.commit if applied else "",
-        sync=sync,
-        event=sync.event,
-        rule=sync.rule,
-        rule_digest=applied.rule_digest if applied else "",
-        closed=True,
-    )

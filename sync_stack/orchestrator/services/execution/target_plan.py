@@ -10,6 +10,7 @@ from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.datasources import KeyCase
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Prune, Rule
+from sync_stack.core.formats import detect
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import PlanRefused, refuse_overlap
 from sync_stack.core.plan import DesiredKey, Plan, PlanRequest, plan_apply
@@ -25,7 +26,6 @@ from sync_stack.core.shaping import (
 from sync_stack.core.sink import Live
 from sync_stack.core.tasks import TaskError
 from sync_stack.core.templates import render
-from sync_stack.formats import detect
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.execution.ref_state import RefState, git_source
@@ -46,7 +46,7 @@ def refresh_schemas(attempt: Attempt) -> None:
     """Fetch the registry after a push to it. Raises TaskError, GitError, SecretError."""
     registry = _registry(attempt)
     if registry is None:
-        raise TaskError("rule_removed", "the bundle has no schema registry any more")
+        raise TaskError("rule_removed", "the bundle no longer has a schema registry")
     attempt.ports.schemas.refresh(registry)
 
 
@@ -185,7 +185,7 @@ def _cased(target: Target, shaped: Shaped) -> list[tuple[str, str, Any]]:
     for key, found in shaped.keys.items():
         name = cased(key)
         if name in names:
-            detail = f"{names[name]!r} and {key!r} are both {name!r} here"
+            detail = f"{names[name]!r} and {key!r} both become {name!r} at this destination"
             raise TaskError("key_conflict", detail, file=found.file, line=found.line)
         names[name] = key
     return [(name, key, shaped.keys[key]) for name, key in names.items()]

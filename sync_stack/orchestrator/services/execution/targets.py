@@ -14,7 +14,7 @@ from typing import Final
 from kernel import clock
 from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.rules import OnMissingFile, Rule
+from sync_stack.core.bundle.rules import SINK_FLAGS, OnMissingFile, Rule
 from sync_stack.core.environments import (
     EnvironmentRules,
     Resolution,
@@ -24,12 +24,12 @@ from sync_stack.core.environments import (
     slug,
 )
 from sync_stack.core.events import BadPayload, Event
+from sync_stack.core.formats import by_name
 from sync_stack.core.globs import is_literal, matches
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination, Owner, Sink, SinkError, TargetPlace
 from sync_stack.core.tasks import TaskError
 from sync_stack.core.templates import render
-from sync_stack.formats import by_name
 from sync_stack.orchestrator.domain.identity import TargetKey
 from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers
@@ -43,15 +43,6 @@ from sync_stack.orchestrator.services.execution.ref_state import (
 from sync_stack.repositories import TreeEntry
 
 OVERRIDES_FILE: Final = "partita.json"
-_SINK_OVERRIDES: Final = (
-    "env_as_collection",
-    "env_as_namespace",
-    "env_as_name_suffix",
-    "env_as_key_prefix",
-    "env_as_prefix",
-    "env_as_dir",
-    "env_as_filename",
-)
 _OF_PULL_REQUEST: Final = re.compile(r"pr-\d+")
 
 
@@ -99,7 +90,9 @@ def _refuse_collision(ref_state: RefState, found: Resolution) -> None:
         if ref in (ref_state.event.ref, name) or slug(name) != found.environment:
             continue
         if _means_branch(ref_state.rule, name) or found.source is Source.TAG:
-            detail = f"{ref} and {ref_state.event.ref} are both environment {found.environment!r}"
+            detail = (
+                f"{ref} and {ref_state.event.ref} both map to environment {found.environment!r}"
+            )
             raise TaskError("env_collision", detail)
 
 
@@ -132,7 +125,7 @@ def _check(rule: Rule, target: TargetFiles) -> None:
         raise TaskError("too_many_files", detail)
     if target.missing and rule.on_missing_file is OnMissingFile.FAIL:
         name = min(target.missing)
-        raise TaskError("file_missing", "the commit does not have this file", file=name)
+        raise TaskError("file_missing", "the file does not exist in this commit", file=name)
 
 
 def _tracked(
@@ -195,7 +188,7 @@ def place_of(rule: Rule, event: Event, env: str) -> TargetPlace:
         repo=event.repo,
         rendered=render(rule.destination_template, names) if rule.destination_template else "",
         overrides={
-            name: value for name in _SINK_OVERRIDES if (value := getattr(rule, name)) is not None
+            name: value for name in SINK_FLAGS if (value := getattr(rule, name)) is not None
         },
     )
 
@@ -218,7 +211,7 @@ class DestinationLocked(TaskError):
     """Another task writes at the destination."""
 
     def __init__(self, destination: str) -> None:
-        super().__init__("destination_busy", "another task is at work at the destination")
+        super().__init__("destination_busy", "another task is writing to the destination")
         self.destination = destination
 
 

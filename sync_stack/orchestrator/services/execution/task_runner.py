@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.db import Error as StoreError
 
@@ -24,6 +24,12 @@ from sync_stack.core.tasks import (
     most_significant,
 )
 from sync_stack.orchestrator.domain.identity import Claim
+from sync_stack.orchestrator.domain.task_documents import (
+    TargetOutcome,
+    TaskMemory,
+    TaskRequest,
+    TaskResult,
+)
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters, destination_locks, task_transitions
@@ -32,18 +38,14 @@ from sync_stack.orchestrator.services.execution.apply import RuleSyncFailed
 from sync_stack.orchestrator.services.execution.attempt import Attempt, Ports, RuleSync
 from sync_stack.orchestrator.services.execution.heartbeat import Heartbeat, LostTask, Stopping
 from sync_stack.orchestrator.services.execution.intents import commit_intent, has_committed
+from sync_stack.orchestrator.services.execution.purge import purge_sync_of, run_purge
 from sync_stack.orchestrator.services.execution.ref_state import (
     mark_failure,
     mark_success,
     record_refs,
 )
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.rule_sync import (
-    purge_sync_of,
-    rule_syncs_of,
-    run_purge,
-    run_rule_sync,
-)
+from sync_stack.orchestrator.services.execution.rule_sync import rule_syncs_of, run_rule_sync
 from sync_stack.orchestrator.services.execution.target_plan import refresh_schemas
 from sync_stack.orchestrator.services.execution.targets import DestinationLocked
 
@@ -65,8 +67,6 @@ def run_task(task_id: str, ports: Ports, *, stopping: Stopping | None = None) ->
             heartbeat=heartbeat,
             bundle=ports.bundle(),
             ports=ports,
-            done=dict(task.memory.get("done", {})),
-            lags=int(task.memory.get("lags", 0)),
         )
         try:
             _attempt(attempt)
@@ -83,6 +83,7 @@ def _attempt(attempt: Attempt) -> None:
     """End the attempt in a write of the task row. Raises LostTask and errors of the store."""
     syncs: list[RuleSync] = []
     try:
+        _read_documents(attempt)
         syncs = _parts(attempt)
         errors = _run_all(attempt, syncs)
     except (LostTask, StoreError):
@@ -97,18 +98,25 @@ def _attempt(attempt: Attempt) -> None:
         _end_done(attempt, syncs)
 
 
+def _read_documents(attempt: Attempt) -> None:
+    """Decode what the row asks for and remembers. Raises what the row of a newer release causes."""
+    attempt.request = TaskRequest.of(attempt.task.request)
+    memory = TaskMemory.of(attempt.task.memory)
+    attempt.done, attempt.lags = dict(memory.done), memory.lags
+
+
 def _parts(attempt: Attempt) -> list[RuleSync]:
     """Return the rule syncs of the task. Raises TaskError(rule_removed) if a rule is gone."""
     task = attempt.task
     if task.kind == Kind.SCHEMA_REFRESH:
         refresh_schemas(attempt)
         return []
-    if "purge" in task.request:
+    if attempt.request.purge:
         return [sync] if (sync := purge_sync_of(attempt)) else []
     if not attempt.done:  # one that is done has read the ref before they came
         attempt.supersedable = tasks.supersedable(task.coalesce_key, than=task.id)
-    syncs = rule_syncs_of(attempt.bundle, task.request, task.datasource)
-    missing = set(task.request.get("rules", ())) - {sync.rule.name for sync in syncs}
+    syncs = rule_syncs_of(attempt.bundle, attempt.request, task.datasource)
+    missing = set(attempt.request.rules) - {sync.rule.name for sync in syncs}
     if missing:
         raise TaskError("rule_removed", f"the bundle has no rule {', '.join(sorted(missing))}")
     return syncs
@@ -123,44 +131,40 @@ def _run_all(attempt: Attempt, syncs: list[RuleSync]) -> list[TaskError]:
         if known is None:
             error = _run(attempt, sync)
             errors += [error] if error else []
-        elif known["error"]:
-            errors.append(_stored_error(known["error"]))
+        elif known.error:
+            errors.append(known.error.as_error())
     return errors
 
 
 def _finish_committed(attempt: Attempt) -> None:
     """Commit intents of an earlier attempt that died after its commit (sync-stack 4.8, step 9)."""
-    memory = {"done": attempt.done}
     for ledger in ledgers.with_intent_of(attempt.task.id):
-        if has_committed(memory, ledger):
+        if has_committed(attempt.done, ledger):
             commit_intent(ledger)
     released = destination_locks.release_earlier(attempt.claim)
     attempt.ports.publish(task_transitions.make_due(released, clock.now()))
 
 
 def _run(attempt: Attempt, sync: RuleSync) -> TaskError | None:
-    act = run_purge if "purge" in attempt.task.request else run_rule_sync
+    act = run_purge if attempt.request.purge else run_rule_sync
     try:
         act(attempt, sync)
     except RuleSyncFailed as failure:
         return _failed(attempt, sync, failure.error, failure.targets)
     except KNOWN_ERRORS as error:
         return _failed(attempt, sync, task_error(error), [])
-    if _leaves_records(attempt.task):
+    if _leaves_records(attempt):
         mark_success(sync)
     return None
 
 
 def _failed(
-    attempt: Attempt, sync: RuleSync, error: TaskError, targets: list[dict[str, Any]]
+    attempt: Attempt, sync: RuleSync, error: TaskError, targets: Sequence[TargetOutcome]
 ) -> TaskError:
     """Store a failed outcome: a permanent one ends the rule sync, another one is only shown."""
     if error.code == "ref_lagging":
         attempt.lags += 1
-    if not targets:
-        targets = [results.unplaced_target(sync, error)]
-    head = attempt.heads.get(sync.key, "")
-    outcome = results.outcome(error.code, targets=targets, error=error.as_dict(), commit=head)
+    outcome = results.failed_outcome(sync, error, targets, attempt.heads.get(sync.key, ""))
     if not error.retryable:
         attempt.finish_rule_sync(sync, outcome)
     else:
@@ -170,34 +174,30 @@ def _failed(
     return error
 
 
-def _stored_error(stored: dict[str, Any]) -> TaskError:
-    """Return the permanent error with which an earlier attempt ended a rule sync."""
-    places = {name: stored[name] for name in ("file", "line", "column") if name in stored}
-    return TaskError(stored["code"], stored["detail"], **places)
-
-
 def _end_done(attempt: Attempt, syncs: list[RuleSync]) -> None:
     task = attempt.task
-    message = most_significant(outcome["message"] for outcome in attempt.done.values())
+    message = most_significant(outcome.message for outcome in attempt.done.values())
     if task.kind == Kind.SCHEMA_REFRESH:
         message = "schema_refreshed"
-    if _leaves_records(task) and message != "superseded":
+    if _leaves_records(attempt) and message != "superseded":
         record_refs(attempt, syncs, State.SUCCEEDED)
-    result = results.result_of(attempt.done)
-    _end(attempt, Change.DONE, {"message": message, "result": result, "error": {}})
-    counters.written(result["targets"])
+    result = TaskResult.of_outcomes(attempt.done.values())
+    _end(attempt, Change.DONE, None, result, message=message)
+    counters.written(result.targets)
     from_pull_request = any(sync.event.kind is EventKind.PULL_REQUEST for sync in syncs)
     if attempt.supersedable and not from_pull_request:
         _supersede(attempt)
 
 
-def _leaves_records(task: Task) -> bool:
+def _leaves_records(attempt: Attempt) -> bool:
     """Return whether the task records its refs; heals, purges and dry runs do not."""
-    return task.kind != Kind.HEAL and not task.request.keys() & {"dry_run", "purge"}
+    request = attempt.request
+    return attempt.task.kind != Kind.HEAL and not request.dry_run and not request.purge
 
 
 def _end_failed(attempt: Attempt, syncs: list[RuleSync], errors: list[TaskError]) -> None:
-    error = _deciding_error(errors)
+    # A retryable error decides first, of these one that costs an attempt.
+    error = min(errors, key=lambda error: (not error.retryable, error.uncounted))
     tries = Tries(
         attempt=attempt.task.attempt,
         max_attempts=attempt.task.max_attempts,
@@ -205,39 +205,42 @@ def _end_failed(attempt: Attempt, syncs: list[RuleSync], errors: list[TaskError]
     )
     verdict = judge(error, tries, jitter=attempt.ports.jitter())
     state = advance(State.RUNNING, verdict.change)
-    fields: dict[str, Any] = {"error": error.as_dict(), "max_attempts": verdict.max_attempts}
+    result = None
+    columns: dict[str, object] = {"message": error.code, "max_attempts": verdict.max_attempts}
     if state is State.RETRYING:
-        fields |= _waiting(error, verdict.delay_s)
+        columns |= {
+            "message": "retrying",
+            "next_attempt_at": clock.now() + timedelta(seconds=verdict.delay_s),
+            "published_at": None,
+            "waiting_for": error.destination if isinstance(error, DestinationLocked) else "",
+        }
     else:
-        if _leaves_records(attempt.task):
+        if _leaves_records(attempt):
             record_refs(attempt, syncs, state)
-        done = attempt.done | attempt.failing
-        fields |= {"message": error.code, "result": results.result_of(done)}
-    _end(attempt, verdict.change, fields)
+        result = TaskResult.of_outcomes((attempt.done | attempt.failing).values())
+    _end(attempt, verdict.change, error, result, **columns)
     _log_failure(attempt.task, state, error)
 
 
-def _waiting(error: TaskError, delay_s: float) -> dict[str, Any]:
-    return {
-        "message": "retrying",
-        "next_attempt_at": clock.now() + timedelta(seconds=delay_s),
-        "published_at": None,
-        "waiting_for": error.destination if isinstance(error, DestinationLocked) else "",
+def _end(
+    attempt: Attempt,
+    change: Change,
+    error: TaskError | None,
+    result: TaskResult | None,
+    **columns: object,
+) -> None:
+    """End the attempt; no `result`: the task is tried again. Raises LostTask."""
+    columns |= {
+        "facets": results.facets_of(attempt.task.facets, result.targets if result else ()),
+        "memory": attempt.memory(),
+        "error": error.as_dict() if error else {},
     }
-
-
-def _deciding_error(errors: list[TaskError]) -> TaskError:
-    """Return the error that decides: a retryable one first, of these one that costs an attempt."""
-    return min(errors, key=lambda error: (not error.retryable, error.uncounted))
-
-
-def _end(attempt: Attempt, change: Change, fields: dict[str, Any]) -> None:
-    memory = {"done": attempt.done, "lags": attempt.lags}
-    fields["facets"] = results.facets_of(attempt.task.facets, fields.get("result", {}))
-    if not task_transitions.end(attempt.claim, change, memory=memory, **fields):
+    if result:
+        columns["result"] = result.as_json()
+    if not task_transitions.end(attempt.claim, change, **columns):
         raise attempt.heartbeat.refused()
     attempt.timing.state = advance(State.RUNNING, change)
-    attempt.timing.error = fields.get("error", {}).get("code", "")
+    attempt.timing.error = error.code if error else ""
     counters.ended(attempt.task.kind, attempt.timing.state)
 
 
@@ -277,9 +280,15 @@ def _is_done(task: Task, heads: Collection[str], outdated: Collection[str]) -> b
     One that waits for a lagging host may be about a newer commit, unless it is one of
     `outdated`: its commit is no longer on the ref.
     """
-    events = task.request.get("events", ())
-    if any(event.get("before") in heads and event.get("commit") not in heads for event in events):
+    try:
+        request = TaskRequest.of(task.request)
+    except (ValueError, KeyError, TypeError) as error:  # the row of a newer release
+        log.warning("the request of task %s cannot be read: %s", task.id, type(error).__name__)
         return False
+    for event in request.events:
+        is_newer = not event.commit or event.commit not in heads
+        if event.before and event.before in heads and is_newer:
+            return False
     if task.state == State.PENDING or task.error.get("code") == "destination_busy":
         return True
     return task.id in outdated

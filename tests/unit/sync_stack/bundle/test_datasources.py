@@ -5,17 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sync_stack.configuration.bundle_file import bundle_of, read_text
-from sync_stack.core.bundle.datasources import (
-    ConfigMapOptions,
-    FileOptions,
-    MongoOptions,
-    OutputShape,
-    RedisMode,
-    RedisOptions,
-    RedisStructure,
-    S3Options,
-    UpdateStrategy,
-)
+from sync_stack.core.bundle.datasources import OutputShape, UpdateStrategy
+from sync_stack.sinks.configmap import ConfigMapOptions
+from sync_stack.sinks.file import FileOptions
+from sync_stack.sinks.mongo import MongoOptions
+from sync_stack.sinks.redis import RedisMode, RedisOptions, RedisStructure
+from sync_stack.sinks.s3 import S3Options
 from tests.support.bundles import codes, read_changed, valid, with_datasource
 
 KEYS = {"access_key_id": "a" * 20, "secret_access_key": {"env": "K"}}

@@ -111,6 +111,19 @@ def test_where_records_expire_an_absent_one_is_no_drift_but_a_changed_one_is():
     assert [(change.key, change.kind) for change in made.changes] == [("b", Difference.CHANGED)]
 
 
+@pytest.mark.parametrize("found", [{"a": "1"}, {"a": "1", "b": "3"}])
+def test_the_keys_of_a_file_that_git_no_longer_has_are_no_drift(found):
+    """Sync invariant 15: no heal could restore them."""
+    keys = {
+        name: LedgerKey(record=name, digest=digest(KEY, text), file=file)
+        for name, text, file in (("a", "1", "here.yaml"), ("b", "2", "gone.yaml"))
+    }
+    baseline = ledger({})
+    assert baseline.applied is not None
+    applied = replace(baseline.applied, keys=keys, files=("here.yaml",))
+    assert not compare(replace(baseline, applied=applied), live(each(found)), EACH, OWNER, KEY)
+
+
 def test_a_unit_without_baseline_differs_in_nothing():
     never = replace(ledger({}), applied=None)
     assert compare(never, live(each({"a": "1"})), EACH, OWNER, KEY) == Comparison()

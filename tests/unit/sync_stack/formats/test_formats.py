@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from readers.tree import Kind, Tree
+from sync_stack.core.formats import detect, formats
 from sync_stack.core.shaping import ShapingError, flat_values
-from sync_stack.formats import detect, formats
 
 
 def tree(text: str | bytes, file: str) -> Tree:

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sync_stack.core.formats import MAX_BYTES, formats
 from sync_stack.core.shaping import ShapingError, flat_values, flatten
-from sync_stack.formats import formats
-from sync_stack.formats.source import MAX_BYTES
 
 pytestmark = pytest.mark.slow
 
@@ -143,8 +142,8 @@ ALPHABET = "ab01 .:=-\n\t\"'[]{}<>/\\#!&*|,$@()%~^éu\r"
 
 
 @pytest.mark.parametrize("name", sorted(formats))
+@settings(max_examples=8 * settings().max_examples)
 @given(text=st.text(alphabet=ALPHABET, max_size=60))
-@settings(max_examples=300)
 def test_random_text_is_read_or_refused(name: str, text: str) -> None:
     read_or_refuse(name, text.encode())
 

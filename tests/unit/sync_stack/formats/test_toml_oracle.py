@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from readers.tree import Kind, Tree
+from sync_stack.core.formats import formats
 from sync_stack.core.shaping import ShapingError
-from sync_stack.formats import formats
 
 PIECES = st.sampled_from(
     [
@@ -37,19 +37,19 @@ NOT_KEPT = ("inf", "nan")
 @example(lines=["[a.b.c]", "[a]", "b.d = 1"])
 @example(lines=["[[a]]", "[a.b]", "[[a]]", "[a.b]"])
 @example(lines=["a = [{b = 1}]", "[[a]]"])
-@settings(max_examples=600)
+@settings(max_examples=5 * settings().max_examples)
 def test_the_structure_of_tables_is_that_of_the_standard_reader(lines: list[str]) -> None:
     compare("\n".join(lines))
 
 
 @given(value=VALUES)
-@settings(max_examples=200)
+@settings(max_examples=5 * settings().max_examples)
 def test_scalars_are_those_of_the_standard_reader(value: str) -> None:
     compare(f"v = {value}\n")
 
 
 @given(text=st.text(alphabet="a.b=1'\"[]{}\n#,-+_ \\eu", max_size=24))
-@settings(max_examples=500)
+@settings(max_examples=5 * settings().max_examples)
 def test_random_text_is_accepted_as_by_the_standard_reader(text: str) -> None:
     compare(text)
 

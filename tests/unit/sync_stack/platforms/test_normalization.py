@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from sync_stack.core.bundle.platforms import Flavor, Protocol
 from sync_stack.core.events import BadPayload, Effect, Event, EventKind
-from sync_stack.platforms import git_platforms, normalize
+from sync_stack.core.git_platform import git_platform, normalize
 from tests.support.webhooks import (
     C1,
     C2,
@@ -145,7 +146,7 @@ def test_bitbucket_data_center_has_its_own_payloads_and_clone_paths():
     ],
 )
 def test_what_actions_of_pull_requests_ask_for(kind, sync, close):
-    effect = git_platforms[kind].effect
+    effect = git_platform(platform(kind)).effect
 
     assert {effect(action) for action in sync} == {Effect.SYNC}
     assert {effect(action) for action in close} == {Effect.CLOSE}
@@ -172,6 +173,18 @@ def test_what_is_no_branch_or_tag_is_refused(ref):
     """Sync invariant 29."""
     with pytest.raises(BadPayload):
         normalize(platform(), "push", json.loads(github_push(ref=ref)))
+
+
+def test_bitbucket_data_center_has_scm_in_clone_urls_of_http_only():
+    urls = [
+        git_platform(each).clone_url(each, "PRJ/shop")
+        for each in (DATACENTER, replace(DATACENTER, protocol=Protocol.SSH))
+    ]
+
+    assert urls == [
+        "https://bitbucket.example/scm/PRJ/shop.git",
+        "ssh://git@bitbucket.example/PRJ/shop.git",
+    ]
 
 
 def test_the_clone_url_never_comes_from_the_payload():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sync_stack.core.formats import detect
 from sync_stack.core.shaping import Schema, Shaped, ShapingRules, SourceFile, shape
-from sync_stack.formats import detect
 
 
 def source(text: str, *, file: str = "app.yaml", schema: Schema | None = None) -> SourceFile:

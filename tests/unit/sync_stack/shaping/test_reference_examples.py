@@ -251,6 +251,7 @@ def test_the_limits_themselves_are_allowed() -> None:
     assert len(made.values) == 1
 
 
+@pytest.mark.slow
 def test_more_than_fifty_thousand_keys_are_refused() -> None:
     text = "\n".join(f"k{number}: 1" for number in range(50_001))
     error = refused(text)
@@ -258,6 +259,7 @@ def test_more_than_fifty_thousand_keys_are_refused() -> None:
     assert (error.code, error.line) == ("too_many_keys", 50_001)
 
 
+@pytest.mark.slow
 def test_fifty_thousand_keys_of_several_files_count_together() -> None:
     files = [
         source("\n".join(f"{name}{number} = 1" for number in range(25_001)), file=f"{name}.toml")

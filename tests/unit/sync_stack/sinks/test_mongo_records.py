@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from sync_stack.core.bundle.datasources import Datasource, MongoOptions
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Put, Sink, SinkError, TargetPlace
-from sync_stack.sinks.mongo import open_mongo_sink
-from sync_stack.sinks.mongo_client import address
-from sync_stack.sinks.mongo_records import UNMARKED, admits, flat, native, record_of
+from sync_stack.sinks.mongo import MongoOptions
+from sync_stack.sinks.mongo.client import address
+from sync_stack.sinks.mongo.sink import UNMARKED, admits, flat, native, record_of
+from sync_stack.sinks.open_sinks import open_sink
 
 PLACE = TargetPlace(rule="r", tenant="t", datasource="mongo", env="e", repo="o/r")
 
 
 def sink(**options) -> Sink:
     made = MongoOptions(hosts=("h",), **options)
-    return open_mongo_sink(Datasource(name="mongo", kind="mongo", options=made), secret)
+    return open_sink(Datasource(name="mongo", kind="mongo", options=made), secret)
 
 
 def secret(reference: SecretRef) -> str:

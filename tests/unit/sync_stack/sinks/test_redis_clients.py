@@ -10,11 +10,11 @@ import redis.cluster
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio import RedisCluster as AsyncCluster
 
-from sync_stack.core.bundle.datasources import RedisMode, RedisOptions
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.gateway.reservations import open_redis
 from sync_stack.sinks.limits import Timeouts
-from sync_stack.sinks.redis_client import connect
+from sync_stack.sinks.redis import RedisMode, RedisOptions
+from sync_stack.sinks.redis.client import connect
 
 TIMEOUTS = Timeouts(connect_s=1, answer_s=2)
 
@@ -82,7 +82,7 @@ def test_a_cluster_and_sentinels_are_asked_with_the_same_settings(tls, monkeypat
         assert client.connection_pool.service_name == "main"
     made: dict[str, Any] = {}
     monkeypatch.setattr(
-        "sync_stack.sinks.redis_client.RedisCluster", lambda **settings: made.update(settings)
+        "sync_stack.sinks.redis.client.RedisCluster", lambda **settings: made.update(settings)
     )
     connect(options(mode=RedisMode.CLUSTER, enable_tls=tls), TIMEOUTS, Resolver().resolve)
     known = set(redis.cluster.REDIS_ALLOWED_KEYS) | {"startup_nodes", "retry"}

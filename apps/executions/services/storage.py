@@ -1,0 +1,303 @@
+"""What a run keeps: its snapshot, the files of its suite and its artifacts, until it is removed.
+
+Snapshots and bytes are stored once under the digest of their content. A snapshot goes with the last
+run that needs it, the bytes of artifacts with the last artifact. The files of suites stay.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.accounts.api import Principal
+from apps.executions import conf
+from apps.executions.domain.agent_reports import ContentNotFound, JobNotFound, SupervisorSession
+from apps.executions.domain.events import OVERVIEW_NUDGE, events_topic, logs_topic
+from apps.executions.domain.junit import (
+    REPORT_FORMATS,
+    ReportUnreadable,
+    TestSummaryBody,
+    read_summary,
+)
+from apps.executions.domain.runs import ExecutionActive
+from apps.executions.domain.states import FINAL_EXECUTION
+from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
+from apps.executions.selectors.detail import RunDetail, detail
+from apps.executions.selectors.jobs import indexes_of_jobs
+from apps.executions.selectors.runs import get_execution
+from apps.executions.selectors.snapshots import run_definition
+from apps.executions.services.agent_reports import refuse_stale
+from apps.executions.services.claims import source_suite
+from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
+from apps.profiles.api import LaunchProfile
+from apps.streams.api import LostRace, delete_topics, nudge, unit_of_work
+from apps.suites.api import ResolvedSuite
+from kernel import clock
+from kernel.agent_protocol import ArtifactUpload, Job
+from kernel.errors import PlatformError
+from kernel.ids import new_uuid, slug
+
+MAX_ARTIFACT_BYTES: Final = 10 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _TestReport:
+    summary: TestSummaryBody | None = None
+    problem: str = ""
+
+
+class ArtifactTooLarge(PlatformError):
+    code = "payload_too_large"
+
+
+def source_content(supervisor: SupervisorSession, job: Job) -> bytes:
+    """Return the files of the suite as tar.gz; raise JobNotFound, StaleAttempt, ContentNotFound."""
+    step = Step.objects.select_related("execution").filter(job_id=job.job_id).first()
+    if step is None:
+        raise JobNotFound
+    refuse_stale(step, supervisor, job.attempt)
+    definition = run_definition(step.execution.snapshot_id)
+    content = definition.contents.get(source_suite(definition, step.index - 1))
+    if content is None:
+        raise ContentNotFound
+    sha256 = content["digest"].removeprefix("sha256:")
+    return bytes(Blob.objects.values_list("data", flat=True).get(sha256=sha256))
+
+
+def store_artifact(
+    supervisor: SupervisorSession, job: Job, upload: ArtifactUpload
+) -> tuple[str, bool]:
+    """Store an exported file; return (artifact id, whether it is new).
+
+    The same path and bytes get the id of the first one. An unreadable test report is stored with
+    an event about it. Raise JobNotFound, StaleAttempt or ArtifactTooLarge.
+    """
+    if len(upload.body) > MAX_ARTIFACT_BYTES:
+        raise ArtifactTooLarge(f"an artifact has at most {MAX_ARTIFACT_BYTES} bytes")
+    report = _read_report(upload)  # may take a while: not within the transaction
+    return _store(supervisor, job, upload, report)
+
+
+@unit_of_work
+def _store(
+    supervisor: SupervisorSession, job: Job, upload: ArtifactUpload, report: _TestReport
+) -> tuple[str, bool]:
+    execution_pk, index = indexes_of_jobs([job.job_id]).get(job.job_id, (None, 0))
+    run = load_run(execution_pk) if execution_pk else None
+    if run is None:
+        raise JobNotFound
+    refuse_stale(run.step(index), supervisor, job.attempt)
+    sha256 = hashlib.sha256(upload.body).hexdigest()
+    stored = Artifact.objects.filter(execution_id=run.execution.pk, step_id=run.step(index).step_id)
+    same = stored.filter(attempt=job.attempt, path=upload.path, sha256=sha256).first()
+    if same is not None:
+        return same.artifact_id, False
+    store_blob(sha256, upload.body)
+    artifact = _artifact(run, index, upload, sha256)
+    artifact.test_summary = report.summary
+    artifact.save(force_insert=True)
+    if report.problem:
+        run.emit_step_event(index, "artifacts", f"{upload.path}: {report.problem}", level="warn")
+    save_runs([run])
+    return artifact.artifact_id, True
+
+
+def store_blob(sha256: str, body: bytes) -> None:
+    """Store bytes under their digest, or keep the row of equal bytes."""
+    Blob.objects.get_or_create(sha256=sha256, defaults={"size": len(body), "data": body})
+
+
+def _artifact(run: RunAggregate, index: int, upload: ArtifactUpload, sha256: str) -> Artifact:
+    node = run.definition.nodes[index]
+    file_name = upload.path.rsplit("/", 1)[-1]
+    return Artifact(
+        execution_id=run.execution.pk,
+        artifact_id=_free_id(run, f"{node['id']}-{upload.name or file_name}-{upload.format}"),
+        step_id=node["id"],
+        step_name=node["name"],
+        attempt=run.attempt(index),
+        path=upload.path,
+        name=upload.name,
+        on=upload.on,
+        format=upload.format,
+        media_type=upload.media_type,
+        size=len(upload.body),
+        sha256=sha256,
+        created_at=run.now,
+    )
+
+
+def _free_id(run: RunAggregate, wanted: str) -> str:
+    base = slug(wanted)[:280]
+    taken = set(
+        Artifact.objects.filter(
+            execution_id=run.execution.pk, artifact_id__startswith=base
+        ).values_list("artifact_id", flat=True)
+    )
+    number = 1
+    while (candidate := base if number == 1 else f"{base}-{number}") in taken:
+        number += 1
+    return candidate
+
+
+def _read_report(upload: ArtifactUpload) -> _TestReport:
+    if upload.format not in REPORT_FORMATS:
+        return _TestReport()
+    try:
+        return _TestReport(read_summary(upload.format, upload.body))
+    except ReportUnreadable as error:
+        return _TestReport(problem=f"unreadable {upload.format} report: {error}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedSuite:
+    """A snapshot before it is stored; `archive` has the files as tar.gz, or is empty."""
+
+    digest: str
+    document: bytes
+    archive: bytes
+    archive_sha256: str
+
+
+def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
+    """Pack a suite and a profile; equal ones give equal bytes."""
+    archive = tar_gz(suite.files) if suite.files else b""
+    sha256 = hashlib.sha256(archive).hexdigest()
+    contents = {suite.id: {"digest": f"sha256:{sha256}", "size": len(archive)}} if archive else {}
+    document = json.dumps(
+        {
+            "suite": _without_file_contents(suite),
+            "profile": _profile_document(profile),
+            "contents": contents,
+        },
+        sort_keys=True,
+        separators=(",", ":"),
+    ).encode()
+    return PackedSuite(
+        digest=f"sha256:{hashlib.sha256(document).hexdigest()}",
+        document=zlib.compress(document),
+        archive=archive,
+        archive_sha256=sha256,
+    )
+
+
+def store_snapshot(packed: PackedSuite) -> Snapshot:
+    """Store a snapshot within the caller's unit of work, or return the row of an equal one."""
+    if packed.archive:
+        store_blob(packed.archive_sha256, packed.archive)
+    snapshot, _ = Snapshot.objects.get_or_create(
+        digest=packed.digest,
+        defaults={"id": new_uuid(), "document": packed.document, "created_at": clock.now()},
+    )
+    return snapshot
+
+
+def tar_gz(files: Mapping[str, bytes]) -> bytes:
+    """Return an archive, sorted, without times and owners; scripts are executable for everyone."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path in sorted(files):
+            entry = tarfile.TarInfo(path)
+            entry.size = len(files[path])
+            entry.mode = 0o755 if files[path].startswith(b"#!") else 0o644
+            archive.addfile(entry, io.BytesIO(files[path]))
+    return gzip.compress(buffer.getvalue(), mtime=0)
+
+
+def _without_file_contents(suite: ResolvedSuite) -> dict[str, object]:
+    sources = [
+        {key: value for key, value in source.items() if key != "content"}
+        for source in suite.definition.get("sourceFiles", ())
+    ]
+    return {**suite.definition, "sourceFiles": sources, "topology": list(suite.topology)}
+
+
+def _profile_document(profile: LaunchProfile) -> dict[str, object]:
+    return {
+        "fileName": profile.file_name,
+        "label": profile.label,
+        "env": dict(profile.env),
+        "services": {step: dict(env) for step, env in profile.services.items()},
+        "secretRefs": [asdict(reference) for reference in profile.secret_refs],
+        "observability": dict(profile.observability),
+    }
+
+
+_BATCH: Final = 20  # runs that one transaction removes
+_FINAL: Final = [str(status) for status in FINAL_EXECUTION]
+
+
+@unit_of_work
+def delete(
+    principal: Principal, run_id: str, *, require: Callable[[RunDetail], None] | None = None
+) -> None:
+    """Hide a finished run from all readers; `remove_old_runs` removes its rows later.
+
+    `require` gets the Detail and may raise to keep the run. Raise ExecutionNotFound or
+    ExecutionActive.
+    """
+    execution = get_execution(principal, run_id)
+    finished = Execution.objects.filter(pk=execution.pk, status__in=_FINAL, deleted_at=None)
+    if not finished.exists():
+        raise ExecutionActive("the execution has not finished; cancel it first")
+    if require:
+        require(detail(principal, run_id))
+    if not finished.filter(version=execution.version).update(deleted_at=clock.now()):
+        raise LostRace
+    nudge(OVERVIEW_NUDGE)
+
+
+def releasable_runs(run_ids: Iterable[str]) -> list[str]:
+    """Return the runs whose containers, networks and volumes can go: over, deleted or unknown."""
+    asked = list(run_ids)
+    needed = Execution.objects.filter(run_id__in=asked).exclude(status__in=_FINAL)
+    kept = set(needed.values_list("run_id", flat=True))
+    return [run_id for run_id in asked if run_id not in kept]
+
+
+def remove_old_runs() -> int:
+    """Remove deleted runs and runs older than the retention; return how many."""
+    if _expired().exists():
+        _mark_expired()
+    removed = 0
+    deleted = Execution.objects.filter(deleted_at__isnull=False).order_by("deleted_at")
+    while batch := list(deleted.values_list("pk", "run_id", "snapshot_id")[:_BATCH]):
+        _remove(batch)
+        removed += len(batch)
+    return removed
+
+
+@unit_of_work
+def _mark_expired() -> None:
+    _expired().update(deleted_at=clock.now())
+    nudge(OVERVIEW_NUDGE)
+
+
+def _expired() -> QuerySet[Execution, Execution]:
+    before = clock.now() - conf.retention()
+    return Execution.objects.filter(status__in=_FINAL, finished_at__lt=before, deleted_at=None)
+
+
+@unit_of_work
+def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
+    pks = [pk for pk, _, _ in runs]
+    delete_topics([topic(run_id) for _, run_id, _ in runs for topic in (events_topic, logs_topic)])
+    hashes = set(Artifact.objects.filter(execution_id__in=pks).values_list("sha256", flat=True))
+    Artifact.objects.filter(execution_id__in=pks).delete()
+    Step.objects.filter(execution_id__in=pks).delete()
+    Execution.objects.filter(pk__in=pks).delete()
+    still = Artifact.objects.filter(sha256__in=hashes).values_list("sha256", flat=True)
+    Blob.objects.filter(sha256__in=hashes - set(still)).delete()
+    snapshots = {snapshot_pk for _, _, snapshot_pk in runs}
+    used = Execution.objects.filter(snapshot_id__in=snapshots).values_list("snapshot_id", flat=True)
+    Snapshot.objects.filter(pk__in=snapshots - set(used)).delete()

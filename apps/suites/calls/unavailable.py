@@ -1,0 +1,23 @@
+"""Namespaces that suite.star knows and this release refuses."""
+
+from __future__ import annotations
+
+from apps.suites.domain.calls import NodeKind, node_kinds
+
+_TRAFFIC = (
+    "smoke", "baseline", "stress", "spike", "soak", "scalability", "step", "wave", "staged",
+    "constant_throughput", "constant_pacing", "open_model",
+)  # fmt: skip
+
+node_kinds.register("mock")(
+    NodeKind(summary="a mock server", hint="use mock.serve(…)", unavailable=("serve",))
+)
+node_kinds.register("suite")(
+    NodeKind(summary="an imported suite", hint='use suite.run(ref="…")', unavailable=("run",))
+)
+node_kinds.register("traffic")(
+    NodeKind(summary="load on a service", hint="use traffic.<variant>(…)", unavailable=_TRAFFIC)
+)
+node_kinds.register("security")(
+    NodeKind(summary="a security scan", hint="run a scanner image with test.run")
+)

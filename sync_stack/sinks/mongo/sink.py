@@ -1,0 +1,269 @@
+"""MongoDB: the sink of documents (reference: sync-stack 5, mongo)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import Any, Final
+
+from pymongo import ReplaceOne, UpdateOne, errors
+
+from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
+from sync_stack.core.formats import shaped_tree
+from sync_stack.core.sink import (
+    Capabilities,
+    Delete,
+    Destination,
+    Live,
+    LiveRecord,
+    Owner,
+    Put,
+    SinkConflict,
+    SinkError,
+    TargetMarker,
+    TargetPlace,
+)
+from sync_stack.sinks.documents import Style, only_value
+from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
+from sync_stack.sinks.marks import mark_fields, mark_from
+from sync_stack.sinks.mongo import MongoOptions
+from sync_stack.sinks.mongo.client import address, collection, connect, translated
+from sync_stack.sinks.open_sinks import Resolve
+
+_REPLACED: Final = re.compile(r'[/\\.$" \0]')
+_PAGE: Final = 1000
+_MAX_NAME: Final = 120
+_MAX_COUNTED: Final = 10_000
+_DUPLICATE: Final = 11000
+MAX_BYTES: Final = 16 * 2**20 - 64 * 2**10  # of a document, with room for its metadata
+METADATA: Final = "_partita"
+_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")  # what BSON surely holds
+Document = dict[str, Any]
+UNMARKED: Final = "unmarked"  # the version of a record that bears no marker
+
+
+class MongoSink:
+    """`record` is the document's `_id`."""
+
+    def __init__(self, datasource: Datasource, options: MongoOptions, resolve: Resolve) -> None:
+        self._options = options
+        self._layout = datasource.update_strategy
+        self._style = Style.of(datasource)
+        self._timeouts = Timeouts.of(datasource)
+        self._resolve = resolve
+        self._lock = Lock()
+        self._indexed: set[str] = set()
+        self._whole = self._layout is not UpdateStrategy.KEY_VALUE
+        self.capabilities = Capabilities(
+            whole_records=self._whole,
+            file_records=self._layout is UpdateStrategy.FILE,
+            marks_records=True,
+            adopts_unmarked=not self._whole,
+            replans=1 if self._whole else 0,
+            max_bytes=MAX_BYTES,
+            batch=_PAGE,
+        )
+
+    @cached_property
+    def _made(self) -> Any:
+        return connect(self._options, self._timeouts, self._resolve)
+
+    def _collection(self, destination: Destination) -> Any:
+        with self._lock:
+            return collection(self._made, self._options, destination.name)
+
+    def destination(self, place: TargetPlace) -> Destination:
+        options = self._options
+        with_env = place.overrides.get("env_as_collection", options.env_as_collection)
+        default = f"{options.collection}_{place.env}" if with_env else options.collection
+        name = _REPLACED.sub("_", place.rendered or default)
+        checked_name(name, limit=_MAX_NAME)
+        if name.startswith(("system_", "partita_")) or place.rendered.startswith("system."):
+            raise SinkError("destination_invalid", f"{name!r} is a reserved collection")
+        return Destination(
+            kind="mongo", name=name, address=f"{address(options)}/{options.database}/{name}"
+        )
+
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
+        if key.startswith("$"):
+            raise SinkError("key_invalid", f"{key[:80]!r} begins with $")
+        unit = f"partita/{place.tenant}/{place.env}"
+        if self._layout is UpdateStrategy.DOCUMENT:
+            return unit
+        if self._layout is UpdateStrategy.FILE:
+            return f"{unit}/file/{checked_path(file, 'key_invalid')}"
+        return f"{unit}/key/{key}"
+
+    def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
+        deadline = Deadline(READ_S)
+        documents = self._collection(destination)
+        names, found = sorted(records), dict[str, LiveRecord]()
+        with translated():
+            for start in range(0, len(names), _PAGE):
+                deadline.check()
+                page = {"_id": {"$in": names[start : start + _PAGE]}}
+                found |= dict(map(record_of, documents.find(page)))
+            for document in documents.find(_owned(owner)):
+                deadline.check()
+                found.update([record_of(document)])
+            others = documents.count_documents({METADATA: {"$exists": False}}, limit=_MAX_COUNTED)
+        unmarked = sum(record.mark is None for record in found.values())
+        return Live(records=found, foreign_count=max(0, others - unmarked))
+
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
+        documents = self._collection(destination)
+        operations = [self._operation(put, mark) for put in puts]
+        self._index(documents, destination.name)
+        with translated():
+            try:
+                documents.bulk_write(operations, ordered=False)
+            except errors.BulkWriteError as error:
+                raise _refused(documents, error, mark.generation) from None
+
+    def _operation(self, put: Put, mark: TargetMarker) -> UpdateOne | ReplaceOne[Document]:
+        wanted = admits(put, mark.generation, whole=self._whole)
+        marked = {METADATA: metadata(mark, file=put.file)} if put.marked else {}
+        if self._whole:
+            body: Document = {"data": self._data(put), **marked}
+            if self._layout is UpdateStrategy.FILE:
+                body["file"] = put.record.partition("/file/")[2]
+            return ReplaceOne(wanted, body, upsert=True)
+        (key,) = put.values
+        update: Document = {"$set": {"key": key, "value": only_value(put.values), **marked}}
+        if not put.marked:
+            update["$unset"] = {METADATA: ""}
+        return UpdateOne(wanted, update, upsert=True)
+
+    def _data(self, put: Put) -> Document:
+        size = sum(len(key.encode()) + len(text.encode()) + 16 for key, text in put.values.items())
+        if size > MAX_BYTES:
+            raise SinkError(
+                "destination_too_large", f"{put.record!r} is larger than {MAX_BYTES} bytes"
+            )
+        made: Document = dict(sorted(put.values.items()))
+        if self._style.nested:
+            made = dict(shaped_tree(put.values, nested=True).plain())
+        return {key: native(value) for key, value in made.items()} if self._style.native else made
+
+    def delete(
+        self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
+    ) -> None:
+        names = [gone.record for gone in deletes]
+        wanted = {
+            "_id": {"$in": names},
+            **_owned(owner),
+            f"{METADATA}.generation": {"$lte": generation},
+        }
+        with translated():
+            self._collection(destination).delete_many(wanted)
+
+    def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
+        older = {**_owned(owner), f"{METADATA}.generation": {"$lt": generation}}
+        with translated():
+            self._collection(destination).update_many(
+                older, {"$set": {f"{METADATA}.generation": generation}}
+            )
+
+    def close(self) -> None:
+        if "_made" in self.__dict__:
+            self._made.close()
+
+    def _index(self, documents: Any, name: str) -> None:
+        """Once for each collection in use."""
+        if name in self._indexed:
+            return
+        with translated():
+            documents.create_index([(f"{METADATA}.env", 1), ("key", 1)])
+        self._indexed.add(name)
+
+
+def _owned(owner: Owner) -> Document:
+    return {
+        f"{METADATA}.rule": {"$in": sorted({owner.rule, *owner.former_rules})},
+        f"{METADATA}.repo": owner.repo,
+        f"{METADATA}.env": owner.env,
+    }
+
+
+def _refused(documents: Any, error: errors.BulkWriteError, generation: int) -> SinkError:
+    """A duplicate key: the filter kept the upsert from a document that is there."""
+    failures = (error.details or {}).get("writeErrors", [])
+    if not failures or any(failure.get("code") != _DUPLICATE for failure in failures):
+        codes = sorted({str(failure.get("code")) for failure in failures})
+        return SinkError("sink_unavailable", f"MongoDB refused writes: {', '.join(codes)}")
+    wanted = [failure["op"]["q"]["_id"] for failure in failures if "op" in failure]
+    found = list(documents.find({"_id": {"$in": wanted}}, {METADATA: 1}))
+    if any(METADATA not in document for document in found):
+        return SinkConflict("a document without a Partita marker appeared after the read")
+    return SinkError(
+        "stale_generation", f"a newer writer (above generation {generation}) wrote here"
+    )
+
+
+def flat(value: Any, path: str = "") -> dict[str, str]:
+    """The canonical form of whatever a document holds: dots between names, values as text."""
+    if isinstance(value, Mapping):
+        children = [(str(name), child) for name, child in value.items()]
+    elif isinstance(value, list):
+        children = [(str(index), child) for index, child in enumerate(value)]
+    else:
+        return {path: _text(value)}
+    made: dict[str, str] = {}
+    for name, child in children:
+        made |= flat(child, f"{path}.{name}" if path else name)
+    return made
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def native(value: Any) -> Any:
+    """Texts as numbers and booleans, only where `flat` gives the same spelling back."""
+    if isinstance(value, Mapping):
+        return {name: native(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [native(child) for child in value]
+    for made in _candidates(str(value)):
+        if _text(made) == value:
+            return made
+    return value
+
+
+def _candidates(text: str) -> list[Any]:
+    if text in ("true", "false"):
+        return [text == "true"]
+    if not _NUMBER.fullmatch(text):
+        return []
+    return [float(text)] if "." in text else [int(text)]
+
+
+def record_of(document: Mapping[str, Any]) -> tuple[str, LiveRecord]:
+    mark = mark_from(document.get(METADATA))
+    if "data" in document:
+        values = flat(document["data"]) if document["data"] else {}
+    else:
+        values = {str(document.get("key", "")): _text(document.get("value"))}
+    version = str(mark.generation) if mark else UNMARKED
+    return str(document["_id"]), LiveRecord(values=values, mark=mark, version=version)
+
+
+def metadata(mark: TargetMarker, *, file: str) -> Document:
+    return mark_fields(mark, file=file)
+
+
+def admits(put: Put, generation: int, *, whole: bool) -> Document:
+    """The filter of an upsert: no younger document, and no whole one of others that was not read.
+
+    An upsert that this filter keeps from an existing document fails with a duplicate key.
+    """
+    ours: Document = {f"{METADATA}.generation": {"$lte": generation}}
+    if whole and put.version != UNMARKED:
+        return {"_id": put.record, **ours}
+    return {"_id": put.record, "$or": [ours, {METADATA: {"$exists": False}}]}

@@ -1,0 +1,205 @@
+"""Objects in a bucket: one document, an object a key, or one a source file.
+
+There is no fence: an object carries its generation, and the server compares entity tags.
+
+(reference: sync-stack 5, s3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Final, TypeVar
+
+from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
+from sync_stack.core.formats import formats, writable_formats
+from sync_stack.core.sink import (
+    Capabilities,
+    Delete,
+    Destination,
+    Live,
+    LiveRecord,
+    Owner,
+    Put,
+    SinkError,
+    TargetMarker,
+    TargetPlace,
+)
+from sync_stack.sinks.documents import (
+    TEXT,
+    Style,
+    bytes_of,
+    document,
+    only_value,
+    text_of,
+    values_of,
+    writable_format,
+)
+from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
+from sync_stack.sinks.open_sinks import Resolve
+from sync_stack.sinks.s3 import S3Options
+from sync_stack.sinks.s3.objects import MAX_BYTES, Head, Objects, metadata_of, refuse_younger
+
+_MAX_KEY: Final = 1024
+_MAX_LOOKS: Final = 1000  # objects of others whose marker is looked at
+_AT_ONCE: Final = 5  # rounds of max_concurrency that fit an operation's time
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+class S3Sink:
+    """`record` is the object's key."""
+
+    def __init__(self, datasource: Datasource, options: S3Options, resolve: Resolve) -> None:
+        self._options = options
+        self._layout = datasource.update_strategy
+        self._style = Style.of(datasource)
+        self._timeouts = Timeouts.of(datasource)
+        self._objects = Objects(options, self._timeouts, resolve)
+        self.capabilities = Capabilities(
+            whole_records=self._layout is not UpdateStrategy.KEY_VALUE,
+            file_records=self._layout is UpdateStrategy.FILE,
+            marks_records=True,
+            adopts_unmarked=False,
+            atomic=self._layout is UpdateStrategy.DOCUMENT,
+            fencing=False,
+            foreign_listing=self._layout is not UpdateStrategy.DOCUMENT,
+            replans=1,
+            max_bytes=MAX_BYTES,
+            batch=options.max_concurrency * _AT_ONCE,
+        )
+
+    def destination(self, place: TargetPlace) -> Destination:
+        options = self._options
+        with_env = place.overrides.get("env_as_prefix", options.env_as_prefix)
+        prefix = options.prefix.removesuffix("/")
+        parts = [prefix, place.env if with_env else ""]
+        name = place.rendered.removesuffix("/") or "/".join(filter(None, parts))
+        if self._layout is UpdateStrategy.DOCUMENT and not _is_document(name):
+            name = f"{name}/{options.file_pattern}" if name else options.file_pattern
+        if name:
+            checked_path(checked_name(name, limit=_MAX_KEY), "destination_invalid")
+        server = options.endpoint.rstrip("/").lower() or f"aws:{options.region}"
+        return Destination(
+            kind="s3", name=name, address=f"{server}/{options.bucket}/{name}", separator="/"
+        )
+
+    def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
+        if self._layout is UpdateStrategy.DOCUMENT:
+            return destination.name
+        last = key if self._layout is UpdateStrategy.KEY_VALUE else f"{file}.json"
+        name = f"{_below(destination)}{checked_path(last, 'key_invalid')}"
+        if len(name.encode()) > _MAX_KEY:
+            raise SinkError("key_invalid", f"{name[:80]!r} is longer than {_MAX_KEY} bytes")
+        return name
+
+    def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
+        deadline = Deadline(READ_S)
+        wanted, foreign = set(records), frozenset[str]()
+        if self._layout is not UpdateStrategy.DOCUMENT:
+            listed = set(self._objects.names(_below(destination), deadline)) - wanted
+            ours = self._ours(listed, owner, deadline)
+            wanted, foreign = wanted | ours, frozenset(listed - ours)
+        else:
+            wanted |= {destination.name}
+        names = sorted(wanted)
+        found = self._each(names, self._objects.get, deadline)
+        live = {
+            name: self._live(destination, name, *answer)
+            for name, answer in zip(names, found, strict=True)
+            if answer and (name in records or owner.owns(answer[0].mark))
+        }
+        return Live(records=live, foreign=foreign)
+
+    def _ours(self, names: set[str], owner: Owner, deadline: Deadline) -> set[str]:
+        looked_at = list(islice(sorted(names), _MAX_LOOKS))
+        heads = self._each(looked_at, self._objects.head, deadline)
+        pairs = zip(looked_at, heads, strict=True)
+        return {name for name, head in pairs if head and owner.owns(head.mark)}
+
+    def _live(self, destination: Destination, name: str, head: Head, body: bytes) -> LiveRecord:
+        if self._layout is UpdateStrategy.KEY_VALUE:
+            values = {name.removeprefix(_below(destination)): text_of(body)}
+        else:
+            values = values_of(body, self._format(name))
+        return LiveRecord(values=values, mark=head.mark, version=head.version)
+
+    def _format(self, name: str) -> str:
+        if self._layout is UpdateStrategy.FILE:
+            return "json"
+        return writable_format(name) or "json"
+
+    def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
+        bodies = {put.record: self._body(put) for put in puts}
+        _ = self._objects.is_conditional  # asked before the first thread needs it
+
+        def send(put: Put) -> None:
+            body = bodies[put.record]
+            self._objects.put(
+                put.record,
+                body,
+                metadata_of(mark, body, file=put.file) if put.marked else {},
+                version=put.version,
+                generation=mark.generation,
+                content_type=self._content_type(put.record),
+            )
+
+        self._each(puts, send, Deadline(self._timeouts.operation_s))
+
+    def _body(self, put: Put) -> bytes:
+        if self._layout is UpdateStrategy.KEY_VALUE:
+            return bytes_of(only_value(put.values))
+        body = document(put.values, self._format(put.record), self._style)
+        if len(body) > MAX_BYTES:
+            raise SinkError(
+                "destination_too_large", f"{put.record!r} is larger than {MAX_BYTES} bytes"
+            )
+        return body
+
+    def _content_type(self, name: str) -> str:
+        if self._layout is UpdateStrategy.KEY_VALUE:
+            return TEXT
+        return formats[self._format(name)].content_type or TEXT
+
+    def delete(
+        self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
+    ) -> None:
+        def remove(gone: Delete) -> None:
+            found = self._objects.head(gone.record)
+            if found and owner.owns(found.mark):
+                refuse_younger(found, generation)
+                self._objects.delete(gone.record)
+
+        self._each(deletes, remove, Deadline(self._timeouts.operation_s))
+
+    def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
+        """There is nothing to raise: each object carries its own generation."""
+
+    def close(self) -> None:
+        self._objects.close()
+
+    def _each(
+        self, items: Iterable[Item], act: Callable[[Item], Made], deadline: Deadline
+    ) -> list[Made]:
+        """Several at once; after the first failure no further one begins, and it is raised."""
+
+        def bounded(item: Item) -> Made:
+            deadline.check()
+            return act(item)
+
+        pool = ThreadPoolExecutor(self._options.max_concurrency, thread_name_prefix="s3")
+        try:
+            return list(pool.map(bounded, items))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _is_document(name: str) -> bool:
+    """Check for the suffix of a format; `.ini` has always named a folder here."""
+    suffixes = {f".{formats[known].extensions[0]}" for known in writable_formats()}
+    return name.endswith(tuple(suffixes - {".ini"}))
+
+
+def _below(destination: Destination) -> str:
+    return f"{destination.name}/" if destination.name else ""

@@ -1,0 +1,28 @@
+"""Clients of the REST views without accounts and tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, cast
+from uuid import uuid4
+
+from rest_framework.test import APIClient
+
+from apps.accounts.api import Principal
+from kernel import clock
+
+
+def signed_in_client() -> APIClient:
+    """Return a client whose requests are those of a user, who is not an administrator."""
+    person = Principal(
+        user_id=uuid4(),
+        workspace_id=uuid4(),
+        is_admin=False,
+        full_name="Ada Lovelace",
+        email="ada@example.org",
+        token_jti="",
+        expires_at=clock.now() + timedelta(hours=1),
+    )
+    api_client = APIClient()
+    api_client.force_authenticate(user=cast("Any", person))
+    return api_client
