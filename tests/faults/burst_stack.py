@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,8 +87,8 @@ class BurstStack:
         for process in self.processes.values():
             process.start()
         for name in ("orchestrator", "gateway", "plain"):
-            until(lambda name=name: self.serves(name), within_s=START_S, what=self.tail(name))  # type: ignore[misc]
-        until(self._has_worker, within_s=START_S, what=self.tail("worker"))
+            until(partial(self.serves, name), within_s=START_S, what=partial(self.tail, name))
+        until(self._has_worker, within_s=START_S, what=partial(self.tail, "worker"))
 
     def _has_worker(self) -> bool:
         """It waits for messages: its queues are bound in the broker."""

@@ -151,7 +151,7 @@ class Burst:
 
     def _await_return(self) -> None:
         name = self._case.back_when
-        until(lambda: self._stack.serves(name), within_s=90, what=self._stack.tail(name))
+        until(lambda: self._stack.serves(name), within_s=90, what=lambda: self._stack.tail(name))
         self.outcome.returned_at = time.monotonic()
 
     async def _first(self, client: httpx.AsyncClient, push: Push) -> None:

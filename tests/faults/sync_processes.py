@@ -129,7 +129,7 @@ class SyncProcesses:
             self._migrate()
             for process in self._every:
                 process.start()
-            until(self._answers, within_s=240, what=self.gateway.tail() + self.orchestrator.tail())
+            until(self._answers, within_s=240, what=self.tails)
         except BaseException:
             self.__exit__()
             raise

@@ -224,7 +224,7 @@ class Terminal:
         return self.shown
 
     def hears(self, words: str) -> None:
-        until(lambda: words in self.read(), within_s=30, what=f"{words!r} in {self.shown}")
+        until(lambda: words in self.read(), within_s=30, what=lambda: f"{words!r} in {self.shown}")
 
     def press(self, keys: bytes) -> None:
         os.write(self.screen, keys)
@@ -235,7 +235,7 @@ class Terminal:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             return (pid, status) if pid else None
 
-        _, status = until(ended, within_s=30, what=f"it ends: {self.shown}")
+        _, status = until(ended, within_s=30, what=lambda: f"it ends: {self.shown}")
         self.read()
         os.close(self.screen)
         return os.waitstatus_to_exitcode(status)

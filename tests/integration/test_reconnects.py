@@ -125,7 +125,7 @@ def second_web(cluster: Cluster) -> str:
         except httpx.TransportError:
             return False
 
-    until(ready, within_s=60, what=f"web2 is ready: {process.tail()}")
+    until(ready, within_s=60, what=lambda: f"web2 is ready: {process.tail()}")
     return url
 
 

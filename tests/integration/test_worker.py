@@ -73,7 +73,9 @@ def edge(cluster: Cluster, worker: Process) -> Process:
     """The worker, online and without work, whatever other tests did to it."""
     if not worker.running:
         worker.start()
-    until(lambda: answers(worker), within_s=30, what=f"{worker.name} listens: {worker.tail()}")
+    until(
+        lambda: answers(worker), within_s=30, what=lambda: f"{worker.name} listens: {worker.tail()}"
+    )
     wait_online(cluster, worker.name)  # after a kill -9 it counts as online for a while
     until(lambda: not what_runs(cluster, worker), within_s=15, what="what ran is cleaned up")
     return worker
@@ -98,7 +100,7 @@ def wait_online(cluster: Cluster, name: str) -> None:
         agents = cluster.get("/agents", status="online").json()["agents"]
         return name in [agent["agentId"] for agent in agents]
 
-    until(online, within_s=30, what=f"{name}: {cluster.processes[name].tail()}")
+    until(online, within_s=30, what=lambda: f"{name}: {cluster.processes[name].tail()}")
 
 
 def test_hello_runs_on_a_worker(cluster: Cluster, edge: Process):
@@ -114,7 +116,7 @@ def test_hello_runs_on_a_worker(cluster: Cluster, edge: Process):
 def launched_until_counting(cluster: Cluster, edge: Process, steps: int = 60) -> str:
     """A run of `counting` whose task has printed its third line."""
     run_id = cluster.launch("counting", backend="edge", profile=f"{steps}.yaml")
-    until(lambda: "3/" in printed(cluster, run_id), within_s=40, what=edge.tail(), each_s=0.3)
+    until(lambda: "3/" in printed(cluster, run_id), within_s=40, what=edge.tail, each_s=0.3)
     return run_id
 
 
@@ -221,7 +223,7 @@ def test_sigterm_lets_jobs_end(cluster: Cluster, edge: Process):
 
     edge.send(signal.SIGTERM)
     assert ask(edge, "/api/v1/agent/info").json()["status"] == "draining"
-    until(lambda: not edge.running, within_s=40, what=edge.tail())
+    until(lambda: not edge.running, within_s=40, what=edge.tail)
 
     assert edge.stop() == 0
     detail = cluster.detail(run_id)
@@ -235,7 +237,7 @@ def test_a_second_sigterm_leaves_the_jobs_to_the_next_process(cluster: Cluster, 
 
     before = edge.text()
     edge.send(signal.SIGTERM)
-    until(lambda: "draining" in edge.text()[len(before) :], within_s=5, what=edge.tail())
+    until(lambda: "draining" in edge.text()[len(before) :], within_s=5, what=edge.tail)
     assert edge.stop() == 0
     edge.start()
     detail = cluster.wait_over(run_id)

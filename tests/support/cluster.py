@@ -203,7 +203,11 @@ class Cluster:
 
     def wait_ready(self) -> None:
         if "web" in self.processes:
-            until(self._is_ready, within_s=START_S, what="web: " + self.processes["web"].tail())
+            until(
+                self._is_ready,
+                within_s=START_S,
+                what=lambda: "web: " + self.processes["web"].tail(),
+            )
 
     def _is_ready(self) -> bool:
         try:

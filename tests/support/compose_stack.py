@@ -87,9 +87,11 @@ class ComposeStack:
 
     def wait_until_healthy(self, *names: str) -> None:
         for name in names:
-            process = self.processes[name]
-            check = partial(self._is_healthy, name)
-            until(check, within_s=START_S, each_s=0.5, what=f"{name} is healthy\n{process.tail()}")
+            check, log = partial(self._is_healthy, name), partial(self._log, name)
+            until(check, within_s=START_S, each_s=0.5, what=log)
+
+    def _log(self, name: str) -> str:
+        return f"{name} is healthy\n{self.processes[name].tail()}"
 
     def stop(self) -> dict[str, int]:
         """SIGTERM to all at once; name → exit code."""

@@ -21,14 +21,24 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def until(
-    condition: Callable[[], T | None], *, within_s: float, what: str = "", each_s: float = 0.1
+    condition: Callable[[], T | None],
+    *,
+    within_s: float,
+    what: str | Callable[[], str] = "",
+    each_s: float = 0.1,
 ) -> T:
-    """The first truthy answer of `condition`; AssertionError with `what` after `within_s`."""
+    """Return the first truthy answer of `condition`.
+
+    Raises AssertionError with `what` after `within_s`. Pass a function for what changes while
+    waiting, such as a log: it is called when the wait fails.
+    """
     deadline = time.monotonic() + within_s
     while True:
         if answer := condition():
             return answer
-        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
+        if time.monotonic() >= deadline:
+            said = what if isinstance(what, str) else what()
+            raise AssertionError(f"not within {within_s:g} s: {said}")
         time.sleep(each_s)
 
 

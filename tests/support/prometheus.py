@@ -85,7 +85,7 @@ def scraping(folder: Path, port: int, targets: Mapping[str, str]) -> Iterator[Pr
     made = Prometheus(folder, port, targets)
     try:
         made.process.start()
-        until(lambda: made.up() == set(targets), within_s=60, what=made.process.tail())
+        until(lambda: made.up() == set(targets), within_s=60, what=made.process.tail)
         yield made
     finally:
         made.close()

@@ -74,7 +74,9 @@ class Up:
             assert words in said or self.process.running, f"it ended: {said}"
             return said if words in said else None
 
-        return until(heard, within_s=within_s, what=f"{words!r} in {self.said()}", each_s=0.05)
+        return until(
+            heard, within_s=within_s, what=lambda: f"{words!r} in {self.said()}", each_s=0.05
+        )
 
     def manage(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """One more command on the same folder; it knows the address of `up` from there."""
@@ -126,7 +128,10 @@ class Up:
             return detail if detail["status"] in wanted else None
 
         return until(
-            there, within_s=within_s, what=f"{run_id} is {wanted}: {self.said()}", each_s=0.3
+            there,
+            within_s=within_s,
+            what=lambda: f"{run_id} is {wanted}: {self.said()}",
+            each_s=0.3,
         )
 
     def events(self, run_id: str) -> list[str]:

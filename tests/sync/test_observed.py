@@ -173,22 +173,26 @@ def check_health(stack: Stack) -> None:
     prefixes = {"gateway": "", "orchestrator": "/v1", "watcher": ""}
     for name, prefix in prefixes.items():
         for path in (f"{prefix}/health/liveness", f"{prefix}/health/readiness"):
-            until(
-                lambda name=name, path=path: stack.status(name, path) == 200,  # type: ignore[misc]
-                within_s=PATIENCE_S,
-                what=f"{name}{path}\n{stack.logs()}",
-            )
+            check_status(stack, name, path)
+
+
+def check_status(stack: Stack, name: str, path: str) -> None:
+    until(
+        lambda: stack.status(name, path) == 200,
+        within_s=PATIENCE_S,
+        what=lambda: f"{name}{path}\n{stack.logs()}",
+    )
 
 
 def tell_the_story(stack: Stack) -> None:
     """A push that is applied, and a change by hand that is healed."""
     assert stack.push({"app.yaml": "a: 1\nb: 2\n"}).status_code == 202
     wanted = {"a": "1", "b": "2"}
-    until(lambda: stack.values() == wanted, within_s=PATIENCE_S, what=stack.logs())
+    until(lambda: stack.values() == wanted, within_s=PATIENCE_S, what=stack.logs)
     in_sync = 'svc_watcher_targets{status="in_sync"} 1.0'
     until(lambda: in_sync in stack.page("watcher", "/metrics").text, within_s=PATIENCE_S)
     stack.live.write_text(json.dumps({"a": "9", "b": "2"}))
-    until(lambda: stack.values() == wanted, within_s=PATIENCE_S, what=stack.logs())
+    until(lambda: stack.values() == wanted, within_s=PATIENCE_S, what=stack.logs)
 
 
 def check_types(prometheus: Prometheus) -> None:

@@ -95,7 +95,7 @@ def test_with_the_root_password_alone_everything_starts_and_a_webhook_becomes_a_
     until(
         lambda: stack.ask_api(task, api_key)[1].get("started_at"),
         within_s=60,
-        what=stack.processes["orchestrator-worker"].tail(),
+        what=stack.processes["orchestrator-worker"].tail,
     )
 
     assert stack.stop() == dict.fromkeys(("orchestrator-api", *others), 0)

@@ -55,7 +55,7 @@ class PrivateRedis:
         self.process = Process("redis", command, {}, folder / "redis.log")
         self.process.start()
         self.client = redis.Redis(port=port, decode_responses=True)
-        until(self._answers, within_s=PATIENCE_S, what=self.process.tail())
+        until(self._answers, within_s=PATIENCE_S, what=self.process.tail)
 
     def _answers(self) -> bool:
         try:

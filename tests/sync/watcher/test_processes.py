@@ -167,16 +167,16 @@ def test_what_somebody_changes_in_redis_is_put_back_also_by_the_next_leader(stac
     assert stack.readiness(1)["leader"] is False
 
     stack.redis.hset(place, mapping={"a": "changed", "theirs": "kept"})
-    until(lambda: stack.redis.hget(place, "a") == "1", within_s=20, what=stack.watchers[0].tail())
+    until(lambda: stack.redis.hget(place, "a") == "1", within_s=20, what=stack.watchers[0].tail)
     until(lambda: stack.drift() and stack.drift()[0]["state"] == "healed", within_s=20)
     assert stack.redis.hgetall(place) == {"a": "1", "b": "2", "theirs": "kept"}
     assert stack.metric(0, "svc_watcher_heal_verified_total") == 1
     assert stack.metric(0, "svc_watcher_drift_total") >= 1
 
     assert stack.watchers[0].stop(within_s=10) == 0
-    until(lambda: stack.readiness(1).get("leader"), within_s=10, what=stack.watchers[1].tail())
+    until(lambda: stack.readiness(1).get("leader"), within_s=10, what=stack.watchers[1].tail)
     stack.redis.hdel(place, "b")
-    until(lambda: stack.redis.hget(place, "b") == "2", within_s=40, what=stack.watchers[1].tail())
+    until(lambda: stack.redis.hget(place, "b") == "2", within_s=40, what=stack.watchers[1].tail)
 
     (first, second) = (process.text() for process in stack.watchers)
     assert PASSWORD not in first + second
@@ -197,7 +197,7 @@ def test_a_watcher_outlives_the_orchestrator_and_is_not_ready_meanwhile(stack: S
     until(
         lambda: stack.metric(0, 'svc_watcher_heal_failed_total{datasource="redis"'),
         within_s=20,
-        what=stack.watchers[0].tail(),
+        what=stack.watchers[0].tail,
     )
     stack.orchestrator.start()
     until(lambda: stack.redis.hget(stack.destination, "a") == "1", within_s=60)
