@@ -13,13 +13,18 @@ class Snapshot(models.Model):
 
     `document` is zlib-compressed JSON: `suite` (the definition as on the wire, `topology` in it),
     `profile` {fileName, label, env, services, secretRefs, observability}, `contents`
-    {source suite id: {digest, size}}. The tar.gz files themselves are `Blob` rows.
+    {source suite id: {digest, size}}. The tar.gz file itself is a `Blob` row, which
+    `archive_sha256` names: empty without files, null if an older process stored the snapshot.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     digest = models.CharField(max_length=71, unique=True)
     document = models.BinaryField()
+    archive_sha256 = models.CharField(max_length=64, null=True, blank=True)  # noqa: DJ001 - see above
     created_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["archive_sha256"], name="snapshot_by_archive")]
 
     def __str__(self) -> str:
         return self.digest

@@ -1,7 +1,7 @@
 """What a run keeps: its snapshot, the files of its suite and its artifacts, until it is removed.
 
 Snapshots and bytes are stored once under the digest of their content. A snapshot goes with the last
-run that needs it, the bytes of artifacts with the last artifact. The files of suites stay.
+run that needs it, bytes go with the last artifact or snapshot that names them.
 """
 
 from __future__ import annotations
@@ -161,7 +161,10 @@ def _read_report(upload: ArtifactUpload) -> _TestReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedSuite:
-    """A snapshot before it is stored; `archive` has the files as tar.gz, or is empty."""
+    """A snapshot before it is stored; `archive` has the files as tar.gz, or is empty.
+
+    `archive_sha256` is 64 hex digits, or empty without an archive.
+    """
 
     digest: str
     document: bytes
@@ -172,7 +175,7 @@ class PackedSuite:
 def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
     """Pack a suite and a profile; equal ones give equal bytes."""
     archive = tar_gz(suite.files) if suite.files else b""
-    sha256 = hashlib.sha256(archive).hexdigest()
+    sha256 = hashlib.sha256(archive).hexdigest() if archive else ""
     contents = {suite.id: {"digest": f"sha256:{sha256}", "size": len(archive)}} if archive else {}
     document = json.dumps(
         {
@@ -197,7 +200,12 @@ def store_snapshot(packed: PackedSuite) -> Snapshot:
         store_blob(packed.archive_sha256, packed.archive)
     snapshot, _ = Snapshot.objects.get_or_create(
         digest=packed.digest,
-        defaults={"id": new_uuid(), "document": packed.document, "created_at": clock.now()},
+        defaults={
+            "id": new_uuid(),
+            "document": packed.document,
+            "archive_sha256": packed.archive_sha256,
+            "created_at": clock.now(),
+        },
     )
     return snapshot
 
@@ -296,8 +304,27 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     Artifact.objects.filter(execution_id__in=pks).delete()
     Step.objects.filter(execution_id__in=pks).delete()
     Execution.objects.filter(pk__in=pks).delete()
-    still = Artifact.objects.filter(sha256__in=hashes).values_list("sha256", flat=True)
-    Blob.objects.filter(sha256__in=hashes - set(still)).delete()
-    snapshots = {snapshot_pk for _, _, snapshot_pk in runs}
-    used = Execution.objects.filter(snapshot_id__in=snapshots).values_list("snapshot_id", flat=True)
-    Snapshot.objects.filter(pk__in=snapshots - set(used)).delete()
+    hashes |= _remove_unused_snapshots({snapshot_pk for _, _, snapshot_pk in runs})
+    artifacts = Artifact.objects.filter(sha256__in=hashes).values_list("sha256", flat=True)
+    archives = Snapshot.objects.filter(archive_sha256__in=hashes)
+    named = {*artifacts, *archives.values_list("archive_sha256", flat=True)}
+    Blob.objects.filter(sha256__in=hashes - named).delete()
+
+
+def _remove_unused_snapshots(pks: set[UUID]) -> set[str]:
+    """Remove those that no run has; return the digests of their archives."""
+    _name_archives()
+    used = Execution.objects.filter(snapshot_id__in=pks).values_list("snapshot_id", flat=True)
+    unused = Snapshot.objects.filter(pk__in=pks - set(used))
+    archives = {sha256 for sha256 in unused.values_list("archive_sha256", flat=True) if sha256}
+    unused.delete()
+    return archives
+
+
+def _name_archives() -> None:
+    """Fill `archive_sha256` of the snapshots that an older process stored during an upgrade."""
+    unnamed = Snapshot.objects.filter(archive_sha256=None)
+    for pk in list(unnamed.values_list("pk", flat=True)):
+        contents = run_definition(pk).contents.values()
+        digest = next((content["digest"] for content in contents), "")
+        Snapshot.objects.filter(pk=pk).update(archive_sha256=digest.removeprefix("sha256:"))

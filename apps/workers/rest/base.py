@@ -9,7 +9,7 @@ from typing import Any, Final
 from rest_framework.request import Request
 
 from apps.agents.api import Agent
-from apps.executions.api import JobNotFound, SupervisorSession
+from apps.executions.api import JobNotFound, SupervisorSession, is_job
 from apps.http.rest import InvalidParameter, StrictAPIView, integer_parameter
 from apps.workers.rest.credentials import AgentAuthentication, AgentMismatch, IsAgent
 from apps.workers.rest.inputs import INT32, AgentSerializer
@@ -47,19 +47,27 @@ class AgentView(StrictAPIView):
 
 
 class JobView(AgentView):
-    def job(self, attempt: int) -> Job:
-        """Return the job of the path. Raises JobNotFound for a malformed id."""
+    @property
+    def job_id(self) -> str:
+        """The id in the path. Raises JobNotFound for a malformed one."""
         job_id = str(self.kwargs["jobId"])
         if not _JOB_ID.match(job_id):
             raise JobNotFound
-        return Job(job_id=job_id, attempt=attempt)
+        return job_id
 
+    def job(self, attempt: int) -> Job:
+        return Job(job_id=self.job_id, attempt=attempt)
 
-def attempt_parameter(request: Request) -> int:
-    """Return the parameter `attempt`. Raises InvalidParameter, also if it is missing."""
-    if "attempt" not in request.query_params:
-        raise InvalidParameter("attempt is required: a whole number")
-    return integer_parameter(request, "attempt", default=0, low=1, high=INT32)
+    def job_of_query(self, request: Request) -> Job:
+        """Return the job of the path and of the parameter `attempt`, which is required.
+
+        Raises JobNotFound for an unknown job, and InvalidParameter for an attempt of a known one.
+        """
+        if not is_job(self.job_id):
+            raise JobNotFound
+        if "attempt" not in request.query_params:
+            raise InvalidParameter("attempt is required: a whole number")
+        return self.job(integer_parameter(request, "attempt", default=0, low=1, high=INT32))
 
 
 def usage_of(body: Mapping[str, Any]) -> StepUsage | None:

@@ -23,7 +23,7 @@ from rest_framework.response import Response
 from apps.executions import api as executions
 from apps.http.rest import InvalidParameter, choice_parameter
 from apps.workers.rest import inputs, schemas
-from apps.workers.rest.base import UNCACHED, JobView, attempt_parameter, stop_fields, usage_of
+from apps.workers.rest.base import UNCACHED, JobView, stop_fields, usage_of
 from apps.workers.services.report_batches import record
 from kernel import clock
 from kernel.agent_protocol import ArtifactUpload, Completion, LogChunk, StateReport
@@ -126,7 +126,7 @@ class ContentView(JobView):
     )
     def get(self, request: Request, **_path: str) -> HttpResponse:
         """The source suite's files; `Digest` is `content.digest` of the step spec."""
-        job = self.job(attempt_parameter(request))
+        job = self.job_of_query(request)
         body = executions.source_content(self.supervisor, job)
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         headers = UNCACHED | {"Digest": digest}
@@ -162,7 +162,7 @@ class ArtifactsView(JobView):
     )
     def post(self, request: Request, **_path: str) -> Response:
         """At most 10 MiB; 200 for the same path and bytes again."""
-        job = self.job(attempt_parameter(request))
+        job = self.job_of_query(request)
         artifact_id, is_new = executions.store_artifact(self.supervisor, job, _upload(request))
         return Response({"artifactId": artifact_id}, status=201 if is_new else 200)
 

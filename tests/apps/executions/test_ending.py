@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 
 from apps.agents import models as agents
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
-from apps.executions.services.storage import remove_old_runs
+from apps.executions.services.storage import packed_suite, remove_old_runs, tar_gz
 from apps.streams.api import last_ids
 from kernel import clock
 from kernel.agent_protocol import job_of
 from tests.apps.executions.runs import (
+    Run,
     Worker,
     booted_run,
     deadline_is_over,
     node,
+    profile,
     queued_run,
     somebody,
+    suite,
 )
 from tests.apps.executions.test_fencing import upload
 
@@ -180,18 +187,98 @@ def test_only_finished_runs_are_deleted_and_then_gone_for_every_reader(worker: W
     assert last_ids([api.events_topic(run_id), api.logs_topic(run_id)]) == {}
 
 
+FILES = {"suite.star": b"task.run()"}
+ARCHIVE = tar_gz(FILES)
+
+
 def test_old_runs_are_removed_and_what_others_share_is_kept(worker: Worker):
     """Invariant 38: memory and store that grow with the number of finished runs."""
-    old, young = (booted_run(node("a")) for _ in range(2))
-    for _ in range(2):
-        worker.claim(1)
-        api.store_artifact(worker.supervisor, job_of(worker.jobs["a"]), upload(b"same"))
-        worker.end("a")
-    Execution.objects.filter(pk=old.pk).update(finished_at=clock.now() - timedelta(days=31))
+    old, young = (ended_run(worker, node("a"), artifact=b"same", files=FILES) for _ in range(2))
+    profiled = ended_run(worker, node("a"), files=FILES, with_profile=profile(label="other"))
+    ended_run(worker, node("a"), files={"suite.star": b"another suite"}, days_ago=31)
+    is_over(old)
+
+    assert remove_old_runs() == 2
+    assert {row.pk for row in Execution.objects.all()} == {young.pk, profiled.pk}
+    assert (Snapshot.objects.count(), blobs()) == (2, {b"same", ARCHIVE})
+
+    is_over(young)
+    assert remove_old_runs() == 1
+    assert (Snapshot.objects.count(), blobs()) == (1, {ARCHIVE})
+
+    is_over(profiled)
+    assert remove_old_runs() == 1
+    assert (Snapshot.objects.count(), blobs()) == (0, set())
+
+
+def test_an_artifact_with_the_bytes_of_an_archive_leaves_it_to_the_runs_of_the_suite(
+    worker: Worker,
+):
+    young = ended_run(worker, node("a"), files=FILES)
+    ended_run(worker, node("a"), artifact=ARCHIVE, days_ago=31)
 
     assert remove_old_runs() == 1
-    assert [row.pk for row in Execution.objects.all()] == [young.pk]
-    assert (Snapshot.objects.count(), Blob.objects.count()) == (1, 1)
+    assert blobs() == {ARCHIVE}
+
+    ended_run(worker, node("a"), artifact=ARCHIVE)
+    is_over(young)
+    assert remove_old_runs() == 1
+    assert blobs() == {ARCHIVE}, "the artifact still has them"
+
+
+def test_a_snapshot_of_an_older_process_keeps_its_archive(worker: Worker):
+    """Such a process does not name the archive in a column of its own."""
+    ended_run(worker, node("a"), files=FILES, with_profile=profile(label="theirs"))
+    Snapshot.objects.update(archive_sha256=None)
+    ended_run(worker, node("a"), files=FILES, days_ago=31)
+
+    assert remove_old_runs() == 1
+    assert (Snapshot.objects.count(), blobs()) == (1, {ARCHIVE})
+
+
+def ended_run(
+    worker: Worker, step: dict[str, Any], *, artifact: bytes = b"", days_ago: int = 0, **facts: Any
+) -> Run:
+    run = booted_run(step, **facts)
+    worker.claim(1)
+    if artifact:
+        api.store_artifact(worker.supervisor, job_of(worker.jobs["a"]), upload(artifact))
+    worker.end("a")
+    if days_ago:
+        is_over(run, days_ago)
+    return run
+
+
+def is_over(run: Run, days_ago: int = 31) -> None:
+    finished = clock.now() - timedelta(days=days_ago)
+    Execution.objects.filter(pk=run.pk).update(finished_at=finished)
+
+
+def blobs() -> set[bytes]:
+    return {bytes(data) for data in Blob.objects.values_list("data", flat=True)}
+
+
+@pytest.mark.store
+@pytest.mark.slow
+@pytest.mark.skipif(connection.vendor == "mongodb", reason="older documents have no such member")
+def test_snapshots_of_an_older_release_learn_their_archives():
+    archive_sha256 = hashlib.sha256(ARCHIVE).hexdigest()
+    before = migrated("0003_parent_span_default").get_model("executions", "Snapshot")
+    for digest, suite_files in (("sha256:1", FILES), ("sha256:2", {})):
+        packed = packed_suite(suite(node("a"), files=suite_files), profile())
+        before.objects.create(digest=digest, document=packed.document, created_at=clock.now())
+    try:
+        migrated("0004_snapshot_archive")
+        found = dict(Snapshot.objects.values_list("digest", "archive_sha256"))
+    finally:
+        executor = MigrationExecutor(connection)
+        executor.migrate(executor.loader.graph.leaf_nodes("executions"))
+
+    assert found == {"sha256:1": archive_sha256, "sha256:2": ""}
+
+
+def migrated(name: str) -> Any:
+    return MigrationExecutor(connection).migrate([("executions", name)]).apps
 
 
 def test_resources_are_released_once_a_run_is_over(worker: Worker):

@@ -61,6 +61,8 @@ LOOKUPS: list[tuple[QuerySet[Any], str]] = [  # a selector's filter, and what th
     (RefreshToken.objects.filter(access_jti="j"), "access_jti"),
     (RefreshToken.objects.filter(family_id=KEY, used_at=None), "family_id"),
     (RevokedToken.objects.filter(jti="j"), "jti"),
+    (Snapshot.objects.filter(archive_sha256__in=["a", "b"]), "archive_sha256"),
+    (Snapshot.objects.filter(archive_sha256=None), "archive_sha256"),
     (Snapshot.objects.filter(digest="d"), "digest"),
     (Step.objects.filter(execution_id=KEY).order_by("index"), "execution_id"),
     (Step.objects.select_related("execution").filter(job_id="j"), "job_id"),

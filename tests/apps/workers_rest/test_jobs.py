@@ -292,6 +292,14 @@ def test_what_is_no_job_is_an_unknown_one(worker, job_id):
     assert {problem(answer) for answer in answers} == {(404, "job_not_found")}
 
 
+@pytest.mark.parametrize("job_id", ["nonsense", "job_" + "x" * 22])
+def test_a_job_is_unknown_whatever_its_attempt(worker, job_id):
+    worker.jobs["a"] = {"jobId": job_id, "attempt": 0}
+    answers = [worker.content("a"), worker.upload("a", b"x", path="")]
+
+    assert {problem(answer) for answer in answers} == {(404, "job_not_found")}
+
+
 @pytest.mark.parametrize("seconds", [-1, 26, 1.5, "5", True])
 def test_a_claim_waits_25_seconds_at_most(worker, seconds):
     body = {"agentId": "edge-1", "waitSeconds": seconds}
