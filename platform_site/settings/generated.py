@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from kernel import clock
 from platform_site.settings import env
-from sync_stack.configuration.state_folder import StateFolderUnusable, read_secret
+from sync_stack.configuration.startup import StateFolderUnusable, read_secret
 
 
 def prepare() -> tuple[str, ...]:

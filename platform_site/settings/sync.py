@@ -22,8 +22,8 @@ from platform_site.settings.sync_values import (
 )
 from sync_stack.configuration.conf import Environment
 from sync_stack.configuration.logs import logging_settings
-from sync_stack.configuration.state_folder import SECRET_KEY as SECRET_KEY_FILE
-from sync_stack.configuration.state_folder import TASK_API_KEY
+from sync_stack.configuration.startup import SECRET_KEY as SECRET_KEY_FILE
+from sync_stack.configuration.startup import TASK_API_KEY
 
 _COMMAND = sys.argv[1] if len(sys.argv) > 1 else ""
 _CHECKS_ONLY = _COMMAND == "sync_bundle_check"  # signs nothing, and needs no store

@@ -1,14 +1,14 @@
-"""The task of the sync: its states, its errors, and when it is tried again.
+"""Tasks: states, errors, when one is tried again, and when the ref has left its commit.
 
-(reference: sync-stack 4.10)
+(reference: sync-stack 4.4, 4.10)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 MAX_DELAY_S: Final = 60.0
 MAX_RETRY_AFTER_S: Final = 600.0
@@ -198,3 +198,44 @@ def backoff_s(tries: Tries, *, jitter: float, retry_after_s: float | None = None
     doubled = tries.base_s * 2.0 ** min(max(tries.attempt, 1) - 1, 30)
     asked = min(retry_after_s or 0.0, MAX_RETRY_AFTER_S)
     return max(min(MAX_DELAY_S, doubled) * jitter, asked)
+
+
+class RefUpdate(NamedTuple):
+    """A delivery: the ref went from `before` (empty: it is new) to `commit`. Later ids: later."""
+
+    task_id: str
+    before: str
+    commit: str
+
+
+def outdated_tasks(
+    waiting: Iterable[RefUpdate], known: Iterable[RefUpdate], heads: Collection[str]
+) -> frozenset[str]:
+    """Return the waiting tasks whose commit the ref has left; `heads`: the refs at the host.
+
+    Either a later delivery starts at the commit, or deliveries in any order lead from it to a head
+    of the host. Deliveries that lead back, as after a rewind, prove nothing.
+    """
+    onward: dict[str, set[str]] = {}
+    newest: dict[str, str] = {}
+    for update in known:
+        onward.setdefault(update.before, set()).add(update.commit)
+        newest[update.before] = max(newest.get(update.before, ""), update.task_id)
+    return frozenset(
+        update.task_id
+        for update in waiting
+        if newest.get(update.commit, "") > update.task_id or _leads_to(heads, update, onward)
+    )
+
+
+def _leads_to(
+    heads: Collection[str], update: RefUpdate, onward: Mapping[str, Collection[str]]
+) -> bool:
+    after: set[str] = set()
+    pending = [update.commit]
+    while pending:
+        found = set(onward.get(pending.pop(), ())) - after
+        after |= found
+        pending += found
+    returns = update.commit in after or update.before in after
+    return not returns and not after.isdisjoint(heads)

@@ -1,1 +1,1 @@
-"""Git platforms, one module each (port: `sync_stack/core/git_platform.py`)."""
+"""Git platforms, a module for each family (port: `sync_stack/core/git_platform.py`)."""

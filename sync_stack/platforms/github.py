@@ -1,4 +1,4 @@
-"""GitHub, and what Gitea does alike."""
+"""GitHub, and Gitea and Forgejo: its payloads under a bare hex signature."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sync_stack.core.git_platform import (
     optional_text,
     text,
 )
-from sync_stack.core.signatures import SignatureVerdict, prefixed_hmac_matches
+from sync_stack.core.signatures import SignatureVerdict, hex_hmac_matches, prefixed_hmac_matches
 
 _SYNC: Final = frozenset({"opened", "reopened", "synchronize", "synchronized"})
 
@@ -111,3 +111,23 @@ def _pull_request(shared: Event, payload: Payload) -> Event:
 
 
 platform_kinds.register("github")(GitHub())
+
+
+class Gitea(GitHub):
+    """It also sends the headers of the platforms it descends from, so it comes before them."""
+
+    defaults: ClassVar[PlatformDefaults] = PlatformDefaults(
+        endpoint="",
+        event_type_header=("X-Gitea-Event", "X-Forgejo-Event"),
+        git_scm_signature=("X-Forgejo-Signature", "X-Gitea-Signature"),
+        delivery_header=("X-Gitea-Delivery", "X-Forgejo-Delivery"),
+    )
+    precedence: ClassVar[int] = 10
+    clone_user: ClassVar[str] = "oauth2"
+    json_setting: ClassVar[str] = "POST Content Type"
+
+    def matches(self, proof: Proof, given: str) -> bool:
+        return hex_hmac_matches(proof.keys.secrets, proof.body, given)
+
+
+platform_kinds.register("gitea")(Gitea())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sync_stack.core.shaping import Schema, find_schema
+from sync_stack.core.shaping.schema import Schema, find_schema
 from sync_stack.repositories.entry import TreeEntry
 from sync_stack.repositories.git import Repositories
 from sync_stack.repositories.program import GitError, Source

@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from sync_stack.configuration.state_folder import (
+from sync_stack.configuration.startup import (
     SECRET_KEY,
     TASK_API_KEY,
     WEBHOOK_SECRET,

@@ -1,41 +1,115 @@
-"""`run_watcher`: build the watcher, follow the leader election, and stop within 10 s."""
+"""`run_watcher`: build the watcher, follow the election, serve its admin listener, stop in 10 s."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import random
 import signal
 import socket
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from django.db import Error as StoreError
 from prometheus_client import disable_created_metrics
 
 from kernel import clock
 from kernel.background import keep_running
+from kernel.listeners import bound_socket
 from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.process_configuration import Configuration, open_configuration
-from sync_stack.configuration.startup import StartRefused, refusing
+from sync_stack.configuration.startup import StartRefused, refusing, unavailable
 from sync_stack.configuration.telemetry import ProcessTelemetry
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.rpc.channel import OrchestratorChannel
+from sync_stack.rpc.http_thread import HttpThread, Send
 from sync_stack.rpc.readiness import Health, keep_pinging
 from sync_stack.rpc.tls import TlsUnreadable
 from sync_stack.sinks.open_sinks import Sinks
-from sync_stack.watcher.admin import AdminApp, AdminListener
 from sync_stack.watcher.conf import WatcherSettings, read_settings
 from sync_stack.watcher.drift_check import DriftChecker
 from sync_stack.watcher.heal_state import HealStates, open_heal_state_store
 from sync_stack.watcher.healer import Healer, HealSettings
 from sync_stack.watcher.leader_election import HEARTBEAT_S, LeaderElection
-from sync_stack.watcher.metrics import WatcherMetrics
+from sync_stack.watcher.metrics import CONTENT_TYPE, WatcherMetrics
 from sync_stack.watcher.poller import Poller
 from sync_stack.watcher.threads import WatcherThreads
+
+_JSON: Final = "application/json"
+_STOP_S: Final = 2.0
+Facts = Callable[[], tuple[bool, str, bool, int]]  # ready, detail, leader, targets
+AdminResponse = tuple[int, str, bytes]
+
+
+class AdminApp:
+    """An ASGI application with three routes."""
+
+    def __init__(self, facts: Facts, metrics: Callable[[], bytes]) -> None:
+        self._facts = facts
+        self._metrics = metrics
+
+    async def __call__(self, scope: Any, _receive: Any, send: Send) -> None:
+        status, kind, body = self._respond(scope["method"], scope["path"])
+        headers = [
+            (b"content-type", kind.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        if status == 405:  # noqa: PLR2004
+            headers.append((b"allow", b"GET, HEAD"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        shown = b"" if scope["method"] == "HEAD" else body
+        await send({"type": "http.response.body", "body": shown})
+
+    def _respond(self, method: str, path: str) -> AdminResponse:
+        routes: dict[str, Callable[[], AdminResponse]] = {
+            "/health/liveness": lambda: _document(200, {"status": "ok"}),
+            "/health/readiness": self._readiness,
+            "/metrics": lambda: (200, CONTENT_TYPE, self._metrics()),
+        }
+        if path not in routes:
+            return _document(404, {"status": "NOT_FOUND"})
+        if method not in ("GET", "HEAD"):
+            return _document(405, {"status": "METHOD_NOT_ALLOWED"})
+        return routes[path]()
+
+    def _readiness(self) -> AdminResponse:
+        ready, detail, leader, targets = self._facts()
+        if not ready:
+            return _document(503, {"status": "NOT_READY", "detail": detail})
+        document = {"status": "READY", "leader": leader, "targets": targets}
+        return _document(200, document | ({"detail": detail} if detail else {}))
+
+
+def _document(status: int, content: Mapping[str, object]) -> AdminResponse:
+    return status, _JSON, json.dumps(content).encode()
+
+
+class AdminListener:
+    """Serve the admin routes. Raises StartRefused if the address is not available."""
+
+    def __init__(self, app: AdminApp, address: tuple[str, int]) -> None:
+        host, port = address
+        try:
+            self._socket = bound_socket(host, port)
+        except OSError as error:
+            raise unavailable(f"ADMIN_ADDR {host}:{port}: {error.strerror}") from None
+        self._socket.listen()
+        self.port: int = self._socket.getsockname()[1]
+        self._server = HttpThread("admin", app, self._socket)
+
+    def start(self) -> None:
+        self._server.start()
+
+    def stop(self) -> None:
+        self._server.stop(_STOP_S)
+
 
 log: Final = logging.getLogger("partita.sync.watcher")
 CLOSE_S: Final = 1.0

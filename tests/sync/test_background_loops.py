@@ -20,10 +20,15 @@ from kernel import background, telemetry
 from kernel.background_writer import BackgroundWriter
 from sync_stack.configuration.bundle_file import BundleFile
 from sync_stack.configuration.conf import BundleSettings
-from sync_stack.configuration.log_shipping import Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.configuration.process_configuration import Configuration, open_configuration
-from sync_stack.configuration.telemetry import ExportSettings, ProcessTelemetry
+from sync_stack.configuration.telemetry import (
+    Endpoint,
+    ExportSettings,
+    LogShipper,
+    ProcessTelemetry,
+    ShippingSettings,
+)
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway import process as gateway_process

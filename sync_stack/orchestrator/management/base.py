@@ -1,8 +1,9 @@
-"""The base of the sync's commands: `-o json`, tables, filters, exit codes."""
+"""The base of the sync's commands: help, `-o json`, tables, filters, exit codes."""
 
 from __future__ import annotations
 
 import json
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -18,7 +19,6 @@ from sync_stack.configuration.startup import refusing
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.sink import SinkError
-from sync_stack.orchestrator.management.examples import help_epilog
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.server.ports import open_bundle, ports_of
 from sync_stack.orchestrator.services.execution.attempt import Ports
@@ -146,3 +146,12 @@ def known_names(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, there, n=1)
     hint = f'; did you mean "{near[0]}"?' if near else ""
     return f"known: {', '.join(there) or 'none'}{hint}"
+
+
+def help_epilog(subcommand: str, exit_codes: str, examples: Sequence[str]) -> dict[str, Any]:
+    """Return keyword arguments for the command's parser."""
+    lines = "\n".join(f"  manage.py {subcommand} {line}".rstrip() for line in examples)
+    return {
+        "epilog": f"Exit codes: {exit_codes}\n\nExamples:\n{lines}",
+        "formatter_class": RawDescriptionHelpFormatter,
+    }

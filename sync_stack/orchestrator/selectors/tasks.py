@@ -10,9 +10,8 @@ from django.db import connection
 from django.db.models import Count, Q
 
 from kernel import clock
-from sync_stack.core.ref_updates import RefUpdate
-from sync_stack.core.ref_updates import outdated_tasks as outdated_by_updates
-from sync_stack.core.tasks import TERMINAL, State
+from sync_stack.core.tasks import TERMINAL, RefUpdate, State
+from sync_stack.core.tasks import outdated_tasks as outdated_by_updates
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import Task
 

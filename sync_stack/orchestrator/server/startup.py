@@ -13,8 +13,7 @@ from django.db import Error as StoreError
 from django.db import connection
 
 from kernel import clock
-from sync_stack.configuration.startup import StartRefused, unavailable
-from sync_stack.configuration.state_folder import StateFolderUnusable
+from sync_stack.configuration.startup import StartRefused, StateFolderUnusable, unavailable
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.rpc import first_start

@@ -8,9 +8,12 @@ from typing import Any
 
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.formats import detect
 from sync_stack.core.ledger import Ledger, LedgerKey, State, digest
-from sync_stack.core.shaping import SecretRules, ShapingError, ShapingRules, SourceFile, shape
+from sync_stack.core.shaping.model import ShapingRules, SourceFile
+from sync_stack.core.shaping.pipeline import shape
+from sync_stack.core.shaping.secrets import SecretRules
 from sync_stack.core.sink import Owner, Sink, SinkError
 from sync_stack.core.tasks import Kind
 from sync_stack.core.tasks import State as TaskState

@@ -11,12 +11,14 @@ import pytest
 
 from kernel.background_writer import QueueLimits
 from kernel.redaction import known_secrets
-from sync_stack.configuration import log_shipping
+from sync_stack.configuration import telemetry
 from sync_stack.configuration.conf import Environment
-from sync_stack.configuration.log_shipping import Endpoint, LogShipper, ShippingSettings
 from sync_stack.configuration.telemetry import (
+    Endpoint,
     ExportSettings,
+    LogShipper,
     ProcessTelemetry,
+    ShippingSettings,
     read_export_settings,
 )
 from tests.support.processes import until
@@ -46,7 +48,7 @@ class Shipped:
 
 @pytest.fixture
 def shipped(index: SearchIndex, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shipped]:
-    monkeypatch.setattr(log_shipping, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(telemetry, "FIRST_PAUSE_S", 0.05)
     made = Shipped(index.url)
     yield made
     index.gate.set()
@@ -113,7 +115,7 @@ def test_lines_that_the_index_refuses_are_counted_and_the_busy_ones_come_again(i
 
 
 def test_another_endpoint_is_asked_when_one_is_away(index, monkeypatch):
-    monkeypatch.setattr(log_shipping, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(telemetry, "FIRST_PAUSE_S", 0.05)
     shipped = Shipped("http://127.0.0.1:9", index.url)
     shipped.log.info("found")
     until(lambda: index.messages() == ["found"], within_s=30)
@@ -144,7 +146,7 @@ def test_failures_of_shipping_are_said_once_and_not_shipped(index, shipped, capl
         until(lambda: "seen" in index.messages(), within_s=30)
     finally:
         root.removeHandler(shipped.shipper)
-    said = [record.message for record in caplog.records if record.name == log_shipping.log.name]
+    said = [record.message for record in caplog.records if record.name == telemetry.log.name]
     assert said[0] == "log lines are not shipped: status 503"
     assert sum("not shipped" in each for each in said) == 1
     assert not any("shipped" in message for message in index.messages())

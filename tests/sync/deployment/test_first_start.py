@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from sync_stack.configuration.state_folder import StateFolderUnusable, read_secret
+from sync_stack.configuration.startup import StateFolderUnusable, read_secret
 from sync_stack.rpc.authority import Authority, CertificateUsage, self_signed
 from sync_stack.rpc.first_start import prepare
 from sync_stack.rpc.tls import AUTO_CLIENT, AUTO_INBOUND, AUTO_SERVER, TlsFiles, auto_files

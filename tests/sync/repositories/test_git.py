@@ -14,7 +14,7 @@ import pytest
 
 from kernel import clock
 from sync_stack.repositories import GitError, Repositories, Source
-from sync_stack.repositories import cache as cache_module
+from sync_stack.repositories import git as git_module
 from tests.support.git_server import HttpGit, Repository, served
 
 
@@ -184,8 +184,8 @@ def test_workers_that_fetch_at_once_wait_for_one_another(repository, tmp_path):
 
 def test_an_entry_that_is_held_too_long_is_a_timeout(tmp_path):
     lock = tmp_path / "entry.lock"
-    held = cache_module._lock(lock)
-    again = cache_module._lock(lock, wait_s=0.05)
+    held = git_module._lock(lock)
+    again = git_module._lock(lock, wait_s=0.05)
     with held, pytest.raises(GitError) as caught:
         again.__enter__()
     assert caught.value.code == "git_timeout"

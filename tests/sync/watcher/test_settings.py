@@ -7,8 +7,8 @@ import pytest
 
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.rpc.readiness import Health
-from sync_stack.watcher.admin import AdminApp, AdminListener
 from sync_stack.watcher.conf import read_settings
+from sync_stack.watcher.process import AdminApp, AdminListener
 
 
 def test_the_defaults_are_the_documented_ones():

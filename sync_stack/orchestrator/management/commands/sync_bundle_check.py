@@ -20,7 +20,7 @@ from sync_stack.configuration.conf import (
 )
 from sync_stack.configuration.process_configuration import check_file
 from sync_stack.configuration.startup import EXIT_CONFIGURATION, StartRefused, refusing
-from sync_stack.orchestrator.management.examples import help_epilog
+from sync_stack.orchestrator.management.base import help_epilog
 
 EXIT_VALID = 0
 EXIT_WARNINGS = 1  # only with --strict

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from kernel.redaction import known_secrets
 from sync_stack.configuration.secrets import SecretAbsent, SecretError
+from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import PlanRefused
 from sync_stack.core.plan import Plan, PlanRequest
-from sync_stack.core.shaping import Shaped, ShapingError
+from sync_stack.core.shaping.model import Shaped
 from sync_stack.core.sink import SinkError
 from sync_stack.core.tasks import TaskError, most_significant
 from sync_stack.orchestrator.domain.task_documents import (

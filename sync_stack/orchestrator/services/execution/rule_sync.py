@@ -1,4 +1,7 @@
-"""Run one rule of a task: a sync, or a heal (reference: sync-stack 4.2, 4.8)."""
+"""Run one rule of a task: a sync, a heal or the purge of an orphan.
+
+(reference: sync-stack 4.2, 4.7, 4.8, 6.5)
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,20 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import CleanupAction, Rule
 from sync_stack.core.environments import Resolution
 from sync_stack.core.environments import Source as EnvironmentSource
-from sync_stack.core.events import Effect, EventKind
+from sync_stack.core.events import Effect, Event, EventKind
 from sync_stack.core.git_platform import git_platform
+from sync_stack.core.ledger import Ledger
+from sync_stack.core.sink import TargetPlace
 from sync_stack.core.tasks import Kind, TaskError
+from sync_stack.orchestrator.domain.identity import TargetKey
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TaskRequest
+from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers
+from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.execution import results
 from sync_stack.orchestrator.services.execution.apply import RuleSyncFailed, apply_targets, clean_up
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.heal import run_heal
+from sync_stack.orchestrator.services.execution.heartbeat import GuardedSink
 from sync_stack.orchestrator.services.execution.intents import (
     recover_targets,
     restore_targets,
@@ -26,9 +34,12 @@ from sync_stack.orchestrator.services.execution.intents import (
 )
 from sync_stack.orchestrator.services.execution.ref_state import (
     RefState,
+    git_source,
     later_record,
     mark_read,
+    overrides_at,
     read_ref,
+    rule_digest,
 )
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.targets import (
@@ -36,11 +47,12 @@ from sync_stack.orchestrator.services.execution.targets import (
     TargetFiles,
     environment_of,
     is_for,
+    is_orphan,
     lock_destinations,
     place_target,
     target_files,
 )
-from sync_stack.repositories import TreeEntry
+from sync_stack.repositories import Remote, Source, TreeEntry
 
 _TRIES: Final = 5
 
@@ -172,3 +184,147 @@ def _carry_out(attempt: Attempt, sync: RuleSync, work: Work) -> RuleSyncOutcome:
     if work.tree is None:
         return clean_up(attempt, work.ref_state, work.targets)
     return apply_targets(attempt, work.ref_state, work.targets, work.tree)
+
+
+def run_heal(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
+    """Write the ledger's commit again at one target, whatever the ref is now.
+
+    The outcome is `superseded` if the ledger is no longer the one that the watcher compared with.
+    """
+    ledger = _healable_ledger(attempt, sync)
+    if ledger is None or ledger.applied is None:
+        return attempt.finish_rule_sync(sync, results.outcome("superseded"))
+    ref_state = _baseline_state(attempt, sync, ledger)
+    tree = attempt.tree(ref_state.source, ref_state.head, ref=sync.event.ref)
+    applied = ledger.applied
+    files = TargetFiles(env=ledger.env, files=applied.files, missing=applied.missing_files())
+    target = place_target(attempt, sync, files, sync.event)
+    with lock_destinations(attempt, [target]):
+        current = _healable_ledger(attempt, sync)
+        if current is None or target.destination.id != current.destination_id:
+            return attempt.finish_rule_sync(sync, results.outcome("superseded"))
+        target.ledger = current
+        return apply_targets(attempt, ref_state, [target], tree)
+
+
+def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
+    """Return the ledger if generation, ref, commit and rule are still what the heal asks for."""
+    heal = attempt.request.heal
+    if heal is None:
+        raise TaskError("internal_error", "the task names no target to heal")
+    key = TargetKey(
+        rule=sync.rule.name,
+        repo=sync.event.repo,
+        env=heal.env,
+        destination_id=heal.destination_id,
+    )
+    ledger = ledgers.find(key)
+    if ledger is None or ledger.applied is None:
+        return None
+    applied = ledger.applied
+    same = (
+        heal.generation in (0, applied.generation)
+        and heal.ref in ("", applied.ref)
+        and heal.commit in ("", applied.commit)
+    )
+    digest = rule_digest(attempt.bundle, sync.rule)
+    return ledger if same and applied.rule_digest == digest else None
+
+
+def _baseline_state(attempt: Attempt, sync: RuleSync, ledger: Ledger) -> RefState:
+    assert ledger.applied is not None
+    platform = attempt.bundle.platform(sync.rule.platform)
+    source = git_source(platform, sync.rule, sync.event.repo, attempt.ports.resolve)
+    own = overrides_at(attempt, source, sync.rule, ledger.applied.override_commit)
+    return RefState(
+        source=source,
+        remote=Remote(head_branch=""),
+        head=ledger.applied.commit,
+        sync=sync,
+        event=sync.event,
+        rule=own.rule,
+        rule_digest=ledger.applied.rule_digest,
+        override_commit=ledger.applied.override_commit,
+    )
+
+
+def purge_sync_of(attempt: Attempt) -> RuleSync | None:
+    """Return a sync of the target's rule, or of a substitute; None without a target."""
+    row = ledgers.get_row(attempt.request.purge)
+    if row is None:
+        return None
+    known = next((rule for rule in attempt.bundle.rules if rule.name == row.rule_id), None)
+    rule = known or Rule(
+        name=row.rule_id,
+        platform=row.platform,
+        datasource=row.datasource,
+        segment=row.datasource,
+        repositories=(row.repo,),
+    )
+    event = Event(
+        platform=row.platform, kind=EventKind.PUSH, repo=row.repo, clone_url="", ref=row.ref
+    )
+    return RuleSync(rule=replace(rule, dry_run=False), event=event)
+
+
+def run_purge(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
+    """Delete what an orphan owns, except protected keys and those with the marker of another.
+
+    Raises TaskError, SinkError, RuleSyncFailed, LostTask.
+    """
+    row = ledgers.get_row(attempt.request.purge)
+    if row is None or not is_orphan(attempt.bundle, row, attempt.ports.open_sink):
+        return attempt.finish_rule_sync(sync, results.outcome("superseded"))
+    target = _purged_target(attempt, row)
+    with lock_destinations(attempt, [target]):
+        target.ledger = ledgers.get(row.id)
+        if target.ledger is None:
+            return attempt.finish_rule_sync(sync, results.outcome("superseded"))
+        outcome = clean_up(attempt, _purge_state(sync, target.ledger), [target])
+        if not target.ledger.retained:
+            ledger_records.delete(target.ledger.unit_id, target.ledger.version)
+        return outcome
+
+
+def _purged_target(attempt: Attempt, row: LedgerTarget) -> Target:
+    known = {each.name: each for each in attempt.bundle.datasources}
+    if row.datasource not in known:
+        detail = f"datasource {row.datasource!r} is not in the bundle: release the target instead"
+        raise TaskError("destination_invalid", detail)
+    sink = attempt.ports.open_sink(known[row.datasource])
+    place = TargetPlace(
+        rule=row.rule_id,
+        tenant=row.tenant,
+        datasource=row.datasource,
+        env=row.env,
+        repo=row.repo,
+        rendered=row.destination,
+    )
+    places = (place, replace(place, rendered=""))  # the same host, database, bucket or folder?
+    if all(sink.destination(each).id != row.destination_id for each in places):
+        detail = (
+            f"datasource {row.datasource!r} now points to another place: release the target instead"
+        )
+        raise TaskError("destination_invalid", detail)
+    return Target(
+        files=TargetFiles(env=row.env),
+        place=place,
+        destination=ledgers.destination_of(row),
+        sink=GuardedSink(sink, attempt.heartbeat),
+        ledger=None,
+    )
+
+
+def _purge_state(sync: RuleSync, ledger: Ledger) -> RefState:
+    """Return a closed ref: nothing is read from Git, and the rule's own protection applies."""
+    applied = ledger.applied
+    return RefState(
+        source=Source(url=""),
+        remote=Remote(head_branch=""),
+        head=applied.commit if applied else "",
+        sync=sync,
+        event=sync.event,
+        rule=sync.rule,
+        rule_digest=applied.rule_digest if applied else "",
+        closed=True,
+    )

@@ -14,15 +14,10 @@ from sync_stack.core.formats import detect
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import PlanRefused, refuse_overlap
 from sync_stack.core.plan import DesiredKey, Plan, PlanRequest, plan_apply
-from sync_stack.core.shaping import (
-    Schema,
-    SecretRules,
-    Shaped,
-    ShapingRules,
-    SourceFile,
-    Unfetched,
-    shape,
-)
+from sync_stack.core.shaping.model import Shaped, ShapingRules, SourceFile
+from sync_stack.core.shaping.pipeline import shape
+from sync_stack.core.shaping.schema import Schema, Unfetched
+from sync_stack.core.shaping.secrets import SecretRules
 from sync_stack.core.sink import Live
 from sync_stack.core.tasks import TaskError
 from sync_stack.core.templates import render

@@ -38,14 +38,18 @@ from sync_stack.orchestrator.services.execution.apply import RuleSyncFailed
 from sync_stack.orchestrator.services.execution.attempt import Attempt, Ports, RuleSync
 from sync_stack.orchestrator.services.execution.heartbeat import Heartbeat, LostTask, Stopping
 from sync_stack.orchestrator.services.execution.intents import commit_intent, has_committed
-from sync_stack.orchestrator.services.execution.purge import purge_sync_of, run_purge
 from sync_stack.orchestrator.services.execution.ref_state import (
     mark_failure,
     mark_success,
     record_refs,
 )
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.rule_sync import rule_syncs_of, run_rule_sync
+from sync_stack.orchestrator.services.execution.rule_sync import (
+    purge_sync_of,
+    rule_syncs_of,
+    run_purge,
+    run_rule_sync,
+)
 from sync_stack.orchestrator.services.execution.target_plan import refresh_schemas
 from sync_stack.orchestrator.services.execution.targets import DestinationLocked
 

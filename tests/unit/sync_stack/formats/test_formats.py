@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 
 from readers.tree import Kind, Tree
+from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.formats import detect, formats
-from sync_stack.core.shaping import ShapingError, flat_values
+from sync_stack.core.shaping.leaves import flat_values
 
 
 def tree(text: str | bytes, file: str) -> Tree:

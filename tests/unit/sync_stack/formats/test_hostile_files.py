@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.formats import MAX_BYTES, formats
-from sync_stack.core.shaping import ShapingError, flat_values, flatten
+from sync_stack.core.shaping.leaves import flat_values, flatten
 
 pytestmark = pytest.mark.slow
 

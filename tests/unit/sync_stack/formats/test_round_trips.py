@@ -12,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from readers.tree import Kind
+from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.formats import formats, render, shaped_tree
-from sync_stack.core.shaping import ShapingError, flat_values
+from sync_stack.core.shaping.leaves import flat_values
 
 WRITTEN = ["json", "yaml", "toml", "properties"]
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)

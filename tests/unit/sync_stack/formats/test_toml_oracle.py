@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from readers.tree import Kind, Tree
+from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.formats import formats
-from sync_stack.core.shaping import ShapingError
 
 PIECES = st.sampled_from(
     [

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sync_stack.core.formats import detect
-from sync_stack.core.shaping import Schema, Shaped, ShapingRules, SourceFile, shape
+from sync_stack.core.shaping.model import Shaped, ShapingRules, SourceFile
+from sync_stack.core.shaping.pipeline import shape
+from sync_stack.core.shaping.schema import Schema
 
 
 def source(text: str, *, file: str = "app.yaml", schema: Schema | None = None) -> SourceFile:

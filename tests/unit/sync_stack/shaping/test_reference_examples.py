@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sync_stack.core.bundle.rules import EnvSlice, KeyFormat, Variable, VariableForm
-from sync_stack.core.shaping import ShapingError
+from sync_stack.core.file_errors import ShapingError
 from tests.unit.sync_stack.shaping.shaping import rules, shaped, source
 
 RENAMES = {"DB_HOST": Variable(text="database.host"), "REGION": Variable(text="eu")}

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from sync_stack.core.shaping import Schema, SecretRules, Shaped, ShapingError, find_schema
+from sync_stack.core.file_errors import ShapingError
+from sync_stack.core.shaping.model import Shaped
+from sync_stack.core.shaping.schema import Schema, find_schema
+from sync_stack.core.shaping.secrets import SecretRules
 from tests.unit.sync_stack.shaping.shaping import shaped
 
 VAULT = SecretRules(manager="vault", prefix="apps/shop")

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sync_stack.core.shaping import Schema, SecretRules, Shaped, ShapingError
+from sync_stack.core.file_errors import ShapingError
+from sync_stack.core.shaping.model import Shaped
+from sync_stack.core.shaping.schema import Schema
+from sync_stack.core.shaping.secrets import SecretRules
 from tests.unit.sync_stack.shaping.shaping import shaped
 
 VAULT = SecretRules(manager="vault", prefix="apps/shop")

@@ -8,7 +8,8 @@ import pytest
 
 from sync_stack.core.bundle.rules import Variable
 from sync_stack.core.bundle.secrets import SecretRef
-from sync_stack.core.shaping import SecretRules, ShapingError
+from sync_stack.core.file_errors import ShapingError
+from sync_stack.core.shaping.secrets import SecretRules
 from tests.unit.sync_stack.shaping.shaping import shaped
 
 VAULT = SecretRules(manager="vault", prefix="apps/shop")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sync_stack.core.ref_updates import RefUpdate, outdated_tasks
+from sync_stack.core.tasks import RefUpdate, outdated_tasks
 
 A_TO_B, B_TO_C, C_TO_D = (
     RefUpdate("1", "a", "b"),
