@@ -1,8 +1,34 @@
-"""All routes: each app's own, mounted by `platform_site.composition`."""
+"""All routes: each app's own, mounted where MOUNTS says."""
 
 from __future__ import annotations
 
-from platform_site.composition import routes
+from importlib.util import find_spec
+from typing import Final
+
+from django.urls import URLPattern, URLResolver, include, path
+
+MOUNTS: Final = {  # app → the prefix of its `urls.py`; the more special ones first
+    "accounts": "api/v1/auth/",
+    "platform_settings": "api/v1/",
+    "agents": "api/v1/",
+    "suites": "api/v1/",
+    "profiles": "api/v1/",
+    "executions": "api/v1/",
+    "workers": "api/v1/",
+    "health": "",
+    "http": "",
+    "console": "",
+}
+
+
+def routes() -> list[URLPattern | URLResolver]:
+    """Return the routes of the apps that have any."""
+    return [
+        path(prefix, include(f"apps.{app}.urls"))
+        for app, prefix in MOUNTS.items()
+        if find_spec(f"apps.{app}.urls") is not None
+    ]
+
 
 urlpatterns = routes()
 

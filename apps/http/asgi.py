@@ -65,7 +65,11 @@ class ControlPlaneHandler(ASGIHandler):
         message = await receive()
         while message["type"] == "http.request":
             message = await receive()
-        await super().listen_for_disconnect(_once(message))
+
+        async def last() -> Message:
+            return message
+
+        await super().listen_for_disconnect(last)
 
 
 class Lifespan:
@@ -147,10 +151,3 @@ async def _stop(started: list[LifespanPart]) -> None:
             await asyncio.wait_for(part.stop(), DRAIN_LIMIT_S)
         except Exception:  # the edge: the other parts must still be stopped
             logger.exception("%s failed to stop", type(part).__name__)
-
-
-def _once(message: Message) -> Receive:
-    async def receive() -> Message:
-        return message
-
-    return receive

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.http.domain.not_implemented import MOCK_ROUTES, NOT_IMPLEMENTED
 from apps.http.rest.documentation import DocsView, SchemaView
-from apps.http.rest.not_implemented import mock_route, not_implemented_view
+from apps.http.rest.not_implemented import (
+    MOCK_ROUTES,
+    NOT_IMPLEMENTED,
+    mock_route,
+    not_implemented_view,
+)
 from apps.http.views import static_file
 
 app_name = "http"

@@ -13,8 +13,7 @@ from django.contrib.staticfiles import finders
 from django.core.exceptions import SuspiciousFileOperation
 from django.http import Http404, HttpRequest, HttpResponse
 
-from apps.http.domain.etags import is_not_modified
-from apps.http.read_only import read_only
+from apps.http.responses import is_not_modified, read_only
 
 _CACHE_CONTROL = "public, no-cache"  # asked for again by its tag: an upgrade shows at once
 

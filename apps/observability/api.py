@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from apps.observability import metrics
 from apps.observability.conf import telemetry_settings
-from apps.observability.domain.masking import mask_tokens
 from apps.observability.domain.request_context import (
     UNMATCHED,
     RequestContext,
@@ -13,6 +12,7 @@ from apps.observability.domain.request_context import (
     is_awaited,
     request_context,
 )
+from apps.observability.logs import mask_tokens
 from apps.observability.services.telemetry import (
     exported_telemetry,
     start_telemetry,

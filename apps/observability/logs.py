@@ -1,16 +1,37 @@
-"""What log lines carry, what they never carry, and which of Django's are worth a line."""
+"""What log lines carry, what they never carry, and which of Django's are worth a line.
+
+Credentials are masked by their shape: nobody has to know the value to hide it.
+
+    GET /x?token=abc        GET /x?token=***
+    Authorization: Bearer x Authorization: Bearer ***
+    eyJhbGciOi….….…        ***
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from typing import Final
 
-from apps.observability.domain.masking import mask_credentials, without_query
 from apps.observability.domain.request_context import request_context
+from kernel.redaction import MASK
 
 _ACCESS: Final = "uvicorn.access"
 _SERVER: Final = ("uvicorn", "uvicorn.error", "uvicorn.asgi", _ACCESS)
 _TRACEBACK: Final = logging.Formatter()
+_NAMES: Final = (
+    "token|ticket|code|state|session_state|nonce|access_token|refresh_token|id_token|refreshToken|"
+    "password|secret|client_secret|key|partita_session|csrftoken|csrfmiddlewaretoken|sessionid"
+)
+_JWT: Final = r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*"
+# 256 random bits as tokens here are written: 43 characters, in both cases
+_OPAQUE: Final = (
+    r"(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]{0,42}[A-Z])(?=[A-Za-z0-9_-]{0,42}[a-z])"
+    r"[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"
+)
+_TOKENS: Final = re.compile(f"{_JWT}|{_OPAQUE}")
+_NAMED: Final = re.compile(rf"(?i)((?:^|[?&;'\"]\s?)(?:{_NAMES})=)[^&;\s'\"<>#]+")
+_BEARER: Final = re.compile(r"(?i)\b(bearer|basic)[ +]+[^\s'\",;]+")
 
 
 class RequestIdFilter(logging.Filter):
@@ -33,7 +54,10 @@ class WithoutCredentialsFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name == _ACCESS and isinstance(record.args, tuple):
-            record.args = tuple(_masked_argument(each) for each in record.args)
+            # uvicorn's formatter wants its arguments: address, method, target, version, status
+            record.args = tuple(
+                without_query(each) if isinstance(each, str) else each for each in record.args
+            )
             return True
         message = record.getMessage()
         if (masked := mask_credentials(message)) != message:
@@ -54,6 +78,17 @@ def protect_server_logs() -> None:
             logger.addFilter(WithoutCredentialsFilter())
 
 
-def _masked_argument(value: object) -> object:
-    """Uvicorn's formatter wants its arguments: address, method, target, version, status."""
-    return without_query(value) if isinstance(value, str) else value
+def mask_tokens(text: str) -> str:
+    """Replace what is shaped like one of our tokens."""
+    return _TOKENS.sub(MASK, text)
+
+
+def mask_credentials(text: str) -> str:
+    """Replace tokens, values of parameters and cookies that hold credentials, `Bearer` values."""
+    named = _NAMED.sub(rf"\1{MASK}", text)
+    return mask_tokens(_BEARER.sub(rf"\1 {MASK}", named))
+
+
+def without_query(target: str) -> str:
+    """Return the path of a request target; names in a query may be percent-encoded, so it goes."""
+    return mask_credentials(target.partition("?")[0])

@@ -25,7 +25,8 @@ class SchemaEditor(schema.DatabaseSchemaEditor):  # type: ignore[misc]  # untype
         **place: Any,
     ) -> None:
         """`field`: the only one of the index, which `model` may not have yet."""
-        if not unique or index.condition or _may_be_null(columns := _columns(model, index, field)):
+        columns = _columns(model, index, field) if unique and not index.condition else []
+        if not columns or any(each.null for each in columns):
             super().add_index(model, index, field=field, unique=unique, **place)
             return
         keys = [(str(each.column), ASCENDING) for each in columns]
@@ -40,10 +41,6 @@ def _columns(
         return [field]
     found = [model._meta.get_field(name) for name in index.fields]
     return [each for each in found if isinstance(each, Field)]
-
-
-def _may_be_null(columns: list[Field[Any, Any]]) -> bool:
-    return any(each.null for each in columns)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):  # type: ignore[misc]  # untyped

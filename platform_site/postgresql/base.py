@@ -18,7 +18,7 @@ from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
-from platform_site.answering import answer_limit_s
+from platform_site.settings.store import answer_limit_s
 
 RV = TypeVar("RV")
 CHECK_S: Final = 0.8  # for an idle connection to answer; the rest of ANSWER_S is for a new one

@@ -8,7 +8,6 @@ from pathlib import Path
 from kernel.registry import plugin_names
 from platform_site.settings import embedded, env
 from platform_site.settings.keys import derived_key
-from platform_site.settings.redis_address import redis_url
 from platform_site.settings.store import apps as apps_of_store
 from platform_site.settings.store import databases
 from platform_site.settings.sync_values import *
@@ -43,7 +42,7 @@ REDIS_ADDR = env.text("REDIS_ADDR")
 REDIS_PASSWORD = env.secret("REDIS_PASSWORD")
 REDIS_DB = env.integer("REDIS_DB", 0)
 REDIS_PREFIX = env.text("REDIS_PREFIX", "partita")
-REDIS_URL = redis_url(REDIS_ADDR, REDIS_PASSWORD, REDIS_DB)
+REDIS_URL = env.redis_url(REDIS_ADDR, REDIS_PASSWORD, REDIS_DB)
 TASK_APPLICATION = "platform_site.celery.app"  # a path: commands that send no task skip Celery
 CELERY_BROKER_URL = env.secret("CELERY_BROKER_URL") or REDIS_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
@@ -189,15 +188,15 @@ INSTALLED_APPS = [
     *apps_of_store(DB_DRIVER),
 ]
 MIDDLEWARE = [  # outermost first (reference: control-plane 2)
-    "apps.http.middleware.exceptions.ExceptionMiddleware",
-    "apps.http.middleware.security_headers.SecurityHeadersMiddleware",
-    "apps.http.middleware.cors.CorsMiddleware",
-    "apps.http.middleware.request_id.RequestIdMiddleware",
+    "apps.http.middleware.request.ExceptionMiddleware",
+    "apps.http.middleware.headers.SecurityHeadersMiddleware",
+    "apps.http.middleware.headers.CorsMiddleware",
+    "apps.http.middleware.request.RequestIdMiddleware",
     "apps.accounts.middleware.AuthSessionMiddleware",
-    "apps.http.middleware.trace.TraceMiddleware",
-    "apps.http.middleware.http_metrics.HttpMetricsMiddleware",
-    "apps.http.middleware.audit.AuditMiddleware",
-    "apps.http.middleware.request_limits.RequestLimitsMiddleware",
+    "apps.http.middleware.observation.TraceMiddleware",
+    "apps.http.middleware.observation.HttpMetricsMiddleware",
+    "apps.http.middleware.observation.AuditMiddleware",
+    "apps.http.middleware.request.RequestLimitsMiddleware",
     "platform_site.error_handler.ProblemAnswers",
 ]
 TEMPLATES = [
@@ -237,11 +236,11 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["apps.accounts.rest.IsSignedIn"],
-    "GET_LIB_DOC_EXCLUDES": "apps.http.rest.openapi_hooks.classes_without_words",
+    "GET_LIB_DOC_EXCLUDES": "apps.http.rest.documentation.classes_without_words",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "apps.executions.rest.stream_schema.with_streams",
-        "apps.http.rest.openapi_hooks.with_problems",
+        "apps.http.rest.documentation.with_problems",
     ],
     "ENUM_NAME_OVERRIDES": {  # what several bodies call `status` and `trigger`
         "ExecutionStatusEnum": "apps.executions.rest.schemas.RUN_STATUSES",

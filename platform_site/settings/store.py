@@ -7,11 +7,18 @@ from typing import Any, TypedDict
 
 from django.core.exceptions import ImproperlyConfigured
 
+from apps.observability.domain.request_context import is_awaited
 from platform_site.settings import env
 
 # How long a request or a probe waits for a connection, a lock or a statement: it answers within 2 s
 # that the store is away. Everything else has the longer limits below.
 ANSWER_S = 1.2
+
+
+def answer_limit_s() -> float | None:
+    """Return ANSWER_S where a request or a probe of the control plane waits, else None."""
+    return ANSWER_S if is_awaited() else None
+
 
 # IMMEDIATE: a transaction that will write takes the write lock at once and waits for it;
 # a deferred one fails at its first write with "database is locked", whatever the timeout.

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from platform_site.settings import env, generated
+from platform_site.settings import env
 from platform_site.settings.keys import MIN_SECRET_BYTES, derived_key
 from platform_site.settings.store import Database, databases
 from platform_site.settings.store import apps as apps_of_store
-from platform_site.settings.store_of_bundle import mongo_of_bundle
+from platform_site.settings.sync_files import first_start_secret, make_first_start, mongo_of_bundle
 from platform_site.settings.sync_values import *
 from platform_site.settings.sync_values import (
     SYNC_APP_ENV,
@@ -28,7 +28,7 @@ from sync_stack.configuration.startup import TASK_API_KEY
 _COMMAND = sys.argv[1] if len(sys.argv) > 1 else ""
 _CHECKS_ONLY = _COMMAND == "sync_bundle_check"  # signs nothing, and needs no store
 # Files that this start made; before the bundle, which may name one of them.
-SYNC_FIRST_START = generated.prepare() if _COMMAND == "run_orchestrator" else ()
+SYNC_FIRST_START = make_first_start() if _COMMAND == "run_orchestrator" else ()
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
@@ -47,7 +47,7 @@ DEFAULT_AUTO_FIELD = (
 SECRET_KEY = (
     env.secret("SECRET_KEY")
     or derived_key(env.secret("JWT_SECRET"), "secret-key", size=48)
-    or generated.secret(SECRET_KEY_FILE)
+    or first_start_secret(SECRET_KEY_FILE)
 )
 SECRET_KEY_FALLBACKS = [
     part.strip() for part in env.secret("SECRET_KEY_FALLBACKS").split(",") if part.strip()
@@ -61,7 +61,7 @@ if len(SECRET_KEY.encode()) < MIN_SECRET_BYTES:
         )
     SECRET_KEY = SECRET_KEY or "for-development-only-" + "0" * MIN_SECRET_BYTES
 if SYNC_APP_ENV == "production" and not SYNC_TASK_API_KEYS:
-    SYNC_TASK_API_KEYS = tuple(filter(None, [generated.secret(TASK_API_KEY)]))
+    SYNC_TASK_API_KEYS = tuple(filter(None, [first_start_secret(TASK_API_KEY)]))
 
 TASK_APPLICATION = "platform_site.celery.app"
 CELERY_BROKER_URL = SYNC_BROKER_URL or "memory://localhost/"

@@ -1,1 +1,0 @@
-"""The database engine `platform_site.sqlite`."""

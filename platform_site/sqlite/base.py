@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.backends.sqlite3 import base
 
-from platform_site.answering import answer_limit_s
+from platform_site.settings.store import answer_limit_s
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

@@ -1,7 +1,46 @@
-"""What REST views of other apps use of this one; `api` has the rest."""
+"""Authentication and permissions for the REST framework; `api` has the rest for other apps."""
 
 from __future__ import annotations
 
-from apps.accounts.rest.authentication import IsAdmin, IsSignedIn, SessionAuthentication
+from typing import TYPE_CHECKING
 
-__all__ = ["IsAdmin", "IsSignedIn", "SessionAuthentication"]
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.permissions import BasePermission
+
+from apps.accounts.domain.errors import Forbidden, Unauthenticated
+from apps.accounts.domain.principal import Principal
+from apps.accounts.services.credentials import authenticate_request
+
+if TYPE_CHECKING:  # at run time the framework imports this module while it loads its own views
+    from rest_framework.request import Request
+    from rest_framework.views import APIView
+
+
+class SessionAuthentication(BaseAuthentication):
+    """Sets `request.user` to a Principal, unless the request has no credential."""
+
+    def authenticate(self, request: Request) -> tuple[Principal, None] | None:
+        principal = authenticate_request(request._request)  # noqa: SLF001 - Django's request
+        return None if principal is None else (principal, None)
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class IsSignedIn(BasePermission):
+    """Admits every principal; raises Unauthenticated."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not isinstance(request.user, Principal):
+            raise Unauthenticated("Sign in first")
+        return True
+
+
+class IsAdmin(IsSignedIn):
+    """Admits administrators; raises Unauthenticated, Forbidden (admin_required)."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        super().has_permission(request, view)
+        if not request.user.is_admin:  # type: ignore[union-attr]
+            raise Forbidden("Only an administrator may do this")
+        return True

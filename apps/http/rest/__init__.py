@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from apps.http.rest.conditional import PreconditionFailed, conditional_response, require_match
 from apps.http.rest.paging import (
     InvalidCursor,
     Page,
@@ -14,15 +13,18 @@ from apps.http.rest.paging import (
 from apps.http.rest.strict import (
     PAGING,
     InvalidParameter,
+    PreconditionFailed,
     StrictAPIView,
     StrictJSONParser,
     StrictSerializer,
     UnknownParameter,
     choice_parameter,
+    conditional_response,
     flag_parameter,
     integer_parameter,
     invalid_input,
     refuse_unknown_parameters,
+    require_match,
 )
 
 __all__ = [

@@ -1,19 +1,42 @@
-"""Known routes whose capability has not arrived: 501, behind the session their real form needs."""
+"""Known routes whose capability has not arrived: 501, behind the session their real form needs.
+
+An app that arrives takes its rows out. Paths are relative to `/api/v1/`; `<str:x>` is one segment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NoReturn
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NoReturn
 
 from django.http import HttpRequest, HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from apps.http.problems import problem_for
+from apps.http.responses import problem_for
 from apps.http.rest.strict import StrictAPIView
 from kernel.errors import NotAvailable
 
-_DETAIL = "this release does not have this capability yet"
+NOT_IMPLEMENTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "platform-settings": ("GET", "PUT"),
+    "platform-settings/registries/<str:registry_id>/sync": ("POST",),
+    "catalog/packages": ("GET",),
+    "catalog/packages/<str:package_id>": ("GET",),
+    "catalog/favorites": ("GET",),
+    "catalog/favorites/<str:package_id>": ("POST", "DELETE"),
+    "profiles/suites": ("GET",),
+    "profiles/suites/<str:suite_id>": ("GET", "POST"),
+    "profiles/suites/<str:suite_id>/<str:profile_id>": ("PUT", "DELETE"),
+    "profiles/suites/<str:suite_id>/<str:profile_id>/default": ("POST",),
+    "sandboxes": ("GET",),
+    "sandboxes/events": ("GET",),
+    "sandboxes/reap-all": ("POST",),
+    "sandboxes/<str:sandbox_id>/reap": ("POST",),
+    "mocks/explain": ("POST",),
+    "mocks/state": ("GET", "DELETE"),
+    "mocks/journal": ("GET", "DELETE"),
+}
+MOCK_ROUTES: Final = ("mocks/<path:path>", "internal/mock-data/<path:path>")
+_DETAIL: Final = "this release does not have this capability yet"
 
 
 @extend_schema(exclude=True)

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.http.json_body import MAX_BODY_BYTES, PayloadTooLarge, parse_json
+from apps.http.responses import is_not_modified, is_precondition_met, strong_etag
 from kernel.errors import FieldError, InvalidInput, PlatformError
 
 PAGING: Final = frozenset({"limit", "cursor"})
@@ -28,6 +29,10 @@ class UnknownParameter(PlatformError):
 
 class InvalidParameter(PlatformError):
     code = "invalid_parameter"
+
+
+class PreconditionFailed(PlatformError):
+    code = "precondition_failed"
 
 
 class StrictJSONParser(BaseParser):
@@ -148,6 +153,25 @@ def choice_parameter(
     if text not in options:
         raise InvalidParameter(f"{name} must be one of {', '.join(sorted(options))}")
     return text
+
+
+def conditional_response(request: Request, document: Any, *, status: int = 200) -> Response:
+    """`document` with its ETag; 304 without a body when `If-None-Match` of a read names it."""
+    headers = {"ETag": strong_etag(document)}
+    if request.method in ("GET", "HEAD"):
+        known = request.headers.get("If-None-Match", "")
+        if known and is_not_modified(headers["ETag"], known):
+            return Response(status=304, headers=headers)
+    return Response(document, status=status, headers=headers)
+
+
+def require_match(request: Request, document: Any) -> None:
+    """Raises PreconditionFailed unless `If-Match` is absent or names the stored `document`.
+
+    Call it inside the transaction that writes.
+    """
+    if not is_precondition_met(strong_etag(document), request.headers.get("If-Match", "")):
+        raise PreconditionFailed("the resource has changed since it was read")
 
 
 def invalid_input(error: ValidationError) -> InvalidInput:

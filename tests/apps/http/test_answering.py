@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from apps.observability.domain.request_context import RequestContext, enter_request
-from platform_site.answering import answer_limit_s
-from platform_site.settings.store import ANSWER_S
+from platform_site.settings.store import ANSWER_S, answer_limit_s
 
 
 def limit_of_a_request() -> float | None:

@@ -31,7 +31,7 @@ from apps.operations.models import AuditRecord
 from apps.streams.models import StoredChunk, Topic
 from kernel import clock
 from kernel.ids import new_uuid
-from platform_site.mongodb import older_layout
+from platform_site.mongodb import apps as mongodb
 from sync_stack.orchestrator.models import JournalChunk, LedgerTarget, RefRecord, Task
 from tests.support import mongo_queries
 
@@ -284,10 +284,10 @@ def test_documents_of_an_older_release_get_their_keys_as_ids_also_when_it_is_sto
     for stop in stops:
         collection.stop_after = stop
         with pytest.raises(ConnectionError):
-            older_layout._update(FakeEditor(collection), Topic)
+            mongodb._update(FakeEditor(collection), Topic)
     collection.stop_after = 10_000
 
-    older_layout._update(FakeEditor(collection), Topic)
+    mongodb._update(FakeEditor(collection), Topic)
 
     assert sorted(collection.documents, key=lambda each: int(each["_id"][2:])) == [
         {"_id": f"u-{number}", "name": f"n-{number}"} for number in range(1201)
@@ -300,6 +300,6 @@ def test_a_collection_of_today_is_left_alone():
     collection = FakeCollection([{"_id": "u-1", "name": "n"}], dict(indexes))
     collection.stop_after = 0
 
-    older_layout._update(FakeEditor(collection), Topic)
+    mongodb._update(FakeEditor(collection), Topic)
 
     assert collection.indexes == indexes

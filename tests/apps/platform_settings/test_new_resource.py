@@ -12,7 +12,7 @@ from django.urls import clear_url_caches
 from rest_framework.test import APIClient
 
 import apps.platform_settings
-from platform_site import composition
+from platform_site import urls as site_urls
 from tests.support import guides
 from tests.support.api_clients import signed_in_client
 
@@ -37,7 +37,7 @@ def resource(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Itera
         "- {agentId: own, name: Own, type: local}\n"
     )
     site = ModuleType("site_with_resource")
-    site.urlpatterns = composition.routes()  # type: ignore[attr-defined]
+    site.urlpatterns = site_urls.routes()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, site.__name__, site)
     settings.ROOT_URLCONF = site.__name__
     yield

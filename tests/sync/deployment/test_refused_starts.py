@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from kernel import clock
 from platform_site.settings.store import databases
-from platform_site.settings.store_of_bundle import mongo_of_bundle
+from platform_site.settings.sync_files import mongo_of_bundle
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.orchestrator.server.startup import refuse_unsafe
 from sync_stack.rpc.first_start import prepare

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.http.domain.etags import is_not_modified, is_precondition_met, strong_etag
-from apps.http.domain.not_implemented import NOT_IMPLEMENTED
+from apps.http.responses import is_not_modified, is_precondition_met, strong_etag
+from apps.http.rest.not_implemented import NOT_IMPLEMENTED
 from apps.observability.api import metrics
 from apps.operations.domain.audit import is_audited
 

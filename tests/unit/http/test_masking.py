@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from apps.observability.domain.masking import mask_credentials, without_query
-from apps.observability.logs import WithoutCredentialsFilter
+from apps.observability.logs import WithoutCredentialsFilter, mask_credentials, without_query
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln"
 OPAQUE = "aB-0123456789-0123456789-0123456789-012345_"

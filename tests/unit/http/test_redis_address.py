@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from redis.connection import parse_url
 
-from platform_site.settings.redis_address import redis_url
+from platform_site.settings.env import redis_url
 
 
 def test_without_an_address_there_is_no_redis():

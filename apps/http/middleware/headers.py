@@ -1,4 +1,4 @@
-"""Which pages of other origins may call the API (reference: control-plane 2)."""
+"""What answers tell browsers, and which pages may call the API (reference: control-plane 2)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
 from apps.http import conf
-from apps.http.middleware.base import AsyncMiddleware
-from apps.http.problems import problem_for
+from apps.http.middleware.base import AsyncMiddleware, GetResponse
+from apps.http.responses import problem_for
 from kernel.errors import PlatformError
 
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
 METHODS: Final = "GET, POST, PUT, DELETE, OPTIONS"
 REQUEST_HEADERS: Final = (
     "Authorization, Content-Type, X-CSRFToken, X-Request-Id, Idempotency-Key, If-Match, "
@@ -21,6 +26,27 @@ REQUEST_HEADERS: Final = (
 )
 EXPOSED_HEADERS: Final = "ETag, Location, Retry-After, X-Request-Id"
 MAX_AGE_S: Final = "600"
+
+
+class SecurityHeadersMiddleware(AsyncMiddleware):
+    """Sets what the view has not set itself (an artifact's `sandbox` policy stays)."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        super().__init__(get_response)
+        self._headers = {
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Referrer-Policy": "no-referrer",
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+        }
+        if conf.is_secure_site():
+            self._headers["Strict-Transport-Security"] = "max-age=31536000"
+
+    async def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = await self.get_response(request)
+        for name, value in self._headers.items():
+            response.headers.setdefault(name, value)
+        return response
 
 
 class OriginNotAllowed(PlatformError):
@@ -32,7 +58,10 @@ class CorsMiddleware(AsyncMiddleware):
 
     async def __call__(self, request: HttpRequest) -> HttpResponseBase:
         allowed = _allowed_origin(request)
-        if not _is_preflight(request):
+        is_preflight = request.method == "OPTIONS" and (
+            {"Origin", "Access-Control-Request-Method"} <= set(request.headers)
+        )
+        if not is_preflight:
             response = await self.get_response(request)
         elif allowed:
             response = _preflight_answer()
@@ -46,24 +75,14 @@ class CorsMiddleware(AsyncMiddleware):
         return response
 
 
-def _is_preflight(request: HttpRequest) -> bool:
-    return request.method == "OPTIONS" and {
-        "Origin",
-        "Access-Control-Request-Method",
-    } <= set(request.headers)
-
-
 def _allowed_origin(request: HttpRequest) -> str:
     """What `Access-Control-Allow-Origin` says, or empty."""
     origin = request.headers.get("Origin", "")
     if origin and request.path.startswith("/mocks/"):
         return "*"
-    return origin if origin in (_own_origin(), *conf.frontend_origins()) else ""
-
-
-def _own_origin() -> str:
-    url = urlsplit(conf.public_url())
-    return f"{url.scheme}://{url.netloc}"
+    own = urlsplit(conf.public_url())
+    own_origin = f"{own.scheme}://{own.netloc}"
+    return origin if origin in (own_origin, *conf.frontend_origins()) else ""
 
 
 def _preflight_answer() -> HttpResponse:
