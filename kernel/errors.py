@@ -9,9 +9,11 @@ translates it once. The codes and their HTTP statuses are listed in `kernel.prob
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+_MAX_NAMES: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,3 +83,10 @@ class NotAvailable(PlatformError):
 
 class NotFound(PlatformError):
     code = "not_found"
+
+
+def known_names(names: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown name, with the first known names."""
+    found = sorted(names)
+    more = ", …" if len(found) > _MAX_NAMES else ""
+    return f"; known: {', '.join(found[:_MAX_NAMES])}{more}" if found else "; none exist"

@@ -9,4 +9,7 @@ class SuitesConfig(AppConfig):
     name = "apps.suites"
     label = "suites"
     lifespan_parts: ClassVar = {"suites": "apps.suites.lifespan.SuitesPart"}
-    probes: ClassVar = {"launchable-suites": "apps.suites.lifespan.LAUNCHABLE_SUITES"}
+    probes: ClassVar = {
+        "launchable-suites": "apps.suites.lifespan.LAUNCHABLE_SUITES",
+        "profiles": "apps.suites.lifespan.PROFILES",
+    }

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import conf, workspace
 from apps.suites.domain.calls import Rules
 from apps.suites.domain.definition import (
@@ -28,7 +29,6 @@ from apps.suites.domain.definition import (
 )
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.domain.profiles import ProfileInvalid, default_profile, merge_chain
 from apps.suites.domain.topology import ResolvedNode, build_topology
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
 from apps.suites.evaluator.protocol import EvaluationAnswer
@@ -131,9 +131,8 @@ class Library:
         return evaluated
 
     def _start_default(self, suite: Suite) -> Future[SuiteEvaluation]:
-        profile = default_profile(suite.profiles)
         try:
-            env = merge_chain(suite.profiles, profile).env if profile else {}
+            env = select_profile(suite.profiles, suite_id=suite.suite_id).env
         except ProfileInvalid as invalid:
             at = invalid.errors[0]
             problem = TopologyProblem(

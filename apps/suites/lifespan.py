@@ -1,4 +1,4 @@
-"""Suites in a server: their evaluation at the start, and the readiness probe."""
+"""Suites in a server: their evaluation at the start, and the readiness probes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 
 from apps.health.api import Probe, ProbeResult
 from apps.operations.api import LifespanPart
+from apps.suites import conf
 from apps.suites.library import library
 from apps.suites.selectors import list_suites
 from kernel.background import BackgroundThread
@@ -36,4 +37,21 @@ def launchable_suites() -> ProbeResult:
     )
 
 
+def profiles() -> ProbeResult:
+    """Report ready when the profiles of every suite can be read, valid or not.
+
+    An invalid profile affects only the launches of its suite; `detail` counts them.
+    """
+    try:
+        list(conf.suites_dir().iterdir())
+    except OSError as error:
+        detail = f"the folder of the suites cannot be read: {error.strerror}"
+        return ProbeResult(ready=False, detail=detail)
+    found = [profile for suite in library.suites() for profile in suite.profiles]
+    broken = sum(profile.problem is not None for profile in found)
+    detail = f"{len(found)} profiles" + (f", {broken} of them invalid" if broken else "")
+    return ProbeResult(ready=True, detail=detail)
+
+
 LAUNCHABLE_SUITES = Probe(name="launchable-suites", required=True, check=launchable_suites)
+PROFILES = Probe(name="profiles", required=True, check=profiles)

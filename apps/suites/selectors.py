@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from apps.suites import conf, workspace
+from apps.profiles.api import select_profile
+from apps.suites import workspace
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.domain.profiles import Profile, ProfileInvalid, find_profile, merge_chain
 from apps.suites.library import library
-from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
-
-_MAX_NAMES: Final = 10
-
-
-def known_names(names: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name, with the first known names."""
-    found = sorted(names)
-    more = ", …" if len(found) > _MAX_NAMES else ""
-    return f"; known: {', '.join(found[:_MAX_NAMES])}{more}" if found else "; none exist"
+from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
 
 
 class SuiteNotFound(NotFound):
     code = "suite_not_found"
-
-
-class ProfileNotInSuite(PlatformError):
-    """The suite has no profile of this name; `detail` lists its profiles."""
-
-    code = "profile_not_in_suite"
-
-    def __init__(self, suite_id: str, named: str, profiles: Iterable[Profile]) -> None:
-        known = known_names(profile.file_name for profile in profiles)
-        super().__init__(f"suite {suite_id} has no profile {named[:200]!r}{known}")
 
 
 class TopologyInvalid(PlatformError):
@@ -103,10 +84,7 @@ def get_definition(suite_id: str, *, profile: str = "") -> DefinitionDocument:
     suite = find_suite(suite_id)
     if not profile:
         return library.evaluate(suite).definition
-    named = find_profile(suite.profiles, profile)
-    if named is None:
-        raise ProfileNotInSuite(suite.suite_id, profile, suite.profiles)
-    env = merge_chain(suite.profiles, named).env
+    env = select_profile(suite.profiles, profile, suite_id=suite.suite_id).env
     return definition_of(suite, library.evaluation(suite, env))
 
 
@@ -123,17 +101,6 @@ def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> R
         return _resolved(evaluated.suite, evaluation, evaluated.definition)
     evaluation = library.evaluation(suite, profile_env)
     return _resolved(suite, evaluation, definition_of(suite, evaluation))
-
-
-def profiles_of_suite(suite_id: str) -> tuple[Profile, ...]:
-    """Return a suite's profile files, the default first; raise SuiteNotFound."""
-    return find_suite(suite_id).profiles
-
-
-def workspace_profiles() -> tuple[Profile, ...]:
-    """Return every profile file of the workspace, also broken ones; raise OSError."""
-    list(conf.suites_dir().iterdir())
-    return tuple(profile for suite in library.suites() for profile in suite.profiles)
 
 
 def find_suite(reference: str) -> Suite:
@@ -188,19 +155,3 @@ def _resolved(
         content_digest=suite.digest,
         print_lines=evaluation.printed,
     )
-
-
-__all__ = [
-    "PackageInvalid",
-    "ProfileInvalid",
-    "ProfileNotInSuite",
-    "ResolvedSuite",
-    "SuiteNotFound",
-    "TopologyInvalid",
-    "copy_files",
-    "find_suite",
-    "get_definition",
-    "list_suites",
-    "profiles_of_suite",
-    "resolve",
-]

@@ -100,8 +100,8 @@ def launch_once(
 
 
 def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
-    suite_id = find_suite(request.suite_id).suite_id
-    profile = select_profile(suite_id, request.profile)
+    found = find_suite(request.suite_id)
+    profile = select_profile(found.profiles, request.profile, suite_id=found.suite_id)
     _refuse_unknown_providers(profile)
     suite = resolve(request.suite_id, profile_env=profile.env)
     online = online_agents()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final, NotRequired, TypedDict
 
+from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.metadata import PROVIDER, Metadata, metadata_of
 from apps.suites.domain.package import (
     TOPOLOGY_FILE,
@@ -17,7 +18,6 @@ from apps.suites.domain.package import (
     content_digest,
 )
 from apps.suites.domain.problems import ProblemDocument, TopologyProblem
-from apps.suites.domain.profiles import Profile, default_profile, profiles_of
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
 
@@ -159,7 +159,7 @@ class SuiteEvaluation:
 
 
 def suite_of(package: Package) -> Suite:
-    profiles = profiles_of(package)
+    profiles = profiles_of(package.files)
     return Suite(
         package=package,
         digest=content_digest(package.files),
@@ -267,16 +267,11 @@ def _outcome(evaluation: SuiteEvaluation | None) -> _Outcome:
 def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageWarning]:
     found = [*suite.metadata.warnings]
     for profile in suite.profiles:
-        found += profile.warnings
-        if profile.problem:
-            found.append(
-                PackageWarning(
-                    code="profile_invalid",
-                    detail=profile.problem.detail,
-                    file=profile.problem.file,
-                    line=profile.problem.line,
-                )
-            )
+        problems = [replace(profile.problem, code="profile_invalid")] if profile.problem else []
+        found += [
+            PackageWarning(code=each.code, detail=each.detail, file=each.file, line=each.line)
+            for each in (*profile.warnings, *problems)
+        ]
     if evaluation is None:
         detail = "suite.star is being evaluated; reload this suite for its topology"
         found.append(PackageWarning(code="evaluating", detail=detail))

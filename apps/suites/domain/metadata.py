@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from apps.profiles.api import Profile
 from apps.suites.domain.package import Package, PackageWarning
-from apps.suites.domain.profiles import Profile
 from kernel.ids import humanized
 from readers import Unreadable
 from readers.yaml import Node, read_yaml

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final, NotRequired, TypedDict
 
 MAX_FILES: Final = 512
@@ -86,7 +85,3 @@ def broken_text_rule(content: bytes) -> str:
     except UnicodeDecodeError as error:
         return f"is not UTF-8 at byte {error.start}"
     return ""
-
-
-def stem(path: str) -> str:
-    return PurePosixPath(path).stem

@@ -20,9 +20,9 @@ from apps.executions.models import Execution, Step
 from apps.executions.services.launch import Accepted, store_run
 from apps.executions.services.storage import packed_suite
 from apps.platform_settings.api import backends
-from apps.profiles.api import LaunchProfile
+from apps.profiles.api import LaunchProfile, SecretRef
 from apps.streams.api import read
-from apps.suites.api import ResolvedSuite, SecretRef
+from apps.suites.api import ResolvedSuite
 from kernel import clock
 from kernel.agent_protocol import Completion, LogChunk, LogLine, StateReport, job_of
 
@@ -82,18 +82,7 @@ def suite(
 
 
 def profile(**facts: Any) -> LaunchProfile:
-    return LaunchProfile(
-        **{
-            "file_name": "",
-            "label": "",
-            "env": {},
-            "services": {},
-            "secret_refs": (),
-            "observability": {"logs": True, "traces": True, "metrics": True},
-            "modules": (),
-            **facts,
-        }
-    )
+    return LaunchProfile(**facts)
 
 
 def secret(key: str, *, provider: str = "local", ref: str = "token") -> SecretRef:

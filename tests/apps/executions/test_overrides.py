@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.suites.api import SecretRef
+from apps.profiles.api import SecretRef
 from tests.apps.executions.runs import Worker, booted_run, node, profile
 
 FILE = """\

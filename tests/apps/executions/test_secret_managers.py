@@ -18,7 +18,7 @@ from moto import mock_aws
 from apps.executions.domain.states import RunReason
 from apps.executions.services import secrets
 from apps.executions.services.secrets import ManagerAway, ManagerCache, manager_cache
-from apps.suites.api import SecretRef
+from apps.profiles.api import SecretRef
 from kernel.redaction import known_secrets
 from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
 from tests.support.fake_vault import FakeVault

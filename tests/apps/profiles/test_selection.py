@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apps.profiles.api import ProfileInvalid, ProfileNotInSuite, select_profile
-from apps.profiles.selectors import probe
-from apps.suites.api import SuiteNotFound
+from apps.profiles.api import LaunchProfile, ProfileInvalid, ProfileNotInSuite, select_profile
+from apps.suites.api import SuiteNotFound, find_suite
+from apps.suites.lifespan import profiles as probe
 
 
 @pytest.fixture
@@ -22,24 +22,28 @@ def suite(tmp_path, settings):
     return write
 
 
+def select(requested: str = "", *, suite_id: str = "s") -> LaunchProfile:
+    return select_profile(find_suite(suite_id).profiles, requested, suite_id=suite_id)
+
+
 def test_an_explicit_profile_wins_by_file_name_or_id(suite):
     suite(a="", b="default: true", base="")
 
-    assert select_profile("s", "a.yaml").file_name == "a.yaml"
-    assert select_profile("s", "a").file_name == "a.yaml"
-    assert select_profile("s", "base.yaml").file_name == "base.yaml"
+    assert select("a.yaml").file_name == "a.yaml"
+    assert select("a").file_name == "a.yaml"
+    assert select("base.yaml").file_name == "base.yaml"
 
 
 def test_else_the_default_else_the_first_launchable(suite):
     suite(a="", base="")
-    assert select_profile("s").file_name == "a.yaml"
+    assert select().file_name == "a.yaml"
 
     suite(b="default: true")
-    assert select_profile("s", "").file_name == "b.yaml"
+    assert select("").file_name == "b.yaml"
 
 
 def test_a_suite_without_profiles_has_none(suite):
-    chosen = select_profile("s")
+    chosen = select()
 
     assert (chosen.file_name, chosen.label, chosen.env, chosen.services) == ("", "", {}, {})
     assert chosen.observability == {"logs": True, "traces": True, "metrics": True}
@@ -51,7 +55,7 @@ def test_a_chain_is_merged(suite):
         ci="{extendsId: base, env: {A: null}}",
     )
 
-    chosen = select_profile("s", "ci")
+    chosen = select("ci")
 
     assert (chosen.label, chosen.env, chosen.services) == ("Ci", {"B": "1"}, {"t": {"C": "1"}})
 
@@ -60,7 +64,7 @@ def test_an_unknown_profile_is_refused(suite):
     suite(a="")
 
     with pytest.raises(ProfileNotInSuite) as caught:
-        select_profile("s", "b.yaml")
+        select("b.yaml")
 
     assert caught.value.problem_code == "profile_not_in_suite"
 
@@ -69,7 +73,7 @@ def test_a_broken_profile_is_refused_with_file_and_line(suite):
     suite(a="name: x\nenv: [y]")
 
     with pytest.raises(ProfileInvalid) as caught:
-        select_profile("s", "a")
+        select("a")
 
     assert caught.value.detail == "profiles/a.yaml:2: env must be a mapping"
     assert caught.value.errors[0].line == 2
@@ -77,7 +81,7 @@ def test_a_broken_profile_is_refused_with_file_and_line(suite):
 
 def test_profiles_of_no_suite_are_not_found(suite):
     with pytest.raises(SuiteNotFound):
-        select_profile("nowhere")
+        select(suite_id="nowhere")
 
 
 def test_readiness_reads_every_profile_and_counts_the_broken_ones(suite):

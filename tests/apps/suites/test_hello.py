@@ -37,7 +37,8 @@ def test_hello_is_one_service_one_task_and_two_tests(hello):
 
 
 def test_the_verbose_profile_builds_on_the_default_one(hello):
-    chosen = select_profile("hello", "verbose")
+    profiles = api.find_suite("hello").profiles
+    chosen = select_profile(profiles, "verbose", suite_id="hello")
 
     resolved = api.resolve("hello", profile_env=chosen.env)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from apps.profiles.api import profiles_of
 from apps.suites.domain.definition import folders, language
 from apps.suites.domain.metadata import metadata_of
 from apps.suites.domain.package import Package, content_digest
-from apps.suites.domain.profiles import profiles_of
 
 
 def metadata(suite_id="pay-api", **texts):
@@ -16,7 +16,7 @@ def metadata(suite_id="pay-api", **texts):
         f"{path}.md" if path == "README" else f"{path}.yaml": text for path, text in files.items()
     }
     package = Package(suite_id=suite_id, files=named)
-    return metadata_of(package, profiles_of(package))
+    return metadata_of(package, profiles_of(package.files))
 
 
 def test_without_any_file_there_are_defaults():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.suites.domain.package import Package
-from apps.suites.domain.profiles import (
+from apps.profiles.domain.profiles import (
     ProfileInvalid,
     default_profile,
     find_profile,
@@ -21,7 +20,7 @@ def profile(text, path="profiles/ci.yaml"):
 
 def profiles(**texts):
     files = {f"profiles/{name}.yaml": text.encode() for name, text in texts.items()}
-    return profiles_of(Package(suite_id="s", files=files))
+    return profiles_of(files)
 
 
 def named(found, wanted):
@@ -195,7 +194,7 @@ def test_the_default_is_the_first_flagged_else_the_first_launchable(texts, chose
 def test_files_with_one_slug_get_different_ids():
     files = {"profiles/a-b.yaml": b"", "profiles/a_b.yaml": b"", "profiles/a.b.yml": b""}
 
-    found = profiles_of(Package(suite_id="s", files=files))
+    found = profiles_of(files)
 
     assert sorted(each.profile_id for each in found) == ["a-b", "a-b-2", "a-b-3"]
 
@@ -203,4 +202,4 @@ def test_files_with_one_slug_get_different_ids():
 def test_only_yaml_files_right_below_profiles_are_profiles():
     files = {"profiles/x/a.yaml": b"", "profiles/a.json": b"", "a.yaml": b"", "profiles/b.yml": b""}
 
-    assert [each.file_name for each in profiles_of(Package(suite_id="s", files=files))] == ["b.yml"]
+    assert [each.file_name for each in profiles_of(files)] == ["b.yml"]

@@ -1,4 +1,4 @@
-"""Profiles: their files, and the merge of a profile with those that it extends.
+"""Profiles: their files, which of them a launch uses, and its merge with those that it extends.
 
 (reference: control-plane 6.1, 10)
 """
@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Final
 
-from apps.suites.domain.package import Package, PackageWarning, stem
-from kernel.errors import FieldError, PlatformError
+from kernel.errors import FieldError, PlatformError, known_names
 from kernel.ids import humanized, is_env_name, slug
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
@@ -42,6 +42,12 @@ class ProfileInvalid(PlatformError):
     code = "profile_invalid"
 
 
+class ProfileNotInSuite(PlatformError):
+    """The suite has no profile of this name; `detail` lists its profiles."""
+
+    code = "profile_not_in_suite"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretRef:
     key: str
@@ -56,7 +62,8 @@ class SecretRef:
 class Profile:
     """A profile file as written. In `env` and `services`, None unsets an inherited key.
 
-    `problem` is the first error of an invalid file, which stays in every list.
+    `problem` is the first error of an invalid file, which stays in every list; `warnings` name
+    keys that are ignored.
     """
 
     profile_id: str
@@ -72,11 +79,11 @@ class Profile:
     secret_refs: tuple[SecretRef, ...] = ()
     observability: Mapping[str, bool] = field(default_factory=dict)
     problem: FieldError | None = None
-    warnings: tuple[PackageWarning, ...] = ()
+    warnings: tuple[FieldError, ...] = ()
 
     @property
     def scope(self) -> str:
-        own = stem(self.file_name)
+        own = PurePosixPath(self.file_name).stem
         return _SCOPES.get(own.lower(), humanized(own))
 
     @property
@@ -86,21 +93,35 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergedProfile:
-    """A merged chain: from the root on, later files win key by key; unset keys are gone."""
+class LaunchProfile:
+    """A merged chain: from the root on, later files win key by key; unset keys are gone.
 
-    env: Mapping[str, str]
-    services: Mapping[str, Mapping[str, str]]
-    secret_refs: tuple[SecretRef, ...]
-    observability: Mapping[str, bool]
-    modules: tuple[str, ...]
+    `file_name` is "" for a suite without profiles. `env` and `services` (step id or name to env)
+    hold source texts; `observability` has `logs`, `traces` and `metrics`.
+    """
+
+    file_name: str = ""
+    label: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    services: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    secret_refs: tuple[SecretRef, ...] = ()
+    observability: Mapping[str, bool] = field(
+        default_factory=lambda: dict.fromkeys(OBSERVABILITY, True)
+    )
+    modules: tuple[str, ...] = ()
 
 
-def profiles_of(package: Package) -> tuple[Profile, ...]:
-    """Return the profile files of a suite, the default first, then by file name."""
-    paths = sorted(path for path in package.files if is_profile_path(path))
+def profiles_of(files: Mapping[str, bytes]) -> tuple[Profile, ...]:
+    """Return the profile files of a suite, the default first, then by file name.
+
+    `files` are those of the package, by their path in it.
+    """
     taken: set[str] = set()
-    found = [read_profile(package.text(path), path=path, taken=taken) for path in paths]
+    found = [
+        read_profile(files[path].decode(errors="replace"), path=path, taken=taken)
+        for path in sorted(files)
+        if is_profile_path(path)
+    ]
     chained = [_with_chain_problem(profile, found) for profile in found]
     return tuple(sorted(chained, key=lambda profile: (not profile.default, profile.file_name)))
 
@@ -113,21 +134,37 @@ def is_profile_path(path: str) -> bool:
 def read_profile(text: str, *, path: str, taken: set[str]) -> Profile:
     """Read a profile file and add its id to `taken`, the ids of the files read before."""
     file_name = path.rpartition("/")[2]
-    wanted = slug(stem(file_name)) or "profile"
+    stem = PurePosixPath(file_name).stem
+    wanted = slug(stem) or "profile"
     candidates = [wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))]
     profile_id = next(candidate for candidate in candidates if candidate not in taken)
     taken.add(profile_id)
-    empty = Profile(
-        profile_id=profile_id, file_name=file_name, label=humanized(stem(file_name)) or file_name
-    )
+    label = humanized(stem) or file_name
+    empty = Profile(profile_id=profile_id, file_name=file_name, label=label)
     reader = _ProfileReader(path)
     try:
         return reader.profile(read_yaml(text), empty)
     except Unreadable as error:
-        return _replaced(empty, problem=reader.error(error))
+        return replace(empty, problem=reader.error(error))
 
 
-def merge_chain(profiles: Sequence[Profile], profile: Profile) -> MergedProfile:
+def select_profile(
+    profiles: Sequence[Profile], requested: str = "", *, suite_id: str
+) -> LaunchProfile:
+    """Return the requested profile of a suite (file name or id), else the default one, merged.
+
+    An empty LaunchProfile if there is none. Raise ProfileNotInSuite, ProfileInvalid.
+    """
+    profile = find_profile(profiles, requested) if requested else default_profile(profiles)
+    if profile is not None:
+        return merge_chain(profiles, profile)
+    if not requested:
+        return LaunchProfile()
+    known = known_names(each.file_name for each in profiles)
+    raise ProfileNotInSuite(f"suite {suite_id} has no profile {requested[:200]!r}{known}")
+
+
+def merge_chain(profiles: Sequence[Profile], profile: Profile) -> LaunchProfile:
     """Return the profile merged with those that it extends.
 
     Raise ProfileInvalid for an invalid file, a cycle or an unknown `extendsId`.
@@ -145,7 +182,9 @@ def merge_chain(profiles: Sequence[Profile], profile: Profile) -> MergedProfile:
         secrets |= {ref.key: ref for ref in link.secret_refs}
         observability |= link.observability
         modules |= set(link.modules)
-    return MergedProfile(
+    return LaunchProfile(
+        file_name=profile.file_name,
+        label=profile.label,
         env=env,
         services={step: own for step, own in services.items() if own},
         secret_refs=tuple(secrets.values()),
@@ -214,12 +253,8 @@ def _with_chain_problem(profile: Profile, profiles: Sequence[Profile]) -> Profil
         try:
             _chain(profiles, profile)
         except ProfileInvalid as error:
-            return _replaced(profile, problem=error.errors[0])
+            return replace(profile, problem=error.errors[0])
     return profile
-
-
-def _replaced(profile: Profile, **changes: Any) -> Profile:
-    return Profile(**{name: getattr(profile, name) for name in Profile.__slots__} | changes)
 
 
 class _ProfileReader:
@@ -227,7 +262,7 @@ class _ProfileReader:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.warnings: list[PackageWarning] = []
+        self.warnings: list[FieldError] = []
 
     def error(self, error: Unreadable) -> FieldError:
         return FieldError(
@@ -247,7 +282,7 @@ class _ProfileReader:
         self.warn_of_unknown(root, _KEYS, "")
         runtime = self.mapping(root, "runtime", _RUNTIME_KEYS)
         observability = self.mapping(root, "observability", OBSERVABILITY)
-        read = _replaced(
+        read = replace(
             empty,
             label=self.text(root, "name") or empty.label,
             description=self.text(root, "description"),
@@ -266,14 +301,14 @@ class _ProfileReader:
         )
         for key in ("suite", "profileFile"):
             self.text(runtime, key)
-        return _replaced(read, warnings=tuple(self.warnings))
+        return replace(read, warnings=tuple(self.warnings))
 
     def warn_of_unknown(self, node: Node, known: Iterable[str], where: str) -> None:
         for key, _ in node.pairs or []:
             if (key.text or "") not in known:
                 detail = f'"{where}{key.text}" is not a key of profiles and is ignored'
                 self.warnings.append(
-                    PackageWarning(code="unknown_key", detail=detail, file=self.path, line=key.line)
+                    FieldError(code="unknown_key", detail=detail, file=self.path, line=key.line)
                 )
 
     def text(self, node: Node, key: str) -> str:
