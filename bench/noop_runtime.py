@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from kernel import clock
 from worker.domain.evaluation import UnitExit
-from worker.domain.output import OutputRecord
+from worker.domain.output_records import OutputRecord
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import (
     STOP_GRACE_S,

@@ -34,7 +34,7 @@ from worker.service import ControlPlaneConnection, WorkerService
 from worker.settings import WorkerSettings
 from worker.supervisor import event_loop
 from worker.supervisor.attempt import SupervisorOptions
-from worker.supervisor.until_answered import retry_until_answered
+from worker.supervisor.waits import retry_until_answered
 
 log = logging.getLogger("partita.workers")
 VERSION: Final = "1"

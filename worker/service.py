@@ -20,7 +20,7 @@ from worker.domain.runtime import RemovedResources, Runtime, RuntimeFailure
 from worker.domain.step_spec import StepSpec
 from worker.supervisor.attempt import SupervisorOptions
 from worker.supervisor.supervisor import Supervisor
-from worker.supervisor.until_answered import retry_until_answered
+from worker.supervisor.waits import retry_until_answered
 
 log = logging.getLogger("partita.workers")
 STOP_S: Final = 30.0  # for canceled jobs: SIGTERM, 10 s, SIGKILL, their last lines

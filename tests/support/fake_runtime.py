@@ -16,7 +16,7 @@ from kernel.agent_protocol import StepUsage
 from worker.domain import ownership
 from worker.domain.evaluation import UnitExit
 from worker.domain.exports import searches
-from worker.domain.output import OutputRecord, Stream
+from worker.domain.output_records import OutputRecord, Stream
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import (
     ARTIFACTS,

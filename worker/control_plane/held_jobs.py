@@ -1,4 +1,4 @@
-"""The specs of the jobs that a worker holds, stored so that its next process can adopt them.
+"""The jobs that a worker holds: their specs, which its next process adopts, and orders to stop.
 
 The control plane sends a spec once, in the answer to a claim (reference: control-plane 15.2). It
 contains secrets, so it is encrypted on disk with a key derived from the shared secret.
@@ -14,13 +14,15 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from cryptography.fernet import Fernet, InvalidToken
 
-from kernel.agent_protocol import Job, job_of
+from kernel.agent_protocol import Job, JobDirective, job_of
+from kernel.background import PeriodicThread
+from worker.domain.control_plane import ControlPlaneError
 
 log = logging.getLogger("partita.workers")
 REMEMBERED_S: Final = 3600.0
@@ -112,3 +114,46 @@ class HeldJobs:
     def _path(self, job: Job) -> Path:
         name = hashlib.sha256(f"{job.job_id} {job.attempt}".encode()).hexdigest()[:32]
         return self._folder / f"{name}.job"
+
+
+class StopPoller:
+    """A thread that calls `wake()` when one of `jobs()` is to stop or has lost its lease.
+
+    Leases are renewed only every third of their duration, which delays a cancel too long. A cancel
+    or a teardown stops all jobs of a run, so one request per run is enough.
+    """
+
+    EACH_S = 2.0
+
+    def __init__(
+        self,
+        jobs: Callable[[], Collection[Job]],
+        ask: Callable[[Job], JobDirective | None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._jobs = jobs
+        self._ask = ask
+        self._wake = wake
+        self._stopping = threading.Event()
+        self._thread = PeriodicThread(
+            "orders", self._poll, lambda: self._stopping.wait(self.EACH_S), ended=self._stopping
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(5)
+
+    def _poll(self) -> None:
+        if any(self._is_to_stop(job) for job in self._jobs()):
+            self._wake()
+
+    def _is_to_stop(self, job: Job) -> bool:
+        try:
+            directive = self._ask(job)
+        except ControlPlaneError as error:  # the thread of the leases logs it as a warning
+            log.debug("the directive for %s is unknown: %s", job.job_id, error)
+            return False
+        return directive is None or bool(directive.cancel_reason)

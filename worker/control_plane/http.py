@@ -30,8 +30,7 @@ from kernel.agent_protocol import (
     StepUsage,
 )
 from worker.control_plane.client import ControlPlaneClient, CredentialRefused
-from worker.control_plane.held_jobs import HeldJobs
-from worker.control_plane.stop_poller import StopPoller
+from worker.control_plane.held_jobs import HeldJobs, StopPoller
 from worker.domain.control_plane import (
     ControlPlaneError,
     ControlPlaneUnavailable,

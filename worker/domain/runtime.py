@@ -23,7 +23,7 @@ from typing import ClassVar, Final
 from kernel.agent_protocol import StepUsage
 from kernel.registry import Registry
 from worker.domain.evaluation import UnitExit
-from worker.domain.output import OutputRecord
+from worker.domain.output_records import OutputRecord
 from worker.domain.ownership import RUN_ID, UnitOwner
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.step_spec import Port

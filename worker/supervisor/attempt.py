@@ -16,15 +16,14 @@ from kernel.redaction import Redactor
 from worker.domain.control_plane import RENEWALS, Reports
 from worker.domain.evaluation import LogMatches
 from worker.domain.launch import LaunchRules
-from worker.domain.output import LineCutter, LogWatch
+from worker.domain.masked_output import LineCutter, LogWatch
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import Runtime, RuntimeFailure, Unit
 from worker.domain.step_spec import StepSpec
-from worker.supervisor.first_of import cancel_all, set_once
 from worker.supervisor.readiness_prober import ReadinessProber
 from worker.supervisor.spool import SpoolSpace
 from worker.supervisor.step_log import LogPosition, StepLog
-from worker.supervisor.until_answered import retry_until_answered
+from worker.supervisor.waits import cancel_all, retry_until_answered, set_once
 
 log = logging.getLogger("partita.workers")
 FIRST_SAMPLE_S: Final = 1.0  # after the start, so that steps of a few seconds have figures too

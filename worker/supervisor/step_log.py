@@ -11,11 +11,11 @@ from typing import Final
 from kernel import clock
 from kernel.agent_protocol import Job, JobDirective, LogChunk, LogLine
 from worker.domain.control_plane import Reports
-from worker.domain.output import LineCutter, OutputRecord, cut
+from worker.domain.masked_output import LineCutter, cut
+from worker.domain.output_records import OutputRecord
 from worker.domain.runtime import Runtime, Unit
-from worker.supervisor.first_of import cancel_all, set_once
 from worker.supervisor.spool import LINE_OVERHEAD, Spool, SpoolEntry, SpoolSpace
-from worker.supervisor.until_answered import retry_until_answered
+from worker.supervisor.waits import cancel_all, retry_until_answered, set_once
 
 FLUSH_S: Final = 0.05
 BATCH_BYTES: Final = 16 * 1024

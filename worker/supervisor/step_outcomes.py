@@ -22,9 +22,8 @@ from worker.domain.readiness import (
 from worker.domain.runtime import Collected, CollectedFile, PathRefused
 from worker.domain.step_spec import Export, Ready
 from worker.supervisor.attempt import StepAttempt
-from worker.supervisor.first_of import first_of
 from worker.supervisor.readiness_prober import until_all_seen, until_any_seen
-from worker.supervisor.until_answered import retry_until_answered
+from worker.supervisor.waits import first_of, retry_until_answered
 
 DETACH = "detach"
 
@@ -66,7 +65,10 @@ async def serve(attempt: StepAttempt) -> Completion:
     """
     mark = attempt.health_mark(attempt.running_unit)
     if not mark.exists():
-        probe = await _probe_of(attempt)
+        node = attempt.spec.node
+        undeclared = node.ready is None and first_tcp_port(node) is None
+        checks = undeclared and await attempt.context.runtime.has_health_check(attempt.running_unit)
+        probe = choose_probe(node, image_has_health_check=checks)
         if failure := await _until_healthy(attempt, probe):
             return await _failed(attempt, failure)
         if not attempt.stop_requested.done():
@@ -82,13 +84,6 @@ async def serve(attempt: StepAttempt) -> Completion:
     exit_code = await _stop(attempt)
     await _export_artifacts(attempt, succeeded=True)
     return Completion(job=attempt.job, status="canceled", reason="canceled", exit_code=exit_code)
-
-
-async def _probe_of(attempt: StepAttempt) -> Probe:
-    node = attempt.spec.node
-    undeclared = node.ready is None and first_tcp_port(node) is None
-    checks = undeclared and await attempt.context.runtime.has_health_check(attempt.running_unit)
-    return choose_probe(node, image_has_health_check=checks)
 
 
 async def _until_healthy(attempt: StepAttempt, probe: Probe) -> Failure | None:

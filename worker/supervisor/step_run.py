@@ -18,9 +18,8 @@ from worker.domain.control_plane import (
 from worker.domain.launch import CommandInvalid, launch_of
 from worker.domain.runtime import Launch, RuntimeFailure, StartFailed, Unit, UnitState
 from worker.supervisor.attempt import StepAttempt
-from worker.supervisor.first_of import first_of, set_once
 from worker.supervisor.step_outcomes import DETACH, run_to_completion, serve
-from worker.supervisor.until_answered import retry_until_answered
+from worker.supervisor.waits import first_of, retry_until_answered, set_once
 
 log = logging.getLogger("partita.workers")
 

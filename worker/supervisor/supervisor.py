@@ -20,13 +20,12 @@ from worker.domain.control_plane import ControlPlane, ControlPlaneError, Registr
 from worker.domain.runtime import Runtime, RuntimeFailure, Unit
 from worker.domain.step_spec import StepSpec, parse_step_spec
 from worker.supervisor.attempt import StepAttempt, StepContext, SupervisorOptions
-from worker.supervisor.first_of import first_of
-from worker.supervisor.heartbeat import SupervisorHeartbeat
 from worker.supervisor.lease_keeper import LeaseKeeper, now_s
 from worker.supervisor.readiness_prober import ReadinessProber
 from worker.supervisor.spool import DISK_BYTES, SpoolSpace
 from worker.supervisor.step_run import StepRun
-from worker.supervisor.until_answered import retry_until_answered
+from worker.supervisor.supervisor_heartbeat import SupervisorHeartbeat
+from worker.supervisor.waits import first_of, retry_until_answered
 
 log = logging.getLogger("partita.workers")
 

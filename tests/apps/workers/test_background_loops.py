@@ -29,13 +29,13 @@ from kernel.agent_protocol import Job, StateReport
 from kernel.background_writer import BackgroundWriter, QueueLimits
 from tests.apps.workers.conftest import Stage
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
-from worker.control_plane.stop_poller import StopPoller
+from worker.control_plane.held_jobs import StopPoller
 from worker.domain.control_plane import ControlPlaneUnavailable
 from worker.service import WorkerService
 from worker.supervisor.attempt import UsageSampler
-from worker.supervisor.heartbeat import SupervisorHeartbeat
 from worker.supervisor.lease_keeper import LeaseKeeper
 from worker.supervisor.supervisor import Supervisor
+from worker.supervisor.supervisor_heartbeat import SupervisorHeartbeat
 
 pytestmark = pytest.mark.usefixtures("quick_loops")
 Piece = tuple[BrokenOnce, Callable[[], object]]  # what is broken, and how it is given work

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.apps.workers.conftest import Stage
-from worker.domain.output import OutputRecord
+from worker.domain.output_records import OutputRecord
 
 
 async def test_a_successor_goes_on_with_the_same_unit_and_no_line_twice(stage: Stage) -> None:

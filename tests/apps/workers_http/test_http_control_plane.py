@@ -378,7 +378,7 @@ async def test_the_orders_of_a_run_are_asked_for_often(
     plane: HttpControlPlane, held: HeldJobs, server: Server, monkeypatch
 ):
     """One question a run, whatever it has here; a service's, where there is one."""
-    monkeypatch.setattr("worker.control_plane.stop_poller.StopPoller.EACH_S", 0.02)
+    monkeypatch.setattr("worker.control_plane.held_jobs.StopPoller.EACH_S", 0.02)
     service = steps.claim("run-0123456789ab", "api")
     service["node"]["kind"] = "service"
     for spec in (SPEC, service, OTHER):

@@ -13,7 +13,7 @@ import pytest
 from tests.support import steps
 from tests.support.fake_runtime import FakeRuntime
 from worker.domain.launch import LaunchRules, launch_of
-from worker.domain.output import OutputRecord
+from worker.domain.output_records import OutputRecord
 from worker.domain.runtime import Launch, Runtime, RuntimeOptions, Unit
 from worker.domain.step_spec import parse_step_spec
 from worker.runtimes import runtimes

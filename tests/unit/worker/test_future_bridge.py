@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.workers.control_plane.report_batcher import FutureBridge
-from worker.supervisor.first_of import first_of
+from worker.supervisor.waits import first_of
 
 
 async def test_futures_that_resolve_together_wake_the_loop_once(monkeypatch: pytest.MonkeyPatch):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kernel import clock
 from kernel.redaction import Redactor
-from worker.domain.output import LINE_LIMIT, LineCutter, LogWatch, OutputRecord, cut
+from worker.domain.masked_output import LINE_LIMIT, LineCutter, LogWatch, cut
+from worker.domain.output_records import OutputRecord
 
 SECRET = "s3cret/+value"
 

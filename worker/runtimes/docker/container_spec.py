@@ -89,7 +89,9 @@ def workspace_archive(content: bytes) -> bytes:
                     if folder not in folders:
                         folders.add(folder)
                         target.addfile(_folder(f"{WORKSPACE}/{folder}"))
-                target.addfile(_file(member), source.extractfile(member))
+                info = tarfile.TarInfo(f"{WORKSPACE}/{member.name}".removeprefix("/"))
+                info.size, info.mode, info.mtime = member.size, member.mode | 0o666, member.mtime
+                target.addfile(info, source.extractfile(member))
     return out.getvalue()
 
 
@@ -103,10 +105,4 @@ def _parents(name: str) -> list[str]:
 def _folder(path: str) -> tarfile.TarInfo:
     info = tarfile.TarInfo(path.removeprefix("/"))
     info.type, info.mode = tarfile.DIRTYPE, 0o777
-    return info
-
-
-def _file(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(f"{WORKSPACE}/{member.name}".removeprefix("/"))
-    info.size, info.mode, info.mtime = member.size, member.mode | 0o666, member.mtime
     return info

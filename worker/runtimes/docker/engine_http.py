@@ -14,8 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from worker.domain.log_frames import HEADER, FrameReader
-from worker.domain.output import OutputRecord
+from worker.domain.output_records import HEADER, FrameReader, OutputRecord
 from worker.runtimes.docker.engine import READ_SIZE, EngineAddress, connect
 
 _CONNECT_S: Final = 10.0

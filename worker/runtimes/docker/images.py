@@ -118,7 +118,10 @@ async def pull(
         return f"not within {within_s:g} s"
     except engine_http.EngineRefused as error:
         problem = error.message or str(error)
-    return _masked(problem, credentials)
+    if credentials is None:
+        return problem
+    both = f"{credentials.username}:{credentials.secret}"
+    return Redactor([credentials.secret, both, encoded(credentials)]).mask(problem)
 
 
 async def _problem(answer: AsyncGenerator[bytes]) -> str:
@@ -148,13 +151,6 @@ def encoded(credentials: PullCredentials) -> str:
         said = {"registrytoken": credentials.secret}
     words = json.dumps(said | {"serveraddress": credentials.host})
     return base64.urlsafe_b64encode(words.encode()).decode()
-
-
-def _masked(problem: str, credentials: PullCredentials | None) -> str:
-    if credentials is None:
-        return problem
-    both = f"{credentials.username}:{credentials.secret}"
-    return Redactor([credentials.secret, both, encoded(credentials)]).mask(problem)
 
 
 def name_and_tag(image: str) -> tuple[str, str]:

@@ -16,8 +16,7 @@ from worker import host
 from worker.domain import ownership
 from worker.domain.cpu_meter import CpuMeter
 from worker.domain.evaluation import UnitExit
-from worker.domain.log_frames import FrameReader
-from worker.domain.output import OutputRecord
+from worker.domain.output_records import FrameReader, OutputRecord
 from worker.domain.ownership import UnitOwner
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
@@ -48,8 +47,7 @@ from worker.runtimes.docker.engine import (
     inspected,
 )
 from worker.runtimes.docker.images import Images
-from worker.runtimes.docker.network_access import Interfaces, NetworkAccess
-from worker.runtimes.docker.probe_helper import ProbeHelpers
+from worker.runtimes.docker.probe_access import Interfaces, NetworkAccess, ProbeHelpers
 from worker.runtimes.docker.run_environment import RunEnvironment, filters
 
 _CONFLICT: Final = 409

@@ -53,7 +53,9 @@ def _found(search: Search) -> Collected:
         if len(files) == MATCH_LIMIT:
             skipped.append(f"more than {MATCH_LIMIT} files match; the rest is left out")
             break
-        body = _read(path)
+        # one byte more than allowed, at most; a link put there meanwhile is not followed
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            body = file.read(FILE_LIMIT + 1)
         if len(body) > FILE_LIMIT:
             skipped.append(f"{search.shown(path)}: larger than {FILE_LIMIT // 2**20} MiB")
         else:
@@ -73,9 +75,3 @@ def _regular_files(start: str) -> Iterator[str]:
             path = Path(parent, name)
             if path.is_file() and not path.is_symlink():
                 yield str(path)
-
-
-def _read(path: str) -> bytes:
-    """One byte more than allowed, at most; a link put there meanwhile is not followed."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-        return file.read(FILE_LIMIT + 1)

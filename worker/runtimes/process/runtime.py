@@ -29,8 +29,7 @@ from kernel.agent_protocol import StepUsage
 from worker.domain import ownership
 from worker.domain.cpu_meter import CpuMeter
 from worker.domain.evaluation import UnitExit
-from worker.domain.log_frames import FrameReader
-from worker.domain.output import OutputRecord
+from worker.domain.output_records import FrameReader, OutputRecord
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import (
     STOP_GRACE_S,
@@ -52,7 +51,6 @@ from worker.runtimes.process.units import (
     Consumption,
     UnitFolder,
     await_end,
-    consumption_of,
     fill_workspace,
     is_filled,
     label_run,
@@ -230,7 +228,7 @@ class ProcessRuntime(Runtime):
         return _existing(unit).unit().state is UnitState.RUNNING
 
     async def usage(self, unit: Unit) -> StepUsage | None:
-        used: Consumption | None = await self._in_thread(_consumption, UnitFolder(Path(unit.id)))
+        used: Consumption | None = await self._in_thread(UnitFolder(Path(unit.id)).consumption)
         if used is None:
             return None
         return StepUsage(
@@ -298,11 +296,6 @@ def _environment_of(folder: UnitFolder) -> dict[str, str]:
         with contextlib.suppress(psutil.Error):
             return dict(process.environ())
     return {"PATH": _PATH}
-
-
-def _consumption(folder: UnitFolder) -> Consumption | None:
-    wrapper = folder.wrapper()
-    return consumption_of(wrapper.pid) if wrapper else None
 
 
 def _listens(folder: UnitFolder, port: int) -> bool:

@@ -130,6 +130,11 @@ class UnitFolder:
         found.pop(claim.pid, None)
         return list(found.values())
 
+    def consumption(self) -> Consumption | None:
+        """Return the usage of all descendants of the wrapper; None without any."""
+        wrapper = self.wrapper()
+        return consumed(wrapper.pid, list(_processes())) if wrapper else None
+
     def kill(self) -> None:
         """Kill everything but the wrapper, which then stores the exit code."""
         while members := [process for process in self.members() if is_alive(process)]:
@@ -219,11 +224,6 @@ class ProcessStat(NamedTuple):
     cpu_s: float
     reaped_s: float
     resident_bytes: int
-
-
-def consumption_of(wrapper: int) -> Consumption | None:
-    """Return the usage of all descendants of the wrapper; None without any."""
-    return consumed(wrapper, list(_processes()))
 
 
 def consumed(wrapper: int, processes: Sequence[ProcessStat]) -> Consumption | None:

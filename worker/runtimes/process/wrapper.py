@@ -2,9 +2,9 @@
 
 `python -I -S wrapper.py <folder>`; standard input: one JSON object `{argv, env, cwd}`. In the
 folder: `pid` (JSON `{pid, time}`, made once: a second wrapper for the folder gives up), `output`
-(frames, see `framing.py`), at the end `exit` (the code). Answers one line on standard output:
-`started`, or `failed <code> <message>`. When the child ends, whatever it left running is killed, as
-a container would.
+(frames, see `worker/domain/output_records.py`), at the end `exit` (the code). Answers one line on
+standard output: `started`, or `failed <code> <message>`. When the child ends, whatever it left
+running is killed, as a container would.
 """
 
 from __future__ import annotations

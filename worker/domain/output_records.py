@@ -1,19 +1,30 @@
-"""Output records in frames, as the Docker Logs API sends them with timestamps.
+"""Records of a unit's output, and the frames that hold them, as the Docker Logs API sends them.
 
-`stream (1 byte: 1 stdout, 2 stderr), 0, 0, 0, length (4 bytes, big endian)`, then an RFC 3339 time,
-a space, and the record.
+A frame: `stream (1 byte: 1 stdout, 2 stderr), 0, 0, 0, length (4 bytes, big endian)`, then an RFC
+3339 time, a space, and the record.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
-from worker.domain.output import OutputRecord, Stream
-
+Stream = Literal["stdout", "stderr"]
 HEADER: Final = struct.Struct(">BxxxI")
 _STREAMS: Final[dict[int, Stream]] = {0: "stdout", 1: "stdout", 2: "stderr"}
 _MILLISECONDS: Final = len("2026-01-02T03:04:05.123")
+
+
+class OutputRecord(NamedTuple):
+    """A line with its newline, 16 KiB of a longer one, or the output's end without a newline.
+
+    `position`: the number of records up to and with this one. `time`: RFC 3339, milliseconds.
+    """
+
+    position: int
+    stream: Stream
+    data: bytes
+    time: str | None = None
 
 
 class FrameReader:

@@ -1,4 +1,4 @@
-"""From a unit's output records to log lines: decoded, masked, cut.
+"""From a unit's output records to log lines: decoded, secrets masked, cut.
 
 The lines are a pure function of all records since the first. A process that adopts a unit reads its
 output again from the start and drops the lines of known records, so that no line is lost or stored
@@ -12,28 +12,16 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from kernel import clock
 from kernel.agent_protocol import LogLine
 from kernel.redaction import Redactor
 from worker.domain.evaluation import LogMatches
+from worker.domain.output_records import OutputRecord, Stream
 
 LINE_LIMIT: Final = 16 * 1024  # bytes of UTF-8
-Stream = Literal["stdout", "stderr"]
 LEVELS: Final[dict[Stream, str]] = {"stdout": "info", "stderr": "warn"}
-
-
-class OutputRecord(NamedTuple):
-    """A line with its newline, 16 KiB of a longer one, or the output's end without a newline.
-
-    `position`: the number of records up to and with this one. `time`: RFC 3339, milliseconds.
-    """
-
-    position: int
-    stream: Stream
-    data: bytes
-    time: str | None = None
 
 
 class LogWatch:

@@ -21,7 +21,7 @@ from worker.domain.control_plane import (
 )
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import Runtime, RuntimeFailure
-from worker.supervisor.until_answered import retry_until_answered
+from worker.supervisor.waits import retry_until_answered
 
 log = logging.getLogger("partita.workers")
 _RUN_END_DELAY_S: Final = 0.5  # after the last step of a run here, until the run is over
