@@ -13,6 +13,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.observability.api import start_telemetry, stop_telemetry
+from platform_site import redis_transport
 from sync_stack.configuration.startup import EXIT_CONFIGURATION
 
 
@@ -43,6 +44,7 @@ def _refuse_wrong_settings() -> None:
 if "worker" in sys.argv:
     _refuse_wrong_settings()
 
+redis_transport.use_for_redis_urls()
 app = Celery("partita")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 

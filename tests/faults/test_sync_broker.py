@@ -60,7 +60,7 @@ class Site:
             task = self.stack.get(f"tasks/{task_id}")
             return task if task and task["state"] in ("SUCCEEDED", "FAILED", "DEAD") else None
 
-        return until(ended, within_s=within_s, what=f"{task_id} ends\n{self.stack.tails()}")
+        return until(ended, within_s=within_s, what=lambda: f"{task_id} ends\n{self.stack.tails()}")
 
     def readiness(self) -> tuple[int, str]:
         """The status of the orchestrator's readiness, and what it says of the broker."""
