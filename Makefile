@@ -11,6 +11,14 @@ CODE := apps cue kernel readers platform_site sync_stack worker tests bench exam
 .DEFAULT_GOAL := help
 .PHONY: help install up sync-demo test test-fast faults bench proto format lint types imports migrations-check deploy-check check requirements clean
 
+# Install a file of requirements without uv's list of packages; in a terminal, dots say it goes on.
+define install
+echo "installing $(2) ($$(grep -c == $(1)) packages) into $(VENV)"; \
+[ ! -t 1 ] || while sleep 1 && kill -0 $$$$ 2>/dev/null; do printf .; done & \
+$(BIN)/uv pip install -q --python $(PY) -r $(1); code=$$?; kill $$! 2>/dev/null; \
+[ ! -t 1 ] || printf '\r\033[K'; exit $$code
+endef
+
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
 
@@ -28,12 +36,12 @@ $(VENV)/.uv: $(PY)
 	@$(PY) -m pip install -q --disable-pip-version-check uv && touch $@
 
 $(VENV)/.runtime: requirements.txt $(VENV)/.uv
-	@echo "installing Partita's libraries into $(VENV)"
-	@$(BIN)/uv pip install --python $(PY) -r requirements.txt && touch $@
+	@$(call install,requirements.txt,Partita's libraries)
+	@touch $@
 
 $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
-	@echo "installing the tools of the tests into $(VENV)"
-	@$(BIN)/uv pip install --python $(PY) -r requirements-dev.txt && touch $@
+	@$(call install,requirements-dev.txt,the tools of the tests)
+	@touch $@
 
 $(BIN)/partita: $(PY)
 	@ln -sf ../../partita $@
@@ -51,7 +59,7 @@ test: $(VENV)/.development  ## run all tests against real servers on private por
 	@$(PY) -m tests.support.run
 
 test-fast: $(VENV)/.development  ## pure and service tests only: no server, under a minute
-	@$(BIN)/pytest -q -n 2 tests/unit tests/apps -m "not docker and not postgres and not redis and not browser and not slow"
+	@$(PY) -m tests.support.run --fast
 
 faults: $(VENV)/.development  ## 20 random crashes a victim with real leases; the table goes to bench/RESULTS.md
 	@$(PY) -m tests.support.run --faults

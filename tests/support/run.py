@@ -1,6 +1,7 @@
 """`make test`: install what the tests need, start the servers, run every test, stop what started.
 
 python -m tests.support.run            all tests; those of the store also on PostgreSQL
+python -m tests.support.run --fast     what needs no server and is not slow; installs nothing
 python -m tests.support.run --faults   the long fault runs
 python -m tests.support.run --bench    the benchmarks
 """
@@ -10,17 +11,18 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -33,6 +35,8 @@ SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/sync", "tests/architecture",
 BROWSER_ALONE = "browser and not docker"
 REAL_WORKERS = "3"  # on two cores: they wait two thirds of their time
 BEHIND = ["nice", "-n", "10"]  # who computes leaves the cores to who waits for a real server
+FAST = "not docker and not postgres and not redis and not browser and not slow"
+PYTEST = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
 REAL_TESTS = ["tests/contracts", f"--ignore={SINK_TESTS}", "tests/integration", "tests/faults"]
 
 
@@ -49,7 +53,10 @@ Lane = Sequence[Command]  # one after the other
 def main() -> int:
     options = _options()
     # a shell that started it in the background has Ctrl-C ignored, by all its children too
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    if options.fast:
+        return _run_fast()
     if absent := packages.install_missing():
         print(f"missing Debian packages, whose tests are skipped: {' '.join(absent)}", flush=True)
         if os.environ.get("CI"):
@@ -66,8 +73,21 @@ def main() -> int:
             servers.build_images(host, ROOT / "examples" / "images")
         seed = environment.setdefault("PARTITA_FAULT_SEED", str(random.randrange(10**6)))
         print(f"PARTITA_FAULT_SEED={seed}", flush=True)
-        code = _run(_lanes(options, environment), environment)
+        code = run_lanes(_lanes(options, environment), environment)
         return max(code, _say_times(folder))
+
+
+def _run_fast() -> int:
+    """Run the tests that need no server; 1 when they took more CPU than their budget."""
+    with tempfile.TemporaryDirectory(prefix="partita-test-") as folder:
+        environment = {**os.environ, timing.FOLDER: folder}
+        words = [*PYTEST, "-n", "2", "-m", FAST, "tests/unit", "tests/apps"]
+        code = run_lanes([[Command(words)]], environment)
+        print("\n".join(timing.slowest(timing.read(Path(folder)))))
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    line, failures = timing.over_fast_budget(ended.ru_utime + ended.ru_stime)
+    print("\n".join([line, *failures]), flush=True)
+    return max(code, 1 if failures else 0)
 
 
 def _say_times(folder: Path) -> int:
@@ -81,6 +101,7 @@ def _say_times(folder: Path) -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="run the tests against real servers")
+    parser.add_argument("--fast", action="store_true", help="only what needs no server")
     parser.add_argument("--faults", action="store_true", help="the long fault runs only")
     parser.add_argument("--bench", action="store_true", help="the benchmarks only")
     parser.add_argument("rest", nargs="*", help="further words for pytest, after --")
@@ -89,14 +110,13 @@ def _options() -> argparse.Namespace:
 
 def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lane]:
     """What runs side by side; only what the first lane prints is seen as it comes."""
-    tests = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
     if options.bench:
         return [[Command([sys.executable, "-m", "bench"])]]
     if options.faults:
         return [[Command([sys.executable, "-m", "tests.faults"])]]
     if options.rest:
-        return [[Command([*tests, *options.rest])]]
-    tests += ["--dist", "loadfile"]  # a file's processes start once
+        return [[Command([*PYTEST, *options.rest])]]
+    tests = [*PYTEST, "--dist", "loadfile"]  # a file's processes start once
     real = [*tests, "-n", REAL_WORKERS]
     waiting = [
         Command([*real, "-m", BROWSER_ALONE, *REAL_TESTS], title="pages in a browser"),
@@ -114,37 +134,80 @@ def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lan
     return [computing, waiting]
 
 
-def _run(lanes: Sequence[Lane], environment: dict[str, str]) -> int:
-    """Run the lanes side by side; the highest exit code."""
+def run_lanes(lanes: Sequence[Lane], environment: dict[str, str]) -> int:
+    """Run the lanes side by side and return the highest exit code.
+
+    Ctrl-C interrupts what they run and starts nothing more; a second one kills it.
+    """
+    running = _Running(environment)
     with ThreadPoolExecutor(len(lanes)) as threads:
-        return max(threads.map(partial(_run_lane, environment), range(len(lanes)), lanes))
+        codes = [threads.submit(running.run, *each) for each in enumerate(lanes)]
+        for number in (signal.SIGINT, signal.SIGKILL):
+            try:
+                return _highest(codes)
+            except KeyboardInterrupt:
+                running.end(number)
+        return _highest(codes)
 
 
-def _run_lane(environment: dict[str, str], number: int, lane: Lane) -> int:
-    code = 0
-    for command in lane:
-        code = max(code, _run_command(environment, number, command))
-        if code == pytest.ExitCode.INTERRUPTED:  # Ctrl-C reaches all of them
-            break
-    return code
+def _highest(codes: Sequence[Future[int]]) -> int:
+    return max(each.result() for each in codes)
 
 
-def _run_command(environment: dict[str, str], number: int, command: Command) -> int:
-    """Its exit code. Behind the first lane, what it prints is shown once it has ended."""
-    words, output = command.words, subprocess.PIPE if number else None
-    if "pytest" in words:  # its usual folder is closed to the user postgres by any other pytest
-        words = [*words, f"--basetemp={environment['PARTITA_TEST_FOLDER']}/pytest{number}"]
-    if command.title:
-        print(f"== {command.title}", flush=True)
-    begun = time.monotonic()
-    ended = subprocess.run(
-        words, env=environment | command.environment, cwd=ROOT, check=False,
-        stdout=output, stderr=output and subprocess.STDOUT, text=True, errors="replace",
-    )  # fmt: skip
-    if command.title:
-        said = ended.stdout or ""
-        print(f"{said}== {command.title}: {time.monotonic() - begun:.0f} s", flush=True)
-    return ended.returncode if ended.returncode >= 0 else 128 - ended.returncode  # by a signal
+class _Running:
+    """What the lanes run now. Each command has a process group, which alone gets its signals."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+        self._lock = Lock()
+        self._processes: set[subprocess.Popen[str]] = set()
+        self._is_ending = False
+
+    def end(self, number: signal.Signals) -> None:
+        with self._lock:
+            self._is_ending = True
+            for process in self._processes:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+
+    def run(self, number: int, lane: Lane) -> int:
+        code = 0
+        for command in lane:
+            code = max(code, self._run_command(number, command))
+        return code
+
+    def _run_command(self, number: int, command: Command) -> int:
+        """Its exit code. Behind the first lane, what it prints is shown once it has ended."""
+        begun = time.monotonic()
+        if (process := self._start(number, command)) is None:
+            return pytest.ExitCode.INTERRUPTED
+        said, _ = process.communicate()
+        with self._lock:
+            self._processes.discard(process)
+        if command.title:
+            took = f"{time.monotonic() - begun:.0f} s"
+            print(f"{said or ''}== {command.title}: {took}", flush=True)
+        code = process.returncode
+        return code if code >= 0 else 128 - code  # by a signal
+
+    def _start(self, number: int, command: Command) -> subprocess.Popen[str] | None:
+        """None when the lanes are ending."""
+        words, output = command.words, subprocess.PIPE if number else None
+        if "pytest" in words:  # its usual folder is closed to the user postgres by any other pytest
+            folder = self._environment[timing.FOLDER]
+            words = [*words, f"--basetemp={folder}/pytest{number}"]
+        with self._lock:
+            if self._is_ending:
+                return None
+            if command.title:
+                print(f"== {command.title}", flush=True)
+            process = subprocess.Popen(
+                words, env=self._environment | command.environment, cwd=ROOT,
+                process_group=None if "--pdb" in words else 0,  # a debugger reads the terminal
+                stdout=output, stderr=output and subprocess.STDOUT, text=True, errors="replace",
+            )  # fmt: skip
+            self._processes.add(process)
+            return process
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ FOLDER: Final = "PARTITA_TEST_FOLDER"
 SLOWEST: Final = 10
 # CPU seconds of all tests of a kind, with the processes they started; the first folder that fits.
 BUDGETS: Final[Mapping[str, float]] = {"pure": 180.0, "service": 670.0, "real": 1300.0}
+# Of `make test-fast` altogether: with imports, collection and what xdist does.
+FAST_BUDGET_S: Final = 130.0
 _KINDS: Final = (
     ("tests/unit", "pure"),
     ("tests/contracts/sink", "service"),
@@ -119,3 +121,13 @@ def over_budget(files: Mapping[str, Taken]) -> tuple[list[str], list[str]]:
         if taken.cpu_s > BUDGETS[kind]
     ]
     return lines, failures
+
+
+def over_fast_budget(cpu_s: float) -> tuple[str, list[str]]:
+    """A line for `make test-fast`, and a sentence when it took more CPU than it may."""
+    line = f"{cpu_s:.0f} s of CPU with imports and collection (budget: {FAST_BUDGET_S:g} s)"
+    failure = (
+        f"the fast tests took {cpu_s:.0f} s of CPU, budget {FAST_BUDGET_S:g} s:"
+        " make the slowest cheaper, or mark what is long as `slow`"
+    )
+    return line, [failure] if cpu_s > FAST_BUDGET_S else []

@@ -197,6 +197,7 @@ PACKAGE = {
 }
 
 
+@pytest.mark.slow
 def test_a_package_of_several_files_in_its_module_is_read_by_the_real_program(tmp_path):
     if not cue_oracle.binaries():
         pytest.skip("needs go, to build cue")
@@ -221,6 +222,7 @@ def test_names_of_another_file_of_the_package_are_outside_of_the_subset(tmp_path
     assert [found.code for found in caught.value.diagnostics] == ["unsupported_cue"]
 
 
+@pytest.mark.slow
 def test_a_schema_is_checked_by_the_real_program_where_ours_cannot():
     if not cue_oracle.binaries():
         pytest.skip("needs go, to build cue")

@@ -1,0 +1,42 @@
+"""The command of the tests, interrupted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import ROOT, until
+
+# Two lanes of two commands each: the first sleep, the second would leave a file.
+LANES = """
+import signal, sys
+from tests.support.run import Command, run_lanes
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+folder = sys.argv[1]
+lanes = [
+    [Command(["sh", "-c", f"touch {folder}/begun{n}; exec sleep 60"]),
+     Command(["touch", f"{folder}/second"])]
+    for n in range(2)
+]
+sys.exit(run_lanes(lanes, {"PATH": "/usr/bin:/bin"}))
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_to_the_command_alone_ends_both_lanes_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LANES, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT) as process:
+        until(lambda: len([*tmp_path.iterdir()]) == 2, within_s=20, what="both lanes run")
+        sent = time.monotonic()
+
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(30) == 128 + signal.SIGINT
+    assert time.monotonic() - sent < 5
+    assert not (tmp_path / "second").exists()
