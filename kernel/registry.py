@@ -18,13 +18,14 @@ class Registry(Generic[T]):
     """Names to implementations of one port. A second registration of a name raises ValueError.
 
     `package`: where the plug-ins are. Its modules are imported at the first look-up, so a plug-in
-    is added by adding its file.
+    is added by adding its file. If one cannot be imported, every look-up raises its error.
     """
 
     def __init__(self, port: str, *, package: str = "") -> None:
         self.port = port
         self._package = package
         self._is_complete = not package
+        self._failure: Exception | None = None
         self._entries: dict[str, T] = {}
         self._paths: dict[str, str] = {}
 
@@ -46,8 +47,14 @@ class Registry(Generic[T]):
         self._paths[name] = path
 
     def discover(self) -> None:
-        """Import the modules of the package that are not imported yet."""
-        import_plugins(self._package, import_module(self._package).__path__)
+        """Import the modules of the package that are not imported yet; raise what one raises."""
+        if self._failure is not None:
+            raise self._failure  # a second import would only say that names are registered twice
+        try:
+            import_plugins(self._package, import_module(self._package).__path__)
+        except Exception as error:
+            self._failure = error
+            raise
         self._is_complete = True
 
     def __getitem__(self, name: str) -> T:

@@ -7,6 +7,8 @@ import pytest
 from kernel import ids
 from kernel.registry import Registry, UnknownPlugin, plugin_names
 
+broken_sinks: Registry[str] = Registry("sink", package="broken_plugins")
+
 
 def test_new_ids_have_the_form_of_the_reference() -> None:
     assert re.fullmatch(r"run-[0-9a-f]{12}", ids.new_execution_id())
@@ -46,6 +48,22 @@ def test_a_registry_knows_its_names_and_refuses_a_second_one() -> None:
         runtimes["nomad"]
     with pytest.raises(ValueError, match="registered twice"):
         runtimes.register("docker")("other")
+
+
+def test_every_look_up_raises_the_error_of_a_plugin_that_registers_and_then_fails(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "broken_plugins").mkdir()
+    (tmp_path / "broken_plugins" / "__init__.py").touch()
+    (tmp_path / "broken_plugins" / "redis.py").write_text(
+        "import tests.unit.kernel.test_ids_and_registry as port\n"
+        "port.broken_sinks.register('redis')('R')\n"
+        "raise ImportError('no module named hiredis')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for _ in range(2):
+        with pytest.raises(ImportError, match="no module named hiredis"):
+            broken_sinks["redis"]
 
 
 def test_a_plugin_is_a_module_or_a_package_and_no_stray_file(tmp_path):
