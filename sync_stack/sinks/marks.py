@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from sync_stack.core.sink import TargetMarker
+from sync_stack.core.sink import SinkError, TargetMarker
 
 MANAGED_BY: Final = "partita"
 _TEXTS: Final = ("rule", "tenant", "datasource", "env", "repo", "ref", "commit", "updated_at")
@@ -46,6 +46,12 @@ def generation_of(value: object) -> int:
         return int(str(value))
     except ValueError:
         return 0
+
+
+def refuse_stale(seen: int, generation: int) -> None:
+    """Raises SinkError(stale_generation) after a writer of a higher generation."""
+    if seen > generation:
+        raise SinkError("stale_generation", f"a newer writer (generation {seen}) wrote here")
 
 
 def mark_text(mark: TargetMarker, *, file: str = "") -> str:

@@ -1,16 +1,43 @@
-"""Open sinks by datasource."""
+"""Open sinks by datasource, and the clients that they open."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from pkgutil import resolve_name
+from typing import Generic, Protocol, TypeVar
 
 from sync_stack.core.bundle.datasources import Datasource, datasource_kinds
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.sink import Sink
 
 Resolve = Callable[[SecretRef], str]
+
+
+class Client(Protocol):
+    def close(self) -> None: ...
+
+
+Made = TypeVar("Made", bound=Client)
+
+
+class SharedClient(Generic[Made]):
+    """A client for several threads; the first call makes it."""
+
+    def __init__(self, make: Callable[[], Made]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._client: Made | None = None
+
+    def __call__(self) -> Made:
+        with self._lock:
+            if self._client is None:
+                self._client = self._make()
+            return self._client
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
 
 
 def open_sink(datasource: Datasource, resolve: Resolve) -> Sink:

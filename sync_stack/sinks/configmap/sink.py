@@ -10,8 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property, partial
-from threading import Lock
+from functools import partial
 from typing import Any, Final
 
 from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
@@ -32,10 +31,10 @@ from sync_stack.core.sink import (
 )
 from sync_stack.sinks.configmap import CONFIGMAP, ConfigMapOptions, OnConflict
 from sync_stack.sinks.configmap.client import Cluster, ConfigMapChanges, Object
-from sync_stack.sinks.documents import Style, document, only_value, values_of, writable_format
+from sync_stack.sinks.documents import Style, bytes_of, text_of, writable_format
 from sync_stack.sinks.limits import Timeouts
-from sync_stack.sinks.marks import MANAGED_BY, generation_of, mark_fields, mark_from
-from sync_stack.sinks.open_sinks import Resolve
+from sync_stack.sinks.marks import MANAGED_BY, generation_of, mark_fields, mark_from, refuse_stale
+from sync_stack.sinks.open_sinks import Resolve, SharedClient
 
 MAX_BYTES: Final = 1_048_576
 LABEL: Final = "app.kubernetes.io/managed-by"
@@ -88,9 +87,8 @@ class ConfigMapSink:
         self._options = options
         self._layout = datasource.update_strategy
         self._style = Style.of(datasource)
-        self._timeouts = Timeouts.of(datasource)
-        self._resolve = resolve
-        self._lock = Lock()
+        self._open = partial(Cluster, options, Timeouts.of(datasource), resolve)
+        self._cluster = SharedClient(self._open)
         whole = self._layout is not UpdateStrategy.KEY_VALUE
         self.capabilities = Capabilities(
             whole_records=whole,
@@ -106,17 +104,8 @@ class ConfigMapSink:
             key_formats=CONFIGMAP.key_formats,
         )
 
-    @cached_property
-    def _made(self) -> Cluster:
-        return Cluster(self._options, self._timeouts, self._resolve)
-
-    @property
-    def _cluster(self) -> Cluster:
-        with self._lock:
-            return self._made
-
     def changes(self) -> Changes:
-        return ConfigMapChanges(partial(Cluster, self._options, self._timeouts, self._resolve))
+        return ConfigMapChanges(self._open)
 
     def destination(self, place: TargetPlace) -> Destination:
         options = self._options
@@ -148,7 +137,7 @@ class ConfigMapSink:
         return name
 
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
-        found = self._cluster.get(*_split(destination))
+        found = self._cluster().get(*_split(destination))
         if found is None:
             return Live()
         data, owners = _data(found), _owners(found)
@@ -165,10 +154,7 @@ class ConfigMapSink:
         )
 
     def _live(self, key: str, text: str, mark: TargetMarker | None) -> LiveRecord:
-        if self._layout is UpdateStrategy.KEY_VALUE:
-            values = {key: text}
-        else:
-            values = values_of(text.encode(), self._format(key))
+        values = self._style.values(key, bytes_of(text), self._format(key))
         return LiveRecord(values=values, mark=mark, version=_version(text))
 
     def _format(self, key: str) -> str:
@@ -176,13 +162,10 @@ class ConfigMapSink:
             return self._options.data_format
         return writable_format(key) or "json"
 
-    def _text(self, put: Put) -> str:
-        if self._layout is UpdateStrategy.KEY_VALUE:
-            return only_value(put.values)
-        return document(put.values, self._format(put.record), self._style).decode()
-
     def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
-        texts = {put.record: self._text(put) for put in puts}
+        texts = {
+            put.record: text_of(self._style.body(put, self._format(put.record))) for put in puts
+        }
 
         def change(target: Object, data: dict[str, str], owners: Owners) -> None:
             for put in puts:
@@ -206,14 +189,13 @@ class ConfigMapSink:
         self._change(destination, generation, change)
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
-        found = self._cluster.get(*_split(destination))
+        found = self._cluster().get(*_split(destination))
         if found and _is_ours(found) and _generation(found) < generation:
             _annotations(found)[f"{_PREFIX}generation"] = str(generation)
-            self._cluster.replace(*_split(destination), found)
+            self._cluster().replace(*_split(destination), found)
 
     def close(self) -> None:
-        if "_made" in self.__dict__:
-            self._made.close()
+        self._cluster.close()
 
     def _change(
         self,
@@ -225,7 +207,7 @@ class ConfigMapSink:
     ) -> None:
         """Read, change, and put back at the version that was read."""
         namespace, name = _split(destination)
-        found = self._cluster.get(namespace, name)
+        found = self._cluster().get(namespace, name)
         if found is None and mark is None:
             return
         target = found or {
@@ -233,10 +215,7 @@ class ConfigMapSink:
             "kind": "ConfigMap",
             "metadata": {"name": name, "namespace": namespace},
         }
-        if _generation(target) > generation:
-            raise SinkError(
-                "stale_generation", f"a newer writer (generation {_generation(target)}) wrote here"
-            )
+        refuse_stale(_generation(target), generation)
         data, owners = _data(target), _owners(target)
         before = dict(data)
         change(target, data, owners)
@@ -248,16 +227,16 @@ class ConfigMapSink:
         if found is None:
             self._create(namespace, target)
         else:
-            self._cluster.replace(namespace, name, target)
+            self._cluster().replace(namespace, name, target)
 
     def _create(self, namespace: str, target: Object) -> None:
         if self._options.immutable:
             target["immutable"] = True
-        if self._cluster.create(namespace, target):
+        if self._cluster().create(namespace, target):
             return
         if self._options.create_namespace:
-            self._cluster.create_namespace(namespace)
-            if self._cluster.create(namespace, target):
+            self._cluster().create_namespace(namespace)
+            if self._cluster().create(namespace, target):
                 return
         raise SinkError("destination_invalid", f"there is no namespace {namespace!r}")
 

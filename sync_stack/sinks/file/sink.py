@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sync_stack.core.bundle.datasources import Datasource, KeyCase, OutputShape, UpdateStrategy
+from sync_stack.core.bundle.datasources import Datasource, KeyCase, UpdateStrategy
 from sync_stack.core.formats import formats
 from sync_stack.core.sink import (
     MISTYPED,
@@ -33,17 +33,12 @@ from sync_stack.core.sink import (
 )
 from sync_stack.sinks.documents import (
     Style,
-    bytes_of,
-    document,
-    only_value,
-    text_of,
-    values_of,
     writable_format,
 )
 from sync_stack.sinks.file import FILE, FileOptions
 from sync_stack.sinks.file.store import MAX_BYTES, TEMPORARY, FileStore, Mistyped
 from sync_stack.sinks.limits import Deadline, Timeouts, checked_name, checked_path
-from sync_stack.sinks.marks import generation_of, mark_fields, mark_from
+from sync_stack.sinks.marks import generation_of, mark_fields, mark_from, refuse_stale
 from sync_stack.sinks.open_sinks import Resolve
 
 STATE_FOLDER: Final = ".partita"
@@ -65,7 +60,6 @@ class FileSink:
         self._options = options
         self._layout = datasource.update_strategy
         self._style = Style.of(datasource)
-        self._nested = datasource.output_shape is OutputShape.NESTED
         self._operation_s = Timeouts.of(datasource).operation_s
         self._store = FileStore(Path(options.root), file_mode=options.file_mode)
         self.capabilities = Capabilities(
@@ -106,7 +100,10 @@ class FileSink:
 
     def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         """A path below the root."""
-        self._check_key(key)
+        case = self._options.key_case
+        cased = key.upper() if case is KeyCase.UPPER else key.lower()
+        if case is not KeyCase.KEEP and cased != key:
+            raise SinkError("key_invalid", f"{key[:80]!r} is not in {case.value} case")
         if self._layout is UpdateStrategy.DOCUMENT:
             return destination.name
         if self._layout is UpdateStrategy.KEY_VALUE:
@@ -114,12 +111,6 @@ class FileSink:
         path = checked_path(file, "key_invalid")
         suffix = "" if writable_format(path) else ".json"
         return f"{destination.name}/{path}{suffix}"
-
-    def _check_key(self, key: str) -> None:
-        case = self._options.key_case
-        cased = key.upper() if case is KeyCase.UPPER else key.lower()
-        if case is not KeyCase.KEEP and cased != key:
-            raise SinkError("key_invalid", f"{key[:80]!r} is not in {case.value} case")
 
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
         deadline = Deadline(self._operation_s)
@@ -136,7 +127,8 @@ class FileSink:
                 mistyped.add(name)
                 continue
             if content is not None:
-                values = self._values(destination, name, content)
+                key = name.removeprefix(f"{destination.name}/")
+                values = self._style.values(key, content, self._format(name))
                 found[name] = LiveRecord(
                     values=values, mark=marks.get(name), version=_version(content)
                 )
@@ -155,28 +147,16 @@ class FileSink:
             return frozenset()
         return frozenset(name for name in names if f"{destination.name}/{name}" not in found)
 
-    def _values(self, destination: Destination, name: str, content: bytes) -> Mapping[str, str]:
-        if self._layout is UpdateStrategy.KEY_VALUE:
-            return {name.removeprefix(f"{destination.name}/"): text_of(content)}
-        return values_of(content, self._format(name))
-
-    def _content(self, put: Put) -> bytes:
-        if self._layout is UpdateStrategy.KEY_VALUE:
-            return bytes_of(only_value(put.values))
-        content = document(put.values, self._format(put.record), self._style)
-        if len(content) > MAX_BYTES:
-            raise SinkError(
-                "destination_too_large", f"{put.record} is larger than {MAX_BYTES} bytes"
-            )
-        return content
-
     def _format(self, name: str) -> str:
         if self._layout is UpdateStrategy.FILE:
             return writable_format(name) or "json"
         return self._options.format or writable_format(name) or "json"
 
     def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
-        contents = {put.record: self._content(put) for put in puts}
+        contents = {
+            put.record: self._style.body(put, self._format(put.record), max_bytes=MAX_BYTES)
+            for put in puts
+        }
         deadline = Deadline(self._operation_s)
         with self._changing(destination, mark.generation, deadline) as state:
             for put in puts:
@@ -223,9 +203,7 @@ class FileSink:
         """The state, under the lock, after the generation has been checked and raised."""
         with self._store.locked(_path(destination, "lock"), deadline):
             state = self._state(destination)
-            if state.generation > generation:
-                detail = f"a newer writer (generation {state.generation}) wrote here"
-                raise SinkError("stale_generation", detail)
+            refuse_stale(state.generation, generation)
             state.generation = generation
             yield state
 

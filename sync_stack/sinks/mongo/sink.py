@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
-from threading import Lock
+from functools import partial
 from typing import Any, Final
 
 from pymongo import ReplaceOne, UpdateOne, errors
@@ -25,12 +24,12 @@ from sync_stack.core.sink import (
     TargetMarker,
     TargetPlace,
 )
-from sync_stack.sinks.documents import Style, only_value
+from sync_stack.sinks.documents import Style
 from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
 from sync_stack.sinks.marks import mark_fields, mark_from
 from sync_stack.sinks.mongo import MongoOptions
 from sync_stack.sinks.mongo.client import address, collection, connect, translated
-from sync_stack.sinks.open_sinks import Resolve
+from sync_stack.sinks.open_sinks import Resolve, SharedClient
 
 _REPLACED: Final = re.compile(r'[/\\.$" \0]')
 _PAGE: Final = 1000
@@ -51,9 +50,8 @@ class MongoSink:
         self._options = options
         self._layout = datasource.update_strategy
         self._style = Style.of(datasource)
-        self._timeouts = Timeouts.of(datasource)
-        self._resolve = resolve
-        self._lock = Lock()
+        timeouts = Timeouts.of(datasource)
+        self._client = SharedClient[Any](partial(connect, options, timeouts, resolve))
         self._indexed: set[str] = set()
         self._whole = self._layout is not UpdateStrategy.KEY_VALUE
         self.capabilities = Capabilities(
@@ -66,13 +64,8 @@ class MongoSink:
             batch=_PAGE,
         )
 
-    @cached_property
-    def _made(self) -> Any:
-        return connect(self._options, self._timeouts, self._resolve)
-
     def _collection(self, destination: Destination) -> Any:
-        with self._lock:
-            return collection(self._made, self._options, destination.name)
+        return collection(self._client(), self._options, destination.name)
 
     def destination(self, place: TargetPlace) -> Destination:
         options = self._options
@@ -130,8 +123,8 @@ class MongoSink:
             if self._layout is UpdateStrategy.FILE:
                 body["file"] = put.record.partition("/file/")[2]
             return ReplaceOne(wanted, body, upsert=True)
-        (key,) = put.values
-        update: Document = {"$set": {"key": key, "value": only_value(put.values), **marked}}
+        ((key, value),) = put.values.items()
+        update: Document = {"$set": {"key": key, "value": value, **marked}}
         if not put.marked:
             update["$unset"] = {METADATA: ""}
         return UpdateOne(wanted, update, upsert=True)
@@ -167,8 +160,7 @@ class MongoSink:
             )
 
     def close(self) -> None:
-        if "_made" in self.__dict__:
-            self._made.close()
+        self._client.close()
 
     def _index(self, documents: Any, name: str) -> None:
         """Once for each collection in use."""

@@ -10,8 +10,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from threading import Lock
+from functools import partial
 from typing import Any, Final
 
 from redis import exceptions
@@ -35,14 +34,12 @@ from sync_stack.core.sink import (
 from sync_stack.sinks.documents import (
     Style,
     bytes_of,
-    document,
-    only_value,
     text_of,
     values_of,
 )
 from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
 from sync_stack.sinks.marks import mark_fields, mark_of_text, mark_text
-from sync_stack.sinks.open_sinks import Resolve
+from sync_stack.sinks.open_sinks import Resolve, SharedClient
 from sync_stack.sinks.redis import HASH_TAG, REDIS, RedisMode, RedisOptions, RedisStructure
 from sync_stack.sinks.redis.client import (
     RedisChanges,
@@ -85,8 +82,8 @@ class RedisSink:
         self._strategy = datasource.update_strategy
         self._style = Style.of(datasource)
         self._timeouts = Timeouts.of(datasource)
-        self._resolve = resolve
-        self._opening = Lock()
+        self._connect = partial(connect, options, self._timeouts, resolve)
+        self._client = SharedClient[Any](self._connect)
         strings = options.data_structure is RedisStructure.STRING
         self._strings = strings and self._strategy is UpdateStrategy.KEY_VALUE
         self._whole = self._strategy is not UpdateStrategy.KEY_VALUE
@@ -108,22 +105,15 @@ class RedisSink:
     def _is_json(self) -> bool:
         return self._strategy is UpdateStrategy.DOCUMENT
 
-    @cached_property
-    def _connection(self) -> Any:
-        return connect(self._options, self._timeouts, self._resolve)
-
-    @property
-    def _client(self) -> Any:
-        with self._opening:
-            return self._connection
-
     def destination(self, place: TargetPlace) -> Destination:
         options = self._options
         name = checked_name(place.rendered or self._default_name(place))
         if name.startswith(_RESERVED) or name.endswith(f":{METADATA}"):
             raise SinkError("destination_invalid", f"{name!r} is reserved for Partita's own state")
         if options.mode is RedisMode.CLUSTER:
-            self._check_slot(name)
+            tagged = HASH_TAG.search(name) is not None  # data and metadata lie in one slot
+            if not tagged and (self._strings or re.search("[{}]", name)):
+                raise SinkError("destination_invalid", f"{name!r} needs a hash tag in a cluster")
         hosts = ",".join(
             f"{host}:{port}" for host, port in sorted(map(host_and_port, options.hosts))
         )
@@ -141,8 +131,7 @@ class RedisSink:
         """Nodes of a cluster tell of their own keys only: no notifications there."""
         if self._options.mode is RedisMode.CLUSTER:
             return None
-        client = connect(self._options, self._timeouts, self._resolve)
-        found = RedisChanges(client, db=self._options.db)
+        found = RedisChanges(self._connect(), db=self._options.db)
         if found.is_told("g$" if self._strings or self._is_json else "gh"):
             return found
         found.close()
@@ -156,12 +145,6 @@ class RedisSink:
         prefix = prefix or f"{place.tenant}:{place.datasource}:{place.env}"
         hashed = self._strategy is UpdateStrategy.KEY_VALUE and not self._strings
         return f"{prefix}{separator}{options.hash_key}" if hashed else prefix
-
-    def _check_slot(self, name: str) -> None:
-        """Data and metadata must lie in one slot of a cluster."""
-        tagged = HASH_TAG.search(name) is not None
-        if (self._strings and not tagged) or (not tagged and re.search("[{}]", name)):
-            raise SinkError("destination_invalid", f"{name!r} needs a hash tag in a cluster")
 
     def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         if key == METADATA or not key:
@@ -177,7 +160,9 @@ class RedisSink:
                 return self._strings_live(destination, records, deadline)
             try:
                 if self._is_json:
-                    return self._json_live(destination)
+                    raw = self._client().get(bytes_of(destination.name))
+                    text = self._client().hget(self._metadata(destination), "record:json")
+                    return Live(records={} if raw is None else {"json": _whole(raw, text)})
                 fields = dict(self._fields(destination.name, deadline))
             except exceptions.ResponseError as error:
                 if not is_wrong_type(error):
@@ -193,7 +178,7 @@ class RedisSink:
         cursor = 0
         while True:
             deadline.check()
-            cursor, page = self._client.hscan(key, cursor, count=_PAGE)
+            cursor, page = self._client().hscan(key, cursor, count=_PAGE)
             yield from ((text_of(name), raw) for name, raw in page.items())
             if not cursor:
                 return
@@ -209,7 +194,7 @@ class RedisSink:
                 name: bytes_of(self._key(destination, name))
                 for name in names[start : start + _PAGE]
             }
-            found = dict(zip(keys, self._client.mget(list(keys.values())), strict=True))
+            found = dict(zip(keys, self._client().mget(list(keys.values())), strict=True))
             absent = [name for name, raw in found.items() if raw is None]
             live |= {
                 name: LiveRecord(values={name: text_of(raw)})
@@ -224,15 +209,10 @@ class RedisSink:
         """A string that has appeared since is `none` as well: the next read sees it."""
         if not keys:
             return []
-        with self._client.pipeline(transaction=False) as pipeline:
+        with self._client().pipeline(transaction=False) as pipeline:
             for key in keys:
                 pipeline.type(key)
             return [b"none" if kind == b"string" else kind for kind in pipeline.execute()]
-
-    def _json_live(self, destination: Destination) -> Live:
-        raw = self._client.get(bytes_of(destination.name))
-        owner = self._client.hget(self._metadata(destination), "record:json")
-        return Live(records={} if raw is None else {"json": _whole(raw, owner)})
 
     def _files_live(
         self,
@@ -241,7 +221,7 @@ class RedisSink:
         records: Collection[str],
         fields: Mapping[str, bytes],
     ) -> Live:
-        marks = self._client.hgetall(self._metadata(destination))
+        marks = self._client().hgetall(self._metadata(destination))
         owners = {name: marks.get(bytes_of(f"record:{name}")) for name in fields}
         ours = {name for name, text in owners.items() if owner.owns(mark_of_text(text))}
         wanted = (set(records) | ours) & fields.keys()
@@ -256,26 +236,20 @@ class RedisSink:
 
     def _put(self, destination: Destination, put: Put, mark: TargetMarker) -> _Change:
         owner = mark_text(mark, file=put.file) if put.marked else ""
+        body = self._style.body(put, "json")
+        if self._whole:
+            version = "!" if put.version == MISTYPED else put.version
+        else:
+            version = "!-" if put.version == MISTYPED else "-"
         return _Change(
             kind="set" if self._strings or self._is_json else "hset",
             key=self._key(destination, put.record),
             name=put.record,
-            value=self._content(put),
-            version=self._version(put),
+            value=body.rstrip(b"\n") if self._whole else body,
+            version=version,
             owner=owner if self._whole else "-",
             ttl_ms=int(self._options.ttl_s * 1000),
         )
-
-    def _version(self, put: Put) -> str:
-        """As the script takes it."""
-        if put.version == MISTYPED:
-            return "!" if self._whole else "!-"
-        return put.version if self._whole else "-"
-
-    def _content(self, put: Put) -> bytes:
-        if not self._whole:
-            return bytes_of(only_value(put.values))
-        return document(put.values, "json", self._style).rstrip(b"\n")
 
     def delete(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
@@ -300,17 +274,16 @@ class RedisSink:
             return list(deletes)
         names = [bytes_of(f"record:{gone.record}") for gone in deletes]
         with translated():
-            texts = self._client.hmget(self._metadata(destination), names)
+            texts = self._client().hmget(self._metadata(destination), names)
         pairs = zip(deletes, texts, strict=True)
         return [gone for gone, text in pairs if owner.owns(mark_of_text(text))]
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
         with translated():
-            self._client.eval(FENCE, 1, self._metadata(destination), generation)
+            self._client().eval(FENCE, 1, self._metadata(destination), generation)
 
     def close(self) -> None:
-        if "_connection" in self.__dict__:
-            self._connection.close()
+        self._client.close()
 
     def _apply(
         self, destination: Destination, changes: Sequence[_Change], generation: int, described: str
@@ -326,7 +299,7 @@ class RedisSink:
                 part for change in batch for part in change.arguments(numbers[change.key])
             )
             with translated():
-                outcome = self._client.eval(
+                outcome = self._client().eval(
                     APPLY,
                     1 + len(keys),
                     self._metadata(destination),

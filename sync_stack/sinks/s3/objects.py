@@ -6,8 +6,7 @@ import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from threading import Lock
+from functools import cached_property, partial
 from typing import Any, Final
 from urllib.parse import quote, unquote
 from uuid import uuid4
@@ -20,8 +19,8 @@ from kernel import clock
 from sync_stack.core.headers import read_retry_after
 from sync_stack.core.sink import SinkConflict, SinkError, TargetMarker
 from sync_stack.sinks.limits import Deadline, Timeouts
-from sync_stack.sinks.marks import mark_fields, mark_from
-from sync_stack.sinks.open_sinks import Resolve
+from sync_stack.sinks.marks import mark_fields, mark_from, refuse_stale
+from sync_stack.sinks.open_sinks import Resolve, SharedClient
 from sync_stack.sinks.s3 import ConditionalWrites, S3Options
 
 CHANGED: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412"})
@@ -101,12 +100,9 @@ def _fact(error: exceptions.ClientError, name: str) -> SinkError:
         return SinkError("destination_invalid", words)
     if code in ("EntityTooLarge", "KeyTooLongError", "MetadataTooLarge"):
         return SinkError("destination_too_large", words)
-    return SinkError("sink_unavailable", words, retry_after_s=_retry_after(error))
-
-
-def _retry_after(error: exceptions.ClientError) -> float | None:
     headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    return read_retry_after(str(headers.get("retry-after", "")), now=clock.now())
+    retry_after_s = read_retry_after(str(headers.get("retry-after", "")), now=clock.now())
+    return SinkError("sink_unavailable", words, retry_after_s=retry_after_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,24 +123,13 @@ class Objects:
 
     def __init__(self, options: S3Options, timeouts: Timeouts, resolve: Resolve) -> None:
         self._options = options
-        self._timeouts = timeouts
-        self._resolve = resolve
-        self._lock = Lock()
-
-    @cached_property
-    def _made(self) -> Any:
-        return connect(self._options, self._timeouts, self._resolve)
-
-    @property
-    def _client(self) -> Any:
-        with self._lock:
-            return self._made
+        self._client = SharedClient[Any](partial(connect, options, timeouts, resolve))
 
     def get(self, name: str) -> tuple[Head, bytes] | None:
         """None when there is no such object."""
         with translated(name):
             try:
-                found = self._client.get_object(Bucket=self._options.bucket, Key=name)
+                found = self._client().get_object(Bucket=self._options.bucket, Key=name)
             except exceptions.ClientError as error:
                 if error_code(error) in ABSENT:
                     return None
@@ -158,7 +143,7 @@ class Objects:
     def head(self, name: str) -> Head | None:
         with translated(name):
             try:
-                return _head(self._client.head_object(Bucket=self._options.bucket, Key=name))
+                return _head(self._client().head_object(Bucket=self._options.bucket, Key=name))
             except exceptions.ClientError as error:
                 if error_code(error) in ABSENT:
                     return None
@@ -166,7 +151,7 @@ class Objects:
 
     def names(self, prefix: str, deadline: Deadline) -> Iterator[str]:
         """Every object below a prefix."""
-        pages = self._client.get_paginator("list_objects_v2")
+        pages = self._client().get_paginator("list_objects_v2")
         with translated(prefix):
             for page in pages.paginate(Bucket=self._options.bucket, Prefix=prefix):
                 deadline.check()
@@ -184,14 +169,14 @@ class Objects:
     ) -> None:
         """Only over the object that was read (`version`, "" for none) and no younger generation."""
         etag, _, seen = version.rpartition("#")
-        _refuse(int(seen or 0), generation)
+        refuse_stale(int(seen or 0), generation)
         condition: dict[str, str] = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
         if not self.is_conditional:
             self.refuse_changed(name, version, generation)
             condition = {}
         try:
             with translated(name):
-                self._client.put_object(
+                self._client().put_object(
                     Bucket=self._options.bucket,
                     Key=name,
                     Body=body,
@@ -213,7 +198,7 @@ class Objects:
 
     def delete(self, name: str) -> None:
         with translated(name):
-            self._client.delete_object(Bucket=self._options.bucket, Key=name)
+            self._client().delete_object(Bucket=self._options.bucket, Key=name)
 
     def _encryption(self) -> dict[str, str]:
         options = self._options
@@ -239,7 +224,7 @@ class Objects:
         name = f".partita-probe-{uuid4().hex}"
         with translated(name):
             try:
-                self._client.put_object(
+                self._client().put_object(
                     Bucket=self._options.bucket,
                     Key=name,
                     Body=b"",
@@ -256,8 +241,7 @@ class Objects:
         return False
 
     def close(self) -> None:
-        if "_made" in self.__dict__:
-            self._made.close()
+        self._client.close()
 
 
 def metadata_of(mark: TargetMarker, body: bytes, *, file: str) -> dict[str, str]:
@@ -285,9 +269,4 @@ def _head(found: Mapping[str, Any]) -> Head:
 
 def refuse_younger(found: Head | None, generation: int) -> None:
     """Raises `stale_generation` for an object that a higher generation wrote."""
-    _refuse(found.mark.generation if found and found.mark else 0, generation)
-
-
-def _refuse(seen: int, generation: int) -> None:
-    if seen > generation:
-        raise SinkError("stale_generation", f"a newer writer (generation {seen}) wrote here")
+    refuse_stale(found.mark.generation if found and found.mark else 0, generation)

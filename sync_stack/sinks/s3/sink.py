@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import Final, TypeVar
 
 from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
@@ -29,11 +28,6 @@ from sync_stack.core.sink import (
 from sync_stack.sinks.documents import (
     TEXT,
     Style,
-    bytes_of,
-    document,
-    only_value,
-    text_of,
-    values_of,
     writable_format,
 )
 from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
@@ -99,7 +93,11 @@ class S3Sink:
         wanted, foreign = set(records), frozenset[str]()
         if self._layout is not UpdateStrategy.DOCUMENT:
             listed = set(self._objects.names(_below(destination), deadline)) - wanted
-            ours = self._ours(listed, owner, deadline)
+            candidates = sorted(listed)[:_MAX_LOOKS]
+            heads = zip(
+                candidates, self._each(candidates, self._objects.head, deadline), strict=True
+            )
+            ours = {name for name, head in heads if head and owner.owns(head.mark)}
             wanted, foreign = wanted | ours, frozenset(listed - ours)
         else:
             wanted |= {destination.name}
@@ -112,17 +110,9 @@ class S3Sink:
         }
         return Live(records=live, foreign=foreign)
 
-    def _ours(self, names: set[str], owner: Owner, deadline: Deadline) -> set[str]:
-        looked_at = list(islice(sorted(names), _MAX_LOOKS))
-        heads = self._each(looked_at, self._objects.head, deadline)
-        pairs = zip(looked_at, heads, strict=True)
-        return {name for name, head in pairs if head and owner.owns(head.mark)}
-
     def _live(self, destination: Destination, name: str, head: Head, body: bytes) -> LiveRecord:
-        if self._layout is UpdateStrategy.KEY_VALUE:
-            values = {name.removeprefix(_below(destination)): text_of(body)}
-        else:
-            values = values_of(body, self._format(name))
+        key = name.removeprefix(_below(destination))
+        values = self._style.values(key, body, self._format(name))
         return LiveRecord(values=values, mark=head.mark, version=head.version)
 
     def _format(self, name: str) -> str:
@@ -131,36 +121,25 @@ class S3Sink:
         return writable_format(name) or "json"
 
     def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
-        bodies = {put.record: self._body(put) for put in puts}
+        bodies = {
+            put.record: self._style.body(put, self._format(put.record), max_bytes=MAX_BYTES)
+            for put in puts
+        }
         _ = self._objects.is_conditional  # asked before the first thread needs it
 
         def send(put: Put) -> None:
             body = bodies[put.record]
+            kind = "" if self._style.one_key else formats[self._format(put.record)].content_type
             self._objects.put(
                 put.record,
                 body,
                 metadata_of(mark, body, file=put.file) if put.marked else {},
                 version=put.version,
                 generation=mark.generation,
-                content_type=self._content_type(put.record),
+                content_type=kind or TEXT,
             )
 
         self._each(puts, send, Deadline(self._timeouts.operation_s))
-
-    def _body(self, put: Put) -> bytes:
-        if self._layout is UpdateStrategy.KEY_VALUE:
-            return bytes_of(only_value(put.values))
-        body = document(put.values, self._format(put.record), self._style)
-        if len(body) > MAX_BYTES:
-            raise SinkError(
-                "destination_too_large", f"{put.record!r} is larger than {MAX_BYTES} bytes"
-            )
-        return body
-
-    def _content_type(self, name: str) -> str:
-        if self._layout is UpdateStrategy.KEY_VALUE:
-            return TEXT
-        return formats[self._format(name)].content_type or TEXT
 
     def delete(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
