@@ -19,11 +19,10 @@ from typing import Final
 from cue import CueError, evaluate
 from kernel.background import PeriodicThread
 from readers.diagnostics import Diagnostic
-from readers.tree import Tree
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.metrics import reloads
 from sync_stack.configuration.startup import StartRefused
-from sync_stack.core.bundle.diagnostics import listed
+from sync_stack.core.bundle.diagnostics import Location, complaint_at, listed
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.validation import BundleReading, read_bundle
 from sync_stack.core.file_errors import ShapingError
@@ -72,19 +71,16 @@ def bundle_of(
     if text.problem:
         return _refused([Diagnostic(file=file, code="syntax_error", message=text.problem)])
     try:
-        tree = _tree(text, cue_binary)
+        if name := _DATA_FORMATS.get(Path(file).suffix.lower()):
+            tree = formats[name].parse(text.data, file=file)
+        else:  # everything that is not named as data is CUE
+            tree = evaluate(_decoded(text), file=file, path=text.path, binary=cue_binary)
     except CueError as error:
         return _refused(error.diagnostics)
     except ShapingError as error:
-        return _refused([_as_complaint(error, file)])
+        at = Location(path="", line=error.line, column=error.column)
+        return _refused([complaint_at(file, at, "syntax_error", error.detail)])
     return read_bundle(tree, file=file, production=production, strict=strict, digest=text.digest)
-
-
-def _tree(text: BundleText, cue_binary: str) -> Tree:
-    """Parse by the suffix: `.json` and `.yaml` are data, everything else is CUE."""
-    if name := _DATA_FORMATS.get(Path(text.file).suffix.lower()):
-        return formats[name].parse(text.data, file=text.file)
-    return evaluate(_decoded(text), file=text.file, path=text.path, binary=cue_binary)
 
 
 def _decoded(text: BundleText) -> str:
@@ -97,12 +93,6 @@ def _decoded(text: BundleText) -> str:
 
 def _refused(complaints: list[Diagnostic]) -> BundleReading:
     return BundleReading(bundle=None, complaints=listed(complaints))
-
-
-def _as_complaint(error: ShapingError, file: str) -> Diagnostic:
-    return Diagnostic(
-        file=file, line=error.line, column=error.column, code="syntax_error", message=error.detail
-    )
 
 
 log: Final = logging.getLogger("partita.sync.bundle")

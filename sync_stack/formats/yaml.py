@@ -101,16 +101,13 @@ def _members(tree: Tree, indent: str) -> list[str]:
     return lines
 
 
-def _items(tree: Tree, indent: str) -> list[str]:
-    return [line for item in tree.items for line in _after(f"{indent}-", item, indent)]
-
-
 def _after(start: str, value: Tree, indent: str) -> list[str]:
     """A key or dash and its value: a block below it, or a scalar behind it."""
     if value.pairs:
         return [start, *_members(value, f"{indent}  ")]
     if value.items:
-        return [start, *_items(value, f"{indent}  ")]
+        deeper = f"{indent}  "
+        return [start, *(line for e in value.items for line in _after(f"{deeper}-", e, deeper))]
     return [f"{start} {_inline(value)}"]
 
 
@@ -119,12 +116,9 @@ def _inline(tree: Tree) -> str:
         return "{}"
     if tree.kind is Kind.LIST:
         return f"[{', '.join(_inline(item) for item in tree.items)}]"
-    return "null" if tree.kind is Kind.NULL else _scalar(tree)
-
-
-def _scalar(tree: Tree) -> str:
-    """Bare where YAML reads the same spelling back, else as a string."""
-    bare = _BARE.get(tree.kind)
+    if tree.kind is Kind.NULL:
+        return "null"
+    bare = _BARE.get(tree.kind)  # as it is where YAML reads the same spelling back
     return tree.text if bare and bare.fullmatch(tree.text) else _word(tree.text)
 
 

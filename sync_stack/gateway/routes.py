@@ -57,7 +57,12 @@ def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
     for rule in bundle.rules:
         named.setdefault(rule.segment, {})[rule.platform] = bundle.platform(rule.platform)
     routes = {
-        segment: Route(segment=segment, platforms=_by_precedence(platforms))
+        segment: Route(
+            segment=segment,
+            platforms=tuple(
+                sorted(platforms.values(), key=lambda each: git_platform(each).precedence)
+            ),
+        )
         for segment, platforms in named.items()
     }
     if registry := bundle.schema_registry:
@@ -69,7 +74,3 @@ def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
     return CompiledBundle(
         bundle=bundle, limits=limits, client_addresses=client_addresses, routes=routes
     )
-
-
-def _by_precedence(platforms: Mapping[str, Platform]) -> tuple[Platform, ...]:
-    return tuple(sorted(platforms.values(), key=lambda each: git_platform(each).precedence))

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,7 +114,10 @@ class Git:
         ):
             environment = self._environment() | extra | _traced(headers)
             environment |= {"GIT_ALLOW_PROTOCOL": "none"} if offline else {}
-            program = _started(self._command(arguments), environment, errors)
+            where = [f"--git-dir={self._folder}"] if self._folder else []
+            git = [shutil.which("git") or "/usr/bin/git", "--literal-pathspecs"]
+            command = [*git, "--no-replace-objects", *where, *arguments]
+            program = _started(command, environment, errors)
             try:
                 output = _collected(program, stdin, limit, self._source.timeout_s)
             finally:
@@ -124,11 +127,6 @@ class Git:
                 told = errors.read(65_536).decode(errors="replace")
                 raise _failure(told, self._source, retry_after_s=_retry_after(Path(headers)))
             return output
-
-    def _command(self, arguments: Sequence[str]) -> list[str]:
-        program = shutil.which("git") or "/usr/bin/git"
-        where = [f"--git-dir={self._folder}"] if self._folder else []
-        return [program, "--literal-pathspecs", "--no-replace-objects", *where, *arguments]
 
     def _environment(self) -> dict[str, str]:
         source = self._source

@@ -38,7 +38,10 @@ class Authority:
     @classmethod
     def read(cls, pair: TlsPair) -> Authority:
         """Raises TlsUnreadable for a pair that signs nothing."""
-        key = _private_key(pair.key)
+        try:
+            key = serialization.load_pem_private_key(pair.key, password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            raise TlsUnreadable(f"no private key: {error}") from None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise TlsUnreadable("the key of the authority is none on an elliptic curve")
         return cls(certificate(pair.cert), key)
@@ -85,13 +88,6 @@ def is_ours(found: x509.Certificate) -> bool:
     """Made here, so that it may be replaced here."""
     issuer = found.issuer.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return any(each.value == ORGANIZATION for each in issuer)
-
-
-def _private_key(pem: bytes) -> object:
-    try:
-        return serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise TlsUnreadable(f"no private key: {error}") from None
 
 
 def _name(common: str) -> x509.Name:

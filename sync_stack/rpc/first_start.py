@@ -119,17 +119,15 @@ class _Work:
             self.folder, AUTHORITY, lambda: Authority.made(self.now), RENEW_AUTHORITY_BEFORE
         )
         for folder in trusting:
-            self._trust(folder / AUTO_CA, pair.cert)
+            root = folder / AUTO_CA
+            # The earlier roots stay while they last: their certificates are still shown.
+            known = still_valid(root.read_bytes(), self.now) if root.exists() else []
+            if pair.cert not in known:
+                self._write(root, b"".join([pair.cert, *known]))
         try:
             return Authority.read(pair)
         except TlsUnreadable as error:
             raise StateFolderUnusable(f"{self.folder / AUTHORITY[1]}: {error}") from None
-
-    def _trust(self, path: Path, root: bytes) -> None:
-        """Beside the roots before it, while they last: their certificates are still shown."""
-        known = still_valid(path.read_bytes(), self.now) if path.exists() else []
-        if root not in known:
-            self._write(path, b"".join([root, *known]))
 
     def _signed(
         self,

@@ -6,7 +6,6 @@ The declarations also make the reference in docs/sync-bundle.md.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from typing import Any, Final
 
@@ -81,15 +80,13 @@ class FieldTable:
 
 
 def table_of(title: str, *models: Any) -> FieldTable:
-    return FieldTable(
-        title, tuple(each for model in models for each in _declared(model)), models[0]
+    declared = (
+        dataclasses.replace(entry, name=entry.name or name, attribute=name)
+        for model in models
+        for name, attribute in model.__dataclass_fields__.items()  # in order, ClassVars included
+        if (entry := attribute.metadata.get(_METADATA))
     )
-
-
-def _declared(model: Any) -> Iterator[BundleField]:
-    for name, attribute in model.__dataclass_fields__.items():  # in order, ClassVars included
-        if declared := attribute.metadata.get(_METADATA):
-            yield dataclasses.replace(declared, name=declared.name or name, attribute=name)
+    return FieldTable(title, tuple(declared), models[0])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -103,7 +103,10 @@ class Publisher:
 
     def _run(self) -> None:
         while not self._ended.is_set():
-            if not self.turn(self._next()):
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._ended.is_set(), _PROBE_S)
+                oldest = next(iter(self._waiting), None)
+            if not self.turn(oldest):
                 self._ended.wait(_AGAIN_S)
 
     def turn(self, task_id: str | None) -> bool:
@@ -124,12 +127,6 @@ class Publisher:
         """Return the ids that are not sent yet, oldest first."""
         with self._changed:
             return tuple(self._waiting)
-
-    def _next(self) -> str | None:
-        """Return the oldest waiting id; None after 5 s without one."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._ended.is_set(), _PROBE_S)
-            return next(iter(self._waiting), None)
 
     def _publish(self, task_id: str) -> None:
         close_old_connections()

@@ -21,7 +21,7 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.grpc_messages import CallSpan, state_of, task_message, traced
-from sync_stack.orchestrator.server.metrics import GrpcCall, OrchestratorMetrics
+from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.orchestrator.services.deliveries import (
     DeliveryRefused,
     WebhookDelivery,
@@ -94,7 +94,10 @@ class Orchestrator(OrchestratorServicer):
             batches = _Batches(context, self._draining)
             try:
                 while (batch := await batches.next()) is not grpc.aio.EOF:
-                    await _check_size(batch, context, call)
+                    if len(batch.webhooks) > MAX_BATCH or batch.ByteSize() > MAX_BATCH_BYTES:
+                        bound = f"{MAX_BATCH} deliveries and {MAX_BATCH_BYTES} bytes"
+                        detail = f"a batch holds at most {bound}"
+                        await call.abort(context, "INVALID_ARGUMENT", detail)
                     await context.write(await self._stored(batch))
             finally:
                 self._streams -= 1
@@ -169,10 +172,16 @@ class Orchestrator(OrchestratorServicer):
         return await asyncio.get_running_loop().run_in_executor(self.threads, _in_store, act)
 
     async def _authorize(self, method: str, context: Any, call: Any) -> None:
-        if self.settings.token and not _has_token(context, self.settings.token):
-            await call.abort(context, "UNAUTHENTICATED", "a bearer token is required")
-        if self.settings.identities and not _may_call(context, method):
-            await call.abort(context, "PERMISSION_DENIED", f"this identity may not call {method}")
+        if self.settings.token:
+            given = dict(context.invocation_metadata() or ()).get("authorization", "")
+            expected = f"Bearer {self.settings.token}"
+            if not hmac.compare_digest(str(given).encode(), expected.encode()):
+                await call.abort(context, "UNAUTHENTICATED", "a bearer token is required")
+        if self.settings.identities:
+            names = context.auth_context().get("x509_subject_alternative_name", ())
+            if not any(method in MAY_CALL.get(name.decode(), ()) for name in names):
+                detail = f"this identity may not call {method}"
+                await call.abort(context, "PERMISSION_DENIED", detail)
 
 
 class _Batches:
@@ -240,12 +249,6 @@ def _in_store(act: Callable[[], T]) -> T:
     return act()
 
 
-async def _check_size(batch: Any, context: Any, call: GrpcCall) -> None:
-    if len(batch.webhooks) > MAX_BATCH or batch.ByteSize() > MAX_BATCH_BYTES:
-        bound = f"a batch holds at most {MAX_BATCH} deliveries and {MAX_BATCH_BYTES} bytes"
-        await call.abort(context, "INVALID_ARGUMENT", bound)
-
-
 def _batch_result(
     deliveries: Sequence[WebhookDelivery], results: Sequence[Created | DeliveryRefused]
 ) -> Any:
@@ -274,13 +277,3 @@ def _known_task(task_id: str) -> Task:
     if task is None:
         raise DeliveryRefused("NOT_FOUND", f"no task {task_id[:64]!r}")
     return task
-
-
-def _has_token(context: Any, token: str) -> bool:
-    given = dict(context.invocation_metadata() or ()).get("authorization", "")
-    return hmac.compare_digest(str(given).encode(), f"Bearer {token}".encode())
-
-
-def _may_call(context: Any, method: str) -> bool:
-    names = context.auth_context().get("x509_subject_alternative_name", ())
-    return any(method in MAY_CALL.get(name.decode(), ()) for name in names)

@@ -155,7 +155,9 @@ def list_tasks_page(request: ApiRequest) -> ApiResponse:
     if "state" in parameters:
         states = [str(state) for state in State]
         where["state__in"] = [_among("state", text.upper(), states) for text in parameters["state"]]
-    where |= _created(parameters)
+    for name in ("created_after", "created_before"):
+        if instant := _moment(parameters, name):
+            where["created_at__gt" if name == "created_after" else "created_at__lt"] = instant
     facets = [f"{name}:{parameters[name][0]}\n" for name in _TASK_FACETS if name in parameters]
     facets += _commit(parameters)
     limit = limit_of(parameters)
@@ -190,12 +192,6 @@ def _columns(
     parameters: QueryParameters, renamed: Mapping[str, str], names: Sequence[str]
 ) -> dict[str, str]:
     return {renamed.get(name, name): parameters[name][0] for name in names if name in parameters}
-
-
-def _created(parameters: QueryParameters) -> dict[str, datetime]:
-    after, before = _moment(parameters, "created_after"), _moment(parameters, "created_before")
-    found = {"created_at__gt": after, "created_at__lt": before}
-    return {name: instant for name, instant in found.items() if instant is not None}
 
 
 def _moment(parameters: QueryParameters, name: str) -> datetime | None:

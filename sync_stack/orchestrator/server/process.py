@@ -77,7 +77,10 @@ class OrchestratorProcess:
             self.publish: Any = Publisher(send_to_broker, probe=queued_in_broker)
         else:
             collect_garbage_rarely()
-            self.workers = LocalWorkers(self._run_task, conf.worker_concurrency())
+            self.workers = LocalWorkers(
+                lambda task_id: run_task(task_id, self._ports, stopping=self._abandon),
+                conf.worker_concurrency(),
+            )
             self.publish = self.workers
         self._ports = ports_of(configuration, self.publish)
         self.metrics = OrchestratorMetrics(version=VERSION)
@@ -213,9 +216,6 @@ class OrchestratorProcess:
         self._reconcile_soon.wait(period)
         self._reconcile_soon.clear()
         return self._stopping.is_set()
-
-    def _run_task(self, task_id: str) -> None:
-        run_task(task_id, self._ports, stopping=self._abandon)
 
     def _ready(self) -> tuple[bool, str]:
         disabled = [

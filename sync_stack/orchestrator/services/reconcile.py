@@ -91,13 +91,8 @@ def _is_due(current: ReconcilePass, rule: Rule, record: RecordedRef, head: str) 
     if rule.dry_run:
         return False  # a dry run restores no intent
     first = ledgers.tasks_of_first_intents(rule.name, record.name.repo, record.name.ref)
-    return any(_has_ended(task_id) for task_id in {*intents.values(), *first} if task_id)
-
-
-def _has_ended(task_id: str) -> bool:
-    """Return whether the task of an intent has ended."""
-    task = tasks.get(task_id)
-    return task is None or task.finished_at is not None
+    of_intents = (tasks.get(task_id) for task_id in {*intents.values(), *first} if task_id)
+    return any(task is None or task.finished_at is not None for task in of_intents)
 
 
 def _pauses(record: RecordedRef) -> bool:

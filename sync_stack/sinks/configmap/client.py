@@ -333,7 +333,11 @@ class ConfigMapChanges:
     def next(self, destinations: Collection[Destination], timeout_s: float) -> frozenset[str]:
         """The name of a destination is `namespace/name`."""
         places = {tuple(each.name.split("/", 1)): each.id for each in destinations}
-        self._follow({namespace for namespace, _name in places})
+        namespaces = {namespace for namespace, _name in places}
+        for namespace in namespaces - self._watches.keys():
+            self._watches[namespace] = _Watch(self._open, namespace, self._told)
+        for namespace in self._watches.keys() - namespaces:
+            self._watches.pop(namespace).ended.set()
         ids: set[str] = set()
         for namespace, name in self._heard(timeout_s):
             ids |= {
@@ -348,12 +352,6 @@ class ConfigMapChanges:
         for watch in self._watches.values():
             watch.ended.set()
         self._watches.clear()
-
-    def _follow(self, namespaces: set[str]) -> None:
-        for namespace in namespaces - self._watches.keys():
-            self._watches[namespace] = _Watch(self._open, namespace, self._told)
-        for namespace in self._watches.keys() - namespaces:
-            self._watches.pop(namespace).ended.set()
 
     def _heard(self, timeout_s: float) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []

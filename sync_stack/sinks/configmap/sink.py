@@ -143,7 +143,14 @@ class ConfigMapSink:
         data, owners = _data(found), _owners(found)
         ours = {key for key in data if owner.owns(owners[key])}
         wanted = (set(records) | ours) & data.keys()
-        live = {key: self._live(key, data[key], owners[key]) for key in wanted}
+        live = {
+            key: LiveRecord(
+                values=self._style.values(key, bytes_of(data[key]), self._format(key)),
+                mark=owners[key],
+                version=_version(data[key]),
+            )
+            for key in wanted
+        }
         binary = frozenset(found.get("binaryData") or {})
         unowned = not _is_ours(found) and self._options.on_conflict is not OnConflict.PATCH
         return Live(
@@ -152,10 +159,6 @@ class ConfigMapSink:
             unowned=unowned,
             mistyped=binary & set(records),
         )
-
-    def _live(self, key: str, text: str, mark: TargetMarker | None) -> LiveRecord:
-        values = self._style.values(key, bytes_of(text), self._format(key))
-        return LiveRecord(values=values, mark=mark, version=_version(text))
 
     def _format(self, key: str) -> str:
         if self._layout is UpdateStrategy.DOCUMENT:

@@ -138,7 +138,9 @@ class RedisChanges:
     def next(self, destinations: Collection[Destination], timeout_s: float) -> frozenset[str]:
         with translated():
             self._follow({self._channel(each): each.id for each in destinations})
-            self._ask()
+            if self._heard and time.monotonic() - self._asked > _ASK_S:
+                self._asked = time.monotonic()
+                self._events.ping()
             ids: set[str] = set()
             message = self._events.get_message(timeout=timeout_s)
             while message is not None and len(ids) < _MOST:
@@ -170,8 +172,3 @@ class RedisChanges:
             if names := [name for name in gone if name.endswith(b"*") is patterns]:
                 end(*names)
         self._heard = wanted
-
-    def _ask(self) -> None:
-        if self._heard and time.monotonic() - self._asked > _ASK_S:
-            self._asked = time.monotonic()
-            self._events.ping()

@@ -33,7 +33,7 @@ from sync_stack.sinks.documents import (
 from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
 from sync_stack.sinks.open_sinks import Resolve
 from sync_stack.sinks.s3 import S3Options
-from sync_stack.sinks.s3.objects import MAX_BYTES, Head, Objects, metadata_of, refuse_younger
+from sync_stack.sinks.s3.objects import MAX_BYTES, Objects, metadata_of, refuse_younger
 
 _MAX_KEY: Final = 1024
 _MAX_LOOKS: Final = 1000  # objects of others whose marker is looked at
@@ -103,17 +103,14 @@ class S3Sink:
             wanted |= {destination.name}
         names = sorted(wanted)
         found = self._each(names, self._objects.get, deadline)
-        live = {
-            name: self._live(destination, name, *answer)
-            for name, answer in zip(names, found, strict=True)
-            if answer and (name in records or owner.owns(answer[0].mark))
-        }
+        live = {}
+        for name, answer in zip(names, found, strict=True):
+            if answer and (name in records or owner.owns(answer[0].mark)):
+                head, body = answer
+                key = name.removeprefix(_below(destination))
+                values = self._style.values(key, body, self._format(name))
+                live[name] = LiveRecord(values=values, mark=head.mark, version=head.version)
         return Live(records=live, foreign=foreign)
-
-    def _live(self, destination: Destination, name: str, head: Head, body: bytes) -> LiveRecord:
-        key = name.removeprefix(_below(destination))
-        values = self._style.values(key, body, self._format(name))
-        return LiveRecord(values=values, mark=head.mark, version=head.version)
 
     def _format(self, name: str) -> str:
         if self._layout is UpdateStrategy.FILE:

@@ -130,7 +130,10 @@ def overrides_at(attempt: Attempt, source: Source, rule: Rule, commit: str) -> R
     if rule.allow_overrides is False or not commit:
         return RuleWithOverrides(rule=rule)
     try:
-        found = apply_overrides(rule, _content(attempt, source, commit))
+        entry = readable(attempt.tree(source, commit), FILE_NAME)
+        read = attempt.ports.repositories.content
+        content = read(source, entry, max_bytes=MAX_BYTES) if entry else None
+        found = apply_overrides(rule, content)
     except GitError as error:
         if error.code not in _PERMANENT:
             raise
@@ -138,13 +141,6 @@ def overrides_at(attempt: Attempt, source: Source, rule: Rule, commit: str) -> R
     if found.ignored:
         log.info("%s of %s: ignored %s", FILE_NAME, source.url, ", ".join(found.ignored))
     return _with_warning(found.rule, commit, found.warning)
-
-
-def _content(attempt: Attempt, source: Source, commit: str) -> bytes | None:
-    entry = readable(attempt.tree(source, commit), FILE_NAME)
-    if entry is None:
-        return None
-    return attempt.ports.repositories.content(source, entry, max_bytes=MAX_BYTES)
 
 
 def _with_warning(rule: Rule, commit: str, warning: str) -> RuleWithOverrides:

@@ -87,7 +87,9 @@ def _attempt(attempt: Attempt) -> None:
     """End the attempt in a write of the task row. Raises LostTask and errors of the store."""
     syncs: list[RuleSync] = []
     try:
-        _read_documents(attempt)
+        attempt.request = TaskRequest.of(attempt.task.request)
+        memory = TaskMemory.of(attempt.task.memory)
+        attempt.done, attempt.lags = dict(memory.done), memory.lags
         syncs = _parts(attempt)
         errors = _run_all(attempt, syncs)
     except (LostTask, StoreError):
@@ -100,13 +102,6 @@ def _attempt(attempt: Attempt) -> None:
         _end_failed(attempt, syncs, errors)
     else:
         _end_done(attempt, syncs)
-
-
-def _read_documents(attempt: Attempt) -> None:
-    """Decode what the row asks for and remembers. Raises what the row of a newer release causes."""
-    attempt.request = TaskRequest.of(attempt.task.request)
-    memory = TaskMemory.of(attempt.task.memory)
-    attempt.done, attempt.lags = dict(memory.done), memory.lags
 
 
 def _parts(attempt: Attempt) -> list[RuleSync]:
@@ -264,7 +259,12 @@ def _supersede(attempt: Attempt) -> None:
     """
     heads = set(attempt.heads.values())
     waiting = tasks.still_waiting(attempt.supersedable)
-    outdated = tasks.outdated_tasks(attempt.task.coalesce_key, filter(_lags, waiting), heads)
+    lagging = [
+        task
+        for task in waiting
+        if task.state == State.RETRYING and task.error.get("code") == "ref_lagging"
+    ]
+    outdated = tasks.outdated_tasks(attempt.task.coalesce_key, lagging, heads)
     ended = [
         task
         for task in waiting
@@ -296,7 +296,3 @@ def _is_done(task: Task, heads: Collection[str], outdated: Collection[str]) -> b
     if task.state == State.PENDING or task.error.get("code") == "destination_busy":
         return True
     return task.id in outdated
-
-
-def _lags(task: Task) -> bool:
-    return task.state == State.RETRYING and task.error.get("code") == "ref_lagging"
