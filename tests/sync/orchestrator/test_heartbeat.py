@@ -11,8 +11,8 @@ from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.services import task_transitions
-from sync_stack.orchestrator.services.execution import heartbeat
-from sync_stack.orchestrator.services.execution.heartbeat import Heartbeat, LostTask
+from sync_stack.orchestrator.services.execution import claim_heartbeat
+from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat, LostTask
 from sync_stack.orchestrator.services.execution.task_runner import run_task
 
 pytestmark = pytest.mark.store
@@ -36,7 +36,7 @@ def test_no_operation_begins_15_seconds_after_the_last_beat(mine):
 
 def test_a_refused_beat_ends_everything_also_a_restore(mine, monkeypatch):
     """Sync invariant 10."""
-    monkeypatch.setattr(heartbeat, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(claim_heartbeat, "HEARTBEAT_S", 0.01)
     with Heartbeat(mine, begun=time.monotonic()) as beat:
         beat.restoring = True
         Task.objects.update(state="RETRYING")
@@ -52,7 +52,7 @@ def check_for_5_s(beat: Heartbeat) -> None:
 
 
 def test_beats_raise_the_rows_counter(mine, monkeypatch):
-    monkeypatch.setattr(heartbeat, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(claim_heartbeat, "HEARTBEAT_S", 0.01)
     before = Task.objects.get().beat
     with Heartbeat(mine, begun=time.monotonic()):
         deadline = time.monotonic() + 5

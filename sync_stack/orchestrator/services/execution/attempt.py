@@ -26,7 +26,7 @@ from sync_stack.orchestrator.domain.task_documents import (
 )
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.services import counters, task_transitions
-from sync_stack.orchestrator.services.execution.heartbeat import Heartbeat
+from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat
 from sync_stack.repositories import Repositories, Source, TreeEntry
 from sync_stack.repositories.schemas import Schemas
 

@@ -27,7 +27,7 @@ from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TaskM
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters, journals, ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.heartbeat import GuardedSink
+from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink
 from sync_stack.orchestrator.services.execution.ref_state import RefState
 from sync_stack.orchestrator.services.execution.target_plan import TargetPlan
 from sync_stack.orchestrator.services.execution.targets import (

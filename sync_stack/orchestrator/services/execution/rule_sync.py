@@ -26,7 +26,7 @@ from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.execution import results
 from sync_stack.orchestrator.services.execution.apply import RuleSyncFailed, apply_targets, clean_up
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.heartbeat import GuardedSink
+from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink
 from sync_stack.orchestrator.services.execution.intents import (
     recover_targets,
     restore_targets,

@@ -35,7 +35,7 @@ from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services import destination_locks, task_transitions
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.heartbeat import GuardedSink
+from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink
 from sync_stack.orchestrator.services.execution.ref_state import (
     RefState,
     event_for,

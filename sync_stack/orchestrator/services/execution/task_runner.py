@@ -36,7 +36,7 @@ from sync_stack.orchestrator.services import counters, destination_locks, task_t
 from sync_stack.orchestrator.services.execution import results
 from sync_stack.orchestrator.services.execution.apply import RuleSyncFailed
 from sync_stack.orchestrator.services.execution.attempt import Attempt, Ports, RuleSync
-from sync_stack.orchestrator.services.execution.heartbeat import Heartbeat, LostTask, Stopping
+from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat, LostTask, Stopping
 from sync_stack.orchestrator.services.execution.intents import commit_intent, has_committed
 from sync_stack.orchestrator.services.execution.ref_state import (
     mark_failure,
