@@ -76,7 +76,7 @@ def _use_broker(conf: Any = None, options: Any = None, **_facts: Any) -> None:
 @worker_process_init.connect
 def _observe(**_facts: Any) -> None:
     """Start telemetry after the fork, because exporters have threads."""
-    if not apps.is_installed("apps.operations"):  # the control plane's workers have their own
+    if _is_of_sync():
         with refusing():
             _telemetry.append(start_telemetry("worker", dropped=_drop))
 
@@ -85,6 +85,11 @@ def _observe(**_facts: Any) -> None:
 def _stop_telemetry(**_facts: Any) -> None:
     while _telemetry:
         _telemetry.pop().stop()
+
+
+def _is_of_sync() -> bool:
+    """Return whether this is a worker of the sync; the control plane's have their own telemetry."""
+    return not apps.is_installed("apps.operations")
 
 
 def _count_dropped() -> None:

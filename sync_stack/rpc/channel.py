@@ -105,10 +105,7 @@ class OrchestratorChannel:
         while self._files is not None:
             await asyncio.sleep(interval_s)
             if await asyncio.to_thread(self._changed):
-                closing = asyncio.create_task(self._channel.close(_CLOSE_GRACE_S))
-                self._replaced.add(closing)
-                closing.add_done_callback(self._replaced.discard)
-                self._use(open_channel(self.address, self._pair))
+                self._replace()
                 if on_change is not None:
                     on_change()
 
@@ -135,3 +132,9 @@ class OrchestratorChannel:
             return False
         changed, self._pair = pair != self._pair, pair
         return changed
+
+    def _replace(self) -> None:
+        task = asyncio.create_task(self._channel.close(_CLOSE_GRACE_S))
+        self._replaced.add(task)
+        task.add_done_callback(self._replaced.discard)
+        self._use(open_channel(self.address, self._pair))

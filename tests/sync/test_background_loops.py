@@ -302,7 +302,7 @@ def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce(lambda _claim: True)
     monkeypatch.setattr(task_transitions, "record_heartbeat", once.call)
     monkeypatch.setattr(claim_heartbeat, "HEARTBEAT_S", 0.02)
-    with heartbeat.Heartbeat(Claim("a", 1), begun=time.monotonic()) as made:
+    with claim_heartbeat.Heartbeat(Claim("a", 1), begun=time.monotonic()) as made:
         yield once, made.check
 
 
