@@ -32,15 +32,13 @@ class Closedness:
         self.is_uncertain = False  # editions of CUE disagree on what is allowed
         self.children: dict[Scope | None, list[Scope]] = {}
         seen: set[Scope] = set()
-        for scope in self.declared:
-            self._enter(scope, seen)
+        for declared in self.declared:
+            scope = declared
+            while scope is not None and scope not in seen:
+                seen.add(scope)
+                self.children.setdefault(scope.parent, []).append(scope)
+                scope = scope.parent
         self.any_closed = any(scope.is_closed(self.depth) for scope in seen)
-
-    def _enter(self, scope: Scope | None, seen: set[Scope]) -> None:
-        while scope is not None and scope not in seen:
-            seen.add(scope)
-            self.children.setdefault(scope.parent, []).append(scope)
-            scope = scope.parent
 
     def forbids(self, label: Label) -> bool:
         return self.any_closed and not label.special and self._violated(None, label)

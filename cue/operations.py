@@ -19,7 +19,6 @@ from cue.vertex import Conjunct, Validator, Vertex, VertexState
 
 Found = Scalar | Validator | Node | Fault | None
 _IN_TEXT = Type.STRING | Type.NUMBER | Type.BOOL
-_LARGEST_INDEX = 2**31
 _SIZED = Type.STRING | Type.LIST | Type.STRUCT
 
 

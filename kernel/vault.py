@@ -118,7 +118,11 @@ class _Conversation:
                 raise VaultError("the server responded with a redirect, which is not followed")
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
                 raise VaultAway(f"the server failed ({status})")
-            return status, _document(await _read(answer))
+            content = await _read(answer)
+        try:
+            return status, _map(json.loads(content or b"{}"))
+        except (ValueError, RecursionError):
+            raise VaultAway("the response is not that of a Vault server") from None
 
 
 async def _read(answer: httpx.Response) -> bytes:
@@ -128,13 +132,6 @@ async def _read(answer: httpx.Response) -> bytes:
         if len(content) > _MOST_BYTES:
             raise VaultError(f"the response is larger than {_MOST_BYTES} bytes")
     return bytes(content)
-
-
-def _document(content: bytes) -> Mapping[str, Any]:
-    try:
-        return _map(json.loads(content or b"{}"))
-    except (ValueError, RecursionError):
-        raise VaultAway("the response is not that of a Vault server") from None
 
 
 def _refusal(*statuses: int) -> str:

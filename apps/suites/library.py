@@ -19,7 +19,7 @@ from typing import Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import conf, workspace
-from apps.suites.domain.calls import Rules
+from apps.suites.domain.calls import EvaluationAnswer, Rules
 from apps.suites.domain.definition import (
     DefinitionDocument,
     Suite,
@@ -31,7 +31,6 @@ from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, build_topology
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
-from apps.suites.evaluator.protocol import EvaluationAnswer
 
 CACHED_EVALUATIONS: Final = 256
 KILLED_CACHED_S: Final = 60.0

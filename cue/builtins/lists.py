@@ -119,10 +119,6 @@ def _sorted(items: list[Any], less: Less) -> list[Any]:
     return sorted(items, key=cmp_to_key(compare))
 
 
-def _is_unique(items: list[Any]) -> bool:
-    return len(set(map(_key, items))) == len(items)
-
-
 def _key(value: Any) -> Any:
     """Equal for equal values; what is equal in some editions only is refused."""
     match value:

@@ -21,40 +21,15 @@ from kernel.ids import is_identifier
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
 
-_TOP_KEYS: Final = frozenset(
-    [
-        "mode",
-        "description",
-        "agents",
-        "registries",
-        "secrets",
-        "notifications",
-        "updatedAt",
-        "fileInSync",
-    ]
-)
-_AGENT_KEYS: Final = frozenset(
-    [
-        "agentId",
-        "name",
-        "type",
-        "description",
-        "enabled",
-        "default",
-        "routingTags",
-        "dockerSocket",
-        "hostUrl",
-        "tlsCert",
-        "tlsKey",
-        "kubeconfigPath",
-        "targetNamespace",
-        "serviceAccountToken",
-        "status",
-        "registeredAt",
-        "lastHeartbeatAt",
-        "runtimeCapabilities",
-    ]
-)
+_TOP_KEYS: Final = frozenset({
+    "mode", "description", "agents", "registries", "secrets", "notifications", "updatedAt",
+    "fileInSync",
+})  # fmt: skip
+_AGENT_KEYS: Final = frozenset({
+    "agentId", "name", "type", "description", "enabled", "default", "routingTags", "dockerSocket",
+    "hostUrl", "tlsCert", "tlsKey", "kubeconfigPath", "targetNamespace", "serviceAccountToken",
+    "status", "registeredAt", "lastHeartbeatAt", "runtimeCapabilities",
+})  # fmt: skip
 _SMTP_KEYS: Final = frozenset(["host", "port", "username", "password", "from"])
 _SMTP_PORT: Final = 587
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
@@ -135,12 +110,7 @@ def _document(fields: Fields, root: Node) -> Document:
 def _mode(fields: Fields, root: Node) -> Mode:
     mode = fields.text(root, "", "mode") or "local"
     if mode not in get_args(Mode):
-        fields.refuse(
-            root.get("mode") or root,
-            "/mode",
-            "invalid_value",
-            "mode must be local, remote or hybrid",
-        )
+        fields.refuse_value(root, "", "mode", "must be local, remote or hybrid")
     return cast("Mode", mode)
 
 
@@ -196,30 +166,27 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
 def _namespace(fields: Fields, node: Node, pointer: str) -> str:
     name = fields.text(node, pointer, "targetNamespace") or "default"
     if not _NAMESPACE.match(name):
-        place = node.get("targetNamespace") or node
-        detail = "targetNamespace may have lowercase letters, digits and dashes, 63 at most"
-        fields.refuse(place, f"{pointer}/targetNamespace", "invalid_value", detail)
+        detail = "may have lowercase letters, digits and dashes, 63 at most"
+        fields.refuse_value(node, pointer, "targetNamespace", detail)
     return name
 
 
 def _agent_id(fields: Fields, node: Node, pointer: str) -> str:
     agent_id = fields.required(node, pointer, "agentId")
     if agent_id and not is_identifier(agent_id):
-        detail = "agentId may have letters, digits, dots, dashes and underscores, 128 at most"
-        fields.refuse(node.get("agentId") or node, f"{pointer}/agentId", "invalid_value", detail)
+        detail = "may have letters, digits, dots, dashes and underscores, 128 at most"
+        fields.refuse_value(node, pointer, "agentId", detail)
     return agent_id
 
 
 def _type(fields: Fields, node: Node, pointer: str) -> str:
     """Return the canonical type: `local` for an empty one; a missing one is an error."""
-    place = node.get("type")
     text = fields.text(node, pointer, "type")
     kind = _TYPE_ALIASES.get(text, text)
-    if place is None:
-        fields.refuse(node, f"{pointer}/type", "required", "type is required")
+    if node.get("type") is None:
+        fields.refuse_value(node, pointer, "type", "is required", "required")
     elif kind not in KIND_OF_TYPE:
-        detail = f"type must be one of {', '.join(KIND_OF_TYPE)}"
-        fields.refuse(place, f"{pointer}/type", "invalid_value", detail)
+        fields.refuse_value(node, pointer, "type", f"must be one of {', '.join(KIND_OF_TYPE)}")
     elif kind == "remote-docker":
         fields.required(node, pointer, "hostUrl")
     elif kind == "kubernetes":
@@ -230,8 +197,8 @@ def _type(fields: Fields, node: Node, pointer: str) -> str:
 def _check_cluster(fields: Fields, node: Node, pointer: str) -> None:
     url = fields.text(node, pointer, "hostUrl")
     if url and not is_http(url):
-        detail = "hostUrl must be the http or https address of the cluster's API"
-        fields.refuse(node.get("hostUrl") or node, f"{pointer}/hostUrl", "invalid_value", detail)
+        detail = "must be the http or https address of the cluster's API"
+        fields.refuse_value(node, pointer, "hostUrl", detail)
     if not (url or fields.in_cluster or fields.text(node, pointer, "kubeconfigPath")):
         detail = "kubeconfigPath or hostUrl is required outside of a cluster"
         fields.refuse(node, f"{pointer}/kubeconfigPath", "required", detail)

@@ -41,6 +41,12 @@ class Fields:
             )
         )
 
+    def refuse_value(
+        self, mapping: Node, pointer: str, key: str, detail: str, code: str = "invalid_value"
+    ) -> None:
+        """Add an error at the value of a key, or at the mapping that does not have it."""
+        self.refuse(mapping.get(key) or mapping, f"{pointer}/{key}", code, f"{key} {detail}")
+
     def known_keys(self, mapping: Node, pointer: str, known: Collection[str]) -> bool:
         """Check the type and the keys of a mapping; return whether it is a mapping."""
         if mapping.pairs is None:
@@ -70,8 +76,7 @@ class Fields:
     def required(self, mapping: Node, pointer: str, key: str) -> str:
         text = self.text(mapping, pointer, key)
         if not text:
-            place = mapping.get(key) or mapping
-            self.refuse(place, f"{pointer}/{key}", "required", f"{key} is required")
+            self.refuse_value(mapping, pointer, key, "is required", "required")
         return text
 
     def texts(self, mapping: Node, pointer: str, key: str) -> tuple[str, ...]:
@@ -84,7 +89,7 @@ class Fields:
         if node is None or node.is_null:
             return default
         if node.text is None or not isinstance(value := node.scalar(), bool):
-            self.refuse(node, f"{pointer}/{key}", "wrong_type", f"{key} must be true or false")
+            self.refuse_value(mapping, pointer, key, "must be true or false", "wrong_type")
             return default
         return value
 
@@ -96,11 +101,10 @@ class Fields:
             return default
         value = None if node.text is None else node.scalar()
         if isinstance(value, bool) or not isinstance(value, int):
-            self.refuse(node, f"{pointer}/{key}", "wrong_type", f"{key} must be a whole number")
+            self.refuse_value(mapping, pointer, key, "must be a whole number", "wrong_type")
             return default
         if not low <= value <= high:
-            detail = f"{key} must be from {low} to {high}"
-            self.refuse(node, f"{pointer}/{key}", "invalid_value", detail)
+            self.refuse_value(mapping, pointer, key, f"must be from {low} to {high}")
             return default
         return value
 

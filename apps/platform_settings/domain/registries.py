@@ -10,22 +10,10 @@ from urllib.parse import urlsplit
 from apps.platform_settings.domain.fields import Fields
 from readers.yaml import Node
 
-KEYS: Final = frozenset(
-    [
-        "registryId",
-        "name",
-        "provider",
-        "registryUrl",
-        "username",
-        "secret",
-        "repositoryScope",
-        "region",
-        "allowLocalNetwork",
-        "syncStatus",
-        "lastSyncedAt",
-        "lastError",
-    ]
-)
+KEYS: Final = frozenset({
+    "registryId", "name", "provider", "registryUrl", "username", "secret", "repositoryScope",
+    "region", "allowLocalNetwork", "syncStatus", "lastSyncedAt", "lastError",
+})  # fmt: skip
 _HUB: Final = "docker.io"
 _HUB_ALIASES: Final = frozenset(["index.docker.io", "registry-1.docker.io", "hub.docker.com"])
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
@@ -115,9 +103,7 @@ def _registry(fields: Fields, node: Node, pointer: str) -> ImageRegistry:
 def _url(fields: Fields, node: Node, pointer: str) -> str:
     url = fields.required(node, pointer, "registryUrl")
     if url and not is_http(url):
-        place = node.get("registryUrl") or node
-        detail = "registryUrl must be an http or https address"
-        fields.refuse(place, f"{pointer}/registryUrl", "invalid_value", detail)
+        fields.refuse_value(node, pointer, "registryUrl", "must be an http or https address")
         return ""
     return url
 

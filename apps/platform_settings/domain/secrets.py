@@ -11,17 +11,10 @@ from kernel.ids import is_env_name
 from readers.yaml import Node
 
 _PROVIDERS: Final = ("none", "vault", "aws-secrets-manager")
-_KEYS: Final = frozenset(
-    [
-        "provider",
-        "vaultAddress",
-        "vaultNamespace",
-        "vaultRole",
-        "awsRegion",
-        "secretPrefix",
-        "globalOverrides",
-    ]
-)
+_KEYS: Final = frozenset({
+    "provider", "vaultAddress", "vaultNamespace", "vaultRole", "awsRegion", "secretPrefix",
+    "globalOverrides",
+})  # fmt: skip
 _OVERRIDE_KEYS: Final = frozenset(["key", "value", "description", "sensitive"])
 
 
@@ -69,9 +62,8 @@ def read_overrides(fields: Fields, root: Node) -> tuple[Override, ...]:
     if section is None or section.is_null or not fields.known_keys(section, "/secrets", _KEYS):
         return ()
     if (provider := fields.text(section, "/secrets", "provider") or "none") not in _PROVIDERS:
-        place = section.get("provider") or section
-        detail = f"provider must be one of {', '.join(_PROVIDERS)}, not {provider}"
-        fields.refuse(place, "/secrets/provider", "invalid_value", detail)
+        detail = f"must be one of {', '.join(_PROVIDERS)}, not {provider}"
+        fields.refuse_value(section, "/secrets", "provider", detail)
     return tuple(_overrides(fields, section))
 
 

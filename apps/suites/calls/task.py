@@ -1,9 +1,10 @@
-"""`task.run`: a container that must end."""
+"""`task.run`: a container that must end; `test.run`: a task that counts as a test."""
 
 from __future__ import annotations
 
+from apps.suites.domain import values
 from apps.suites.domain.calls import NodeKind, node_kinds
-from apps.suites.domain.keywords import ENDING, script_in
+from apps.suites.domain.keywords import ENDING, keyword, script_in
 
 node_kinds.register("task")(
     NodeKind(
@@ -12,5 +13,22 @@ node_kinds.register("task")(
         functions=("run",),
         other_names=("script",),
         keywords=(*ENDING, script_in("tasks")),
+    )
+)
+node_kinds.register("test")(
+    NodeKind(
+        summary="the same as a task, but counted as a test",
+        hint='use test.run("name", file="…")',
+        functions=("run",),
+        other_names=("scenario",),
+        keywords=(
+            *ENDING,
+            script_in("tests"),
+            keyword(
+                "reset_mocks",
+                "not available yet: no mock has state, so only an empty list is accepted",
+                values.mock_references,
+            ),
+        ),
     )
 )

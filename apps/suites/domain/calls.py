@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, NotRequired, TypedDict, cast
 
 from apps.suites.domain import values
-from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.values import ArtifactExport, NodeReference
 from kernel.registry import Registry
 
@@ -52,6 +52,35 @@ class RecordedNode(TypedDict):
     resetMocks: NotRequired[list[NodeReference]]
     artifactExports: NotRequired[list[ArtifactExport]]
     position: NotRequired[Position]
+
+
+class EvaluationRequest(TypedDict):
+    """What the evaluator process reads.
+
+    Its limits: `seconds` of CPU; `memory` and `answer` in bytes.
+    """
+
+    source: str
+    env: dict[str, str]
+    rules: Rules
+    instructions: int
+    seconds: int
+    memory: int
+    answer: int
+
+
+class EvaluationAnswer(TypedDict):
+    """What the evaluator process writes: the nodes in call order, or a problem without prefix.
+
+    `bound` maps globals to the indexes of nodes. `killed` is set when a limit ended the process.
+    """
+
+    nodes: list[RecordedNode]
+    bound: dict[str, int]
+    printed: list[str]
+    loads: list[str]
+    problem: ProblemDocument | None
+    killed: NotRequired[bool]
 
 
 Arguments = Mapping[str, Any]  # keyword → what its reader returned

@@ -185,17 +185,13 @@ def mock_references(value: object, where: str) -> list[NodeReference]:
 def environment(value: object, where: str) -> dict[str, str]:
     if not isinstance(value, dict):
         wrong_type(where, "a dict", value)
-    return {
-        _variable(name, where): scalar_text(item, f'{where}["{name}"]')
-        for name, item in value.items()
-    }
-
-
-def _variable(name: object, where: str) -> str:
-    word = text(name, f"{where}: a name")
-    if not word or "=" in word:
-        invalid(where, f'"{word}" is not a valid name for an environment variable')
-    return word
+    variables = {}
+    for key, item in value.items():
+        name = text(key, f"{where}: a name")
+        if not name or "=" in name:
+            invalid(where, f'"{name}" is not a valid name for an environment variable')
+        variables[name] = scalar_text(item, f'{where}["{name}"]')
+    return variables
 
 
 def scalar_text(value: object, where: str) -> str:

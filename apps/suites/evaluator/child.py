@@ -1,9 +1,9 @@
 """The evaluator process: it reads JSON with a suite.star from stdin and writes JSON to stdout.
 
 It is run by path with `python -I` and imports only starlark and light modules of this project, so
-that it starts in about 40 ms. It sets its limits before it reads the suite's text.
-Module `protocol` has its input and output. A suite that exceeds memory or time ends the process,
-and the parent reports it.
+that it starts in about 40 ms. It sets its limits before it reads the suite's text. Its input is an
+EvaluationRequest, its output an EvaluationAnswer. A suite that exceeds memory or time ends the
+process, and the parent reports it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # found only after the change of sys.path below
-    from apps.suites.evaluator.protocol import EvaluationAnswer
+    from apps.suites.domain.calls import EvaluationAnswer
 
 ROOT = Path(__file__).resolve().parents[3]
 NICENESS = 10  # requests come first

@@ -11,14 +11,19 @@ from typing import Any, Final, NoReturn
 import starlark
 
 from apps.suites.calls import node_kinds
-from apps.suites.domain.calls import RecordedNode, hints, read_call
+from apps.suites.domain.calls import (
+    EvaluationAnswer,
+    EvaluationRequest,
+    RecordedNode,
+    hints,
+    read_call,
+)
 from apps.suites.domain.problems import ProblemDocument, TopologyProblem
 from apps.suites.domain.text_functions import FUNCTIONS
 from apps.suites.domain.topology import identities
 from apps.suites.domain.values import Foreign, Handle, export
 from apps.suites.evaluator import diagnosis
 from apps.suites.evaluator.diagnosis import FILE, SuiteSource
-from apps.suites.evaluator.protocol import EvaluationAnswer, EvaluationRequest
 
 PREDECLARED: Final = ("env", "utils", "true", "false", "null", "print", "traf")
 RUNTIME: Final = "runtime"
@@ -124,8 +129,10 @@ class _EvaluationPass:
         self, call: str, args: list[Any], kwargs: Mapping[str, Any], stack: str
     ) -> dict[str, object]:
         index = len(self.nodes)
+        if index >= self.rules["maxNodes"]:
+            message = f"more than {self.rules['maxNodes']} nodes in one suite"
+            self._refuse(TopologyProblem("too_many_nodes", message), stack, call)
         try:
-            self._check_count(index)
             node = read_call(call, args, kwargs, self.rules)
         except TopologyProblem as problem:
             self._refuse(problem, stack, call)
@@ -142,12 +149,6 @@ class _EvaluationPass:
             "env": node.get("env", {}),
             "ports": node.get("ports", []),
         }
-
-    def _check_count(self, index: int) -> None:
-        if index >= self.rules["maxNodes"]:
-            raise TopologyProblem(
-                "too_many_nodes", f"more than {self.rules['maxNodes']} nodes in one suite"
-            )
 
     def _export(self, handle: Handle, wanted: object, stack: str) -> None:
         node = self.nodes[handle.index]
@@ -198,7 +199,9 @@ class _EvaluationPass:
 
     def _load(self, label: str) -> Any:
         if label == _EPILOGUE_LABEL and self._epilogue:
-            return self._frozen_binder()
+            binder = starlark.Module()
+            binder.add_callable(_BINDER, self._bind)
+            return binder.freeze()
         if label == _PRELUDE_LABEL and not self.loads and not self.nodes:
             return self.prelude
         match = _MODULE_LABEL.match(label)
@@ -206,11 +209,6 @@ class _EvaluationPass:
             return self.prelude
         self.problem = diagnosis.module_problem(label, match and match[2], self.source)
         raise self.problem
-
-    def _frozen_binder(self) -> Any:
-        module = starlark.Module()
-        module.add_callable(_BINDER, self._bind)
-        return module.freeze()
 
     def _bind(self, name: str, handle: object) -> None:
         if isinstance(handle, Handle):

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from apps.suites.domain.calls import Rules
-from apps.suites.evaluator.protocol import EvaluationAnswer, EvaluationRequest
+from apps.suites.domain.calls import EvaluationAnswer, EvaluationRequest, Rules
 
 logger = logging.getLogger("partita.suites")
 
