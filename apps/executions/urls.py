@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.executions.rest import files, streams, views
+from apps.executions.rest import streams, views
 
 app_name = "executions"
 _RUN = "executions/<str:executionId>"
@@ -20,8 +20,8 @@ urlpatterns = [
     path(f"{_RUN}/logs", streams.logs, name="logs"),
     path(f"{_RUN}/logs/download", streams.log_download, name="log-download"),
     path(f"{_RUN}/logs/search", views.LogSearchView.as_view(), name="log-search"),
-    path(f"{_RUN}/artifacts/<str:artifactId>", files.ArtifactView.as_view(), name="artifact"),
-    path(f"{_RUN}/junit", files.JUnitView.as_view(), name="junit"),
+    path(f"{_RUN}/artifacts/<str:artifactId>", views.ArtifactView.as_view(), name="artifact"),
+    path(f"{_RUN}/junit", views.JUnitView.as_view(), name="junit"),
     path("engine/overview", views.OverviewView.as_view(), name="engine-overview"),
     path("engine/overview/stream", streams.overview, name="engine-overview-stream"),
 ]

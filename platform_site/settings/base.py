@@ -239,7 +239,7 @@ SPECTACULAR_SETTINGS = {
     "GET_LIB_DOC_EXCLUDES": "apps.http.rest.documentation.classes_without_words",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "apps.executions.rest.stream_schema.with_streams",
+        "apps.executions.rest.streams.with_streams",
         "apps.http.rest.documentation.with_problems",
     ],
     "ENUM_NAME_OVERRIDES": {  # what several bodies call `status` and `trigger`

@@ -1,20 +1,31 @@
-"""`/api/v1/executions` and `/api/v1/engine`: runs (reference: control-plane 11.1, 16)."""
+"""`/api/v1/executions` and `/api/v1/engine`: runs and their files.
+
+(reference: control-plane 11.1, 16)
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from http import HTTPStatus
+from typing import Any, ClassVar, Final
 
+from django.http import HttpResponse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.api import Principal, rate_limited
 from apps.executions import api
 from apps.executions.rest import parameters, schemas
-from apps.executions.rest.base import ExecutionsView
+from apps.http.api import is_not_modified, problem_for
 from apps.http.rest import (
     PAGING,
+    StrictAPIView,
     conditional_response,
     paginate,
     paginate_queryset,
@@ -22,9 +33,54 @@ from apps.http.rest import (
     require_match,
     write_cursor,
 )
-from kernel.errors import NotAvailable
+from kernel.errors import NotAvailable, PlatformError
 
 Parameters = Collection[str] | Mapping[str, Collection[str]]
+LAUNCHES: Final = "launches"  # POST executions and rerun together
+LAUNCHES_A_MINUTE: Final = 30
+_MEDIA_TYPE: Final = re.compile(
+    r"^[\w.+-]{1,80}/[\w.+-]{1,80}(; ?charset=[\w-]{1,40})?\Z", re.ASCII
+)
+_UNNAMEABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_RANGE: Final = re.compile(r"^bytes=\s*(\d{0,18})-(\d{0,18})\s*\Z", re.IGNORECASE)
+_BYTES: Final = "application/octet-stream"
+# A file that a suite made must not act in the UI's origin.
+_HARMLESS: Final = {"Content-Security-Policy": "sandbox", "X-Content-Type-Options": "nosniff"}
+
+
+class ExecutionsView(StrictAPIView):
+    """A view for signed-in callers; `run_id` is the id in the path of an execution."""
+
+    @property
+    def principal(self) -> Principal:
+        principal = self.request.user
+        if not isinstance(principal, Principal):
+            raise TypeError("the permission lets only principals through")
+        return principal
+
+    @property
+    def run_id(self) -> str:
+        return str(self.kwargs["executionId"])
+
+    def idempotency(self) -> api.Idempotency | None:
+        """Return the idempotency key of the request; call this before the body is parsed.
+
+        Raise InvalidParameter.
+        """
+        key = parameters.idempotency_key(self.request)
+        if not key:
+            return None
+        return api.Idempotency(
+            principal=self.principal.key,
+            method=self.request.method or "",
+            path=self.request.path,
+            key=key,
+            body=self.request.body,
+        )
+
+    def limit_launches(self) -> None:
+        """Raise TooManyAttempts above the limit."""
+        rate_limited(LAUNCHES, self.principal.key, LAUNCHES_A_MINUTE)
 
 
 class LaunchSuitesView(ExecutionsView):
@@ -167,3 +223,90 @@ class LogSearchView(ExecutionsView):
         if page.rest is not None:
             body["nextCursor"] = write_cursor(request, page.rest.as_key())
         return Response(body)
+
+
+class RangeNotSatisfiable(ValueError):
+    """The range begins behind the last byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """Bytes `first` to `last`, both included, from 0."""
+
+    first: int
+    last: int
+
+    @property
+    def length(self) -> int:
+        return self.last - self.first + 1
+
+
+def requested_range(header: str, *, size: int) -> ByteRange | None:
+    """Return the range that the header `Range` requests (RFC 9110, 14), or None for all bytes.
+
+    Other units, several ranges and invalid values are ignored, as the RFC allows.
+    Raise RangeNotSatisfiable.
+    """
+    match = _RANGE.match(header)
+    if match is None or match[1] == match[2] == "":
+        return None
+    if match[1]:
+        first, last = int(match[1]), int(match[2] or size)
+        if last < first and match[2]:
+            return None
+    else:  # the last bytes
+        first, last = (max(0, size - int(match[2])), size) if int(match[2]) else (size, size)
+    if first >= size:
+        raise RangeNotSatisfiable(f"the artifact has {size} bytes")
+    return ByteRange(first, min(last, size - 1))
+
+
+class ArtifactView(ExecutionsView):
+    @extend_schema(
+        operation_id="executions_artifact",
+        responses={(200, "*/*"): OpenApiTypes.BINARY, (206, "*/*"): OpenApiTypes.BINARY, 304: None},
+    )
+    def get(self, request: Request, **_path: str) -> HttpResponse:
+        file = api.artifact_file(self.principal, self.run_id, str(self.kwargs["artifactId"]))
+        etag = f'"{file.sha256}"'
+        if is_not_modified(etag, request.headers.get("If-None-Match", "")):
+            return HttpResponse(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": etag})
+        try:
+            # `If-Range` with another ETag: send everything
+            is_current = request.headers.get("If-Range", etag) == etag
+            header = request.headers.get("Range", "") if is_current else ""
+            part = requested_range(header, size=len(file.body))
+        except RangeNotSatisfiable as error:
+            fact = PlatformError(str(error), code="range_not_satisfiable")
+            response = problem_for(request, fact)
+            response["Content-Range"] = f"bytes */{len(file.body)}"
+            return response
+        return _bytes(file, etag, part)
+
+
+class JUnitView(ExecutionsView):
+    @extend_schema(
+        operation_id="executions_junit",
+        responses={(200, "application/xml"): OpenApiTypes.STR},
+    )
+    def get(self, request: Request, **_path: str) -> HttpResponse:
+        document = api.junit_document(self.principal, self.run_id)
+        return HttpResponse(document, content_type="application/xml", headers=_HARMLESS)
+
+
+def _bytes(file: api.StoredFile, etag: str, part: ByteRange | None) -> HttpResponse:
+    name = _UNNAMEABLE.sub("_", file.file_name)
+    disposition = content_disposition_header(as_attachment=True, filename=name)
+    headers = {
+        **_HARMLESS,
+        "ETag": etag,
+        "Accept-Ranges": "bytes",
+        "Content-Disposition": disposition or "attachment",
+    }
+    body, status = file.body, HTTPStatus.OK
+    if part is not None:
+        headers["Content-Range"] = f"bytes {part.first}-{part.last}/{len(body)}"
+        body, status = body[part.first : part.last + 1], HTTPStatus.PARTIAL_CONTENT
+    headers["Content-Length"] = str(len(body))
+    media_type = file.media_type if _MEDIA_TYPE.match(file.media_type) else _BYTES
+    return HttpResponse(body, status=status, content_type=media_type, headers=headers)

@@ -1,27 +1,27 @@
-"""The engine overview: cached in this process, and read from the store when runs have changed.
+"""The engine overview: active runs and the last finished ones (reference: control-plane 16).
 
-A refresh compares versions with the store and reads what changed, so that a lost nudge delays it
-by at most `MAX_AGE_S`.
+It is cached in this process and read from the store when runs have changed: a refresh compares
+versions with the store and reads what changed, so that a lost nudge delays it by at most
+`MAX_AGE_S`.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Event, Lock
-from typing import Final
+from typing import Any, Final, TypedDict
 from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
 from apps.accounts.api import Principal, visible_workspaces
-from apps.executions.domain import overview as rules
 from apps.executions.domain.events import OVERVIEW_NUDGE
-from apps.executions.domain.overview import OverviewBody, RunFact, StepFact
+from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.runs import all_runs, summaries
@@ -30,20 +30,75 @@ from apps.streams import api as streams
 from kernel import clock
 
 MAX_AGE_S: Final = 0.25
+FINISHED_SHOWN: Final = 200
+FINISHED_FOR: Final = timedelta(hours=24)
 _FINISHED_HELD: Final = 5_000  # of 24 hours, over all workspaces
 _ACTIVE: Final = [status for status in ExecutionStatus if status not in FINAL_EXECUTION]
 _TICKING: Final = ("duration", "durationMs")
 _Mark = tuple[int, datetime]
+_RUN_COUNTS: Final = {
+    "Queued": "queuedExecutions",
+    "Booting": "bootingExecutions",
+    "Canceling": "bootingExecutions",
+    "Healthy": "healthyExecutions",
+    "Failed": "failedExecutions",
+    "Canceled": "canceledExecutions",
+}
+
+
+class OverviewStepBody(TypedDict):
+    id: str
+    name: str
+    kind: str
+    status: str
+    level: int
+    dependsOn: list[str]
+
+
+class StepCountsBody(TypedDict):
+    pendingSteps: int
+    queuedSteps: int
+    runningSteps: int
+    healthySteps: int
+    failedSteps: int
+    skippedSteps: int
+    canceledSteps: int
+
+
+class ActiveSteps(TypedDict, total=False):
+    """The steps of a run; absent once it is finished."""
+
+    steps: list[OverviewStepBody]
+
+
+class OverviewItemBody(RunSummary, StepCountsBody, ActiveSteps):
+    """A run in the overview, as on the wire."""
+
+    updatedAt: str
+    progressRatio: float
+
+
+class OverviewBody(TypedDict):
+    updatedAt: str
+    summary: Mapping[str, int]
+    executions: list[OverviewItemBody]
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
+    """A run in the cache; `counts` has a number for each step status that occurs."""
+
     row: Execution
-    fact: RunFact
+    counts: Mapping[str, int]
+    steps: list[OverviewStepBody]  # empty once finished
 
     @property
     def mark(self) -> _Mark:
         return self.row.version, self.row.updated_at
+
+    @property
+    def finished_at(self) -> datetime | None:
+        return None if self.row.status in _ACTIVE else self.row.finished_at
 
 
 class OverviewCache:
@@ -51,12 +106,12 @@ class OverviewCache:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._entries: dict[UUID, _Entry] = {}
+        self._entries: dict[UUID, Entry] = {}
         self._changed = Event()
         self._read_at = float("-inf")
         streams.listen(OVERVIEW_NUDGE, self._changed.set)
 
-    def entries(self) -> Mapping[str, _Entry]:
+    def entries(self) -> Mapping[str, Entry]:
         """Return the entries by run id, as the store has them now."""
         with self._lock:
             if self._changed.is_set() or time.monotonic() - self._read_at > MAX_AGE_S:
@@ -100,21 +155,10 @@ def overview(principal: Principal, *, workspace_id: str | None = None) -> Overvi
 def overview_of(workspaces: frozenset[UUID] | None) -> OverviewBody:
     """Return the overview of these workspaces; None means all."""
     now = clock.now()
-    entries = overview_cache().entries()
-    scope = None if workspaces is None else frozenset(map(str, workspaces))
-    shown = [
-        entries[fact.id]
-        for fact in rules.shown(
-            (entry.fact for entry in entries.values()), workspaces=scope, now=now
-        )
-    ]
-    items = [
-        rules.item(entry.fact, summary, clock.rfc3339(entry.row.updated_at))
-        for entry, summary in zip(
-            shown, summaries([entry.row for entry in shown], now=now), strict=True
-        )
-    ]
-    return rules.document(items, updated_at=clock.rfc3339(now))
+    entries = shown(overview_cache().entries().values(), workspaces=workspaces, now=now)
+    wire = summaries([entry.row for entry in entries], now=now)
+    items = [item(entry, summary) for entry, summary in zip(entries, wire, strict=True)]
+    return document(items, updated_at=clock.rfc3339(now))
 
 
 class OverviewTaker:
@@ -127,29 +171,85 @@ class OverviewTaker:
 
     def __call__(self) -> bytes:
         document = overview_of(self._workspaces)
-        known = _without_clock(document)
+        runs = [
+            {key: value for key, value in run.items() if key not in _TICKING}
+            for run in document["executions"]
+        ]
+        known: dict[str, object] = {"summary": document["summary"], "executions": runs}
         if known != self._known or not self._body:
             self._known = known
             self._body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
         return self._body
 
 
-def _without_clock(document: OverviewBody) -> dict[str, object]:
-    runs = [
-        {key: value for key, value in run.items() if key not in _TICKING}
-        for run in document["executions"]
-    ]
-    return {"summary": document["summary"], "executions": runs}
+def shown(entries: Iterable[Entry], *, workspaces: Set[UUID] | None, now: datetime) -> list[Entry]:
+    """Return the runs of some workspaces (None: of all), newest first.
+
+    Every active one, and of the finished ones the last 200 of 24 hours.
+    """
+    active: list[Entry] = []
+    recent: list[tuple[datetime, str, Entry]] = []
+    for entry in entries:
+        row, finished_at = entry.row, entry.finished_at
+        if workspaces is not None and row.workspace_id not in workspaces:
+            continue
+        if finished_at is None:
+            active.append(entry)
+        elif finished_at > now - FINISHED_FOR:
+            recent.append((finished_at, row.run_id, entry))
+    recent.sort(key=lambda each: each[:2], reverse=True)
+    last = [entry for _, _, entry in recent[:FINISHED_SHOWN]]
+    return sorted(
+        active + last, key=lambda entry: (entry.row.started_at, entry.row.run_id), reverse=True
+    )
+
+
+def item(entry: Entry, summary: RunSummary) -> OverviewItemBody:
+    """Return one entry of `executions[]`: the run's Summary, its step counts, its progress."""
+    counts = entry.counts
+    active: ActiveSteps = {"steps": entry.steps} if entry.finished_at is None else {}
+    return {
+        **summary,
+        "updatedAt": clock.rfc3339(entry.row.updated_at),
+        "pendingSteps": counts.get("pending", 0),
+        "queuedSteps": counts.get("queued", 0),
+        "runningSteps": counts.get("running", 0),
+        "healthySteps": counts.get("healthy", 0),
+        "failedSteps": counts.get("failed", 0),
+        "skippedSteps": counts.get("skipped", 0),
+        "canceledSteps": counts.get("canceled", 0),
+        "progressRatio": progress(counts),
+        **active,
+    }
+
+
+def progress(counts: Mapping[str, int]) -> float:
+    """Return the steps neither pending nor queued, of all: 0 … 1, and 0 without steps."""
+    total = sum(counts.values())
+    waiting = counts.get("pending", 0) + counts.get("queued", 0)
+    return round((total - waiting) / total, 4) if total else 0
+
+
+def document(items: Sequence[OverviewItemBody], *, updated_at: str) -> OverviewBody:
+    counted: Sequence[Mapping[str, Any]] = items
+    runs = Counter(_RUN_COUNTS[entry["status"]] for entry in items)
+    steps = {name: sum(entry[name] for entry in counted) for name in StepCountsBody.__annotations__}
+    summary = {
+        "totalExecutions": len(items),
+        **{name: runs[name] for name in dict.fromkeys(_RUN_COUNTS.values())},
+        "totalSteps": sum(steps.values()),
+        **steps,
+    }
+    return {"updatedAt": updated_at, "summary": summary, "executions": list(items)}
 
 
 def _marks(now: datetime) -> dict[UUID, _Mark]:
     """Return the runs of the overview: primary key → (version, time of the last change)."""
-    active = all_runs().filter(status__in=_ACTIVE)
     finished = all_runs().filter(
-        status__in=list(FINAL_EXECUTION), finished_at__gt=now - rules.FINISHED_FOR
+        status__in=list(FINAL_EXECUTION), finished_at__gt=now - FINISHED_FOR
     )
     rows: list[QuerySet[Execution, Execution]] = [
-        active,
+        all_runs().filter(status__in=_ACTIVE),
         finished.order_by("-finished_at")[:_FINISHED_HELD],
     ]
     return {
@@ -159,55 +259,34 @@ def _marks(now: datetime) -> dict[UUID, _Mark]:
     }
 
 
-def _read(pks: Collection[UUID]) -> dict[UUID, _Entry]:
+def _read(pks: Collection[UUID]) -> dict[UUID, Entry]:
     """Read runs with three queries, and one more for the snapshots that are not cached."""
     if not pks:
         return {}
     rows = list(Execution.objects.filter(pk__in=list(pks)).defer("message", "cancel_reason"))
-    counts = _step_counts(pks)
-    steps = _active_steps([row for row in rows if row.status in _ACTIVE])
-    return {row.pk: _Entry(row, _fact(row, counts[row.pk], steps.get(row.pk, ()))) for row in rows}
-
-
-def _fact(row: Execution, counts: Mapping[str, int], steps: tuple[StepFact, ...]) -> RunFact:
-    active = row.status in _ACTIVE
-    return RunFact(
-        id=row.run_id,
-        workspace_id=str(row.workspace_id),
-        accepted_at=row.started_at,
-        finished_at=None if active else row.finished_at,
-        counts=counts,
-        steps=steps,
-    )
-
-
-def _step_counts(pks: Collection[UUID]) -> Mapping[UUID, dict[str, int]]:
     counts: dict[UUID, dict[str, int]] = defaultdict(dict)
-    grouped = (
-        Step.objects.filter(execution_id__in=list(pks))
-        .values_list("execution_id", "status")
-        .annotate(number=Count("pk"))
-    )
-    for pk, status, number in grouped:
+    grouped = Step.objects.filter(execution_id__in=list(pks)).values_list("execution_id", "status")
+    for pk, status, number in grouped.annotate(number=Count("pk")):
         counts[pk][status] = number
-    return counts
+    steps = _active_steps([row for row in rows if row.status in _ACTIVE])
+    return {row.pk: Entry(row, counts[row.pk], steps[row.pk]) for row in rows}
 
 
-def _active_steps(rows: Collection[Execution]) -> dict[UUID, tuple[StepFact, ...]]:
+def _active_steps(rows: Collection[Execution]) -> Mapping[UUID, list[OverviewStepBody]]:
     edges_by_snapshot = edges_of(row.snapshot_id for row in rows)
     edges = {row.pk: edges_by_snapshot[row.snapshot_id] for row in rows}
-    steps: dict[UUID, list[StepFact]] = defaultdict(list)
+    steps: dict[UUID, list[OverviewStepBody]] = defaultdict(list)
     query = Step.objects.filter(execution_id__in=list(edges)).order_by("index")
     columns = ("execution_id", "step_id", "name", "kind", "status", "level")
     for pk, step_id, name, kind, status, level in query.values_list(*columns):
         steps[pk].append(
-            StepFact(
-                id=step_id,
-                name=name,
-                kind=kind,
-                status=status,
-                level=level,
-                depends_on=edges[pk][step_id].depends_on,
-            )
+            {
+                "id": step_id,
+                "name": name,
+                "kind": kind,
+                "status": status,
+                "level": level,
+                "dependsOn": list(edges[pk][step_id].depends_on),
+            }
         )
-    return {pk: tuple(found) for pk, found in steps.items()}
+    return steps

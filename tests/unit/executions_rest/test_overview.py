@@ -2,33 +2,38 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from apps.executions.domain import overview
-from apps.executions.domain.overview import RunFact, StepFact
 from apps.executions.domain.runs import RunSummary
+from apps.executions.models import Execution
+from apps.executions.selectors import overview
+from kernel.ids import new_uuid
 
 NOW = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
+MINE, THEIRS = new_uuid(), new_uuid()
 
 
-def run(name, *, workspace="a", age=timedelta(minutes=1), finished=None, **counts):
-    step = StepFact(id="db", name="db", kind="service", status="running", level=0, depends_on=())
-    return RunFact(
-        id=name,
+def run(name, *, workspace=MINE, age=timedelta(minutes=1), finished=None, **counts):
+    row = Execution(
+        run_id=name,
         workspace_id=workspace,
-        accepted_at=NOW - age,
+        status="Booting" if finished is None else "Failed",
+        started_at=NOW - age,
+        updated_at=NOW,
         finished_at=None if finished is None else NOW - finished,
-        counts=counts,
-        steps=() if finished is not None else (step,),
     )
+    step = overview.OverviewStepBody(
+        id="db", name="db", kind="service", status="running", level=0, dependsOn=[]
+    )
+    return overview.Entry(row, counts, [] if finished is not None else [step])
 
 
 def names(runs):
-    return [fact.id for fact in runs]
+    return [entry.row.run_id for entry in runs]
 
 
 def test_a_scope_holds_only_its_own_runs():
-    runs = [run("mine"), run("theirs", workspace="b")]
+    runs = [run("mine"), run("theirs", workspace=THEIRS)]
 
-    assert names(overview.shown(runs, workspaces={"a"}, now=NOW)) == ["mine"]
+    assert names(overview.shown(runs, workspaces={MINE}, now=NOW)) == ["mine"]
     assert len(overview.shown(runs, workspaces=None, now=NOW)) == 2
 
 
@@ -40,7 +45,7 @@ def test_active_runs_stay_and_finished_ones_roll_out():
         run("kept", age=old, finished=timedelta(hours=23)),
     ]
 
-    assert names(overview.shown(runs, workspaces={"a"}, now=NOW)) == ["kept", "active"]
+    assert names(overview.shown(runs, workspaces={MINE}, now=NOW)) == ["kept", "active"]
 
 
 def test_of_the_finished_only_the_last_200_are_shown_newest_first():
@@ -49,7 +54,7 @@ def test_of_the_finished_only_the_last_200_are_shown_newest_first():
         for n in range(300)
     ]
 
-    shown = names(overview.shown(runs, workspaces={"a"}, now=NOW))
+    shown = names(overview.shown(runs, workspaces={MINE}, now=NOW))
 
     assert shown == [f"run-{n:03d}" for n in range(200)]
 
@@ -81,9 +86,9 @@ def test_progress_is_what_is_neither_pending_nor_queued():
 
 def test_the_document_counts_runs_and_steps_and_canceling_as_booting():
     items = [
-        overview.item(run("x", pending=1, running=2), summary("Canceling"), "t"),
-        overview.item(run("y", pending=2), summary("Booting"), "t"),
-        overview.item(run("z", finished=timedelta(0), failed=1), summary("Failed"), "t"),
+        overview.item(run("x", pending=1, running=2), summary("Canceling")),
+        overview.item(run("y", pending=2), summary("Booting")),
+        overview.item(run("z", finished=timedelta(0), failed=1), summary("Failed")),
     ]
 
     document = overview.document(items, updated_at="t")
