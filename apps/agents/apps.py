@@ -8,4 +8,4 @@ from django.apps import AppConfig
 class AgentsConfig(AppConfig):
     name = "apps.agents"
     label = "agents"
-    probes: ClassVar = {"agents": "apps.agents.probes.AGENTS"}
+    probes: ClassVar = {"agents": "apps.agents.selectors.AGENTS"}

@@ -1,15 +1,21 @@
-"""Registered and online agents."""
+"""Registered and online agents, and the readiness probe: workers are online, no loop fails."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final
 
 from django.db.models import QuerySet
 
 from apps.agents import models
 from apps.agents.domain.agent import OFFLINE_AFTER, Agent, AgentNotFound
+from apps.health.api import Probe, ProbeResult
+from apps.platform_settings.api import backends
 from kernel import clock
+
+_NAMED: Final = 5  # agents with failing loops; of the others, only how many
 
 
 def token_hash(token: str) -> str:
@@ -78,3 +84,40 @@ def as_agent(row: models.Agent) -> Agent:
         process_started_at=row.process_started_at,
         failing_loops=tuple(row.failing_loops or ()),  # MongoDB: older processes store none
     )
+
+
+def agents_ready() -> ProbeResult:
+    """Return degraded while a remote-agent backend has no online worker, or a loop fails.
+
+    The loops are those of the last heartbeats of online runners and workers.
+    """
+    online = online_agents()
+    wanted = [each for each in backends() if each.kind == "remote-agent"]
+    workers = {
+        each.backend_id: sum(
+            agent.kind == "worker" and each.backend_id in agent.backends for agent in online
+        )
+        for each in wanted
+    }
+    problems = list(_failures(online))
+    if alone := [each.label for each in wanted if not workers[each.backend_id]]:
+        problems.insert(0, f"no worker is online for {', '.join(alone)}")
+    if problems:
+        return ProbeResult(ready=False, detail="; ".join(problems))
+    if not wanted:
+        return ProbeResult(ready=True, detail="no backend is for workers", disabled=True)
+    count = sum(workers.values())
+    return ProbeResult(ready=True, detail=f"{count} worker{'s' * (count != 1)} online")
+
+
+def _failures(online: Sequence[Agent]) -> Iterable[str]:
+    failing = [agent for agent in online if agent.failing_loops]
+    for agent in failing[:_NAMED]:
+        loops = agent.failing_loops
+        noun = f"loop {loops[0]} is" if len(loops) == 1 else f"loops {', '.join(loops)} are"
+        yield f"{agent.agent_id}: {noun} failing"
+    if len(failing) > _NAMED:
+        yield f"loops of {len(failing) - _NAMED} more are failing"
+
+
+AGENTS: Final = Probe(name="agents", required=False, check=agents_ready)

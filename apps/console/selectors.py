@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from django.utils import timezone
 
 from apps.accounts.api import Principal
-from apps.console.domain import durations, layout, source_lines, status_display
+from apps.console.domain import display, layout
 from apps.executions import api as executions
 from apps.executions.api import FINAL_EXECUTION
 from apps.platform_settings.api import NOT_ISOLATED
@@ -24,7 +24,7 @@ class StepRow(TypedDict):
 
     step: Mapping[str, Any]
     node: Mapping[str, Any]
-    display: status_display.StatusDisplay
+    display: display.StatusDisplay
     reason: str
     causes: str
     took: str
@@ -37,7 +37,7 @@ def home(principal: Principal) -> dict[str, object]:
     overview = executions.overview(principal)
     now = timezone.now()
     return {
-        "statuses": {**status_display.FOR_SCRIPTS, "notIsolated": NOT_ISOLATED},
+        "statuses": {**display.FOR_SCRIPTS, "notIsolated": NOT_ISOLATED},
         "summary": overview["summary"],
         "empty_row": {"isolated": True},
         "runs": [run_row(item, now) for item in overview["executions"][:RECENT_RUNS]],
@@ -50,7 +50,7 @@ def launch_suites() -> list[dict[str, object]]:
         suite
         | {
             "backends": [
-                {**backend, "isolated": status_display.is_isolated(backend["label"])}
+                {**backend, "isolated": display.is_isolated(backend["label"])}
                 for backend in suite["backends"]
             ]
         }
@@ -88,8 +88,8 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
         "nodes": suite.get("topology", ()),
         "files": list(contents.values()),
         "file": chosen,
-        "lines": source_lines.numbered(
-            contents[chosen]["content"] if chosen else "", source_lines.error_of(chosen, problem)
+        "lines": display.numbered_lines(
+            contents[chosen]["content"] if chosen else "", display.error_in(chosen, problem)
         ),
     }
 
@@ -100,19 +100,19 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
     nodes = {node["id"]: node for node in run["suite"].get("topology", ())}
     steps = [step_row(step, nodes.get(step["id"], {})) for step in run["steps"]]
     return {
-        "statuses": status_display.FOR_SCRIPTS,
+        "statuses": display.FOR_SCRIPTS,
         "run": run,
-        "display": status_display.run_display(run["status"], failing=run["failing"]),
+        "display": display.run_display(run["status"], failing=run["failing"]),
         "over": run["status"] in FINAL_EXECUTION,
-        "reason": status_display.reason_text(run["reason"]) if "reason" in run else "",
-        "isolated": status_display.is_isolated(run["backend"]),
+        "reason": display.reason_text(run["reason"]) if "reason" in run else "",
+        "isolated": display.is_isolated(run["backend"]),
         "steps": steps,
         "graph": graph(run["steps"]),
-        "counts": status_display.counts(run["steps"]),
-        "strip": status_display.strip(status_display.counts(run["steps"])),
+        "counts": display.counts(run["steps"]),
+        "strip": display.strip(display.counts(run["steps"])),
         "first_failure": first_failure(steps),
         "artifacts": [
-            {**artifact, "sizeText": durations.size(artifact["size"])}
+            {**artifact, "sizeText": display.size_text(artifact["size"])}
             for artifact in run["artifacts"]
         ],
         "tests": [one for one in run["artifacts"] if "testSummary" in one],
@@ -122,15 +122,15 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
 
 def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, object]:
     """Return a row of the list of runs, from an item of the engine overview."""
-    counts = status_display.overview_counts(item)
+    counts = display.overview_counts(item)
     return {
         "run": item,
-        "display": status_display.run_display(item["status"], failing=item["failing"]),
-        "ticks": status_display.ticks(counts),
+        "display": display.run_display(item["status"], failing=item["failing"]),
+        "ticks": display.ticks(counts),
         "words": ", ".join(f"{count} {status}" for status, count in counts.items()),
-        "isolated": status_display.is_isolated(item["backend"]),
-        "reason": status_display.reason_text(item["reason"]) if "reason" in item else "",
-        "ago": durations.ago(item["startedAt"], now),
+        "isolated": display.is_isolated(item["backend"]),
+        "reason": display.reason_text(item["reason"]) if "reason" in item else "",
+        "ago": display.ago(item["startedAt"], now),
         "active": item["status"] not in FINAL_EXECUTION,
     }
 
@@ -140,12 +140,12 @@ def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> StepRow:
     return {
         "step": step,
         "node": node,
-        "display": status_display.step_display(step["status"]),
-        "reason": status_display.reason_text(step["reason"]) if "reason" in step else "",
-        "causes": status_display.cause_text(step.get("cause", [])),
-        "took": durations.short(step.get("durationMs")),
+        "display": display.step_display(step["status"]),
+        "reason": display.reason_text(step["reason"]) if "reason" in step else "",
+        "causes": display.cause_text(step.get("cause", [])),
+        "took": display.duration(step.get("durationMs")),
         "command": " ".join(node.get("command", ())),
-        "usage": durations.usage(step.get("usage", {})),
+        "usage": display.usage_text(step.get("usage", {})),
     }
 
 
@@ -168,5 +168,5 @@ def announcement(run: Mapping[str, Any]) -> str:
     """Return the status of a run as one sentence for screen readers."""
     if run["status"] == "Queued" and "queuePosition" in run:
         return f"Queued, position {run['queuePosition']}"
-    display = status_display.run_display(run["status"], failing=run["failing"])
-    return f"{display.label} after {run['duration']}"
+    shown = display.run_display(run["status"], failing=run["failing"])
+    return f"{shown.label} after {run['duration']}"

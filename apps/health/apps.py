@@ -13,7 +13,7 @@ class HealthConfig(AppConfig):
     name = "apps.health"
     label = "health"
     probes: ClassVar = {
-        name: f"apps.health.services.probes.{name.upper()}"
+        name: f"apps.health.services.{name.upper()}"
         for name in ("datastore", "cache", "telemetry", "background", "broker")
     }
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from apps.health.services.readiness import readiness_report, subsystem_report
+from apps.health.services import readiness_report, subsystem_report
 from apps.http.api import read_only
 from apps.operations.api import db_driver
 from kernel import clock

@@ -13,25 +13,23 @@ from apps.operations.commands import (
     report_error,
     store_unusable,
 )
-from apps.operations.conf import broker_url, db_driver, redis_url
-from apps.operations.domain.audit import Audited, is_audited, recorded_path
+from apps.operations.conf import broker_url, celery_application, db_driver, redis_url
 from apps.operations.domain.lifecycle import (
     LifespanPart,
     begin_drain,
     is_draining,
     lifespan_parts,
 )
-from apps.operations.selectors import installation_id
-from apps.operations.services.audit_trail import trail
-from apps.operations.services.celery_application import celery_application
+from apps.operations.services.audit_trail import Audited, is_audited, recorded_path, trail
 from apps.operations.services.redis_client import (
     RedisAway,
     SharedRedisClient,
     redis_key,
     shared_redis,
 )
-from apps.operations.services.store_faults import (
+from apps.operations.services.store import (
     DatastoreUnavailable,
+    installation_id,
     is_store_away,
     is_store_writable,
 )

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 
 def db_driver() -> str:
     return str(settings.DB_DRIVER)
 
 
-def celery_application() -> str:
-    """Return the import path of the project's Celery application."""
-    return str(settings.TASK_APPLICATION)
+def celery_application() -> Celery:
+    """Return the project's application, imported at the first use: no plain command pays for it."""
+    application: Celery = import_string(settings.TASK_APPLICATION)
+    return application
 
 
 def broker_url() -> str:

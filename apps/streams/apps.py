@@ -8,4 +8,4 @@ from django.apps import AppConfig
 class StreamsConfig(AppConfig):
     name = "apps.streams"
     label = "streams"
-    lifespan_parts: ClassVar = {"streams": "apps.streams.lifespan.StreamsPart"}
+    lifespan_parts: ClassVar = {"streams": "apps.streams.services.responses.StreamsPart"}

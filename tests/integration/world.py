@@ -21,7 +21,7 @@ from apps.accounts.models import LimitHit, User
 from apps.agents.api import Registration, get_agent, register
 from apps.executions import api as executions
 from apps.streams.services.hub import stop_hub
-from apps.workers.services.registration import supervisor_of
+from apps.workers.services.remote_workers import supervisor_of
 from kernel import clock
 from kernel.agent_protocol import ArtifactUpload, Completion, StepSpecBody, job_of
 from platform_site.asgi import application

@@ -21,9 +21,9 @@ from rich.console import Console
 from apps.accounts import api as accounts
 from apps.console import conf
 from apps.console.embedded import demo
-from apps.console.embedded.celery_thread import CeleryThread
 from apps.console.embedded.server import (
     SIGNALS,
+    CeleryThread,
     EmbeddedServer,
     PortTaken,
     announce_signals,

@@ -1,6 +1,5 @@
 """The streams of runs, their logs as a file, and both in the OpenAPI.
 
-
 Plain asynchronous views: they hold no thread and no connection to the store while they send.
 
 (reference: control-plane 11.1, 12)

@@ -85,7 +85,7 @@ class OverviewBody(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CachedRun:
     """A run in the cache; `counts` has a number for each step status that occurs."""
 
     row: Execution
@@ -106,12 +106,12 @@ class OverviewCache:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._entries: dict[UUID, Entry] = {}
+        self._entries: dict[UUID, CachedRun] = {}
         self._changed = Event()
         self._read_at = float("-inf")
         streams.listen(OVERVIEW_NUDGE, self._changed.set)
 
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, CachedRun]:
         """Return the entries by run id, as the store has them now."""
         with self._lock:
             if self._changed.is_set() or time.monotonic() - self._read_at > MAX_AGE_S:
@@ -182,13 +182,15 @@ class OverviewTaker:
         return self._body
 
 
-def shown(entries: Iterable[Entry], *, workspaces: Set[UUID] | None, now: datetime) -> list[Entry]:
+def shown(
+    entries: Iterable[CachedRun], *, workspaces: Set[UUID] | None, now: datetime
+) -> list[CachedRun]:
     """Return the runs of some workspaces (None: of all), newest first.
 
     Every active one, and of the finished ones the last 200 of 24 hours.
     """
-    active: list[Entry] = []
-    recent: list[tuple[datetime, str, Entry]] = []
+    active: list[CachedRun] = []
+    recent: list[tuple[datetime, str, CachedRun]] = []
     for entry in entries:
         row, finished_at = entry.row, entry.finished_at
         if workspaces is not None and row.workspace_id not in workspaces:
@@ -204,7 +206,7 @@ def shown(entries: Iterable[Entry], *, workspaces: Set[UUID] | None, now: dateti
     )
 
 
-def item(entry: Entry, summary: RunSummary) -> OverviewItemBody:
+def item(entry: CachedRun, summary: RunSummary) -> OverviewItemBody:
     """Return one entry of `executions[]`: the run's Summary, its step counts, its progress."""
     counts = entry.counts
     active: ActiveSteps = {"steps": entry.steps} if entry.finished_at is None else {}
@@ -259,7 +261,7 @@ def _marks(now: datetime) -> dict[UUID, _Mark]:
     }
 
 
-def _read(pks: Collection[UUID]) -> dict[UUID, Entry]:
+def _read(pks: Collection[UUID]) -> dict[UUID, CachedRun]:
     """Read runs with three queries, and one more for the snapshots that are not cached."""
     if not pks:
         return {}
@@ -269,7 +271,7 @@ def _read(pks: Collection[UUID]) -> dict[UUID, Entry]:
     for pk, status, number in grouped.annotate(number=Count("pk")):
         counts[pk][status] = number
     steps = _active_steps([row for row in rows if row.status in _ACTIVE])
-    return {row.pk: Entry(row, counts[row.pk], steps[row.pk]) for row in rows}
+    return {row.pk: CachedRun(row, counts[row.pk], steps[row.pk]) for row in rows}
 
 
 def _active_steps(rows: Collection[Execution]) -> Mapping[UUID, list[OverviewStepBody]]:

@@ -1,21 +1,24 @@
-"""Audit rows, written by one thread behind a bounded queue: no request ever waits for them."""
+"""The audit trail: what is recorded of a request, in rows that no request waits for.
+
+One thread writes them behind a bounded queue (reference: control-plane 2).
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import timedelta
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
-from apps.observability.api import metrics
-from apps.operations.domain.audit import Audited
+from apps.observability.api import mask_tokens, metrics
 from apps.operations.models import AuditRecord
 from kernel import clock
 from kernel.background_writer import BackgroundWriter, QueueLimits
+from kernel.clock import rfc3339
 
 logger = logging.getLogger("partita.system")
 
@@ -24,6 +27,59 @@ BATCH: Final = 500
 RETENTION: Final = timedelta(days=90)
 _RETENTION_SWEEP_S: Final = 3600.0
 _GATHER_S: Final = 0.25
+_PREFIXES: Final = ("/api/", "/accounts/")
+_FORMS: Final = frozenset({"/sign-in", "/sign-up", "/forgot-password", "/reset-password"})
+_MAX_PATH: Final = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    """One record; `path` has no query and no token."""
+
+    time: datetime
+    request_id: str
+    method: str
+    route: str
+    path: str
+    status: int
+    duration_ms: int
+    remote_addr: str
+    user_id: str = ""
+    workspace_id: str = ""
+    agent_id: str = ""
+
+    def as_dict(self) -> dict[str, str | int]:
+        """The wire form, `type` first; ids that are not known are left out."""
+        who = {
+            "userId": self.user_id,
+            "workspaceId": self.workspace_id,
+            "agentId": self.agent_id,
+        }
+        known: dict[str, str | int] = {
+            "type": "http.audit",
+            "time": rfc3339(self.time),
+            "requestId": self.request_id,
+            "method": self.method,
+            "route": self.route,
+            "path": self.path,
+            "status": self.status,
+            "durationMs": self.duration_ms,
+            "remoteAddr": self.remote_addr,
+        }
+        return known | {name: value for name, value in who.items() if value}
+
+
+def is_audited(method: str, path: str) -> bool:
+    """API and accounts, health twins excluded, and posts to the sign-in pages."""
+    if path.startswith("/api/v1/system/"):
+        return False
+    return path.startswith(_PREFIXES) or (method == "POST" and path in _FORMS)
+
+
+def recorded_path(path: str) -> str:
+    """The path without what looks like a token, in characters that every store takes."""
+    clean = path.replace("\x00", "\ufffd").encode(errors="replace").decode()
+    return mask_tokens(clean)[:_MAX_PATH]
 
 
 class AuditTrail:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import weakref
 from collections import Counter
@@ -15,9 +16,10 @@ from asgiref.sync import SyncToAsync
 from django.http import HttpRequest, StreamingHttpResponse
 
 from apps.observability.api import metrics
+from apps.operations.api import LifespanPart
 from apps.streams import conf
 from apps.streams.domain.sse_frames import resume_after
-from apps.streams.services.hub import STORE_IS_AWAY, Hub, process_hub
+from apps.streams.services.hub import STORE_IS_AWAY, Hub, process_hub, stop_hub
 from apps.streams.services.stream_leases import process_leases
 from kernel.errors import PlatformError
 
@@ -28,6 +30,8 @@ Recheck = Callable[[], bool]
 # frame after RECHECK_S and accepts an answer of age SHARED_S: less than the allowed 30 s together.
 RECHECK_S: Final = 10.0
 SHARED_S: Final = 4.0
+DRAIN_S: Final = 9.0  # of the 10 s that streams get
+RELEASE_S: Final = 1.0
 
 
 class TooManyStreams(PlatformError):
@@ -218,3 +222,21 @@ def resume_point(request: HttpRequest) -> int:
     return resume_after(
         since=request.GET.get("since"), last_event_id=request.headers.get("Last-Event-ID")
     )
+
+
+class StreamsPart(LifespanPart):
+    """Starts the hub with a server, and drains it before the server stops."""
+
+    async def start(self) -> None:
+        process_hub()
+
+    async def drain(self) -> None:
+        """End streams after a whole record; the server closes those that do not read it in time."""
+        process_hub().drain()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(open_streams.wait_until_empty(), DRAIN_S)
+
+    async def stop(self) -> None:
+        await stop_hub()
+        if leases := process_leases():
+            await asyncio.to_thread(leases.flush, timeout_s=RELEASE_S)

@@ -16,8 +16,7 @@ from apps.observability.api import audit_agent
 from apps.operations.api import installation_id
 from apps.workers import conf
 from apps.workers.rest import credentials, inputs, schemas
-from apps.workers.rest.base import UNCACHED, AgentView
-from apps.workers.services.registration import register_worker, remove_agent
+from apps.workers.services.remote_workers import register_worker, remove_agent
 from kernel import clock, ids
 from kernel.agent_protocol import Job
 
@@ -77,10 +76,10 @@ class RegisterView(StrictAPIView):
             "leaseGraceMs": round(conf.lease_grace_s() * 1000),
             **_adopted(adopted),
         }
-        return Response(answer, status=201, headers=UNCACHED)
+        return Response(answer, status=201, headers=credentials.UNCACHED)
 
 
-class HeartbeatView(AgentView):
+class HeartbeatView(credentials.AgentView):
     @extend_schema(
         operation_id="agents_heartbeat",
         request=inputs.HeartbeatInput,

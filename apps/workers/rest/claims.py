@@ -23,10 +23,8 @@ from apps.executions import api as executions
 from apps.operations.api import is_draining
 from apps.streams.api import listen, then_disconnect
 from apps.workers.rest import inputs, schemas
-from apps.workers.rest.base import UNCACHED, AgentView
-from apps.workers.rest.credentials import AgentCredentialInvalid
-from apps.workers.services.registration import supervisor_of
-from apps.workers.services.report_batches import claim, record
+from apps.workers.rest.credentials import UNCACHED, AgentCredentialInvalid, AgentView
+from apps.workers.services.remote_workers import claim, record, supervisor_of
 from kernel.agent_protocol import Completion, StepSpecBody, job_of
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Authentication of the agent routes: workers by shared secret or token, users by session.
+"""Who calls the agent routes: workers by shared secret or token, users by session; their base.
 
 (reference: control-plane 15.1)
 """
@@ -18,11 +18,17 @@ from rest_framework.views import APIView
 from apps.accounts.api import Forbidden, Principal, Unauthenticated, rate_limited
 from apps.accounts.rest import SessionAuthentication
 from apps.agents.api import Agent, authenticate
+from apps.executions.api import SupervisorSession
 from apps.http.api import client_ip
+from apps.http.rest import StrictAPIView
 from apps.observability.api import audit_agent
 from apps.workers import conf
+from apps.workers.rest.inputs import AgentSerializer
+from apps.workers.services.remote_workers import supervisor_of
 from kernel.errors import PlatformError
 
+# These answers contain tokens and secrets: no proxy may store them.
+UNCACHED: Final = {"Cache-Control": "no-store"}
 REGISTRATIONS: Final = "agents.register"
 REGISTRATIONS_A_MINUTE: Final = 30
 # The OpenAPI names of the credentials that AgentOrSessionAuthentication accepts.
@@ -162,3 +168,28 @@ class AgentScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
         return {"type": "http", "scheme": "bearer", "description": "`agentToken` of registering"}
+
+
+class AgentView(StrictAPIView):
+    """A route for a worker with its own token."""
+
+    authentication_classes: Any = [AgentAuthentication]
+    permission_classes: Any = [IsAgent]
+
+    @property
+    def agent(self) -> Agent:
+        agent = self.request.user
+        if not isinstance(agent, Agent):
+            raise TypeError("the permission lets only agents through")
+        return agent
+
+    @property
+    def supervisor(self) -> SupervisorSession:
+        return supervisor_of(self.agent)
+
+    def own_body(self, serializer: type[AgentSerializer]) -> dict[str, Any]:
+        """Return the validated body. Raises InvalidInput, AgentMismatch for another agent's id."""
+        body = self.body(serializer)
+        if body["agentId"] != self.agent.agent_id:
+            raise AgentMismatch
+        return body

@@ -21,19 +21,44 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.executions import api as executions
-from apps.http.rest import InvalidParameter, choice_parameter
+from apps.http.rest import InvalidParameter, choice_parameter, integer_parameter
 from apps.workers.rest import inputs, schemas
-from apps.workers.rest.base import UNCACHED, JobView, stop_fields, usage_of
-from apps.workers.services.report_batches import record
+from apps.workers.rest.credentials import UNCACHED, AgentView
+from apps.workers.services.remote_workers import record
 from kernel import clock
-from kernel.agent_protocol import ArtifactUpload, Completion, LogChunk, StateReport
+from kernel.agent_protocol import ArtifactUpload, Completion, Job, LogChunk, StateReport, StepUsage
 
 FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")
 MOMENTS: Final = ("success", "failure", "always")
+_JOB_ID: Final = re.compile(r"^job_[A-Za-z0-9_-]{22}\Z")
 _PATH_LENGTH: Final = 1000
 _NAME_LENGTH: Final = 200
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _MEDIA_TYPE: Final = re.compile(r"^[\w.+-]{1,80}/[\w.+-]{1,80}(; ?[\w.+=\"-]{1,80})?\Z", re.ASCII)
+
+
+class JobView(AgentView):
+    @property
+    def job_id(self) -> str:
+        """The id in the path. Raises JobNotFound for a malformed one."""
+        job_id = str(self.kwargs["jobId"])
+        if not _JOB_ID.match(job_id):
+            raise executions.JobNotFound
+        return job_id
+
+    def job(self, attempt: int) -> Job:
+        return Job(job_id=self.job_id, attempt=attempt)
+
+    def job_of_query(self, request: Request) -> Job:
+        """Return the job of the path and of the parameter `attempt`, which is required.
+
+        Raises JobNotFound for an unknown job, and InvalidParameter for an attempt of a known one.
+        """
+        if not executions.is_job(self.job_id):
+            raise executions.JobNotFound
+        if "attempt" not in request.query_params:
+            raise InvalidParameter("attempt is required: a whole number")
+        return self.job(integer_parameter(request, "attempt", default=0, low=1, high=inputs.INT32))
 
 
 class LeaseView(JobView):
@@ -186,3 +211,19 @@ def _text(request: Request, name: str, longest: int) -> str:
     if len(text) > longest or _UNPRINTABLE.search(text):
         raise InvalidParameter(f"{name} has at most {longest} characters and no control characters")
     return text
+
+
+def usage_of(body: Mapping[str, Any]) -> StepUsage | None:
+    usage = body.get("usage")
+    if not usage:
+        return None
+    return StepUsage(
+        cpu_percent=usage.get("cpuPercent"),
+        memory_bytes=usage.get("memoryBytes"),
+        memory_peak_bytes=usage.get("memoryPeakBytes"),
+    )
+
+
+def stop_fields(cancel_reason: str) -> dict[str, object]:
+    """Return the members of an answer that ask to stop the job (reference: control-plane 15.2)."""
+    return {"cancelRequested": True, "cancelReason": cancel_reason} if cancel_reason else {}

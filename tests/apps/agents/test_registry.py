@@ -9,7 +9,7 @@ import pytest
 from django.core.management import execute_from_command_line
 
 from apps.agents import api, models
-from apps.agents.probes import agents
+from apps.agents.selectors import agents_ready
 from kernel import clock
 
 pytestmark = pytest.mark.django_db
@@ -134,9 +134,9 @@ def test_readiness_of_agents_needs_a_worker_online_for_each_of_their_backends(ba
     backends("edge", "far")
     worker("edge")
     worker("far")
-    everybody = agents()
+    everybody = agents_ready()
     silent_for(31, "far")
-    alone = agents()
+    alone = agents_ready()
 
     assert (everybody.ready, everybody.detail) == (True, "2 workers online")
     assert (alone.ready, alone.detail) == (False, "no worker is online for far")
@@ -145,14 +145,14 @@ def test_readiness_of_agents_needs_a_worker_online_for_each_of_their_backends(ba
 def test_without_a_backend_for_workers_their_readiness_is_disabled(backends):
     backends()
 
-    assert agents().disabled
+    assert agents_ready().disabled
 
 
 def test_a_runner_does_not_count_as_a_worker(backends):
     backends("edge")
     worker("edge", kind="runner")
 
-    assert not agents().ready
+    assert not agents_ready().ready
 
 
 def test_a_failing_loop_of_a_runner_or_worker_is_named_by_readiness(backends):
@@ -160,10 +160,10 @@ def test_a_failing_loop_of_a_runner_or_worker_is_named_by_readiness(backends):
     backends("edge")
     worker("edge", host_url="https://edge.example:8091", failing=("orders", "samples"))
     worker("runner:vm", kind="runner", failing=("claims",))
-    failing = agents()
+    failing = agents_ready()
     for name in ("edge", "runner:vm"):
         api.heartbeat(name)
-    cleared = agents()
+    cleared = agents_ready()
 
     assert (failing.ready, failing.disabled, failing.detail) == (
         False,
@@ -177,7 +177,7 @@ def test_a_failing_loop_is_named_though_no_backend_is_for_workers(backends):
     backends()
     worker("runner:vm", kind="runner", failing=("claims",))
 
-    found = agents()
+    found = agents_ready()
 
     assert (found.ready, found.disabled) == (False, False)
 
@@ -186,7 +186,9 @@ def test_a_missing_worker_is_named_beside_a_failing_loop(backends):
     backends("edge")
     worker("runner:vm", kind="runner", failing=("claims",))
 
-    assert agents().detail == "no worker is online for edge; runner:vm: loop claims is failing"
+    assert (
+        agents_ready().detail == "no worker is online for edge; runner:vm: loop claims is failing"
+    )
 
 
 def test_the_loops_of_who_is_offline_or_has_registered_again_are_not_known(backends):
@@ -196,7 +198,7 @@ def test_the_loops_of_who_is_offline_or_has_registered_again_are_not_known(backe
     worker("back", failing=("claims",))
     worker("back", incarnation="2")
 
-    assert agents().disabled
+    assert agents_ready().disabled
     assert all("failingLoops" not in agent.as_wire(clock.now()) for agent in api.list_agents())
 
 
@@ -205,7 +207,7 @@ def test_readiness_names_five_agents_with_failing_loops_and_counts_the_others(ba
     for number in range(1, 8):
         worker(f"runner:{number}", kind="runner", failing=("claims",))
 
-    sentences = agents().detail.split("; ")
+    sentences = agents_ready().detail.split("; ")
 
     assert sentences[4:] == ["runner:5: loop claims is failing", "loops of 2 more are failing"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apps.console.domain import durations, layout, source_lines, status_display
+from apps.console.domain import display, layout
 from apps.console.views import same_site
 from apps.executions.domain.states import RunReason, StepReason, StepStatus
 from tests.apps.console import wire_samples
@@ -83,46 +83,44 @@ def test_a_path_of_another_site_is_not_followed(path: str):
 
 
 def test_the_line_of_an_error_is_split_at_its_column():
-    lines = source_lines.numbered("one\ntwo", {"line": 2, "column": 2})
+    lines = display.numbered_lines("one\ntwo", {"line": 2, "column": 2})
 
-    assert lines[0] == source_lines.SourceLine(number=1, before="one")
-    assert lines[1] == source_lines.SourceLine(
-        number=2, before="t", at="w", after="o", is_error=True
-    )
+    assert lines[0] == display.SourceLine(number=1, before="one")
+    assert lines[1] == display.SourceLine(number=2, before="t", at="w", after="o", is_error=True)
 
 
 def test_an_error_at_the_end_of_a_line_or_without_column_is_shown_too():
-    assert source_lines.numbered("one", {"line": 1, "column": 99})[0].at == " "
-    assert source_lines.numbered("one", {"line": 1})[0].is_error
-    assert not any(line.is_error for line in source_lines.numbered("one"))
+    assert display.numbered_lines("one", {"line": 1, "column": 99})[0].at == " "
+    assert display.numbered_lines("one", {"line": 1})[0].is_error
+    assert not any(line.is_error for line in display.numbered_lines("one"))
 
 
 def test_an_error_belongs_to_its_file_only():
     error = {"line": 1, "file": "tasks/a.star"}
 
-    assert source_lines.error_of("tasks/a.star", error) == error
-    assert source_lines.error_of("suite.star", error) is None
-    assert source_lines.error_of("suite.star", {"line": 1}) == {"line": 1}
-    assert source_lines.error_of("suite.star", None) is None
+    assert display.error_in("tasks/a.star", error) == error
+    assert display.error_in("suite.star", error) is None
+    assert display.error_in("suite.star", {"line": 1}) == {"line": 1}
+    assert display.error_in("suite.star", None) is None
 
 
 def test_a_run_that_fails_but_goes_on_says_both():
-    assert status_display.run_display("Booting", failing=True).label == "Booting, failing"
-    assert status_display.run_display("Failed", failing=True) == status_display.StatusDisplay(
+    assert display.run_display("Booting", failing=True).label == "Booting, failing"
+    assert display.run_display("Failed", failing=True) == display.StatusDisplay(
         key="failed", label="Failed"
     )
-    assert status_display.run_display("Healthy").key == "healthy"
-    assert status_display.step_display("queued").label == "Queued"
+    assert display.run_display("Healthy").key == "healthy"
+    assert display.step_display("queued").label == "Queued"
 
 
 def test_reasons_are_words_and_unknown_ones_stay_readable():
-    assert status_display.reason_text("oom_killed") == "exceeded its memory limit"
-    assert status_display.reason_text("brand_new") == "brand new"
+    assert display.reason_text("oom_killed") == "exceeded its memory limit"
+    assert display.reason_text("brand_new") == "brand new"
 
 
 def test_every_status_is_displayed_and_every_reason_has_words():
-    assert set(status_display.STEP_ORDER) == set(StepStatus)
-    assert {*StepReason, *RunReason} - set(status_display._REASONS) == set()
+    assert set(display.STEP_ORDER) == set(StepStatus)
+    assert {*StepReason, *RunReason} - set(display._REASONS) == set()
 
 
 def test_a_cause_chain_reads_from_the_nearest_to_the_root():
@@ -131,33 +129,31 @@ def test_a_cause_chain_reads_from_the_nearest_to_the_root():
         {"stepId": "db", "reason": "exit_nonzero", "exitCode": 3},
     ]
 
-    assert status_display.cause_text(chain) == "api dependency_failed ← db exit_nonzero (exit 3)"
+    assert display.cause_text(chain) == "api dependency_failed ← db exit_nonzero (exit 3)"
 
 
 def test_the_process_runtime_is_recognised_by_its_label():
-    assert not status_display.is_isolated("Local processes (not isolated)")
-    assert status_display.is_isolated("Local Docker")
+    assert not display.is_isolated("Local processes (not isolated)")
+    assert display.is_isolated("Local Docker")
 
 
 def test_counts_come_in_reading_order_without_zeros():
     steps = wire_samples.detail()["steps"]
 
-    assert status_display.counts(steps) == status_display.overview_counts(
-        wire_samples.overview_item()
-    )
-    assert list(status_display.counts(steps)) == [
+    assert display.counts(steps) == display.overview_counts(wire_samples.overview_item())
+    assert list(display.counts(steps)) == [
         "failed", "running", "healthy", "queued", "pending", "skipped",
     ]  # fmt: skip
 
 
 def test_a_run_has_a_tick_a_step_and_bars_when_there_are_many():
-    few = status_display.ticks({"failed": 1, "healthy": 3})
-    many = status_display.ticks({"failed": 1, "healthy": 999})
+    few = display.ticks({"failed": 1, "healthy": 3})
+    many = display.ticks({"failed": 1, "healthy": 999})
 
     assert [tick.status for tick in few] == ["failed", "healthy", "healthy", "healthy"]
     assert [tick.status for tick in many] == ["failed", "healthy"]
-    assert many[-1].x + many[-1].width <= status_display.TICKS_WIDTH
-    assert status_display.ticks({}) == []
+    assert many[-1].x + many[-1].width <= display.TICKS_WIDTH
+    assert display.ticks({}) == []
 
 
 @pytest.mark.parametrize(
@@ -165,14 +161,14 @@ def test_a_run_has_a_tick_a_step_and_bars_when_there_are_many():
     [(None, ""), (0, "0 ms"), (12_400, "12.4 s"), (185_000, "3 m 05 s"), (7_800_000, "2 h 10 m")],
 )
 def test_durations_are_short(duration_ms: int | None, text: str):
-    assert durations.short(duration_ms) == text
+    assert display.duration(duration_ms) == text
 
 
 @pytest.mark.parametrize(("hour", "text"), [(3, "just now"), (4, "59 min ago"), (9, "5 h ago")])
 def test_a_past_time_is_told_relative_to_now(hour: int, text: str):
     now = datetime(2026, 1, 2, hour, 4, 0 if hour != 3 else 10, tzinfo=UTC)
 
-    assert durations.ago(wire_samples.STARTED, now) == text
+    assert display.ago(wire_samples.STARTED, now) == text
 
 
 @pytest.mark.parametrize(
@@ -188,10 +184,10 @@ def test_a_past_time_is_told_relative_to_now(hour: int, text: str):
     ],
 )
 def test_usage_is_one_plain_line(figures: dict[str, float], text: str):
-    assert durations.usage(figures) == text
+    assert display.usage_text(figures) == text
 
 
 def test_sizes_carry_their_unit():
-    assert [durations.size(count) for count in (12, 3482, 5 * 2**20, 3 * 2**30)] == [
+    assert [display.size_text(count) for count in (12, 3482, 5 * 2**20, 3 * 2**30)] == [
         "12 B", "3.4 KiB", "5.0 MiB", "3.0 GiB",
     ]  # fmt: skip

@@ -11,9 +11,9 @@ import pytest
 from django.db import DatabaseError
 
 from apps.observability.api import metrics
-from apps.operations.domain.audit import Audited, recorded_path
 from apps.operations.models import AuditRecord
 from apps.operations.services import audit_trail
+from apps.operations.services.audit_trail import Audited, recorded_path
 from kernel import clock
 from tests.apps.http.conftest import Ask, ask_and_leave
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
+from apps.health import services as readiness
 from apps.health.api import Probe, ProbeResult
 from apps.health.domain import probes as port
-from apps.health.services import probes as probing
-from apps.health.services import readiness
 from kernel.registry import Registry
 from tests.apps.http.conftest import Ask
 
@@ -146,20 +145,20 @@ def test_draining_makes_it_503(ask: Ask, probe: Register, draining: None) -> Non
 
 @pytest.mark.django_db(transaction=True)
 def test_the_store_is_written_and_read() -> None:
-    assert probing.check_datastore() == READY
+    assert readiness.check_datastore() == READY
 
 
 def test_without_configuration_cache_and_telemetry_are_disabled(settings: Any) -> None:
     settings.REDIS_URL = ""
 
-    assert probing.check_cache().disabled
-    assert probing.check_telemetry().disabled
+    assert readiness.check_cache().disabled
+    assert readiness.check_telemetry().disabled
 
 
 def test_a_cache_that_is_away_is_named_without_its_address(settings: Any) -> None:
     settings.REDIS_URL = "redis://:hunter2@127.0.0.1:1/0"
 
-    result = probing.check_cache()
+    result = readiness.check_cache()
 
     assert (result.ready, result.detail) == (False, "no answer (ConnectionError)")
 

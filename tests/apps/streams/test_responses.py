@@ -14,7 +14,6 @@ import pytest
 from django.test import AsyncRequestFactory
 
 from apps.streams import api as streams
-from apps.streams.lifespan import StreamsPart
 from apps.streams.services import hub as hub_module
 from apps.streams.services import responses
 from tests.apps.streams.conftest import Seen, append, follow, read_until
@@ -135,7 +134,7 @@ async def test_draining_waits_until_the_streams_have_ended(hub, open_logs):
 
     reading = asyncio.ensure_future(read())
     await asyncio.sleep(0.1)
-    await StreamsPart().drain()
+    await responses.StreamsPart().drain()
 
     assert responses.open_streams.count() == 0
     await reading

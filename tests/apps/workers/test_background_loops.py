@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from apps.accounts import lifespan as accounts
-from apps.console.embedded import celery_thread as embedded
 from apps.console.embedded import demo as demos
+from apps.console.embedded import server as embedded
 from apps.console.embedded import up
 from apps.executions.services import enqueue, sweep
-from apps.health.services import probes as probing
+from apps.health import services as probing
 from apps.observability import metrics
 from apps.operations.services import audit_trail
 from apps.streams.services.hub import Hub

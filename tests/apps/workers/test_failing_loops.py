@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from apps.agents.api import list_agents
-from apps.agents.probes import agents
+from apps.agents.selectors import agents_ready
 from apps.workers.control_plane.in_process import InProcessControlPlane
 from apps.workers.runner import Runner
 from kernel import background
@@ -68,13 +68,13 @@ def test_a_failing_loop_of_a_runner_is_told_and_cleared_by_its_heartbeats(
     claims_fail: threading.Event, runner: None
 ) -> None:
     _wait(lambda: _failing_loops() == ("claims",), "a heartbeat names the loop")
-    failing = agents()
+    failing = agents_ready()
 
     claims_fail.clear()
     _wait(lambda: _failing_loops() == (), "a heartbeat clears it")
 
     assert (failing.ready, failing.detail) == (False, f"{NAME}: loop claims is failing")
-    assert agents().ready
+    assert agents_ready().ready
 
 
 def _failing_loops() -> tuple[str, ...] | None:

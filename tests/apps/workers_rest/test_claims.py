@@ -16,7 +16,7 @@ from django.db import connection
 from apps.executions import api as executions
 from apps.operations.domain import lifecycle
 from apps.workers.rest import claims
-from apps.workers.services import report_batches
+from apps.workers.services import remote_workers
 from platform_site.asgi import application
 from tests.apps.executions.runs import booted_run, let_retries_be_due, node
 from tests.apps.workers_rest.conftest import InThread, RemoteWorker, problem
@@ -156,7 +156,7 @@ async def test_a_step_that_was_claimed_for_a_client_that_has_gone_is_given_back(
     worker, monkeypatch
 ):
     entered, go_on = threading.Event(), threading.Event()
-    claim = report_batches.claim
+    claim = remote_workers.claim
 
     def slow_claim(supervisor: executions.SupervisorSession) -> object:
         entered.set()

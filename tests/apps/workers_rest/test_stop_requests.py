@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from apps.agents.models import Agent
-from apps.console.embedded.celery_thread import CeleryThread
+from apps.console.embedded.server import CeleryThread
 from apps.executions import api
 from apps.executions.domain.states import RunReason
 from apps.executions.models import Execution

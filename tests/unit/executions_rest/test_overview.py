@@ -23,7 +23,7 @@ def run(name, *, workspace=MINE, age=timedelta(minutes=1), finished=None, **coun
     step = overview.OverviewStepBody(
         id="db", name="db", kind="service", status="running", level=0, dependsOn=[]
     )
-    return overview.Entry(row, counts, [] if finished is not None else [step])
+    return overview.CachedRun(row, counts, [] if finished is not None else [step])
 
 
 def names(runs):

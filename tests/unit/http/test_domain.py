@@ -5,7 +5,7 @@ import pytest
 from apps.http.responses import is_not_modified, is_precondition_met, strong_etag
 from apps.http.rest.not_implemented import NOT_IMPLEMENTED
 from apps.observability.api import metrics
-from apps.operations.domain.audit import is_audited
+from apps.operations.services.audit_trail import is_audited
 
 
 def test_equal_documents_have_equal_strong_tags() -> None:

@@ -1,13 +1,14 @@
-"""Which errors of a database driver mean that the primary store is away, not that code is wrong."""
+"""The primary store: which errors mean that it is away, its probe, and who this platform is."""
 
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import Final
 
 from django.db import Error, InterfaceError, OperationalError, connection
 
-from apps.operations.models import ReadinessMark
+from apps.operations.models import Installation, ReadinessMark
 from kernel.errors import PlatformError
 
 DETAIL: Final = "the datastore does not answer or is busy; try again"
@@ -61,3 +62,10 @@ def _is_lost_mongo(error: BaseException) -> bool:
     return errors is not None and isinstance(
         error, (errors.ConnectionFailure, errors.ExecutionTimeout, errors.WTimeoutError)
     )
+
+
+@lru_cache(maxsize=1)
+def installation_id() -> str:
+    """The identity of this platform: a UUID, made at the first call and kept in the store."""
+    row, _made = Installation.objects.get_or_create(slot="installation")
+    return str(row.id)

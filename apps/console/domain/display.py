@@ -1,12 +1,14 @@
-"""Statuses on a page: a word, an icon and marks, never a color alone.
+"""What pages display: statuses, durations and sizes, and the lines of a file.
 
-The pages pass the constants to `static/console/js/status_display.js`.
+A status has a word, an icon and marks, never a color alone. The pages pass the constants to
+`static/console/js/status_display.js`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from apps.executions.api import FINAL_EXECUTION
@@ -22,6 +24,7 @@ FOR_SCRIPTS: Final = {
     "ticksWidth": TICKS_WIDTH,
 }
 
+_SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _REASONS: Final[dict[str, str]] = {
     "dependency_failed": "a step that it needs failed",
     "dependency_skipped": "a step that it needs was skipped",
@@ -151,3 +154,90 @@ def _bars(counts: Mapping[str, int], total: int) -> list[Tick]:
         bars.append(Tick(status=status, x=round(x, 2), width=round(max(width - 1, 0.5), 2)))
         x += width
     return bars
+
+
+def duration(duration_ms: int | None) -> str:
+    """Return `850 ms`, `12.4 s`, `3 m 05 s` or `2 h 10 m`; empty for None."""
+    if duration_ms is None:
+        return ""
+    if duration_ms < _SECOND:
+        return f"{duration_ms} ms"
+    if duration_ms < _MINUTE:
+        return f"{duration_ms / _SECOND:.1f} s"
+    if duration_ms < _HOUR:
+        return f"{duration_ms // _MINUTE} m {duration_ms % _MINUTE // _SECOND:02d} s"
+    return f"{duration_ms // _HOUR} h {duration_ms % _HOUR // _MINUTE:02d} m"
+
+
+def ago(then: str, now: datetime) -> str:
+    """Return the age of an RFC 3339 time: `just now`, `4 min ago`, `3 h ago`, `2 d ago`."""
+    past_ms = (now - datetime.fromisoformat(then)).total_seconds() * _SECOND
+    for unit_ms, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if past_ms >= unit_ms:
+            return f"{int(past_ms // unit_ms)} {name} ago"
+    return "just now"
+
+
+def size_text(count: int) -> str:
+    """Return bytes as `512 B`, `3.4 KiB` or `1.2 MiB`."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:  # noqa: PLR2004
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
+def usage_text(figures: Mapping[str, float]) -> str:
+    """Return the known parts of `12 % CPU · 34.0 MiB (peak 40.0 MiB)`."""
+    parts = []
+    if "cpuPercent" in figures:
+        parts.append(f"{figures['cpuPercent']:.0f} % CPU")
+    if "memoryBytes" in figures:
+        parts.append(size_text(int(figures["memoryBytes"])))
+    text = " · ".join(parts)
+    if "memoryPeakBytes" in figures:
+        peak = f"peak {size_text(int(figures['memoryPeakBytes']))}"
+        text = f"{text} ({peak})" if text else peak
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """One line. On the line of the error, `at` is the character with the error."""
+
+    number: int
+    before: str
+    at: str = ""
+    after: str = ""
+    is_error: bool = False
+
+
+def numbered_lines(text: str, error: Mapping[str, Any] | None = None) -> list[SourceLine]:
+    """Return the lines of a file; `error` is a `topologyError` of this file, or None."""
+    line = int((error or {}).get("line", 0))
+    column = int((error or {}).get("column", 0))
+    return [
+        _with_error(number, content, column)
+        if number == line
+        else SourceLine(number=number, before=content)
+        for number, content in enumerate(text.split("\n"), start=1)
+    ]
+
+
+def _with_error(number: int, content: str, column: int) -> SourceLine:
+    if not column:
+        return SourceLine(number=number, before=content, is_error=True)
+    index = min(column - 1, len(content))
+    return SourceLine(
+        number=number,
+        before=content[:index],
+        at=content[index : index + 1] or " ",  # the error is at the end of the line
+        after=content[index + 1 :],
+        is_error=True,
+    )
+
+
+def error_in(file: str, error: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the topology error if it is in that file."""
+    return error if error and error.get("file", "suite.star") == file else None
