@@ -136,7 +136,11 @@ def _unescaped(content: str, escape: str) -> str:
         re.escape(escape) + r"(?:(?P<unicode>u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})|(?P<simple>.))?",
         re.DOTALL,
     )
-    return _joined_surrogates(pattern.sub(_escaped, content))
+    text = pattern.sub(_escaped, content)
+    try:  # halves of surrogate pairs come together
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise BadLiteral("an escape that is half of a surrogate pair") from None
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -148,10 +152,3 @@ def _escaped(match: re.Match[str]) -> str:
     if match["simple"] not in _SIMPLE or match["simple"] == "'":
         raise BadLiteral("an unknown escape")
     return _SIMPLE[match["simple"]]
-
-
-def _joined_surrogates(text: str) -> str:
-    try:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16")
-    except UnicodeDecodeError:
-        raise BadLiteral("an escape that is half of a surrogate pair") from None

@@ -109,7 +109,11 @@ class Operations:
         pair = [self.arguments.plain(side, node, vertex, ordered=False) for side in (left, right)]
         if None in pair:
             return None
-        kinds = [[_kind(item) for item in side] for side in pair if isinstance(side, list)]
+        kinds = [
+            [item.is_int if isinstance(item, Numeric) else type(item) for item in side]
+            for side in pair
+            if isinstance(side, list)
+        ]
         if any(kind in (dict, list) for kind in (*kinds[0], *kinds[1])):
             raise node.refusal(f"the operator {node.operator} between lists of lists or structs")
         if kinds[0] != kinds[1] and pair[0] == pair[1]:
@@ -260,10 +264,6 @@ class Operations:
         else:
             return node.fault("wrong_type", f"len of {facts.types.words()}")
         return Scalar(Type.INT, Decimal(count), str(count), node.line, node.column)
-
-
-def _kind(item: Any) -> Any:
-    return item.is_int if isinstance(item, Numeric) else type(item)
 
 
 def _boolean(node: Node, *, holds: bool) -> Scalar:

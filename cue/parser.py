@@ -138,7 +138,10 @@ class _Scan:
             raise self._broken(f"unexpected character {shown}")
         kind = str(match.lastgroup)
         if kind == "newline":
-            self._newline()
+            if self.last in _ENDS_A_LINE:
+                self.line_ended = self.line, self.at - self.line_start + 1
+                self.last = "COMMA"
+            self._advance(self.at + 1)
             return
         if kind in ("space", "comment"):
             self.at = match.end()
@@ -152,12 +155,6 @@ class _Scan:
             yield self._attribute(match.end())
         else:
             yield from self._plain(kind, match)
-
-    def _newline(self) -> None:
-        if self.last in _ENDS_A_LINE:
-            self.line_ended = self.line, self.at - self.line_start + 1
-            self.last = "COMMA"
-        self._advance(self.at + 1)
 
     def _plain(self, kind: str, match: re.Match[str]) -> Iterator[Token]:
         text = match[0]

@@ -74,11 +74,7 @@ class BackgroundWriter(Generic[Item]):
             self._items.append(item)
             self._bytes += size
             if self._thread is None or not self._thread.is_alive():
-                self._closing = False
-                self._thread = BackgroundThread(
-                    self._name, self._run, after_failure=self._after_failure
-                )
-                self._thread.start()
+                self._start()
             elif len(self._items) in (1, limits.batch_items):
                 self._changed.notify()
         return True
@@ -106,6 +102,11 @@ class BackgroundWriter(Generic[Item]):
             dropped, self._bytes = len(self._items), 0
             self._items.clear()
         return dropped
+
+    def _start(self) -> None:
+        self._closing = False
+        self._thread = BackgroundThread(self._name, self._run, after_failure=self._after_failure)
+        self._thread.start()
 
     def _run(self) -> None:
         while batch := self._next_batch():

@@ -10,7 +10,7 @@ translates it once. The codes and their HTTP statuses are listed in `kernel.prob
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final
 
 _MAX_NAMES: Final = 10
@@ -32,15 +32,7 @@ class FieldError:
     column: int | None = None
 
     def as_dict(self) -> dict[str, str | int]:
-        fields = {
-            "pointer": self.pointer,
-            "code": self.code,
-            "detail": self.detail,
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-        }
-        return {name: value for name, value in fields.items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class PlatformError(Exception):

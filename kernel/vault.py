@@ -98,12 +98,16 @@ class _Conversation:
     async def _signed_in(self) -> str:
         if not self._vault.role:
             raise VaultError("neither a token nor a role to sign in with is configured")
-        body = {"role": self._vault.role, "jwt": _service_token(self._vault.service_token)}
+        try:
+            token = self._vault.service_token.read_text(encoding="utf-8").strip()
+        except (OSError, ValueError):
+            raise VaultError(f"{self._vault.service_token} cannot be read") from None
+        body = {"role": self._vault.role, "jwt": token}
         status, answer = await self._ask("POST", "auth/kubernetes/login", body)
-        token = _map(answer.get("auth")).get("client_token")
-        if status != HTTPStatus.OK or not isinstance(token, str):
+        client_token = _map(answer.get("auth")).get("client_token")
+        if status != HTTPStatus.OK or not isinstance(client_token, str):
             raise VaultError(f"the sign-in with role {self._vault.role} is refused ({status})")
-        return token
+        return client_token
 
     async def _ask(
         self, method: str, path: str, body: Mapping[str, str] | None = None
@@ -144,10 +148,3 @@ def _refusal(*statuses: int) -> str:
 
 def _map(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _service_token(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
-        raise VaultError(f"{path} cannot be read") from None

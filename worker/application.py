@@ -14,12 +14,13 @@ import re
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from kernel import background
 from kernel.clock import now, rfc3339
 from kernel.errors import InvalidInput, NotFound, PlatformError
-from kernel.problems import PROBLEMS, problem_document
+from kernel.problems import problem_document, problem_headers
 from readers import Unreadable
 from readers.json import read_json
 from worker.credentials import check_bearer
@@ -243,16 +244,11 @@ async def _send_json(send: Send, body: Mapping[str, object], *, status: int = 20
 async def _send_problem(send: Send, scope: Scope, error: PlatformError) -> None:
     request_id = uuid.uuid4().hex
     document = problem_document(error, instance=scope["path"], request_id=request_id)
-    headers = [(b"x-request-id", request_id.encode())]
-    status = PROBLEMS[error.problem_code]
-    if status == 401:  # noqa: PLR2004 - RFC 9110: how to do better
-        headers.append((b"www-authenticate", b"Bearer"))
+    headers = {"X-Request-Id": request_id, **problem_headers(error)}
     if isinstance(error, MethodNotAllowed):
-        headers.append((b"allow", error.allowed.encode()))
-    if status == 503:  # noqa: PLR2004 - later it may answer
-        headers.append((b"retry-after", b"5"))
+        headers["Allow"] = error.allowed
     body = json.dumps(document).encode()
-    await _send(send, status, "application/problem+json", body, headers)
+    await _send(send, document["status"], "application/problem+json", body, headers)
 
 
 async def _send(
@@ -260,14 +256,15 @@ async def _send(
     status: int,
     media_type: str,
     body: bytes,
-    more_headers: list[tuple[bytes, bytes]] | None = None,
+    more_headers: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    headers = [
-        (b"content-type", media_type.encode()),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-        *(more_headers or []),
-    ]
+    fields = {
+        "Content-Type": media_type,
+        "Content-Length": str(len(body)),
+        "Cache-Control": "no-store",
+        **more_headers,
+    }
+    headers = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

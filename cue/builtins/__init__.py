@@ -21,8 +21,7 @@ from cue.builtins.function import (
 from cue.builtins.lists import LIST, STRUCT
 from cue.builtins.math import MATH
 from cue.builtins.net import NET
-from cue.builtins.regexp import REGEXP
-from cue.builtins.strings import STRINGS
+from cue.builtins.text import REGEXP, STRINGS
 from cue.builtins.time import TIME
 from cue.operators import INTEGER_DIVISIONS
 

@@ -48,13 +48,16 @@ def name_own_address() -> None:
 
 
 def _write(path: Path) -> None:
+    # nothing for a password that was given: it is not ours to keep
+    given = env.secret("ADMIN_PASSWORD")
+    password = [] if given else [f"ADMIN_PASSWORD={secrets.token_urlsafe(9)}"]
     lines = [
         "# Written by `manage.py up`; the environment wins over it. Keep it secret.",
         f"DB_DRIVER={env.text('DB_DRIVER', 'sqlite')}",
         f"JWT_SECRET={env.secret('JWT_SECRET') or secrets.token_urlsafe(48)}",
         f"AGENT_SHARED_SECRET={env.secret('AGENT_SHARED_SECRET') or secrets.token_urlsafe(32)}",
         f"ADMIN_EMAIL={env.text('ADMIN_EMAIL', 'admin@partita.local')}",
-        *_generated_password(),
+        *password,
         "",
     ]
     scratch = path.with_suffix(".new")
@@ -62,12 +65,6 @@ def _write(path: Path) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write("\n".join(lines))
     scratch.replace(path)
-
-
-def _generated_password() -> list[str]:
-    """Nothing for a password that was given: it is not ours to keep."""
-    given = env.secret("ADMIN_PASSWORD")
-    return [] if given else [f"ADMIN_PASSWORD={secrets.token_urlsafe(9)}"]
 
 
 def log_handlers(data_dir: Path) -> dict[str, dict[str, object]]:

@@ -9,8 +9,9 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
+
+import msgspec
 
 from kernel import clock
 from kernel.agent_protocol import (
@@ -57,8 +58,7 @@ class InstallationChanged(ControlPlaneError):
         self.installation_id = installation_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerRegistration:
+class WorkerRegistration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The facts that a worker registers with; `labels`: key → value."""
 
     agent_id: str
@@ -71,17 +71,7 @@ class WorkerRegistration:
     version: str
 
     def as_wire(self) -> dict[str, object]:
-        wire = {
-            "agentId": self.agent_id,
-            "incarnation": self.incarnation,
-            "name": self.name,
-            "hostUrl": self.host_url,
-            "backends": self.backends,
-            "capabilities": self.capabilities,
-            "labels": dict(self.labels),
-            "version": self.version,
-        }
-        return {key: value for key, value in wire.items() if value}
+        return {key: value for key, value in msgspec.to_builtins(self).items() if value}
 
 
 class HttpControlPlane:

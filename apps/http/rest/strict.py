@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import IO, Any, ClassVar, Final
 
 from rest_framework import serializers
-from rest_framework.exceptions import ErrorDetail, ValidationError
+from rest_framework.exceptions import ValidationError
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -191,14 +191,10 @@ def _faults(detail: Any, pointer: str) -> Iterator[FieldError]:
             leaf = isinstance(inner, str)
             yield from _faults(inner, pointer if leaf else _below(pointer, index))
     else:
-        yield _fault(pointer, detail)
-
-
-def _fault(pointer: str, detail: ErrorDetail | str) -> FieldError:
-    code = getattr(detail, "code", "") or ""
-    known = code if code in _FIELD_CODES else "invalid_value"
-    text = "is required" if code == "required" else str(detail)
-    return FieldError(pointer=pointer, code=known, detail=text)
+        code = getattr(detail, "code", "") or ""
+        known = code if code in _FIELD_CODES else "invalid_value"
+        text = "is required" if code == "required" else str(detail)
+        yield FieldError(pointer=pointer, code=known, detail=text)
 
 
 def _sentence(faults: list[FieldError]) -> str:
@@ -210,8 +206,12 @@ def _sentence(faults: list[FieldError]) -> str:
 
 def _type_faults(field: Any, value: Any, pointer: str) -> Iterator[FieldError]:
     """Unknown keys and JSON types that do not fit, at any depth below `field`."""
-    expected, words = _expected(field)
-    if not _is_of(value, expected):
+    expected, words = next(
+        ((types, words) for kind, types, words in _EXPECTED if isinstance(field, kind)),
+        ((object, bool), "a value"),
+    )
+    # a JSON boolean is no number
+    if not (bool in expected if isinstance(value, bool) else isinstance(value, expected)):
         yield FieldError(pointer=pointer, code="wrong_type", detail=f"must be {words}")
     elif isinstance(field, serializers.Serializer):
         yield from _object_faults(field, value, pointer)
@@ -222,11 +222,6 @@ def _type_faults(field: Any, value: Any, pointer: str) -> Iterator[FieldError]:
         for key, entry in value.items():
             if entry is not None:
                 yield from _type_faults(field.child, entry, _below(pointer, key))
-
-
-def _is_of(value: Any, types: tuple[type, ...]) -> bool:
-    """As isinstance, but a JSON boolean is no number."""
-    return bool in types if isinstance(value, bool) else isinstance(value, types)
 
 
 def _object_faults(
@@ -256,13 +251,6 @@ _EXPECTED: Final[tuple[tuple[type, tuple[type, ...], str], ...]] = (
     (serializers.UUIDField, (str,), "a string"),
     (serializers.DateTimeField, (str,), "a string"),
 )
-
-
-def _expected(field: Any) -> tuple[tuple[type, ...], str]:
-    for kind, types, words in _EXPECTED:
-        if isinstance(field, kind):
-            return types, words
-    return (object, bool), "a value"
 
 
 def _without_nulls(value: Any) -> Any:

@@ -92,6 +92,9 @@ def read_document(
 def _document(fields: Fields, root: Node) -> Document:
     if root.is_null or not fields.known_keys(root, "", _TOP_KEYS):
         return Document()
+    mode = fields.text(root, "", "mode") or "local"
+    if mode not in get_args(Mode):
+        fields.refuse_value(root, "", "mode", "must be local, remote or hybrid")
     agents = tuple(_agents(fields, root))
     if listed := root.get("agents"):
         _check_together(fields, listed, agents)
@@ -99,19 +102,12 @@ def _document(fields: Fields, root: Node) -> Document:
     fields.text(root, "", "description")
     _check_notifications(fields, root)
     return Document(
-        mode=_mode(fields, root),
+        mode=cast("Mode", mode),
         agents=agents,
         registries=registries,
         overrides=read_overrides(fields, root),
         managers=read_managers(fields, root),
     )
-
-
-def _mode(fields: Fields, root: Node) -> Mode:
-    mode = fields.text(root, "", "mode") or "local"
-    if mode not in get_args(Mode):
-        fields.refuse_value(root, "", "mode", "must be local, remote or hybrid")
-    return cast("Mode", mode)
 
 
 def _agents(fields: Fields, root: Node) -> Iterator[Backend]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict, Unpack
+from typing import Final, TypedDict, Unpack, cast
 
 PREFIX: Final = "invalid suite topology: "
 
@@ -54,16 +54,14 @@ class TopologyProblem(Exception):
 
     def position(self) -> Position:
         """Return the known members of the position."""
-        found: Position = {}
-        if self.file is not None:
-            found["file"] = self.file
-        if self.line is not None:
-            found["line"] = self.line
-        if self.column is not None:
-            found["column"] = self.column
-        if self.source_line is not None:
-            found["sourceLine"] = self.source_line
-        return found
+        members: PartialPosition = {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "sourceLine": self.source_line,
+        }
+        known = {name: value for name, value in members.items() if value is not None}
+        return cast("Position", known)
 
     def as_dict(self) -> ProblemDocument:
         """Return the wire form: `code, message, file?, line?, column?, sourceLine?`."""

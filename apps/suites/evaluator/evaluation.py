@@ -73,19 +73,17 @@ class _EvaluationPass:
             self._evaluate()
         except starlark.StarlarkError as error:
             self.problem = self.problem or diagnosis.problem_of(str(error), self.source)
+        problem: ProblemDocument | None = None
+        if self.problem:
+            message = self.problem.message[:MAX_MESSAGE]
+            problem = {"code": self.problem.code, "message": message, **self.problem.position()}
         return {
             "nodes": [] if self.problem else self.nodes,
             "bound": self.bound,
             "printed": self._printed_lines(),
             "loads": self.loads,
-            "problem": self._problem_document(),
+            "problem": problem,
         }
-
-    def _problem_document(self) -> ProblemDocument | None:
-        if (problem := self.problem) is None:
-            return None
-        message = problem.message[:MAX_MESSAGE]
-        return {"code": problem.code, "message": message, **problem.position()}
 
     def _evaluate(self) -> None:
         module, globals_ = starlark.Module(), _globals(starlark.LibraryExtension.StructType)
