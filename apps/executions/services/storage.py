@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from apps.accounts.api import Principal
 from apps.executions import conf
@@ -45,7 +45,7 @@ from apps.suites.api import ResolvedSuite
 from kernel import clock
 from kernel.agent_protocol import ArtifactUpload, Job
 from kernel.errors import PlatformError
-from kernel.ids import new_uuid, slug
+from kernel.ids import slug
 
 MAX_ARTIFACT_BYTES: Final = 10 * 2**20
 
@@ -113,8 +113,13 @@ def _store(
 
 
 def store_blob(sha256: str, body: bytes) -> None:
-    """Store bytes under their digest, or keep the row of equal bytes."""
-    Blob.objects.get_or_create(sha256=sha256, defaults={"size": len(body), "data": body})
+    """Store bytes under their digest, or keep the row of equal bytes.
+
+    The row of equal bytes is written, so that a removal at the same time waits or is repeated: it
+    sees by then what names the bytes.
+    """
+    if not Blob.objects.filter(sha256=sha256).update(size=len(body)):
+        Blob.objects.create(sha256=sha256, size=len(body), data=body)
 
 
 def _artifact(run: RunAggregate, index: int, upload: ArtifactUpload, sha256: str) -> Artifact:
@@ -195,18 +200,22 @@ def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
 
 
 def store_snapshot(packed: PackedSuite) -> Snapshot:
-    """Store a snapshot within the caller's unit of work, or return the row of an equal one."""
+    """Store a snapshot within the caller's unit of work, or return the row of an equal one.
+
+    An equal row is written, as in `store_blob`.
+    """
+    equal = Snapshot.objects.filter(digest=packed.digest)
+    if equal.update(archive_sha256=packed.archive_sha256):
+        snapshot = equal.get()
+    else:
+        snapshot = Snapshot.objects.create(
+            digest=packed.digest,
+            document=packed.document,
+            archive_sha256=packed.archive_sha256,
+            created_at=clock.now(),
+        )
     if packed.archive:
         store_blob(packed.archive_sha256, packed.archive)
-    snapshot, _ = Snapshot.objects.get_or_create(
-        digest=packed.digest,
-        defaults={
-            "id": new_uuid(),
-            "document": packed.document,
-            "archive_sha256": packed.archive_sha256,
-            "created_at": clock.now(),
-        },
-    )
     return snapshot
 
 
@@ -305,6 +314,8 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     Step.objects.filter(execution_id__in=pks).delete()
     Execution.objects.filter(pk__in=pks).delete()
     hashes |= _remove_unused_snapshots({snapshot_pk for _, _, snapshot_pk in runs})
+    # written first, so that a use case that needs one of them comes before or after this one
+    Blob.objects.filter(sha256__in=hashes).update(size=F("size"))
     artifacts = Artifact.objects.filter(sha256__in=hashes).values_list("sha256", flat=True)
     archives = Snapshot.objects.filter(archive_sha256__in=hashes)
     named = {*artifacts, *archives.values_list("archive_sha256", flat=True)}
@@ -314,6 +325,7 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
 def _remove_unused_snapshots(pks: set[UUID]) -> set[str]:
     """Remove those that no run has; return the digests of their archives."""
     _name_archives()
+    Snapshot.objects.filter(pk__in=pks).update(digest=F("digest"))  # as for blobs
     used = Execution.objects.filter(snapshot_id__in=pks).values_list("snapshot_id", flat=True)
     unused = Snapshot.objects.filter(pk__in=pks - set(used))
     archives = {sha256 for sha256 in unused.values_list("archive_sha256", flat=True) if sha256}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +14,8 @@ from django.db.migrations.executor import MigrationExecutor
 from apps.agents import models as agents
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
-from apps.executions.services.storage import packed_suite, remove_old_runs, tar_gz
+from apps.executions.services import launch, storage
+from apps.executions.services.storage import PackedSuite, packed_suite, remove_old_runs, tar_gz
 from apps.streams.api import last_ids
 from kernel import clock
 from kernel.agent_protocol import job_of
@@ -29,6 +31,7 @@ from tests.apps.executions.runs import (
     suite,
 )
 from tests.apps.executions.test_fencing import upload
+from tests.support.threads import at_once
 
 
 def test_a_queued_run_is_canceled_at_once():
@@ -233,6 +236,36 @@ def test_a_snapshot_of_an_older_process_keeps_its_archive(worker: Worker):
     ended_run(worker, node("a"), files=FILES, days_ago=31)
 
     assert remove_old_runs() == 1
+    assert (Snapshot.objects.count(), blobs()) == (1, {ARCHIVE})
+
+
+@pytest.mark.store
+@pytest.mark.parametrize("what", ["snapshot and archive", "archive"])
+def test_a_launch_beside_the_removal_of_the_last_run_of_its_suite_keeps_its_files(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, what: str
+):
+    """The launch has named what it needs, but is not committed."""
+    ended_run(worker, node("a"), files=FILES, days_ago=31)
+    stored, removed = threading.Event(), threading.Event()
+
+    def store_slowly(packed: PackedSuite) -> Snapshot:
+        found = storage.store_snapshot(packed)
+        stored.set()
+        removed.wait(0.5)  # the removal may have to wait for the launch
+        return found
+
+    monkeypatch.setattr(launch, "store_snapshot", store_slowly)
+    more = {} if what != "archive" else {"with_profile": profile(label="other")}
+    runs: list[Run] = []
+
+    def remove() -> None:
+        assert stored.wait(10)
+        remove_old_runs()
+        removed.set()
+
+    at_once([lambda: runs.append(queued_run(node("a"), files=FILES, **more)), remove])
+
+    assert [row.pk for row in Execution.objects.all()] == [runs[0].pk]
     assert (Snapshot.objects.count(), blobs()) == (1, {ARCHIVE})
 
 
