@@ -115,7 +115,7 @@ def test_a_newcomer_signs_up_launches_a_suite_and_sees_it_end(
     with reader(browser, server) as who:
         page = who.page
         who.open("/suites")
-        page.get_by_role("link", name="Make an account").click()
+        page.get_by_role("link", name="Create an account").click()
         page.get_by_label("Full name").fill("Ada Lovelace")
         page.get_by_label("Email").fill("ada@example.org")
         page.get_by_label("Password").fill(PASSWORD)
