@@ -41,13 +41,14 @@ from apps.executions.domain.runs import (
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.selectors.artifacts import StoredFile, artifact_file, junit_document
 from apps.executions.selectors.detail import detail, event_envelope, log_envelope, run_detail
-from apps.executions.selectors.jobs import is_job, jobs_to_stop
 from apps.executions.selectors.launchable import backend_options, launch_suites
 from apps.executions.selectors.logs import LineFilter, SearchState, log_pages, search_log
 from apps.executions.selectors.overview import OverviewTaker, overview
 from apps.executions.selectors.runs import (
     NEWEST_FIRST,
     get_execution,
+    is_job,
+    jobs_to_stop,
     list_executions,
     matching_runs,
     recent_runs,

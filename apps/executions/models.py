@@ -77,7 +77,7 @@ class Execution(models.Model):
     deadline = models.DateTimeField(null=True)
 
     total_steps = models.PositiveIntegerField(default=0)
-    standings = models.TextField(blank=True)  # domain.status_codes, a character per step
+    standings = models.TextField(blank=True)  # domain.states.StatusCode of each step
     bound_agent_id = models.CharField(max_length=128, blank=True)
     log_bytes = models.BigIntegerField(default=0)
     log_lines_dropped = models.BigIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""The three state machines of a run: execution, step and job.
+"""The three state machines of a run: execution, step and job; and the code of a step's status.
 
 Each is an enum of states, an enum of events and a table. Only the tables name the next state.
 
@@ -7,6 +7,7 @@ Each is an enum of states, an enum of events and a table. Only the tables name t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -217,3 +218,52 @@ def _advance(table: dict[tuple[Status, Event], Status], current: Status, event: 
         return table[current, event]
     except KeyError:
         raise IllegalTransition(current=current, event=event) from None
+
+
+class StatusCode:
+    """The status of a step as one character; the row of a run has those of all its steps.
+
+    They repeat what the step rows have, and are written with them. To plan a run, one text is read
+    instead of a row per step, so that a large run takes no longer to read than a small one.
+    """
+
+    PENDING: Final = "p"
+    PENDING_AGAIN: Final = "P"  # reset: it started or was skipped before
+    QUEUED: Final = "q"
+    QUEUED_AGAIN: Final = "Q"  # between two attempts
+    RUNNING: Final = "r"
+    HEALTHY_AND_HELD: Final = "H"  # a service whose supervisor still has it
+    NOT_SELECTED: Final = "n"  # skipped, and satisfies its dependents
+
+
+STATES_OF: Final[dict[str, tuple[StepStatus, JobState]]] = {
+    StatusCode.PENDING: (StepStatus.PENDING, JobState.NONE),
+    StatusCode.PENDING_AGAIN: (StepStatus.PENDING, JobState.NONE),
+    StatusCode.QUEUED: (StepStatus.QUEUED, JobState.PENDING),
+    StatusCode.QUEUED_AGAIN: (StepStatus.QUEUED, JobState.PENDING),
+    StatusCode.RUNNING: (StepStatus.RUNNING, JobState.RUNNING),
+    "h": (StepStatus.HEALTHY, JobState.SUCCEEDED),
+    StatusCode.HEALTHY_AND_HELD: (StepStatus.HEALTHY, JobState.RUNNING),
+    "f": (StepStatus.FAILED, JobState.FAILED),
+    "s": (StepStatus.SKIPPED, JobState.NONE),
+    StatusCode.NOT_SELECTED: (StepStatus.SKIPPED, JobState.NONE),
+    "c": (StepStatus.CANCELED, JobState.CANCELED),
+}
+
+
+def status_code_of(
+    status: StepStatus, job: JobState, *, attempt: int, repeats: bool = False
+) -> str:
+    """Return the code of a step; `repeats`: some of its events have come before."""
+    if status is StepStatus.PENDING and (attempt or repeats):
+        return StatusCode.PENDING_AGAIN
+    if status is StepStatus.QUEUED and attempt > 1:
+        return StatusCode.QUEUED_AGAIN
+    if status is StepStatus.HEALTHY and job is JobState.RUNNING:
+        return StatusCode.HEALTHY_AND_HELD
+    return status.value[0]
+
+
+def indexes_with(status_codes: Sequence[str], wanted: str) -> list[int]:
+    """Return the indexes of the steps with one of these codes."""
+    return [index for index, each in enumerate(status_codes) if each in wanted]

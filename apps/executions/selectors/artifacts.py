@@ -11,11 +11,11 @@ from typing import Final, NotRequired, TypedDict
 
 from apps.accounts.api import Principal
 from apps.executions.domain import junit
-from apps.executions.domain.bounded_cache import BoundedCache
 from apps.executions.domain.junit import Case, Outcome, SuiteOfStep, TestSummaryBody
 from apps.executions.domain.runs import ArtifactNotFound
 from apps.executions.domain.states import StepStatus
 from apps.executions.models import Artifact, Blob, Execution, Step
+from apps.executions.selectors.definitions import BoundedCache
 from apps.executions.selectors.runs import get_execution
 from kernel import clock
 

@@ -16,6 +16,7 @@ from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.steps import StepEdges, waiting_on
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.artifacts import ArtifactDocument, artifacts_of
+from apps.executions.selectors.definitions import edges_of, suite_of
 from apps.executions.selectors.runs import (
     all_runs,
     duration,
@@ -23,7 +24,6 @@ from apps.executions.selectors.runs import (
     get_execution,
     summary,
 )
-from apps.executions.selectors.snapshots import edges_of, suite_of
 from apps.streams import api as streams
 from kernel import clock
 

@@ -24,8 +24,8 @@ from apps.executions.domain.events import OVERVIEW_NUDGE
 from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus
 from apps.executions.models import Execution, Step
+from apps.executions.selectors.definitions import edges_of
 from apps.executions.selectors.runs import all_runs, summaries
-from apps.executions.selectors.snapshots import edges_of
 from apps.streams import api as streams
 from kernel import clock
 

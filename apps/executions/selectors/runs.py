@@ -1,4 +1,4 @@
-"""Runs: which ones a caller may see, lists of them, and their Summaries.
+"""Runs: which ones a caller may see, lists of them, their Summaries, and their jobs.
 
 (reference: control-plane 11.2)
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db.models import Max, Q, QuerySet
 
 from apps.accounts.api import Principal, visible_workspaces
+from apps.executions.domain.agent_reports import JobToStop
 from apps.executions.domain.runs import (
     ExecutionNotFound,
     QueuedRun,
@@ -21,11 +22,12 @@ from apps.executions.domain.runs import (
     RunSummary,
     admission_order,
 )
-from apps.executions.domain.states import ExecutionStatus
-from apps.executions.models import Execution
+from apps.executions.domain.states import CUTS_SHORT, FINAL_EXECUTION, ExecutionStatus, JobState
+from apps.executions.models import Execution, Step
 from kernel import clock
 
 _RUN_ID: Final = re.compile(r"^run-[0-9a-f]{12}\Z")
+_CUT_SHORT: Final = [str(reason) for reason in CUTS_SHORT]
 NEWEST_FIRST: Final = ("-started_at", "-id")
 _SEARCHED: Final = (
     "run_id",
@@ -189,3 +191,39 @@ def _last_boots(workspace_ids: Iterable[Any]) -> dict[Any, datetime]:
         last=Max("booted_at")
     )
     return dict(rows)
+
+
+def is_job(job_id: str) -> bool:
+    """Return whether a step has, or had, this job."""
+    return Step.objects.filter(job_id=job_id).exists()
+
+
+def jobs_to_stop(run_id: str) -> tuple[JobToStop, ...]:
+    """Return the jobs of a run that a control plane can ask to stop before they poll.
+
+    While the run ends: the jobs with a request to stop. After it: for each agent its last jobs,
+    which are those that ended with the run (all that a forced end interrupts), else the one that
+    ended last. A run that is kept alive has none.
+    """
+    execution = Execution.objects.filter(run_id=run_id).first()
+    if execution is None:
+        return ()
+    if execution.status in FINAL_EXECUTION:
+        until = execution.keep_alive_until
+        kept_alive = until is not None and clock.now() < until
+        return () if kept_alive else tuple(_last_jobs(execution))
+    asked = Step.objects.filter(
+        execution=execution, job_state=JobState.RUNNING.value, cancel_reason__in=_CUT_SHORT
+    )
+    rows = asked.values_list("agent_id", "job_id").order_by("index")
+    return tuple(JobToStop(agent_id=agent_id, job_id=job_id) for agent_id, job_id in rows)
+
+
+def _last_jobs(execution: Execution) -> Iterator[JobToStop]:
+    held = Step.objects.filter(execution=execution, finished_at__isnull=False)
+    rows = held.exclude(agent_id="").order_by("-finished_at", "index")
+    seen: set[str] = set()
+    for agent_id, job_id, finished_at in rows.values_list("agent_id", "job_id", "finished_at"):
+        if agent_id not in seen or finished_at == execution.finished_at:
+            yield JobToStop(agent_id=agent_id, job_id=job_id, run_is_over=True)
+        seen.add(agent_id)

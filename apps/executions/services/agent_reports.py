@@ -22,12 +22,12 @@ from apps.executions.domain.plan import upstream
 from apps.executions.domain.retry_rules import StepFailure, reason_of
 from apps.executions.domain.states import JobState, StepReason, StepStatus
 from apps.executions.models import Artifact, Step
-from apps.executions.selectors.jobs import JobIndex, indexes_of_jobs
+from apps.executions.selectors.definitions import JobIndex, indexes_of_jobs
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import ClaimedStep, claim_steps, specs_of
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
 from apps.executions.services.run_progression import progress_run
-from apps.executions.services.telemetry import report_refused
+from apps.observability.api import metrics
 from apps.streams.api import unit_of_work
 from kernel.agent_protocol import Completion, LogChunk, StateReport
 from kernel.errors import InvalidInput, PlatformError
@@ -131,7 +131,7 @@ class _ReportBatch:
             return record(run, index, report)
         except PlatformError as refusal:  # each is raised before anything is changed
             if isinstance(refusal, StaleAttempt):
-                report_refused()
+                metrics.count("partita.agent.stale_reports")
             return refusal
 
     def _find(self, job_id: str) -> tuple[RunAggregate, int] | None:

@@ -22,7 +22,7 @@ from apps.executions.domain.runs import carries
 from apps.executions.domain.states import ExecutionStatus, JobState, RunReason
 from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.executions.models import Step
-from apps.executions.selectors.snapshots import RunDefinition
+from apps.executions.selectors.definitions import RunDefinition
 from apps.executions.services import step_transitions
 from apps.executions.services.run_aggregate import RunAggregate, load_run, load_runs, save_runs
 from apps.executions.services.run_progression import fail_run

@@ -29,12 +29,11 @@ from apps.executions.domain.runs import (
     RunSummary,
 )
 from apps.executions.domain.secret_refs import source_of
-from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, RunReason
-from apps.executions.domain.status_codes import PENDING
+from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, RunReason, StatusCode
 from apps.executions.models import Execution, IdempotencyKey, Step, WorkLease
+from apps.executions.selectors.definitions import run_definition
 from apps.executions.selectors.launchable import is_available
 from apps.executions.selectors.runs import admission_queue, summary
-from apps.executions.selectors.snapshots import run_definition
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_aggregate import load_run, load_runs, save_runs
 from apps.executions.services.run_progression import boot, fail_run
@@ -180,7 +179,7 @@ def _execution(accepted: Accepted) -> Execution:
         updated_at=now,
         deadline=now + conf.max_duration(),
         total_steps=len(suite.topology),
-        standings=PENDING * len(suite.topology),
+        standings=StatusCode.PENDING * len(suite.topology),
     )
 
 

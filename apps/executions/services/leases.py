@@ -29,7 +29,7 @@ from apps.executions.services.claims import fail_for_secrets, release_bindings, 
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
 from apps.executions.services.run_progression import progress_run
 from apps.executions.services.secrets import SecretUnresolved
-from apps.executions.services.telemetry import leases_expired
+from apps.observability.api import metrics
 from apps.platform_settings.api import backends
 from apps.streams.api import unit_of_work
 from kernel import clock
@@ -131,7 +131,7 @@ def expire_leases() -> int:
         pk for pk, *owner, end in rows if tuple(owner) not in awaited or (end and end < since)
     ]
     lost = _expire_leases(given_up, now - conf.lease_grace()) if given_up else 0
-    leases_expired(lost)
+    metrics.count("partita.agent.leases_expired", lost)
     return lost
 
 

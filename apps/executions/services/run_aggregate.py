@@ -19,7 +19,6 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.executions.domain import status_codes
 from apps.executions.domain.events import (
     OVERVIEW_NUDGE,
     REPEATABLE,
@@ -35,10 +34,17 @@ from apps.executions.domain.events import (
 )
 from apps.executions.domain.plan import RunPlan
 from apps.executions.domain.retry_rules import StepFailure
-from apps.executions.domain.states import ExecutionStatus, JobState, StepStatus
+from apps.executions.domain.states import (
+    STATES_OF,
+    ExecutionStatus,
+    JobState,
+    StatusCode,
+    StepStatus,
+    indexes_with,
+    status_code_of,
+)
 from apps.executions.models import Execution, Step
-from apps.executions.selectors.jobs import StepKeys, step_keys
-from apps.executions.selectors.snapshots import RunDefinition, run_definition
+from apps.executions.selectors.definitions import RunDefinition, StepKeys, run_definition, step_keys
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_rows import raise_versions, read_steps, update_rows
 from apps.observability.api import metrics
@@ -56,7 +62,7 @@ _RUN_EVENT_STATUS: Final = {
     ExecutionStatus.CANCELED: "canceled",
 }
 _STOP_REQUESTS_WITHIN_S: Final = 30.0  # later ones are of no use: workers poll for them
-_FIRST_ATTEMPTS: Final = {status_codes.PENDING: 0, status_codes.QUEUED: 1}
+_FIRST_ATTEMPTS: Final = {StatusCode.PENDING: 0, StatusCode.QUEUED: 1}
 _VARYING: Final = frozenset({"next_seq", "position"})  # differ from row to row
 
 
@@ -103,7 +109,7 @@ class RunAggregate:
 
     @property
     def not_selected(self) -> list[int]:
-        return status_codes.indexes_with(self.status_codes, status_codes.NOT_SELECTED)
+        return indexes_with(self.status_codes, StatusCode.NOT_SELECTED)
 
     def open_jobs(self) -> list[int]:
         return [index for index, job in enumerate(self.job_states) if job is JobState.RUNNING]
@@ -150,7 +156,7 @@ class RunAggregate:
         self.job_states[index] = values.get("job_state", self.job_states[index])
         self._attempts[index] = values.get("attempt", self._attempts[index])
         if "status" in values or "job_state" in values:
-            self.status_codes[index] = status_codes.status_code_of(
+            self.status_codes[index] = status_code_of(
                 self.statuses[index],
                 self.job_states[index],
                 attempt=self._attempts[index],
@@ -317,8 +323,8 @@ def _aggregate(execution: Execution, now: datetime) -> RunAggregate:
         definition=run_definition(execution.snapshot_id),
         keys=step_keys(execution.pk),
         now=max(now, execution.updated_at),  # time never runs backwards within a run
-        statuses=[status_codes.STATUS_OF[code] for code in codes],
-        job_states=[status_codes.JOB_OF[code] for code in codes],
+        statuses=[STATES_OF[code][0] for code in codes],
+        job_states=[STATES_OF[code][1] for code in codes],
         status_codes=codes,
     )
 

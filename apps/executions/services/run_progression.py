@@ -27,11 +27,12 @@ from apps.executions.domain.states import (
     ExecutionEvent,
     ExecutionStatus,
     RunReason,
+    StatusCode,
     StepReason,
     StepStatus,
     advance_execution,
+    indexes_with,
 )
-from apps.executions.domain.status_codes import PENDING_AGAIN, QUEUED_AGAIN, indexes_with
 from apps.executions.selectors.runs import get_execution, summary
 from apps.executions.services import step_transitions
 from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
@@ -172,7 +173,7 @@ def _decide(run: RunAggregate) -> Decision:
         run.plan,
         run.statuses,
         max_parallel=conf.max_parallel_steps(),
-        again=set(indexes_with(run.status_codes, QUEUED_AGAIN)),
+        again=set(indexes_with(run.status_codes, StatusCode.QUEUED_AGAIN)),
         not_selected=set(run.not_selected),
     )
 
@@ -181,9 +182,9 @@ def _apply_decision(run: RunAggregate, decision: Decision) -> bool:
     """Return whether a queued step has already ended, so that there is more to decide."""
     if decision.failing and not run.execution.failing:
         run.change_run(failing=True)
-    again = [index for index in decision.start if run.status_codes[index] == PENDING_AGAIN]
+    reset = indexes_with(run.status_codes, StatusCode.PENDING_AGAIN)
     causes = [skip.because for skip in decision.skip.values() if skip.because is not None]
-    run.load_steps([*causes, *again])
+    run.load_steps([*causes, *set(reset).intersection(decision.start)])
     for index in decision.cancel:
         step_transitions.cancel(run, index, "canceled with what it depends on")
     for index, skip in decision.skip.items():

@@ -32,10 +32,9 @@ from apps.executions.domain.junit import (
 from apps.executions.domain.runs import ExecutionActive
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
+from apps.executions.selectors.definitions import indexes_of_jobs, run_definition
 from apps.executions.selectors.detail import RunDetail, detail
-from apps.executions.selectors.jobs import indexes_of_jobs
 from apps.executions.selectors.runs import get_execution
-from apps.executions.selectors.snapshots import run_definition
 from apps.executions.services.agent_reports import refuse_stale
 from apps.executions.services.claims import source_suite
 from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs

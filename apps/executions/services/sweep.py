@@ -13,9 +13,9 @@ from typing import Final
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
-from django.db.models import Q
+from django.db.models import Count, Q
 
-from apps.agents.api import OFFLINE_AFTER, seen_since
+from apps.agents.api import OFFLINE_AFTER, online_agents, seen_since
 from apps.executions import conf
 from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.states import (
@@ -33,7 +33,7 @@ from apps.executions.services.leases import expire_leases
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run, force_end, progress_run
 from apps.executions.services.storage import remove_old_runs
-from apps.executions.services.telemetry import forget_gauges, set_gauges
+from apps.observability.api import metrics
 from apps.operations.api import LifespanPart
 from apps.streams.api import DatastoreUnavailable, nudge, release_stale_connection, unit_of_work
 from kernel import clock, durations
@@ -51,6 +51,13 @@ _TIMED: Final = [
     str(status)
     for status in (ExecutionStatus.QUEUED, ExecutionStatus.BOOTING, ExecutionStatus.CANCELING)
 ]
+
+_KINDS: Final = ("local", "kubernetes", "remote-agent")
+_GAUGES: Final = {
+    "partita.executions.active": [str(ExecutionStatus.BOOTING), str(ExecutionStatus.CANCELING)],
+    "partita.executions.queued": [str(ExecutionStatus.QUEUED)],
+}
+_ONLINE: Final = "partita.agents.online"
 
 
 class Presence:
@@ -91,8 +98,10 @@ def sweep(presence: Presence | None = None) -> bool:
         forget_gauges()
         return False
     for work in _WORK:
-        if not _may_run(work, presence):
-            continue
+        if presence and work in _ENDING:
+            presence.check()
+            if not presence.is_long_enough():
+                continue
         try:
             work()
         except PlatformError as error:
@@ -100,13 +109,6 @@ def sweep(presence: Presence | None = None) -> bool:
         except Exception:
             log.exception("sweep: %s", work.__name__)
     return True
-
-
-def _may_run(work: Callable[[], object], presence: Presence | None) -> bool:
-    if presence is None or work not in _ENDING:
-        return True
-    presence.check()
-    return presence.is_long_enough()
 
 
 @unit_of_work
@@ -220,6 +222,23 @@ def _end_binding(pk: UUID) -> None:
     if run is not None and not run.is_over and not run.open_jobs():
         release_bindings([run])
         save_runs([run])
+
+
+def set_gauges() -> None:
+    """Set the gauges: active runs, queued runs, and workers that are online."""
+    for name, statuses in _GAUGES.items():
+        runs = Execution.objects.filter(status__in=statuses, deleted_at=None)
+        counted = dict(runs.values_list("backend_kind").annotate(Count("pk")))
+        for kind in _KINDS:
+            metrics.set_gauge(name, counted.get(kind, 0), backend_kind=kind)
+    workers = [agent for agent in online_agents() if agent.kind == "worker"]
+    metrics.set_gauge(_ONLINE, len(workers))
+
+
+def forget_gauges() -> None:
+    """Remove the gauges from this process, because another process sets them now."""
+    for name in (*_GAUGES, _ONLINE):
+        metrics.forget(name)
 
 
 def _is_past(instant: datetime | None, now: datetime) -> bool:

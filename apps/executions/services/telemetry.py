@@ -14,9 +14,6 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from django.db.models import Count
-
-from apps.agents.api import online_agents
 from apps.executions.domain.states import ExecutionStatus, StepStatus
 from apps.executions.models import Execution
 from apps.executions.services.run_aggregate import MetricUpdate, RunAggregate
@@ -25,12 +22,7 @@ from kernel import telemetry
 from kernel.clock import milliseconds
 from kernel.trace_context import TraceContext, parse_traceparent
 
-_KINDS: Final = ("local", "kubernetes", "remote-agent")
-_GAUGES: Final = {
-    "partita.executions.active": [str(ExecutionStatus.BOOTING), str(ExecutionStatus.CANCELING)],
-    "partita.executions.queued": [str(ExecutionStatus.QUEUED)],
-}
-_ONLINE: Final = "partita.agents.online"
+_FAILED: Final = str(StepStatus.FAILED)
 
 
 def run_finished(run: Execution) -> MetricUpdate:
@@ -66,34 +58,6 @@ def queue_waited(queued_at: datetime, claimed_at: datetime, kind: str) -> Metric
     return partial(
         metrics.observe, "partita.step.queue_wait.ms", wait, kind=kind, status="running", reason=""
     )
-
-
-def report_refused() -> None:
-    metrics.count("partita.agent.stale_reports")
-
-
-def leases_expired(count: int) -> None:
-    metrics.count("partita.agent.leases_expired", count)
-
-
-def set_gauges() -> None:
-    """Set the gauges: active runs, queued runs, and workers that are online."""
-    for name, statuses in _GAUGES.items():
-        runs = Execution.objects.filter(status__in=statuses, deleted_at=None)
-        counted = dict(runs.values_list("backend_kind").annotate(Count("pk")))
-        for kind in _KINDS:
-            metrics.set_gauge(name, counted.get(kind, 0), backend_kind=kind)
-    workers = [agent for agent in online_agents() if agent.kind == "worker"]
-    metrics.set_gauge(_ONLINE, len(workers))
-
-
-def forget_gauges() -> None:
-    """Remove the gauges from this process, because another process sets them now."""
-    for name in (*_GAUGES, _ONLINE):
-        metrics.forget(name)
-
-
-_FAILED: Final = str(StepStatus.FAILED)
 
 
 def attempt_span(execution: Execution, step_id: str, attempt: int) -> TraceContext | None:

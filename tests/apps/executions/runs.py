@@ -14,8 +14,7 @@ from apps.agents.api import Registration, register
 from apps.agents.models import Agent
 from apps.executions import api, conf
 from apps.executions.domain.events import events_topic, logs_topic
-from apps.executions.domain.states import JobState, StepStatus
-from apps.executions.domain.status_codes import status_code_of
+from apps.executions.domain.states import JobState, StepStatus, status_code_of
 from apps.executions.models import Execution, Step
 from apps.executions.services.launch import Accepted, store_run
 from apps.executions.services.storage import packed_suite

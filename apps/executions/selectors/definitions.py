@@ -1,0 +1,136 @@
+"""What never changes about a run, hence is cached: its snapshot, and the keys of its steps."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from typing import Any, Final, Generic, TypeVar
+from uuid import UUID
+
+from apps.executions.domain.plan import RunPlan, plan_of
+from apps.executions.domain.steps import StepEdges, step_edges
+from apps.executions.models import Snapshot, Step
+
+K = TypeVar("K")
+V = TypeVar("V")
+JobIndex = tuple[UUID, int]  # primary key of the run, index of the step
+
+
+class BoundedCache(Generic[K, V]):
+    """Keeps the `limit` values that were added last, for any thread."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._values: dict[K, V] = {}
+        self._lock = Lock()
+
+    def get_many(self, keys: Iterable[K], read: Callable[[set[K]], Mapping[K, V]]) -> dict[K, V]:
+        """Return the values of these keys; `read` is called once for those that are missing."""
+        wanted = set(keys)
+        with self._lock:
+            known = {key: self._values[key] for key in wanted & self._values.keys()}
+        if missing := wanted - known.keys():
+            found = read(missing)
+            self.add(found)
+            known |= found
+        return known
+
+    def add(self, values: Mapping[K, V]) -> None:
+        with self._lock:
+            self._values.update(values)
+            for key in list(self._values)[: -self._limit]:
+                del self._values[key]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+
+
+_edges: Final[BoundedCache[UUID, Mapping[str, StepEdges]]] = BoundedCache(256)
+_indexes: Final[BoundedCache[str, JobIndex]] = BoundedCache(20_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDefinition:
+    """A snapshot as planning and claims need it; `nodes` are wire nodes in topology order.
+
+    `suite` has id, title, repository; `contents` source suite id → {digest, size}.
+    """
+
+    plan: RunPlan
+    nodes: tuple[Mapping[str, Any], ...]
+    suite: Mapping[str, str]
+    profile: Mapping[str, Any]
+    contents: Mapping[str, Mapping[str, Any]]
+
+
+@lru_cache(maxsize=256)
+def run_definition(snapshot_id: UUID) -> RunDefinition:
+    document = _document(snapshot_id)
+    suite = document["suite"]
+    return RunDefinition(
+        plan=plan_of(suite["topology"]),
+        nodes=tuple(suite["topology"]),
+        suite={key: suite[key] for key in ("id", "title", "repository")},
+        profile=document["profile"],
+        contents=document["contents"],
+    )
+
+
+@lru_cache(maxsize=16)
+def suite_of(snapshot_id: UUID) -> Mapping[str, Any]:
+    """Return the suite definition at the time of the launch, as on the wire.
+
+    (reference: control-plane 9)
+    """
+    suite: Mapping[str, Any] = _document(snapshot_id)["suite"]
+    return suite
+
+
+def edges_of(snapshot_ids: Iterable[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
+    """Return snapshot id → step id → edges; one query for all snapshots that are not cached."""
+    return _edges.get_many(snapshot_ids, _read_edges)
+
+
+def _read_edges(snapshot_ids: set[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
+    rows = Snapshot.objects.filter(pk__in=list(snapshot_ids)).values_list("pk", "document")
+    return {pk: step_edges(_unpacked(packed)["suite"]["topology"]) for pk, packed in rows}
+
+
+def _document(snapshot_id: UUID) -> dict[str, Any]:
+    return _unpacked(Snapshot.objects.values_list("document", flat=True).get(pk=snapshot_id))
+
+
+def _unpacked(packed: bytes | memoryview) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(zlib.decompress(packed))
+    return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepKeys:
+    """Primary keys and job ids of the steps of a run, by index."""
+
+    step_pks: tuple[UUID, ...]
+    job_ids: tuple[str, ...]
+
+
+@lru_cache(maxsize=512)
+def step_keys(execution_pk: UUID) -> StepKeys:
+    rows = Step.objects.filter(execution_id=execution_pk).order_by("index")
+    found = list(rows.values_list("pk", "job_id"))
+    _indexes.add({job_id: (execution_pk, index) for index, (_, job_id) in enumerate(found)})
+    return StepKeys(step_pks=tuple(pk for pk, _ in found), job_ids=tuple(job for _, job in found))
+
+
+def indexes_of_jobs(job_ids: Iterable[str]) -> dict[str, JobIndex]:
+    """Return job id → (run, index of the step) without unknown jobs; at most one query."""
+    return _indexes.get_many(job_ids, _read_indexes)
+
+
+def _read_indexes(job_ids: set[str]) -> dict[str, JobIndex]:
+    rows = Step.objects.filter(job_id__in=job_ids).values_list("job_id", "execution_id", "index")
+    return {job_id: (execution_pk, number - 1) for job_id, execution_pk, number in rows}
