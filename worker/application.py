@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import json
@@ -28,6 +27,7 @@ from worker.direct_runs import DirectRunRecord
 from worker.domain.runtime import RemovedResources, RuntimeFailure
 from worker.domain.step_spec import StepSpec, parse_step_spec
 from worker.service import facts
+from worker.supervisor.waits import first_of
 
 log = logging.getLogger("partita.workers")
 MAX_BODY: Final = 10 * 2**20
@@ -142,16 +142,7 @@ async def _stream(records: AsyncGenerator[DirectRunRecord], receive: Receive, se
     """Stream the records until the job ends or the client disconnects."""
     headers = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    disconnected = asyncio.create_task(_disconnect(receive))
-    writing = asyncio.create_task(_write(records, send))
-    try:
-        await asyncio.wait({disconnected, writing}, return_when=asyncio.FIRST_COMPLETED)
-        if writing.done():
-            writing.result()
-    finally:
-        for task in (disconnected, writing):
-            task.cancel()
-        await asyncio.gather(disconnected, writing, return_exceptions=True)
+    await first_of(written=_write(records, send), disconnected=_disconnect(receive))
 
 
 async def _write(records: AsyncGenerator[DirectRunRecord], send: Send) -> None:

@@ -34,7 +34,7 @@ from worker.service import ControlPlaneConnection, WorkerService
 from worker.settings import WorkerSettings
 from worker.supervisor import event_loop
 from worker.supervisor.attempt import SupervisorOptions
-from worker.supervisor.waits import retry_until_answered
+from worker.supervisor.waits import cancel_all, first_of, retry_until_answered
 
 log = logging.getLogger("partita.workers")
 VERSION: Final = "1"
@@ -148,17 +148,12 @@ class Worker:
 
     async def _until_drained(self) -> None:
         working = asyncio.create_task(self._work())
-        draining = asyncio.create_task(self._draining.wait())
         try:
-            await asyncio.wait({working, draining}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()
-            elif self._service is not None:
+            first = await first_of(working=working, draining=self._draining.wait())
+            if first == "draining" and self._service is not None:
                 await self._drain(self._service)
         finally:
-            draining.cancel()
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            await cancel_all([working])
 
     async def _drain(self, service: WorkerService) -> None:
         log.info("draining: no more jobs are claimed; %d jobs are running", service.running_jobs)

@@ -6,8 +6,9 @@ from asgiref.sync import sync_to_async
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils.functional import SimpleLazyObject
 
-from apps.accounts.services.credentials import lazy_principal
+from apps.accounts.services.credentials import principal_of
 
 
 class AuthSessionMiddleware(SessionMiddleware):
@@ -26,4 +27,5 @@ class AuthSessionMiddleware(SessionMiddleware):
 
     def process_request(self, request: HttpRequest) -> None:
         super().process_request(request)
-        request.principal = lazy_principal(request)  # type: ignore[attr-defined]
+        principal = SimpleLazyObject(lambda: principal_of(request))
+        request.principal = principal  # type: ignore[attr-defined]

@@ -8,9 +8,9 @@ from pathlib import Path
 from kernel.registry import plugin_names
 from platform_site.settings import embedded, env
 from platform_site.settings.keys import derived_key
+from platform_site.settings.shared import *
 from platform_site.settings.store import apps as apps_of_store
-from platform_site.settings.store import databases
-from platform_site.settings.sync_values import *
+from platform_site.settings.store import auto_field, databases
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
@@ -31,11 +31,7 @@ SECURE_SITE = PUBLIC_API_URL.startswith("https://")
 # ── primary store ─────────────────────────────────────────────────────────────
 DB_DRIVER = env.choice("DB_DRIVER", "mongo", ("mongo", "postgres", "sqlite"))
 DATABASES = databases(DB_DRIVER, DATA_DIR)
-DEFAULT_AUTO_FIELD = (
-    "django_mongodb_backend.fields.ObjectIdAutoField"
-    if DB_DRIVER == "mongo"
-    else "django.db.models.BigAutoField"
-)
+DEFAULT_AUTO_FIELD = auto_field(DB_DRIVER)
 
 # ── cache, coordination, background work ──────────────────────────────────────
 REDIS_ADDR = env.text("REDIS_ADDR")
@@ -43,16 +39,9 @@ REDIS_PASSWORD = env.secret("REDIS_PASSWORD")
 REDIS_DB = env.integer("REDIS_DB", 0)
 REDIS_PREFIX = env.text("REDIS_PREFIX", "partita")
 REDIS_URL = env.redis_url(REDIS_ADDR, REDIS_PASSWORD, REDIS_DB)
-TASK_APPLICATION = "platform_site.celery.app"  # a path: commands that send no task skip Celery
 CELERY_BROKER_URL = env.secret("CELERY_BROKER_URL") or REDIS_URL or "memory://localhost/"
-CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
-CELERY_TASK_ACKS_LATE = True
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 10
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # by default a worker ends after 100, about an hour
 CELERY_TASK_ROUTES = {"sync.*": {"queue": "sync"}}
 CELERY_BEAT_SCHEDULE = {"sweep": {"task": "executions.sweep", "schedule": 2.0}}
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, float] = (
@@ -63,9 +52,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, float] = (
 
 # ── secrets ───────────────────────────────────────────────────────────────────
 JWT_SECRET = env.secret("JWT_SECRET")
-JWT_PREVIOUS_SECRETS = tuple(
-    part.strip() for part in env.secret("JWT_PREVIOUS_SECRETS").split(",") if part.strip()
-)
+JWT_PREVIOUS_SECRETS = env.secret_words("JWT_PREVIOUS_SECRETS")
 SECRET_KEY = env.secret("SECRET_KEY") or derived_key(JWT_SECRET, "secret-key", size=48)
 AUTH_STATE_SECRET = env.secret("AUTH_STATE_SECRET") or derived_key(JWT_SECRET, "auth-state")
 SETTINGS_ENCRYPTION_KEY = env.secret("SETTINGS_ENCRYPTION_KEY") or derived_key(
@@ -147,7 +134,6 @@ METRICS_ADDR = env.text("METRICS_ADDR")
 AUDIT_ROWS = True  # tests that do not look at them do without
 
 # ── Django ────────────────────────────────────────────────────────────────────
-DEBUG = False
 SILENCED_SYSTEM_CHECKS = [
     "security.W001",  # SecurityMiddleware: the stage SecurityHeaders sets these headers
     "security.W002",  # XFrameOptionsMiddleware: likewise
@@ -157,9 +143,6 @@ ALLOWED_HOSTS = ["*"]  # every absolute URL is built from PUBLIC_API_URL, never 
 ROOT_URLCONF = "platform_site.urls"
 ASGI_APPLICATION = "platform_site.asgi.application"
 APPEND_SLASH = False
-USE_TZ = True
-TIME_ZONE = "UTC"
-USE_I18N = False
 INSTALLED_APPS = [
     # serves `runserver` over ASGI, and must stand first; importing it takes a tenth of any start
     *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),

@@ -41,6 +41,11 @@ def secret(name: str) -> str:
     return os.environ.get(name, "")
 
 
+def secret_words(name: str) -> tuple[str, ...]:
+    """A comma list of secrets; blanks are dropped."""
+    return tuple(word.strip() for word in secret(name).split(",") if word.strip())
+
+
 def flag(name: str, *, default: bool) -> bool:
     raw = text(name, str(default)).lower()
     if raw not in _FLAGS:

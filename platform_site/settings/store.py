@@ -53,6 +53,13 @@ def databases(driver: str, data_dir: Path) -> dict[str, Database]:
     return {"default": builders[driver](data_dir)}
 
 
+def auto_field(driver: str) -> str:
+    """Return DEFAULT_AUTO_FIELD for that store."""
+    if driver == "mongo":
+        return "django_mongodb_backend.fields.ObjectIdAutoField"
+    return "django.db.models.BigAutoField"
+
+
 def apps(driver: str) -> list[str]:
     """Apps that INSTALLED_APPS needs for that store."""
     return ["platform_site.mongodb"] if driver == "mongo" else []

@@ -10,16 +10,16 @@ from django.core.exceptions import ImproperlyConfigured
 
 from platform_site.settings import env
 from platform_site.settings.keys import MIN_SECRET_BYTES, derived_key
-from platform_site.settings.store import Database, databases
-from platform_site.settings.store import apps as apps_of_store
-from platform_site.settings.sync_files import first_start_secret, make_first_start, mongo_of_bundle
-from platform_site.settings.sync_values import *
-from platform_site.settings.sync_values import (
+from platform_site.settings.shared import *
+from platform_site.settings.shared import (
     SYNC_APP_ENV,
     SYNC_BROKER_OPTIONS,
     SYNC_BROKER_URL,
     SYNC_TASK_API_KEYS,
 )
+from platform_site.settings.store import Database, auto_field, databases
+from platform_site.settings.store import apps as apps_of_store
+from platform_site.settings.sync_files import first_start_secret, make_first_start, mongo_of_bundle
 from sync_stack.configuration.conf import Environment
 from sync_stack.configuration.logs import logging_settings
 from sync_stack.configuration.startup import SECRET_KEY as SECRET_KEY_FILE
@@ -38,20 +38,14 @@ if DB_DRIVER == "mongo" and env.secret("MONGO_URI") == "bundle" and not _CHECKS_
     DATABASES = {"default": mongo_of_bundle(SYNC_APP_ENV)}
 elif not _CHECKS_ONLY:
     DATABASES = databases(DB_DRIVER, DATA_DIR)
-DEFAULT_AUTO_FIELD = (
-    "django_mongodb_backend.fields.ObjectIdAutoField"
-    if DB_DRIVER == "mongo"
-    else "django.db.models.BigAutoField"
-)
+DEFAULT_AUTO_FIELD = auto_field(DB_DRIVER)
 
 SECRET_KEY = (
     env.secret("SECRET_KEY")
     or derived_key(env.secret("JWT_SECRET"), "secret-key", size=48)
     or first_start_secret(SECRET_KEY_FILE)
 )
-SECRET_KEY_FALLBACKS = [
-    part.strip() for part in env.secret("SECRET_KEY_FALLBACKS").split(",") if part.strip()
-]
+SECRET_KEY_FALLBACKS = list(env.secret_words("SECRET_KEY_FALLBACKS"))
 if len(SECRET_KEY.encode()) < MIN_SECRET_BYTES:
     if SYNC_APP_ENV == "production" and not _CHECKS_ONLY:
         raise ImproperlyConfigured(
@@ -63,28 +57,17 @@ if len(SECRET_KEY.encode()) < MIN_SECRET_BYTES:
 if SYNC_APP_ENV == "production" and not SYNC_TASK_API_KEYS:
     SYNC_TASK_API_KEYS = tuple(filter(None, [first_start_secret(TASK_API_KEY)]))
 
-TASK_APPLICATION = "platform_site.celery.app"
 CELERY_BROKER_URL = SYNC_BROKER_URL or "memory://localhost/"
-CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "sync"
-CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_TIME_LIMIT = 600
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_REDIRECT_STDOUTS = False
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # by default a worker ends after 100, about an hour
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = (
     dict(SYNC_BROKER_OPTIONS) if SYNC_BROKER_URL else {"polling_interval": 0.01}
 )
 
-DEBUG = False
 ALLOWED_HOSTS = ["*"]  # the API answers itself; no URL is built from Host
-USE_TZ = True
-TIME_ZONE = "UTC"
-USE_I18N = False
 INSTALLED_APPS = [
     "sync_stack.orchestrator",
     "sync_stack.watcher",

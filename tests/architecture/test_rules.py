@@ -118,7 +118,6 @@ def test_every_thread_is_watched() -> None:
 ENDING_WITH_ITS_CALLER = {
     "worker/control_plane/http.py: _poll": "one claim, awaited by who asked for it",
     "worker/supervisor/step_log.py: _send_all": "awaited by its attempt, which it fails",
-    "worker/application.py: _disconnect": "awaited by the request that it belongs to",
     "sync_stack/gateway/webhook_stream.py: _read": "counted, who waits is told, another opens",
     "sync_stack/gateway/webhook_stream.py: _write": "counted, its end ends the reader",
 }

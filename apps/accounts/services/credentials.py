@@ -10,7 +10,6 @@ from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connection
 from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
-from django.utils.functional import SimpleLazyObject
 
 from apps.accounts import conf
 from apps.accounts.domain.errors import Forbidden, Unauthenticated
@@ -51,11 +50,6 @@ def principal_of(request: HttpRequest) -> Principal | None:
     if principal is not None:
         _remember(request, principal)
     return principal
-
-
-def lazy_principal(request: HttpRequest) -> SimpleLazyObject[Principal | None]:
-    """Return `principal_of` as a lazy object, for templates."""
-    return SimpleLazyObject(lambda: principal_of(request))
 
 
 def signed_in(request: HttpRequest) -> Principal:

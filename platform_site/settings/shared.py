@@ -1,4 +1,4 @@
-"""Settings of the sync stack's orchestrator: the names that `base` and `sync` share."""
+"""Settings that `base` and `sync` share: Django's, Celery's, and those of the orchestrator."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from django.core.exceptions import ImproperlyConfigured
 from sync_stack.configuration.conf import Environment
 
 _environment = Environment(os.environ)
+
+DEBUG = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+TASK_APPLICATION = "platform_site.celery.app"  # a path: commands that send no task skip Celery
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_REDIRECT_STDOUTS = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # by default a worker ends after 100, about an hour
 
 SYNC_APP_ENV = _environment.app_env()
 SYNC_CONFIG_PATH = Path(_environment.text("CONFIG_PATH", "config.cue"))
