@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -172,15 +173,7 @@ def _form(request: HttpRequest, template: str, error: PlatformError | None = Non
     return response
 
 
-def same_site(path: str, *, otherwise: str = "/") -> str:
-    r"""Return `path` when it belongs to this site, else `otherwise`.
-
-    Refuse other origins, `//host`, `/\host` and control characters (browsers drop tabs and
-    newlines, so `/\t/host` would become `//host`).
-    """
-    if not path.startswith("/") or path[1:2] in ("/", "\\"):
-        return otherwise
-    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in path):  # noqa: PLR2004
-        return otherwise
-    parts = urlsplit(path)
-    return otherwise if parts.scheme or parts.netloc else path
+def same_site(path: str) -> str:
+    """Return `path` when it is a path of this site without control characters, else `/`."""
+    is_path = path.startswith("/") and path.isprintable()
+    return path if is_path and url_has_allowed_host_and_scheme(path, allowed_hosts=None) else "/"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from apps.executions.domain.agent_reports import (
     Adopted,
-    ContentNotFound,
     JobNotFound,
     JobToStop,
     Lease,
@@ -26,7 +25,6 @@ from apps.executions.domain.events import (
     logs_topic,
 )
 from apps.executions.domain.runs import (
-    ArtifactNotFound,
     ExecutionActive,
     ExecutionFinished,
     ExecutionNotFound,
@@ -35,13 +33,12 @@ from apps.executions.domain.runs import (
     Launched,
     LaunchRequest,
     QueueFull,
-    RunFilter,
     RunSummary,
 )
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.selectors.artifacts import StoredFile, artifact_file, junit_document
 from apps.executions.selectors.detail import detail, event_envelope, log_envelope, run_detail
-from apps.executions.selectors.launchable import backend_options, launch_suites
+from apps.executions.selectors.launchable import launch_suites
 from apps.executions.selectors.logs import LineFilter, SearchState, log_pages, search_log
 from apps.executions.selectors.overview import OverviewTaker, overview
 from apps.executions.selectors.runs import (
@@ -49,7 +46,6 @@ from apps.executions.selectors.runs import (
     get_execution,
     is_job,
     jobs_to_stop,
-    list_executions,
     matching_runs,
     recent_runs,
     summaries,
@@ -60,7 +56,6 @@ from apps.executions.services.launch import dispatch, launch, launch_once
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
 from apps.executions.services.run_progression import cancel
 from apps.executions.services.storage import (
-    ArtifactTooLarge,
     delete,
     releasable_runs,
     remove_old_runs,
@@ -75,9 +70,6 @@ __all__ = [
     "OVERVIEW_NUDGE",
     "WORK_NUDGE",
     "Adopted",
-    "ArtifactNotFound",
-    "ArtifactTooLarge",
-    "ContentNotFound",
     "ExecutionActive",
     "ExecutionFinished",
     "ExecutionNotFound",
@@ -94,7 +86,6 @@ __all__ = [
     "QueueFull",
     "Recorded",
     "ReportBatchResult",
-    "RunFilter",
     "RunSummary",
     "SearchState",
     "StaleAttempt",
@@ -103,7 +94,6 @@ __all__ = [
     "Sweeper",
     "adopt",
     "artifact_file",
-    "backend_options",
     "cancel",
     "delete",
     "detail",
@@ -119,7 +109,6 @@ __all__ = [
     "launch",
     "launch_once",
     "launch_suites",
-    "list_executions",
     "log_envelope",
     "log_pages",
     "logs_topic",

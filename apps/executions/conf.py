@@ -34,10 +34,6 @@ def max_parallel_steps() -> int:
     return settings.RUNNER_MAX_PARALLEL_STEPS
 
 
-def default_timeout() -> timedelta:
-    return timedelta(seconds=settings.STEP_DEFAULT_TIMEOUT_S)
-
-
 def env_prefixes() -> tuple[str, ...]:
     return settings.STEP_ENV_PREFIXES
 

@@ -186,11 +186,7 @@ def _verdict_row(step: StepDocument, width: int) -> Text:
         row.append(f"  attempt {step['attempt']}", style="yellow")
     if reason := step.get("reason"):
         row.append(f"  {reason}", style="yellow")
-        row.append(f"  {printable(_because(step))}".rstrip(), style="dim")
+        roots = [f"{cause['stepId']}: {cause['reason']}" for cause in step.get("cause", ())]
+        because = step.get("detail") or "".join(roots[-1:])
+        row.append(f"  {printable(because)}".rstrip(), style="dim")
     return row
-
-
-def _because(step: StepDocument) -> str:
-    """Return the detail of the step, else the root of its cause."""
-    roots = [f"{cause['stepId']}: {cause['reason']}" for cause in step.get("cause", ())]
-    return str(step.get("detail") or "".join(roots[-1:]))

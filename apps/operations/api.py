@@ -10,7 +10,6 @@ from apps.operations.commands import (
     print_json,
     print_table,
     printable,
-    report_error,
     store_unusable,
 )
 from apps.operations.conf import broker_url, celery_application, db_driver, redis_url
@@ -60,7 +59,6 @@ __all__ = [
     "recorded_path",
     "redis_key",
     "redis_url",
-    "report_error",
     "shared_redis",
     "store_unusable",
     "trail",

@@ -133,7 +133,6 @@ FINAL_EXECUTION: Final = frozenset(
 TERMINAL_STEP: Final = frozenset(
     {StepStatus.HEALTHY, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELED}
 )
-OPEN_JOB: Final = frozenset({JobState.PENDING, JobState.RUNNING})
 
 EXECUTION_TRANSITIONS: Final[dict[tuple[ExecutionStatus, ExecutionEvent], ExecutionStatus]] = {
     (ExecutionStatus.QUEUED, ExecutionEvent.ADMITTED): ExecutionStatus.BOOTING,

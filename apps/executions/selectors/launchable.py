@@ -42,8 +42,23 @@ class LaunchSuiteBody(TypedDict):
 
 
 def launch_suites() -> list[LaunchSuiteBody]:
-    """Return every launchable suite by title, with its profiles and the enabled backends."""
-    options = backend_options()
+    """Return every launchable suite by title, with its profiles and the enabled backends.
+
+    The backends are in the order of the settings.
+    """
+    online = agents.online_agents()
+    options: list[BackendOptionBody] = [
+        {
+            "id": backend.backend_id,
+            "label": backend.label,
+            "kind": backend.kind,
+            "description": backend.description,
+            "default": backend.default,
+            "available": is_available(backend, online),
+        }
+        for backend in backends()
+        if backend.enabled
+    ]
     suites = [suite for suite in list_suites() if suite["launchable"]]
     return [
         {
@@ -65,23 +80,6 @@ def launch_suites() -> list[LaunchSuiteBody]:
             "backends": options,
         }
         for suite in sorted(suites, key=lambda suite: (suite["title"], suite["id"]))
-    ]
-
-
-def backend_options() -> list[BackendOptionBody]:
-    """Return the enabled backends in the order of the settings."""
-    online = agents.online_agents()
-    return [
-        {
-            "id": backend.backend_id,
-            "label": backend.label,
-            "kind": backend.kind,
-            "description": backend.description,
-            "default": backend.default,
-            "available": is_available(backend, online),
-        }
-        for backend in backends()
-        if backend.enabled
     ]
 
 

@@ -78,14 +78,6 @@ def matching_runs(
     return _narrowed(visible_runs(principal, workspace_id=workspace_id), wanted)
 
 
-def list_executions(
-    principal: Principal, wanted: RunFilter | None = None, *, limit: int = 50
-) -> list[RunSummary]:
-    """Return the Summaries of the newest matching runs."""
-    rows = matching_runs(principal, wanted or RunFilter())
-    return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
-
-
 def recent_runs(*, status: str = "", suite_id: str = "", limit: int = 20) -> list[RunSummary]:
     """Return the Summaries of the newest runs of all workspaces; `status` is a comma list."""
     statuses = frozenset(part.strip() for part in status.split(",") if part.strip())

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from django.db import DatabaseError
 
@@ -54,7 +54,9 @@ class InProcessControlPlane:
     ) -> None:
         self._registration = registration
         self._supervisor = supervisor
-        self._batcher = ReportBatcher(self._exchange)
+        self._batcher = ReportBatcher(
+            lambda **reports: executions.record_reports(self._supervisor, **reports)
+        )
         self._bridge = FutureBridge()
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
         self._unsubscribe = [listen(executions.WORK_NUDGE, self._batcher.work_may_wait)]
@@ -83,9 +85,6 @@ class InProcessControlPlane:
     async def deregister(self) -> None:
         """Remove the registration. Raises ControlPlaneUnavailable."""
         await self._in_thread(lambda: agents.remove(self._supervisor.agent_id))
-
-    def _exchange(self, **reports: Any) -> executions.ReportBatchResult:
-        return executions.record_reports(self._supervisor, **reports)
 
     async def heartbeat(self, beat: HeartbeatReport) -> Sequence[str]:
         return await self._in_thread(lambda: self._heartbeat(beat))

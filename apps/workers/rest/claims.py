@@ -45,7 +45,7 @@ class ClaimView(AgentView):
     )
     async def post(self, request: HttpRequest) -> HttpResponse:
         """The next step for this agent; 204 when there is none within `waitSeconds`."""
-        wait_s = await _on_thread(self._requested_wait_s)
+        wait_s = await _on_thread(lambda: self.own_body(inputs.ClaimInput)["waitSeconds"])
         spec = await _next_step(self.agent, wait_s)
         if spec is None:
             return HttpResponse(status=204)
@@ -64,11 +64,6 @@ class ClaimView(AgentView):
         if request.method == "OPTIONS":
             return await self.options(request)
         return HttpResponseNotAllowed(_ALLOWED.split(", "))
-
-    def _requested_wait_s(self) -> int:
-        """Raises InvalidInput, AgentMismatch."""
-        seconds: int = self.own_body(inputs.ClaimInput)["waitSeconds"]
-        return seconds
 
 
 async def _next_step(agent: Agent, wait_s: float) -> StepSpecBody | None:

@@ -14,10 +14,8 @@ import msgspec
 from apps.accounts import api as accounts
 from apps.executions import api as executions
 from apps.executions import conf
-from apps.executions.domain.events import LineRecord
 from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.states import ExecutionStatus
-from apps.executions.selectors.detail import RunDetail
 from apps.observability.api import exported_telemetry
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json, print_table, printable
 from kernel.durations import parse_duration_ms
@@ -179,18 +177,13 @@ def list_runs(options: dict[str, Any]) -> int:
             run["profile"],
             run["status"],
             run["duration"],
-            _to_the_second(run["startedAt"]),
+            f"{run['startedAt'][:10]} {run['startedAt'][11:19]}Z",  # to the second
             run.get("reason", ""),
         )
         for run in runs
     ]
     print_table(("ID", "SUITE", "PROFILE", "STATUS", "TOOK", "STARTED", "REASON"), rows)
     return ExitCode.OK
-
-
-def _to_the_second(instant: str) -> str:
-    """`2026-01-02 03:04:05Z` of `2026-01-02T03:04:05.123Z`."""
-    return f"{instant[:10]} {instant[11:19]}Z"
 
 
 def show_run(options: dict[str, Any]) -> int:
@@ -222,39 +215,30 @@ def show_logs(options: dict[str, Any]) -> int:
     from apps.executions import terminal_view
 
     run_id, sources = options["run"], frozenset(options["source"])
-    _require_sources(executions.run_detail(run_id), sources)
+    known = ["execution", *(step["id"] for step in executions.run_detail(run_id)["steps"])]
+    if unknown := sorted(sources.difference(known)):  # a name that no line can have
+        raise InvalidInput(f"the run has no step {unknown[0]!r}; known: {', '.join(known)}")
     reader = terminal_view.LogReader(run_id)
     console, colours = Console(highlight=False), dict[str, str]()
     try:
         while True:
             over = executions.run_detail(run_id)["status"] in executions.FINAL_EXECUTION
-            for line in chain.from_iterable(reader.batches()):
-                if not sources or line.source in sources:
-                    _print_line(line, options["output"], console, colours)
+            lines = chain.from_iterable(reader.batches())
+            for line in (each for each in lines if not sources or each.source in sources):
+                if options["output"] == "json":  # one object a line: a log has no end to wait for
+                    text = json.dumps(msgspec.to_builtins(line), ensure_ascii=False)
+                elif console.is_terminal:
+                    console.print(terminal_view.rendered(line, colours), soft_wrap=True)
+                    continue
+                else:
+                    text = f"{line.timestamp} [{line.source}] {printable(line.text)}"
+                sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
             if over or not options["follow"]:
                 return ExitCode.OK
             reader.wait()
     finally:
         reader.close()
-
-
-def _require_sources(detail: RunDetail, sources: frozenset[str]) -> None:
-    """A name that no line can have is an error, not an empty log."""
-    known = ["execution", *(step["id"] for step in detail["steps"])]
-    if unknown := sorted(sources.difference(known)):
-        raise InvalidInput(f"the run has no step {unknown[0]!r}; known: {', '.join(known)}")
-
-
-def _print_line(line: LineRecord, output: str, console: Console, colours: dict[str, str]) -> None:
-    if output == "json":  # one object a line: a log has no end to wait for
-        sys.stdout.write(json.dumps(msgspec.to_builtins(line), ensure_ascii=False) + "\n")
-    elif console.is_terminal:
-        from apps.executions import terminal_view
-
-        console.print(terminal_view.rendered(line, colours), soft_wrap=True)
-    else:
-        sys.stdout.write(f"{line.timestamp} [{line.source}] {printable(line.text)}\n")
 
 
 def cancel_run(options: dict[str, Any]) -> int:
