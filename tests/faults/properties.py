@@ -1,4 +1,4 @@
-"""The property tests with many examples, of which every other run tries a few.
+"""The property tests and the requests to every route, with many examples; `make test` tries a few.
 
 python -m tests.faults.properties --seed 7
 """
@@ -6,8 +6,11 @@ python -m tests.faults.properties --seed 7
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+
+ROUTES = "tests/integration/test_openapi.py"
 
 
 def main() -> int:
@@ -15,10 +18,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-publish", action="store_true", help="accepted; there is no table")
     options = parser.parse_args()
-    tests = ["tests/unit", "tests/apps", "tests/sync", "-m", "hypothesis"]
     words = ["--hypothesis-profile=faults", f"--hypothesis-seed={options.seed}"]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", *words, *tests]
-    return subprocess.run(command, check=False).returncode
+    command = [sys.executable, "-m", "pytest", "-q", *words]
+    tests = ["-n", "2", "-m", "hypothesis", "tests/unit", "tests/apps", "tests/sync"]
+    requests = os.environ | {"PARTITA_API_EXAMPLES": "100"}
+    codes = [
+        subprocess.run([*command, *tests], check=False).returncode,
+        subprocess.run([*command, ROUTES], env=requests, check=False).returncode,
+    ]
+    return max(codes)
 
 
 if __name__ == "__main__":

@@ -417,7 +417,8 @@ def test_no_store(folder: Path, store: dict[str, str]):
     ids=["mongo", "postgres"],
 )  # fmt: skip
 def test_a_store_that_is_away(folder: Path, away: dict[str, str]):
-    answer = Up(folder, **PROCESS).manage("up", **away)
+    up = Up(folder, **PROCESS)
+    answer = up.manage("up", PORT=str(up.port), **away)
     assert answer.returncode == 6
     assert_one_sentence(answer, f"DB_DRIVER={away['DB_DRIVER']}", "refused")
 

@@ -37,7 +37,8 @@ REAL_WORKERS = "3"  # on two cores: they wait two thirds of their time
 BEHIND = ["nice", "-n", "10"]  # who computes leaves the cores to who waits for a real server
 FAST = "not docker and not postgres and not redis and not browser and not slow"
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
-REAL_TESTS = ["tests/contracts", f"--ignore={SINK_TESTS}", "tests/integration", "tests/faults"]
+REAL_FOLDERS = ["tests/contracts", "tests/integration", "tests/faults"]
+REAL_TESTS = [f"--ignore={SINK_TESTS}", *REAL_FOLDERS]
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,10 @@ def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lan
     tests = [*PYTEST, "--dist", "loadfile"]  # a file's processes start once
     real = [*tests, "-n", REAL_WORKERS]
     waiting = [
-        Command([*real, "-m", BROWSER_ALONE, *REAL_TESTS], title="pages in a browser"),
+        Command(
+            [*real, "-m", BROWSER_ALONE, *files_with("browser", *REAL_FOLDERS)],
+            title="pages in a browser",
+        ),
         Command(
             [*real, "-m", f"not ({BROWSER_ALONE})", *REAL_TESTS],
             title="tests with real servers",
@@ -130,8 +134,16 @@ def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lan
     if dsn := environment.get("TEST_POSTGRES_DSN"):
         store = {"TEST_DB_DRIVER": "postgres", "POSTGRES_DSN": dsn}
         title = "the store's tests again, on PostgreSQL"
-        computing.append(Command([*service, "-m", "store", *SERVICE_TESTS], store, title))
+        marked = files_with("store", *SERVICE_TESTS)
+        computing.append(Command([*service, "-m", "store", *marked], store, title))
     return [computing, waiting]
+
+
+def files_with(marker: str, *folders: str) -> list[str]:
+    """Test files that name `pytest.mark.<marker>`: to collect the others costs seconds a worker."""
+    paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("test_*.py"))]
+    mark = f"pytest.mark.{marker}"
+    return [str(path.relative_to(ROOT)) for path in paths if mark in path.read_text()]
 
 
 def run_lanes(lanes: Sequence[Lane], environment: dict[str, str]) -> int:

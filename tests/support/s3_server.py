@@ -8,11 +8,14 @@ from functools import cache
 from typing import Any
 
 import boto3
+from botocore import loaders
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
 from sync_stack.core.bundle.secrets import SecretRef
 
+# Each session would read the description of S3 anew: 60 ms of CPU.
+loaders.create_loader = cache(loaders.create_loader)
 ACCESS_KEY, SECRET_KEY = "testing", "testing-secret"
 
 

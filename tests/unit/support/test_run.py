@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import ROOT, until
+from tests.support.run import files_with
 
 # Two lanes of two commands each: the first sleep, the second would leave a file.
 LANES = """
@@ -40,3 +41,14 @@ def test_a_signal_to_the_command_alone_ends_both_lanes_at_once(tmp_path: Path) -
         assert process.wait(30) == 128 + signal.SIGINT
     assert time.monotonic() - sent < 5
     assert not (tmp_path / "second").exists()
+
+
+@pytest.mark.parametrize("marker", ["browser", "store"])
+def test_a_marker_is_named_in_each_file_whose_tests_have_it(marker: str) -> None:
+    """What adds it elsewhere, such as a hook or a shared parameter, would leave tests out."""
+    named = {ROOT / path for path in files_with(marker, "tests")}
+
+    others = {path for path in (ROOT / "tests").rglob("*.py") if path not in named}
+
+    assert named
+    assert not [str(path) for path in others if f"mark.{marker}" in path.read_text()]
