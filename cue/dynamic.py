@@ -180,9 +180,5 @@ class Dynamic:
         return names
 
 
-def _place(node: Node) -> dict[str, int]:
-    return node.place
-
-
 def _added_by(conjunct: Conjunct, expr: Node, env: Env | None) -> Conjunct:
     return Conjunct(expr, env, conjunct.scope, conjunct.trail, conjunct.is_cyclic, is_added=True)

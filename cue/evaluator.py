@@ -120,7 +120,7 @@ class Evaluator:
         assert isinstance(node, syntax.Call)
         if len(node.arguments) != 1:
             message = f"{name}() takes 1 argument"
-            self.members.note(vertex, node.fault("wrong_type", message))
+            vertex.note(node.fault("wrong_type", message))
         elif name == "close":
             self._close(vertex, conjunct, node.arguments[0])
         else:
@@ -137,7 +137,7 @@ class Evaluator:
             raise node.refusal(f"{name}() of an open list")
         if name == "or" and not known:
             fault = node.fault("conflict", "or() of an empty list")
-            self.members.note(vertex, fault)
+            vertex.note(fault)
         elif len(known) == 1 or name == "and":
             for item in known:
                 self.take(vertex, with_expr(conjunct, item))
@@ -165,12 +165,12 @@ class Evaluator:
                 self.members.take_struct(vertex, conjunct, literal)
                 return
             case syntax.Bottom(line=line, column=column):
-                self.members.note(vertex, Fault(line, column, "conflict", "an explicit error, _|_"))
+                vertex.note(Fault(line, column, "conflict", "an explicit error, _|_"))
                 return
             case syntax.ListLiteral() as literal:
                 self.members.take_list(vertex, conjunct, literal)
             case syntax.Number() | syntax.Constant() as node:
-                self.members.note(vertex, vertex.facts.add_scalar(scalar_of(node)))
+                vertex.note(vertex.facts.add_scalar(scalar_of(node)))
                 vertex.at(node.line, node.column)
             case _:
                 vertex.deferred.append(conjunct)
@@ -244,7 +244,7 @@ class Evaluator:
         vertex.has_top |= types is Type.TOP
         vertex.terminals.append(conjunct)
         vertex.is_solid |= not conjunct.is_cyclic
-        self.members.note(vertex, vertex.facts.narrow(types, expr.line, expr.column))
+        vertex.note(vertex.facts.narrow(types, expr.line, expr.column))
         vertex.facts.limits.extend(limits)
         vertex.at(expr.line, expr.column)
         return True
@@ -259,21 +259,21 @@ class Evaluator:
                 return
             bound = limit(node.operator, operand, node.line, node.column)
             fault = bound if isinstance(bound, Fault) else vertex.facts.add_limit(bound)
-            self.members.note(vertex, fault)
+            vertex.note(fault)
             return
         found = self.operations.computed(node, conjunct, vertex)
         if isinstance(found, Scalar):
-            self.members.note(vertex, vertex.facts.add_scalar(found))
+            vertex.note(vertex.facts.add_scalar(found))
             vertex.at(node.line, node.column)
         elif isinstance(found, Validator):
             narrowed = vertex.facts.narrow(found.types, found.line, found.column)
-            self.members.note(vertex, narrowed)
+            vertex.note(narrowed)
             vertex.validators.append(found)
             vertex.at(node.line, node.column)
         elif isinstance(found, Node):
             self._take_result(vertex, conjunct, found)
         else:
-            self.members.note(vertex, found)
+            vertex.note(found)
 
     def _take_result(self, vertex: Vertex, conjunct: Conjunct, result: Node) -> None:
         """What a function gives back beside what else must hold here."""
@@ -299,13 +299,13 @@ class Evaluator:
             may_be_struct = vertex.declared and vertex.facts.types & Type.STRUCT
             if may_be_struct and not (vertex.facts.scalar or vertex.has_top or vertex.reasons):
                 vertex.facts.types = Type.STRUCT
-            self.members.note(vertex, vertex.facts.settle())
+            vertex.note(vertex.facts.settle())
 
     def _validate(self, vertex: Vertex) -> None:
         validators, vertex.validators = vertex.validators, []
         for validator in validators:
             if not vertex.faults:
-                self.members.note(vertex, validator.holds(vertex))
+                vertex.note(validator.holds(vertex))
 
 
 def scalar_of(node: syntax.Number | syntax.Constant) -> Scalar:

@@ -8,7 +8,6 @@ from cue import syntax
 from cue.closedness import Closedness
 from cue.cycles import depends_on_itself
 from cue.dynamic import Dynamic
-from cue.faults import Fault
 from cue.operands import Operands
 from cue.scalars import Type
 from cue.syntax import Label, Mark, Node
@@ -46,7 +45,7 @@ class Members:
         vertex.terminals.append(replace(conjunct, scope=scope, is_spread=True))
         if literal.is_struct:
             narrowed = vertex.facts.narrow(Type.STRUCT, literal.line, literal.column)
-            self.note(vertex, narrowed)
+            vertex.note(narrowed)
             vertex.at(literal.line, literal.column)
         vertex.declared.setdefault(scope, []).append(Declared(literal, env))
         is_referred = bool(conjunct.trail) or (
@@ -107,7 +106,7 @@ class Members:
         member.conjuncts.append(conjunct)
 
     def take_list(self, vertex: Vertex, conjunct: Conjunct, literal: syntax.ListLiteral) -> None:
-        self.note(vertex, vertex.facts.narrow(Type.LIST, literal.line, literal.column))
+        vertex.note(vertex.facts.narrow(Type.LIST, literal.line, literal.column))
         vertex.at(literal.line, literal.column)
         items = self._list_items(vertex, conjunct, literal)
         vertex.lists.append(Listed(literal, conjunct, len(items)))
@@ -194,10 +193,6 @@ class Members:
                 expr = member.conjuncts[0].expr
                 construct = "a definition that its own embedding closes"
                 raise expr.refusal(construct)
-
-    def note(self, vertex: Vertex, fault: Fault | None) -> None:
-        if fault is not None:
-            vertex.faults.append(fault)
 
 
 def with_expr(conjunct: Conjunct, expr: Node, scope: Scope | None = None) -> Conjunct:

@@ -34,11 +34,6 @@ class Label(NamedTuple):
         return self.special and self.name.startswith("_")
 
 
-def struct_of_names(names: dict[str, Name]) -> Struct:
-    """A scope that is written as a clause or an alias and not as a struct."""
-    return Struct(names=names)
-
-
 def identifier_label(name: str) -> Label:
     return Label(name, special=name.startswith(("#", "_")))
 

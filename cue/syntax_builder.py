@@ -43,7 +43,7 @@ def _bad_literal(token: Token, error: literals.BadLiteral) -> Broken:
 def alias(token: Token) -> Alias:
     """The name with the scope that declares it as a field of its own."""
     name = str(token)
-    scope = syntax.struct_of_names({name: Label(name)})
+    scope = syntax.Struct(names={name: Label(name)})
     return Alias(name=name, scope=scope, **placed(token))
 
 
@@ -153,7 +153,7 @@ class ExpressionBuilder(Transformer[Token, Node]):
         _, first, _, second, _, source = parts
         key, value = (str(first), str(second)) if second is not None else ("", str(first))
         names: dict[str, syntax.Name] = {name: Label(name) for name in (key, value) if name}
-        scope = syntax.struct_of_names(names)
+        scope = syntax.Struct(names=names)
         place = placed(parts[0], source)
         return syntax.Loop(key=key, value=value, source=source, scope=scope, **place)
 
@@ -188,7 +188,7 @@ class ExpressionBuilder(Transformer[Token, Node]):
 
 def _clause(node: Node) -> Node:
     if isinstance(node, syntax.Let):
-        scope = syntax.struct_of_names({node.name: node})
+        scope = syntax.Struct(names={node.name: node})
         place = {"line": node.line, "column": node.column, "depth": node.depth}
         return syntax.LetClause(let=node, scope=scope, **place)
     return node

@@ -189,6 +189,11 @@ class Vertex:
         """The members of a list, in order."""
         return [self.arcs[key] for key in sorted(key for key in self.arcs if isinstance(key, int))]
 
+    def note(self, fault: Fault | None) -> None:
+        """Add a fault, if there is one."""
+        if fault is not None:
+            self.faults.append(fault)
+
     def at(self, line: int, column: int) -> None:
         if not self.line:
             self.line, self.column = line, column

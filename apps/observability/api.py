@@ -13,7 +13,7 @@ from apps.observability.domain.request_context import (
     request_context,
 )
 from apps.observability.logs import mask_tokens
-from apps.observability.services.telemetry import (
+from apps.observability.services import (
     exported_telemetry,
     start_telemetry,
     stop_telemetry,

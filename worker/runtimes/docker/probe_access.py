@@ -28,7 +28,6 @@ _BRIDGE_NAME: Final = "com.docker.network.bridge.name"
 _TRY_S: Final = 5.0
 _LIFE_S: Final = 3600  # then the helper ends; the next probe creates a new one
 _RETRY_S: Final = 10.0  # after a failed creation
-_CONFLICT: Final = 409
 _UNKNOWN_PROGRAM: Final = (126, 127)
 _USER: Final = "65534:65534"
 
