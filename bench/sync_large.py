@@ -34,7 +34,7 @@ def settings(changed: int) -> str:
 
 def changes_of_redis(at: Stand) -> int:
     """As the server counts them."""
-    return int(at.redis._client().info("persistence")["rdb_changes_since_last_save"])  # noqa: SLF001
+    return int(at.redis._client.info("persistence")["rdb_changes_since_last_save"])  # noqa: SLF001
 
 
 def changes_of_file(at: Stand) -> int:

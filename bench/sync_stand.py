@@ -68,7 +68,7 @@ class Stand:
         self.until(self.stack.is_ready, "the processes are ready")
 
     def _redis(self) -> dict[str, Any]:
-        port = self.redis._client().connection_pool.connection_kwargs["port"]  # noqa: SLF001
+        port = self.redis._client.connection_pool.connection_kwargs["port"]  # noqa: SLF001
         return {"host": "127.0.0.1", "port": port, "password": {"env": "REDIS_PASSWORD"}}
 
     def push(self, text: str, file: str = FILE) -> str:
