@@ -215,6 +215,11 @@ def render(
     return write(shaped_tree(values, nested=nested, native=native))
 
 
+def escaped(text: str, unsafe: re.Pattern[str], short: Mapping[str, str]) -> str:
+    r"""Return the text with each unsafe character as its short escape, else as `\uXXXX`."""
+    return unsafe.sub(lambda found: short.get(found[0]) or f"\\u{ord(found[0]):04X}", text)
+
+
 def shaped_tree(values: Mapping[str, str], *, nested: bool = False, native: bool = False) -> Tree:
     """Return flat settings as a sorted map.
 
@@ -245,15 +250,14 @@ def _nest(root: _Nested, key: str) -> tuple[_Nested, str]:
 
 def _tree(value: _Nested | str, *, native: bool, lists: bool) -> Tree:
     if isinstance(value, str):
-        return Tree(kind=_kind(value) if native else Kind.STRING, text=value)
+        kind = Kind.STRING
+        if native and value in ("true", "false"):
+            kind = Kind.BOOL
+        elif native and _NUMBER.fullmatch(value):
+            kind = Kind.NUMBER
+        return Tree(kind=kind, text=value)
     pairs = {key: _tree(inner, native=native, lists=lists) for key, inner in value.items()}
     indices = [str(index) for index in range(len(pairs))]
     if lists and pairs and pairs.keys() == set(indices):
         return Tree(kind=Kind.LIST, items=tuple(pairs[index] for index in indices))
     return Tree(kind=Kind.MAP, pairs=pairs)
-
-
-def _kind(text: str) -> Kind:
-    if text in ("true", "false"):
-        return Kind.BOOL
-    return Kind.NUMBER if _NUMBER.fullmatch(text) else Kind.STRING

@@ -22,7 +22,7 @@ from sync_stack.core.events import (
     is_zero,
 )
 from sync_stack.core.headers import Headers
-from sync_stack.core.signatures import Keys, SignatureVerdict
+from sync_stack.core.signatures import Keys, SignatureVerdict, prefixed_hmac_matches
 
 Payload = Mapping[str, object]
 
@@ -65,8 +65,16 @@ class GitPlatform(PlatformKind, ABC):
             return EventClass.PULL_REQUEST
         return None
 
-    @abstractmethod
-    def verify_signature(self, platform: Platform, proof: Proof) -> SignatureVerdict: ...
+    def verify_signature(self, platform: Platform, proof: Proof) -> SignatureVerdict:
+        """Verify the first signature header that is there; `matches` compares it."""
+        name = proof.headers.first_present(platform.git_scm_signature) or ""
+        given = proof.headers.single(name)
+        matched = given is not None and self.matches(proof, given)
+        return SignatureVerdict.VALID if matched else SignatureVerdict.INVALID
+
+    def matches(self, proof: Proof, given: str) -> bool:
+        """Compare a header with the body's HMAC: `sha256=<hex>`."""
+        return prefixed_hmac_matches(proof.keys.secrets, proof.body, given)
 
     @abstractmethod
     def required_members(self, platform: Platform, event: EventClass) -> tuple[str, ...]:

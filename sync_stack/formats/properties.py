@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from readers.tree import Tree
-from sync_stack.core.formats import Format, Source, register
+from sync_stack.core.formats import Format, Source, escaped, register
 from sync_stack.core.shaping.leaves import flat_values
 
 _GAP: Final = re.compile(r"(?:[ \t\f\r\n]++|[#!][^\r\n]*+)*+")
@@ -16,6 +16,7 @@ _KEY: Final = re.compile(r"(?:[^\\=: \t\f]++|\\[\s\S])*+")
 _BETWEEN: Final = re.compile(r"[ \t\f]*+[=:]?[ \t\f]*+")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([\s\S]))")
 _SHORT: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_UNSAFE: Final = re.compile("[\\\\\x01-\x1f\x7f\ufeff]")
 _WRITTEN: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
@@ -68,17 +69,10 @@ def render(tree: Tree) -> bytes:
     """UTF-8, `key=value`."""
     lines = []
     for key, value in flat_values(tree).items():
-        name, text = re.sub(r"[=: #!]", r"\\\g<0>", _escaped(key)), _escaped(value)
+        name = re.sub(r"[=: #!]", r"\\\g<0>", escaped(key, _UNSAFE, _WRITTEN))
+        text = escaped(value, _UNSAFE, _WRITTEN)
         lines.append(f"{name}=\\{text}\n" if text.startswith(" ") else f"{name}={text}\n")
     return "".join(lines).encode()
-
-
-def _escaped(text: str) -> str:
-    return re.sub("[\\\\\x01-\x1f\x7f\ufeff]", _escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return _WRITTEN.get(match[0]) or f"\\u{ord(match[0]):04X}"
 
 
 register(

@@ -13,7 +13,7 @@ from datetime import date, datetime, time
 from typing import Final, NoReturn, TypeAlias
 
 from readers.tree import Kind, Tree
-from sync_stack.core.formats import MAX_DEPTH, Cursor, Format, Source, register
+from sync_stack.core.formats import MAX_DEPTH, Cursor, Format, Source, escaped, register
 
 Place: TypeAlias = tuple[int, int]
 Path: TypeAlias = list[tuple[str, Place]]
@@ -30,6 +30,7 @@ _ESCAPE: Final = re.compile(
     re.DOTALL,
 )
 _SHORT: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
+_WRITTEN: Final = {value: f"\\{key}" for key, value in _SHORT.items()}
 _DECIMAL: Final = re.compile(r"[+-]?(?:0|[1-9](?:_?[0-9])*+)")
 _BASED: Final = re.compile(
     r"0x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*+|0o[0-7](?:_?[0-7])*+|0b[01](?:_?[01])*+"
@@ -356,12 +357,7 @@ def _moment(text: str) -> tuple[Kind, str]:
 
 def quoted(text: str) -> str:
     """Return the text as a basic string."""
-    return f'"{_UNSAFE.sub(_escaped, text)}"'
-
-
-def _escaped(match: re.Match[str]) -> str:
-    short = {value: f"\\{key}" for key, value in _SHORT.items()}
-    return short.get(match[0]) or f"\\u{ord(match[0]):04X}"
+    return f'"{escaped(text, _UNSAFE, _WRITTEN)}"'
 
 
 register(

@@ -8,7 +8,7 @@ from typing import Final
 from readers import Unreadable
 from readers.tree import Kind, Tree
 from readers.yaml import Node, read_yaml
-from sync_stack.core.formats import MAX_DEPTH, MAX_VALUES, Format, Source, register
+from sync_stack.core.formats import MAX_DEPTH, MAX_VALUES, Format, Source, escaped, register
 
 MAX_ALIAS_EXPANSIONS: Final = 100
 
@@ -125,11 +125,7 @@ def _inline(tree: Tree) -> str:
 def _word(text: str) -> str:
     if _SAFE.fullmatch(text) and not _READ_OTHERWISE.fullmatch(text):
         return text
-    return f'"{_ESCAPED.sub(_escaped, text)}"'
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return _SHORT.get(match[0]) or f"\\u{ord(match[0]):04X}"
+    return f'"{escaped(text, _ESCAPED, _SHORT)}"'
 
 
 register(

@@ -46,10 +46,6 @@ class CompiledBundle:
     client_addresses: ClientAddresses
     routes: Mapping[str, Route]
 
-    @property
-    def has_schema_registry(self) -> bool:
-        return SCHEMA_REGISTRY in self.routes
-
 
 def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
     limits = effective_limits(overrides, bundle)

@@ -63,10 +63,6 @@ def schema_ttl_s() -> float:
     return float(settings.SYNC_SCHEMA_TTL_S)
 
 
-def config_path() -> Path:
-    return Path(settings.SYNC_CONFIG_PATH)
-
-
 def grpc_addr() -> str:
     return str(settings.SYNC_GRPC_ADDR)
 

@@ -26,7 +26,6 @@ from sync_stack.core.git_platform import (
     EventClass,
     GitPlatform,
     Payload,
-    Proof,
     commit_or_none,
     found,
     moment,
@@ -35,7 +34,6 @@ from sync_stack.core.git_platform import (
     optional_text,
     text,
 )
-from sync_stack.core.signatures import SignatureVerdict, prefixed_hmac_matches
 
 _REF_PREFIX: Final = {
     "branch": "refs/heads/",
@@ -77,13 +75,6 @@ class Bitbucket(GitPlatform):
     }
     precedence: ClassVar[int] = 30
     clone_user: ClassVar[str] = "x-token-auth"
-
-    def verify_signature(self, platform: Platform, proof: Proof) -> SignatureVerdict:
-        name = proof.headers.first_present(platform.git_scm_signature) or ""
-        given = proof.headers.single(name)
-        keys = proof.keys.secrets
-        matched = given is not None and prefixed_hmac_matches(keys, proof.body, given)
-        return SignatureVerdict.VALID if matched else SignatureVerdict.INVALID
 
     def required_members(self, platform: Platform, event: EventClass) -> tuple[str, ...]:
         return _REQUIRED[platform.flavor, event]

@@ -30,7 +30,7 @@ from sync_stack.core.git_platform import (
     optional_text,
     text,
 )
-from sync_stack.core.signatures import SignatureVerdict, hex_hmac_matches, prefixed_hmac_matches
+from sync_stack.core.signatures import hex_hmac_matches
 
 _SYNC: Final = frozenset({"opened", "reopened", "synchronize", "synchronized"})
 
@@ -47,15 +47,6 @@ class GitHub(GitPlatform):
     precedence: ClassVar[int] = 40
     clone_user: ClassVar[str] = "x-access-token"
     json_setting: ClassVar[str] = "Content type"
-
-    def verify_signature(self, platform: Platform, proof: Proof) -> SignatureVerdict:
-        name = proof.headers.first_present(platform.git_scm_signature) or ""
-        given = proof.headers.single(name)
-        matched = given is not None and self.matches(proof, given)
-        return SignatureVerdict.VALID if matched else SignatureVerdict.INVALID
-
-    def matches(self, proof: Proof, given: str) -> bool:
-        return prefixed_hmac_matches(proof.keys.secrets, proof.body, given)
 
     def required_members(self, _platform: Platform, event: EventClass) -> tuple[str, ...]:
         if event is EventClass.PUSH:

@@ -238,19 +238,15 @@ def _collected(
         while ready.select(max(0.0, deadline - time.monotonic())):
             chunk = os.read(program.stdout.fileno(), 1 << 16)
             if not chunk:
-                _wait(program, deadline)
+                try:
+                    program.wait(max(0.1, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    raise GitError("git_timeout", "git did not end in time") from None
                 return bytes(output)
             output += chunk
             if len(output) > limit:
                 raise GitError("file_too_large", f"git gives more than {limit} bytes")
     raise GitError("git_timeout", f"git did not end within {timeout_s:g} s")
-
-
-def _wait(program: subprocess.Popen[bytes], deadline: float) -> None:
-    try:
-        program.wait(max(0.1, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        raise GitError("git_timeout", "git did not end in time") from None
 
 
 def _ended(program: subprocess.Popen[bytes]) -> None:

@@ -98,7 +98,9 @@ class _Work:
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> None:
-        gateway, watcher, worker = (self._below(name) for name in (GATEWAY, WATCHER, WORKER))
+        gateway, watcher, worker = (self.folder / name for name in (GATEWAY, WATCHER, WORKER))
+        for path in (gateway, watcher, worker):
+            path.mkdir(mode=0o700, exist_ok=True)
         authority = self._authority((self.folder, gateway, watcher))
         self._signed(authority, self.folder, AUTO_SERVER, _SERVER_NAMES, CertificateUsage.SERVER)
         self._signed(authority, gateway, AUTO_CLIENT, (GATEWAY,), CertificateUsage.CLIENT)
@@ -107,11 +109,6 @@ class _Work:
         self._secret(SECRET_KEY, (self.folder, watcher, worker))
         self._secret(TASK_API_KEY, (self.folder,))
         self._secret(WEBHOOK_SECRET, (gateway,))
-
-    def _below(self, name: str) -> Path:
-        path = self.folder / name
-        path.mkdir(mode=0o700, exist_ok=True)
-        return path
 
     def _authority(self, trusting: Sequence[Path]) -> Authority:
         """Known to all who trust it before it signs anything new."""

@@ -24,7 +24,6 @@ from sync_stack.core.drift import (
     Comparison,
     Difference,
     Episode,
-    HealState,
     TargetStatus,
     after_clean,
     after_drift,
@@ -219,12 +218,9 @@ class DriftChecker:
         healing = row.state == Episode.HEALING
         status = drift_status(heal_state, healing=healing, inconsistent=check.is_inconsistent)
         self._set_status(check, status)
-        return row.id if self._is_heal_due(row, heal_state, now) else ""
-
-    def _is_heal_due(self, row: Drift, heal_state: HealState, now: datetime) -> bool:
         rule = rule_named(self.bundle(), row.rule_id)
-        wanted = rule is not None and rule.self_heal
-        return row.state == Episode.HEALING or (wanted and may_heal(heal_state, now))
+        may = rule is not None and rule.self_heal and may_heal(heal_state, now)
+        return row.id if healing or may else ""
 
     def _set_status(self, check: DriftCheckResult, status: TargetStatus) -> None:
         assert check.snapshot is not None

@@ -141,7 +141,10 @@ class Watcher:
         )
         me = f"{socket.gethostname()[:60]}:{os.getpid()}:{time.time_ns() % 10**9}"
         self.leadership = LeaderElection(me, time.monotonic)
-        self.channel = _channel(settings)
+        try:
+            self.channel = OrchestratorChannel(settings.orchestrator, settings.grpc_tls)
+        except TlsUnreadable as error:
+            raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
         self.threads = WatcherThreads(self.checker, settings.concurrency)
         self.healer = self._healer(settings)
         self.poller = Poller(
@@ -286,10 +289,3 @@ async def _watch(settings: WatcherSettings) -> bool:
         return await watcher.run(ended)
     finally:
         configuration.close()
-
-
-def _channel(settings: WatcherSettings) -> OrchestratorChannel:
-    try:
-        return OrchestratorChannel(settings.orchestrator, settings.grpc_tls)
-    except TlsUnreadable as error:
-        raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None

@@ -10,7 +10,7 @@ from django.db import DataError
 
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.platforms import Platform
-from sync_stack.core.events import BadPayload, Event
+from sync_stack.core.events import BadPayload
 from sync_stack.core.git_platform import normalize
 from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator import conf
@@ -107,7 +107,10 @@ def _new_task(delivery: WebhookDelivery, bundle: Bundle) -> NewTask:
     if conf.is_production() and not delivery.signature_verified:
         raise DeliveryRefused("PERMISSION_DENIED", "the signature of the delivery was not verified")
     platform = _platform(delivery, bundle)
-    events = _events(platform, delivery)
+    try:
+        events = normalize(platform, delivery.event, _payload(delivery.raw_payload))
+    except (BadPayload, RecursionError) as error:
+        raise DeliveryRefused("INVALID_ARGUMENT", f"bad_payload: {error}") from None
     kind = Kind.SCHEMA_REFRESH if delivery.datasource == SCHEMA_REGISTRY else Kind.WEBHOOK
     return NewTask(
         kind=kind,
@@ -140,13 +143,6 @@ def _tenant(bundle: Bundle, delivery: WebhookDelivery) -> str:
     rules = bundle.rules_of_segment(delivery.datasource)
     tenants = {rule.tenant for rule in rules if rule.platform == delivery.platform}
     return tenants.pop() if len(tenants) == 1 else ""
-
-
-def _events(platform: Platform, delivery: WebhookDelivery) -> tuple[Event, ...]:
-    try:
-        return normalize(platform, delivery.event, _payload(delivery.raw_payload))
-    except (BadPayload, RecursionError) as error:
-        raise DeliveryRefused("INVALID_ARGUMENT", f"bad_payload: {error}") from None
 
 
 def _payload(raw: bytes) -> dict[str, object]:

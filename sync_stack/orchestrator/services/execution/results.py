@@ -41,7 +41,8 @@ def task_error(error: Exception) -> TaskError:
         case TaskError():
             found = error
         case ShapingError():
-            found = _of_shaping(error)
+            facts = {"line": error.line, "column": error.column, "retryable": error.retryable}
+            found = _masked(error.code, error.detail, file=error.file, **facts)
         case SinkError():
             found = _masked(error.code, error.detail, retry_after_s=error.retry_after_s)
         case PlanRefused():
@@ -62,17 +63,6 @@ def task_error(error: Exception) -> TaskError:
 
 def _masked(code: str, detail: str, **facts: Any) -> TaskError:
     return TaskError(code, known_secrets.mask(detail), **facts)
-
-
-def _of_shaping(error: ShapingError) -> TaskError:
-    return TaskError(
-        error.code,
-        known_secrets.mask(error.detail),
-        file=error.file,
-        line=error.line,
-        column=error.column,
-        retryable=error.retryable,
-    )
 
 
 def outcome(
@@ -220,11 +210,15 @@ def _with_idle(
     targets: list[TargetOutcome],
     messages: list[str],
 ) -> RuleSyncOutcome:
+    files = [entry for each in planned for entry in _files(each)]
     for target, word in idle:
         targets.append(replace(_target(ref_state, target), outcome="skipped"))
         messages.append(word)
-    files = [entry for each in planned for entry in _files(each)]
-    files += [entry for target, word in idle for entry in _idle_files(target, word)]
+        if word == "no_files":
+            files += _missing(target)
+        else:
+            env = target.files.env
+            files += [FileOutcome(file=n, env=env, status="empty") for n in target.files.files]
     message = most_significant(messages) if messages else "no_files"
     return outcome(message, ref_state, targets, files)
 
@@ -281,13 +275,6 @@ def _files(planned: TargetPlan) -> list[FileOutcome]:
         for each in planned.shaped.files
     ]
     return found + _missing(planned.target)
-
-
-def _idle_files(target: Target, word: str) -> list[FileOutcome]:
-    files = target.files
-    if word == "no_files":
-        return _missing(target)
-    return [FileOutcome(file=name, env=files.env, status="empty") for name in files.files]
 
 
 def _missing(target: Target) -> list[FileOutcome]:

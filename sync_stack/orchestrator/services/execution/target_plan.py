@@ -201,7 +201,10 @@ def plan_target(
     desired: Mapping[str, DesiredKey],
 ) -> tuple[PlanRequest, Plan]:
     """Read the live records and plan. Raises PlanRefused, in a dry run PlanStopped; SinkError."""
-    refuse_overlap(target.destination, _older_neighbours(target))
+    if target.destination.separator:
+        older_than = target.ledger.unit_id if target.ledger else ""
+        older = ledgers.may_overlap(target.destination.kind, older_than=older_than)
+        refuse_overlap(target.destination, older)
     known = target.ledger.records() if target.ledger else frozenset()
     wanted = known | {entry.record for entry in desired.values()}
     live = target.sink.read(target.destination, target.owner, sorted(wanted))
@@ -248,13 +251,6 @@ def cleanup_request(
     prune = Prune(enabled=True, protection=ref_state.rule.prune.protection)
     request = replace(request, prune=prune, limits_waived=True)
     return request, plan_apply(request)
-
-
-def _older_neighbours(target: Target) -> Mapping[str, Any]:
-    if not target.destination.separator:
-        return {}
-    older_than = target.ledger.unit_id if target.ledger else ""
-    return ledgers.may_overlap(target.destination.kind, older_than=older_than)
 
 
 def _taken(target: Target) -> dict[str, str]:
