@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 from readers.tree import Kind
 from sync_stack.core.bundle.datasources import Datasource, datasource_kinds
 from sync_stack.core.bundle.diagnostics import InvalidValue, LocatedValue
-from sync_stack.core.bundle.entries import BundleEntries
-from sync_stack.core.bundle.fields import ParsedFields, read_fields
+from sync_stack.core.bundle.fields import BundleEntries, ParsedFields, read_fields
 from sync_stack.core.bundle.model import DisabledRule
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.rules import (

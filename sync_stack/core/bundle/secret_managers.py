@@ -134,8 +134,7 @@ def read_manager(located: LocatedValue, name: str) -> SecretManager | None:
     if endpoint.startswith("http:") and not is_inner(parsed(endpoint, ("http",)).hostname or ""):
         message = "secrets travel to a public address without TLS"
         parsed_fields.at("endpoint").warn("risky_setting", message)
-    parsed_fields.needs("ssl_cert", "ssl_key")
-    parsed_fields.needs("ssl_key", "ssl_cert")
+    parsed_fields.together("ssl_cert", "ssl_key")
     if auth is None or not parsed_fields.complete:
         return None
     manager: SecretManager = parsed_fields.build(name=name, auth=auth, location=located.location)

@@ -15,8 +15,13 @@ from sync_stack.core.bundle.datasources import (
     read_datasource,
 )
 from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, listed
-from sync_stack.core.bundle.entries import BundleEntries, manager_of, read_entries
-from sync_stack.core.bundle.fields import ParsedFields, read_fields
+from sync_stack.core.bundle.fields import (
+    BundleEntries,
+    ParsedFields,
+    manager_of,
+    read_entries,
+    read_fields,
+)
 from sync_stack.core.bundle.model import TOP, Bundle, DisabledRule, SchemaRegistry
 from sync_stack.core.bundle.platforms import PLATFORM, Platform, build_platform, platform_kinds
 from sync_stack.core.bundle.rule_reader import RuleContext, read_rules

@@ -1,17 +1,24 @@
-"""A tree as flat keys with text, each with the place that it comes from.
+"""A tree as flat keys with text and place, and the keys that are written.
 
 (reference: sync-stack 4.5)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from readers.tree import Kind, Tree
+from sync_stack.core.bundle.rules import KeyFormat, Variable, VariableForm
 from sync_stack.core.file_errors import ShapingError
 
 MAX_KEYS: Final = 50_000
+MAX_KEY_LENGTH: Final = 512
+MAX_VALUE_LENGTH: Final = 256 * 1024
+_CONTROL: Final = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_UPWARDS: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+_VARIABLES: Final = "variables_map"
 Path = tuple[str, ...]
 
 
@@ -28,6 +35,9 @@ class Leaf(NamedTuple):
     @property
     def place(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+Keyed = list[tuple[str, Leaf]]
 
 
 def flatten(tree: Tree, *, file: str = "") -> list[Leaf]:
@@ -66,10 +76,71 @@ def conflict(key: str, first: Leaf, second: Leaf) -> ShapingError:
 
 
 def flat_values(tree: Tree) -> Mapping[str, str]:
-    """Flat keys and text, in the tree's order. Raises ShapingError(key_conflict)."""
+    """Return flat keys and text, in the tree's order. Raise ShapingError(key_conflict)."""
+    found = unique((leaf.key, leaf) for leaf in flatten(tree))
+    return {key: leaf.text for key, leaf in found.items()}
+
+
+def unique(keyed: Iterable[tuple[str, Leaf]]) -> dict[str, Leaf]:
+    """Return the leaves by key; raise ShapingError (`key_conflict`, `too_many_keys`)."""
     made: dict[str, Leaf] = {}
-    for leaf in flatten(tree):
-        if leaf.key in made:
-            raise conflict(leaf.key, made[leaf.key], leaf)
-        made[leaf.key] = leaf
-    return {key: leaf.text for key, leaf in made.items()}
+    for key, leaf in keyed:
+        if key in made:
+            raise conflict(key, made[key], leaf)
+        made[key] = leaf
+        if len(made) > MAX_KEYS:
+            raise too_many_keys(leaf)
+    return made
+
+
+def apply_variables(found: Mapping[str, Leaf], variables: Mapping[str, Variable]) -> Keyed:
+    """Apply all entries to the same keys; raise ShapingError(key_invalid) for an unknown `from`."""
+    renamed: set[str] = set()
+    made: Keyed = []
+    for name, variable in variables.items():
+        if variable.form is not VariableForm.LITERAL and variable.text in found:
+            renamed.add(variable.text)
+            made.append((name, found[variable.text]))
+        elif variable.form is VariableForm.FROM:
+            detail = f'"{name[:80]}" is renamed from "{variable.text[:80]}", which no file has'
+            raise refusal("key_invalid", f"{_VARIABLES}: {detail}", _literal(name, ""))
+        else:
+            made.append((name, _literal(name, variable.text)))
+    return [(key, leaf) for key, leaf in found.items() if key not in renamed] + made
+
+
+def _literal(name: str, text: str) -> Leaf:
+    return Leaf(key=name, text=text, path=(), file=_VARIABLES)
+
+
+def formatted(keyed: Keyed, key_format: KeyFormat) -> Keyed:
+    if key_format is KeyFormat.DOT:
+        return keyed
+    return [(key.replace(".", "_"), leaf) for key, leaf in keyed]
+
+
+def checked(found: Mapping[str, Leaf]) -> dict[str, Leaf]:
+    """Return the keys sorted bytewise; raise ShapingError(key_invalid) beyond the limits."""
+    for key, leaf in found.items():
+        problem = _problem(key, leaf.text)
+        if problem:
+            raise refusal("key_invalid", problem, leaf)
+    return {key: found[key] for key in sorted(found)}  # by code point: the order of UTF-8 bytes
+
+
+def _problem(key: str, text: str) -> str:
+    if not key:
+        return "a value without a key"
+    if len(key) > MAX_KEY_LENGTH:
+        return f'the key "{key[:80]}…" is longer than {MAX_KEY_LENGTH} characters'
+    if _CONTROL.search(key):
+        return f"the key {key[:80]!r} holds a control character"
+    if _UPWARDS.search(key):
+        return f'the key "{key[:80]}" holds `..` as a part of a path'
+    return value_problem(key, text)
+
+
+def value_problem(key: str, text: str) -> str:
+    if len(text) > MAX_VALUE_LENGTH:
+        return f'the value of "{key[:80]}" is longer than {MAX_VALUE_LENGTH} characters'
+    return ""

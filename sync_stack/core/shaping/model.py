@@ -11,7 +11,7 @@ from readers.tree import Tree
 from sync_stack.core.bundle.rules import EnvSlice, KeyFormat, Rule, Variable
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.file_errors import ShapingError
-from sync_stack.core.shaping.keys import value_problem
+from sync_stack.core.shaping.leaves import value_problem
 from sync_stack.core.shaping.schema import Schema, Unfetched
 from sync_stack.core.shaping.secrets import HIDDEN, SecretRules, unavailable
 

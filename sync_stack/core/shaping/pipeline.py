@@ -13,8 +13,14 @@ from readers.diagnostics import Diagnostic, dotted
 from readers.tree import Kind, Tree
 from sync_stack.core.bundle.rules import EnvSlice
 from sync_stack.core.file_errors import ShapingError
-from sync_stack.core.shaping.keys import apply_variables, checked, formatted, unique
-from sync_stack.core.shaping.leaves import Leaf, flatten
+from sync_stack.core.shaping.leaves import (
+    Leaf,
+    apply_variables,
+    checked,
+    flatten,
+    formatted,
+    unique,
+)
 from sync_stack.core.shaping.model import (
     Shaped,
     ShapedFile,

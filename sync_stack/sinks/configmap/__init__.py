@@ -86,8 +86,7 @@ class ConfigMapOptions(DatasourceOptions):
         parsed.exclude("kubeconfig_path", "api_server")
         parsed.exclude("token", "client_cert")
         parsed.needs("context", "kubeconfig_path")
-        parsed.needs("client_cert", "client_key")
-        parsed.needs("client_key", "client_cert")
+        parsed.together("client_cert", "client_key")
         if parsed.has("api_server"):
             if not parsed.has("token") and not parsed.has("client_cert"):
                 message = "api_server needs token, or client_cert and client_key"

@@ -100,8 +100,7 @@ class RedisOptions(DatasourceOptions):
             parsed.at("hosts").error("mutually_exclusive", message)
         if mode is RedisMode.CLUSTER and parsed.get("db"):
             parsed.at("db").error("mutually_exclusive", "a cluster has db 0 only")
-        parsed.needs("tls_client_cert", "tls_client_key")
-        parsed.needs("tls_client_key", "tls_client_cert")
+        parsed.together("tls_client_cert", "tls_client_key")
         if not parsed.has("host") and parsed.get("port"):
             parsed.values["host"] = "localhost"
         join_hosts(parsed, 6379)

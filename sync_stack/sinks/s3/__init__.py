@@ -69,8 +69,7 @@ class S3Options(DatasourceOptions):
 
     @classmethod
     def check(cls, parsed: ParsedFields) -> None:
-        parsed.needs("access_key_id", "secret_access_key")
-        parsed.needs("secret_access_key", "access_key_id")
+        parsed.together("access_key_id", "secret_access_key")
         parsed.needs("session_token", "access_key_id")
         by_role = parsed.get("use_iam_role")
         if by_role and parsed.has("access_key_id"):
