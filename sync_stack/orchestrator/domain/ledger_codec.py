@@ -11,6 +11,10 @@ from typing import Any, Final
 from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, State
 from sync_stack.core.tasks import TaskError
 
+COLUMNS: Final = (  # fields of a ledger that its row has as columns
+    *("rule_id", "tenant", "platform", "datasource", "kind", "repo", "env"),
+    *("destination", "destination_id", "stale_since"),
+)
 MAX_BYTES: Final = 12 * 2**20
 _STATE_TEXTS: Final = (
     "commit",

@@ -9,7 +9,7 @@ from typing import Any
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.domain.identity import TargetKey
-from sync_stack.orchestrator.domain.ledger_codec import decode
+from sync_stack.orchestrator.domain.ledger_codec import COLUMNS, decode
 from sync_stack.orchestrator.models import LedgerTarget, Task
 
 
@@ -19,7 +19,7 @@ def find(key: TargetKey) -> Ledger | None:
 
 
 def get(unit_id: str) -> Ledger | None:
-    row = LedgerTarget.objects.filter(id=unit_id).first()
+    row = get_row(unit_id)
     return None if row is None else ledger_of(row)
 
 
@@ -28,22 +28,9 @@ def get_row(unit_id: str) -> LedgerTarget | None:
 
 
 def ledger_of(row: LedgerTarget) -> Ledger:
-    columns = Ledger(
-        unit_id=row.id,
-        rule_id=row.rule_id,
-        tenant=row.tenant,
-        platform=row.platform,
-        datasource=row.datasource,
-        kind=row.kind,
-        repo=row.repo,
-        env=row.env,
-        destination=row.destination,
-        destination_id=row.destination_id,
-        stale_since=row.stale_since,
-        digest_key_id="",
-        version=row.version,
-    )
-    return decode(bytes(row.content), columns)
+    columns = {name: getattr(row, name) for name in COLUMNS}
+    ledger = Ledger(unit_id=row.id, version=row.version, digest_key_id="", **columns)
+    return decode(bytes(row.content), ledger)
 
 
 def destination_of(row: LedgerTarget) -> Destination:

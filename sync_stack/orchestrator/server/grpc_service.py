@@ -86,7 +86,7 @@ class Orchestrator(OrchestratorServicer):
     async def ProcessWebhooks(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """Store batch after batch until the gateway ends the stream."""
         method = "ProcessWebhooks"
-        with self.metrics.grpc_stream(method) as call:
+        with self.metrics.grpc_call(method, stream=True) as call:
             await self._authorize(method, context, call)
             if self._streams >= MAX_STREAMS:
                 await call.abort(context, "RESOURCE_EXHAUSTED", f"{MAX_STREAMS} streams are open")

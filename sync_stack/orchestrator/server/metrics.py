@@ -142,21 +142,13 @@ class OrchestratorMetrics:
         self._stored.expect(rule.datasource for rule in bundle.rules)
 
     @contextmanager
-    def grpc_call(self, method: str) -> Iterator[GrpcCall]:
+    def grpc_call(self, method: str, *, stream: bool = False) -> Iterator[GrpcCall]:
+        """Count a call; a stream only if it is refused: its deliveries are counted one by one."""
         call, begun = GrpcCall(), time.perf_counter()
         try:
             yield call
         finally:
-            self.grpc_answered(method, call.status, time.perf_counter() - begun)
-
-    @contextmanager
-    def grpc_stream(self, method: str) -> Iterator[GrpcCall]:
-        """Count a stream only if it is refused; its deliveries are counted one by one."""
-        call, begun = GrpcCall(), time.perf_counter()
-        try:
-            yield call
-        finally:
-            if call.status != "OK":
+            if not stream or call.status != "OK":
                 self.grpc_answered(method, call.status, time.perf_counter() - begun)
 
     def grpc_answered(self, method: str, status: str, seconds: float) -> None:

@@ -10,7 +10,7 @@ from kernel.ids import new_uuid7
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.domain import identity
-from sync_stack.orchestrator.domain.ledger_codec import encode
+from sync_stack.orchestrator.domain.ledger_codec import COLUMNS, encode
 from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
@@ -41,15 +41,7 @@ def save(ledger: Ledger) -> Ledger | None:
 def _columns(ledger: Ledger) -> dict[str, Any]:
     applied, intent = ledger.applied, ledger.intent
     return {
-        "rule_id": ledger.rule_id,
-        "tenant": ledger.tenant,
-        "platform": ledger.platform,
-        "datasource": ledger.datasource,
-        "kind": ledger.kind,
-        "repo": ledger.repo,
-        "env": ledger.env,
-        "destination": ledger.destination,
-        "destination_id": ledger.destination_id,
+        **{name: getattr(ledger, name) for name in COLUMNS},
         "content": encode(ledger),
         "ref": applied.ref if applied else "",
         "commit": applied.commit if applied else "",
@@ -60,7 +52,6 @@ def _columns(ledger: Ledger) -> dict[str, Any]:
         "last_task_id": applied.task_id if applied else "",
         "intent_task_id": intent.state.task_id if intent else "",
         "journal": intent.journal if intent else "",
-        "stale_since": ledger.stale_since,
     }
 
 

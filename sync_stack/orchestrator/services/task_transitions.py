@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -59,12 +59,17 @@ def write(claimed: Claim, **fields: Any) -> bool:
 
 def end(claimed: Claim, change: Change, **fields: Any) -> bool:
     """Leave RUNNING; return False if the claim was lost. Raises IllegalTransition."""
+    return _end(claimed, claimed.where, change, fields)
+
+
+def _end(
+    claimed: Claim, where: Mapping[str, object], change: Change, fields: Mapping[str, Any]
+) -> bool:
     state = advance(State.RUNNING, change)
-    times: dict[str, object] = {}
-    if state in TERMINAL:
-        task = tasks.get(claimed.task_id)
-        times = _times(task) if task else {}
-    return write(claimed, state=state, progress={}, **times, **fields)
+    task = tasks.get(claimed.task_id) if state in TERMINAL else None
+    times = _times(task) if task else {}
+    ended = {"state": state, "progress": {}, **times, **fields}
+    return update_if_unchanged(Task, where, version=F("version") + 1, **ended)
 
 
 def _times(task: Task) -> dict[str, object]:
@@ -106,13 +111,7 @@ def make_due(destination_ids: Iterable[str], now: datetime) -> list[str]:
 
 def expire_claim(claim: Claim, last_heartbeat: int, change: Change, **fields: Any) -> bool:
     """End the claim of a worker whose heartbeat has stopped, if it is still `last_heartbeat`."""
-    where = claim.where | {"beat": last_heartbeat}
-    task = tasks.get(claim.task_id)
-    state = advance(State.RUNNING, change)
-    times = _times(task) if task and state in TERMINAL else {}
-    return update_if_unchanged(
-        Task, where, version=F("version") + 1, state=state, progress={}, **times, **fields
-    )
+    return _end(claim, claim.where | {"beat": last_heartbeat}, change, fields)
 
 
 def delete(task_ids: Sequence[str]) -> None:
