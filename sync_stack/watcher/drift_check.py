@@ -124,7 +124,7 @@ class DriftChecker:
 
     def _read(self, snapshot: DriftSnapshot, digest_key: bytes) -> DriftCheckResult:
         ledger, bundle = snapshot.ledger, self.bundle()
-        rule = rule_named(bundle, ledger.rule_id)
+        rule = bundle.find_rule(ledger.rule_id)
         if rule is None or rule.datasource != ledger.datasource:
             return DriftCheckResult(outcome=CheckOutcome.ORPHAN, snapshot=snapshot)
         sink = self.open_sink(bundle.datasource(rule.datasource))
@@ -218,7 +218,7 @@ class DriftChecker:
         healing = row.state == Episode.HEALING
         status = drift_status(heal_state, healing=healing, inconsistent=check.is_inconsistent)
         self._set_status(check, status)
-        rule = rule_named(self.bundle(), row.rule_id)
+        rule = self.bundle().find_rule(row.rule_id)
         may = rule is not None and rule.self_heal and may_heal(heal_state, now)
         return row.id if healing or may else ""
 
@@ -251,7 +251,7 @@ class DriftChecker:
 
     def _log_drift(self, check: DriftCheckResult, row: Drift, *, flapping: bool) -> None:
         """Log a line for each check that finds drift, with names of keys only."""
-        comparison, rule = check.comparison, rule_named(self.bundle(), row.rule_id)
+        comparison, rule = check.comparison, self.bundle().find_rule(row.rule_id)
         named = {kind.value: comparison.keys(kind) for kind in Difference}
         fields: dict[str, object] = {name: list(keys[:MAX_LISTED]) for name, keys in named.items()}
         if rule is not None and rule.sync_mode == "LIVE_STATE" and check.foreign_listed:
@@ -302,10 +302,6 @@ def _episode_fields(row: Drift) -> dict[str, object]:
     names = ("rule_id", "platform", "datasource", "env", "tenant", "repo", "ref", "destination")
     named = {name: getattr(row, name) for name in names}
     return {"drift_id": row.id, **named, "commit": row.commit, "generation": row.generation}
-
-
-def rule_named(bundle: Bundle, name: str) -> Rule | None:
-    return next((rule for rule in bundle.rules if rule.name == name), None)
 
 
 def _is_assigned(bundle: Bundle, rule: Rule, ledger: Ledger, sink: Sink) -> bool:

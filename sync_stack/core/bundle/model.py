@@ -216,6 +216,10 @@ class Bundle:
         """Raise KeyError for a disabled rule, too."""
         return _named(self.rules, name)
 
+    def find_rule(self, name: str) -> Rule | None:
+        """Return a rule in use; None for a disabled or unknown one."""
+        return next((rule for rule in self.rules if rule.name == name), None)
+
     def rules_of_segment(self, segment: str) -> tuple[Rule, ...]:
         """Return the rules behind one route, in the bundle's order; empty for an unknown one."""
         return tuple(rule for rule in self.rules if rule.segment == segment)

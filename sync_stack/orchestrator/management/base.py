@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any, ClassVar, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -16,6 +15,7 @@ from django.db import ProgrammingError
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.configuration.startup import refusing
+from sync_stack.core.bundle.diagnostics import known_names
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.sink import SinkError
@@ -99,7 +99,7 @@ class SyncCommand(BaseCommand):
         rules |= {rule.name for rule in bundle.disabled_rules}
         if name not in rules:
             names = known_names(name, rules | ledgers.rules_with_targets())
-            raise CommandError(f"no rule {name!r} ({names})", returncode=EXIT_ARGUMENTS)
+            raise CommandError(f"no rule {name!r} {names}", returncode=EXIT_ARGUMENTS)
 
     def ports(self, configuration: Configuration) -> Ports:
         """Return ports for commands that run tasks themselves, without publishing them."""
@@ -134,18 +134,11 @@ def column_filters(options: Mapping[str, Any], **columns: str) -> dict[str, str]
 
 def rule_of(bundle: Bundle, name: str) -> Rule:
     """Return a rule by name. Raises CommandError with the known rules."""
-    rules = {rule.name: rule for rule in bundle.rules}
-    if name not in rules:
-        raise CommandError(f"no rule {name!r} ({known_names(name, rules)})")
-    return rules[name]
-
-
-def known_names(name: str, names: Iterable[str]) -> str:
-    """Return the known names, and the one that was probably meant."""
-    there = sorted(names)
-    near = get_close_matches(name, there, n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
-    return f"known: {', '.join(there) or 'none'}{hint}"
+    rule = bundle.find_rule(name)
+    if rule is None:
+        names = known_names(name, (each.name for each in bundle.rules))
+        raise CommandError(f"no rule {name!r} {names}")
+    return rule
 
 
 def help_epilog(subcommand: str, exit_codes: str, examples: Sequence[str]) -> dict[str, Any]:

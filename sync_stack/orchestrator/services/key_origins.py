@@ -76,7 +76,6 @@ def _owned_key(ports: Ports, target: LedgerTarget, key: str) -> _OwnedKey | None
     ledger = ledgers.get(target.id)
     if ledger is None or ledger.applied is None or key not in ledger.applied.keys:
         return None
-    rules = ports.bundle().rules
     return _OwnedKey(
         ports=ports,
         target=target,
@@ -85,7 +84,7 @@ def _owned_key(ports: Ports, target: LedgerTarget, key: str) -> _OwnedKey | None
         key=key,
         entry=ledger.applied.keys[key],
         sink=_sink(ports, ledger),
-        rule=next((rule for rule in rules if rule.name == ledger.rule_id), None),
+        rule=ports.bundle().find_rule(ledger.rule_id),
     )
 
 

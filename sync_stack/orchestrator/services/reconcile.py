@@ -67,7 +67,7 @@ def reconcile(ports: Ports) -> int:
 
 
 def _check_record(current: ReconcilePass, record: RecordedRef) -> int:
-    rule = next((r for r in current.bundle.rules if r.name == record.name.rule), None)
+    rule = current.bundle.find_rule(record.name.rule)
     if rule is None or not is_for(rule, record.name.repo) or _pauses(record):
         return 0
     remote = current.remote(rule, record.name.repo)

@@ -7,9 +7,10 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
+from sync_stack.core.bundle.diagnostics import known_names
 from sync_stack.core.tasks import Kind, State
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters, known_names
+from sync_stack.orchestrator.management.base import SyncCommand, add_filters
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.documents import task_document
@@ -58,7 +59,7 @@ class Command(SyncCommand):
 
 def _one_of(what: str, name: str, names: Any) -> str:
     if name not in set(names):
-        raise CommandError(f"no {what} {name!r} ({known_names(name, names)})")
+        raise CommandError(f"no {what} {name!r} {known_names(name, names)}")
     return name
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from sync_stack.core.bundle.diagnostics import known_names
 from sync_stack.core.drift import TargetStatus
 from sync_stack.orchestrator.management.base import (
     SyncCommand,
     add_filters,
     column_filters,
-    known_names,
 )
 from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers
@@ -36,7 +36,7 @@ class Command(SyncCommand):
     def handle(self, **options: Any) -> None:
         status = options["status"] = options["status"].lower()
         if status and status not in set(TargetStatus):
-            raise CommandError(f"no status {status!r} ({known_names(status, TargetStatus)})")
+            raise CommandError(f"no status {status!r} {known_names(status, TargetStatus)}")
         self.check_rule(options["rule"])
         columns = {name: name for name in ("repo", "env", "datasource", "status")}
         where = column_filters(options, rule="rule_id", **columns)

@@ -253,8 +253,7 @@ def purge_sync_of(attempt: Attempt) -> RuleSync | None:
     row = ledgers.get_row(attempt.request.purge)
     if row is None:
         return None
-    known = next((rule for rule in attempt.bundle.rules if rule.name == row.rule_id), None)
-    rule = known or Rule(
+    rule = attempt.bundle.find_rule(row.rule_id) or Rule(
         name=row.rule_id,
         platform=row.platform,
         datasource=row.datasource,

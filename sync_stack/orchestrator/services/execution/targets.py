@@ -279,7 +279,7 @@ def is_orphan(
     """
     if any(rule.name == target.rule_id for rule in bundle.disabled_rules):
         return False
-    rule = next((rule for rule in bundle.rules if rule.name == target.rule_id), None)
+    rule = bundle.find_rule(target.rule_id)
     if rule is None or not is_for(rule, target.repo):
         return True
     if open_sink is None or not target.ref:
