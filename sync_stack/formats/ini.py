@@ -104,17 +104,14 @@ def _member(key: str, value: str) -> str:
     first, *others = value.split("\n")
     if not _is_name(key) or key[0] in "#;[" or "=" in key or ":" in key:
         raise ShapingError("key_invalid", f'the key "{key[:80]}" cannot be written as INI')
-    if first != first.strip(_BLANK) or not all(map(_continues, others)):
+    continue_it = (line and line == line.strip(_BLANK) and line[0] not in "#;" for line in others)
+    if first != first.strip(_BLANK) or not all(continue_it):
         raise ShapingError("key_invalid", f'the value of "{key[:80]}" cannot be written as INI')
     return "\n    ".join([f"{key} = {first}".rstrip(" "), *others])
 
 
 def _is_name(text: str) -> bool:
     return bool(text) and "\n" not in text and text == text.strip(f"{_BLANK}\ufeff")
-
-
-def _continues(line: str) -> bool:
-    return bool(line) and line == line.strip(_BLANK) and line[0] not in "#;"
 
 
 register(

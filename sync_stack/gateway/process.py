@@ -39,7 +39,6 @@ from sync_stack.gateway.routes import CompiledBundle, compile_bundle
 from sync_stack.gateway.webhook_secrets import Resolver, WebhookSecrets
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.readiness import Health, keep_pinging
-from sync_stack.rpc.tls import TlsUnreadable
 from sync_stack.sinks.redis import RedisOptions
 
 log: Final = logging.getLogger("partita.sync.gateway")
@@ -66,10 +65,7 @@ class Gateway:
         self.breaker = Breaker(limits.breaker, clock, self.metrics.breaker_changed)
         self.webhook_secrets = WebhookSecrets(resolver, clock)
         self.health = Health(self._notes, clock)
-        try:
-            self.channel = OrchestratorChannel(settings.orchestrator, settings.grpc_tls)
-        except TlsUnreadable as error:
-            raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
+        self.channel = OrchestratorChannel.opened(settings.orchestrator, settings.grpc_tls)
         self.forwarder = Forwarder(self.channel, self.breaker, self.metrics, token=settings.token)
         try:
             self.inbox = Inbox(settings.inbox) if settings.inbox else None
@@ -161,11 +157,7 @@ class Gateway:
 
     def _notes(self) -> list[str]:
         failing = [f"secret of {name}: {why}" for name, why in self.webhook_secrets.failing.items()]
-        disabled = [
-            f"rule {rule.name} is disabled: {rule.reason}"
-            for rule in self.compiled.bundle.disabled_rules
-        ]
-        return failing + disabled
+        return [*failing, *map(str, self.compiled.bundle.disabled_rules)]
 
     def _reservations(
         self, bundle: Bundle, resolver: Resolver, clock: Callable[[], float]

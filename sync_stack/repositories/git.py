@@ -213,7 +213,11 @@ class Repositories:
     def bring(self, source: Source, wanted: Iterable[TreeEntry]) -> None:
         """Fetch the contents of several entries at once instead of one by one."""
         names = {entry.id for entry in wanted}
-        missing = self._missing(source, names) if len(names) > 1 else []
+        if len(names) < 2:  # noqa: PLR2004
+            return
+        every = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
+        here = self._inside(source).run(*every, offline=True).decode().split()
+        missing = sorted(names - set(here))
         if len(missing) > 1:
             with self._cache.locked(source) as path:
                 stdin = "\n".join(missing).encode() + b"\n"
@@ -280,12 +284,6 @@ class Repositories:
             ok = True
         finally:
             self._on_fetch(time.perf_counter() - begun, ok)
-
-    def _missing(self, source: Source, names: set[str]) -> list[str]:
-        """Those whose content is not in the cache; asks nobody."""
-        every = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
-        output = self._inside(source).run(*every, offline=True)
-        return sorted(names - set(output.decode().split()))
 
     def _inside(self, source: Source) -> Git:
         self._check(source)

@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 
 from kernel import clock
+from sync_stack.configuration.startup import StartRefused
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import (
     ProcessWebhookBatchResult,
     ProcessWebhookResponse,
@@ -84,6 +85,14 @@ class OrchestratorChannel:
         self._pair = files.read() if files else None
         self._replaced: set[asyncio.Task[None]] = set()
         self._use(open_channel(address, self._pair))
+
+    @classmethod
+    def opened(cls, address: str, files: TlsFiles | None) -> OrchestratorChannel:
+        """Open the channel of a process. Raises StartRefused for files that cannot be used."""
+        try:
+            return cls(address, files)
+        except TlsUnreadable as error:
+            raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
 
     def _use(self, channel: Any) -> None:
         if expired := self.expired():

@@ -22,14 +22,13 @@ from kernel.background import keep_running
 from kernel.listeners import bound_socket
 from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.process_configuration import Configuration, open_configuration
-from sync_stack.configuration.startup import StartRefused, refusing, unavailable
+from sync_stack.configuration.startup import refusing, unavailable
 from sync_stack.configuration.telemetry import ProcessTelemetry
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.http_thread import HttpThread, Send
 from sync_stack.rpc.readiness import Health, keep_pinging
-from sync_stack.rpc.tls import TlsUnreadable
 from sync_stack.sinks.open_sinks import Sinks
 from sync_stack.watcher.conf import WatcherSettings, read_settings
 from sync_stack.watcher.drift_check import DriftChecker
@@ -141,10 +140,7 @@ class Watcher:
         )
         me = f"{socket.gethostname()[:60]}:{os.getpid()}:{time.time_ns() % 10**9}"
         self.leadership = LeaderElection(me, time.monotonic)
-        try:
-            self.channel = OrchestratorChannel(settings.orchestrator, settings.grpc_tls)
-        except TlsUnreadable as error:
-            raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
+        self.channel = OrchestratorChannel.opened(settings.orchestrator, settings.grpc_tls)
         self.threads = WatcherThreads(self.checker, settings.concurrency)
         self.healer = self._healer(settings)
         self.poller = Poller(
@@ -243,8 +239,7 @@ class Watcher:
         self.heal_states.reopen()
 
     def _notes(self) -> list[str]:
-        disabled = self._configuration.bundle.disabled_rules
-        notes = [f"rule {rule.name} is disabled: {rule.reason}" for rule in disabled]
+        notes = [*map(str, self._configuration.bundle.disabled_rules)]
         return [*notes, "the store cannot be used"] if self._store_failing else notes
 
     def _facts(self) -> tuple[bool, str, bool, int]:

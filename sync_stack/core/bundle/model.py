@@ -75,6 +75,9 @@ class DisabledRule:
     segment: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"rule {self.name} is disabled: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:

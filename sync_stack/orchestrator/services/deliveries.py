@@ -111,6 +111,8 @@ def _new_task(delivery: WebhookDelivery, bundle: Bundle) -> NewTask:
         events = normalize(platform, delivery.event, _payload(delivery.raw_payload))
     except (BadPayload, RecursionError) as error:
         raise DeliveryRefused("INVALID_ARGUMENT", f"bad_payload: {error}") from None
+    rules = bundle.rules_of_segment(delivery.datasource)
+    tenants = {rule.tenant for rule in rules if rule.platform == delivery.platform}
     kind = Kind.SCHEMA_REFRESH if delivery.datasource == SCHEMA_REGISTRY else Kind.WEBHOOK
     return NewTask(
         kind=kind,
@@ -118,7 +120,7 @@ def _new_task(delivery: WebhookDelivery, bundle: Bundle) -> NewTask:
         platform=delivery.platform,
         segment=delivery.datasource,
         request=TaskRequest(events=events),
-        tenant=_tenant(bundle, delivery),
+        tenant=tenants.pop() if len(tenants) == 1 else "",
         delivery_id=delivery.delivery_id[:256],
         correlation_id=delivery.correlation_id[:128],
         bundle_digest=bundle.digest,
@@ -136,13 +138,6 @@ def _platform(delivery: WebhookDelivery, bundle: Bundle) -> Platform:
             f"no rule for platform {delivery.platform!r} and datasource {delivery.datasource!r}",
         )
     return bundle.platform(delivery.platform)
-
-
-def _tenant(bundle: Bundle, delivery: WebhookDelivery) -> str:
-    """Return the tenant that the bundle names, or an empty text if the rules belong to several."""
-    rules = bundle.rules_of_segment(delivery.datasource)
-    tenants = {rule.tenant for rule in rules if rule.platform == delivery.platform}
-    return tenants.pop() if len(tenants) == 1 else ""
 
 
 def _payload(raw: bytes) -> dict[str, object]:
