@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sync_stack.core.bundle.file_maps import FileEnvironment
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import Event, EventKind
 from sync_stack.core.globs import is_literal, matches
@@ -37,38 +36,6 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentRules:
-    """The fields of a rule, overrides of the repository applied, that decide here."""
-
-    branches: tuple[str, ...] = ()
-    branch_map: Mapping[str, str] = field(default_factory=dict)
-    file_path_map: tuple[FileEnvironment, ...] = ()
-    env_as_branch: bool = False
-    env_as_pr: bool = False
-    env_as_tags: bool = False
-    default_env: str = ""
-    pr_from_forks: bool = False
-
-    @classmethod
-    def of(cls, rule: Rule) -> EnvironmentRules:
-        return cls(
-            branches=rule.branches,
-            branch_map=rule.branch_map,
-            file_path_map=rule.file_path_map,
-            env_as_branch=rule.env_as_branch,
-            env_as_pr=rule.env_as_pr,
-            env_as_tags=rule.env_as_tags,
-            default_env=rule.default_env,
-            pr_from_forks=rule.pr_from_forks,
-        )
-
-    @property
-    def names_a_source(self) -> bool:
-        derived = self.env_as_branch or self.env_as_pr or self.env_as_tags
-        return bool(derived or self.branch_map or self.file_path_map or self.default_env)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
     """`environment`, unless each file has its own (FILES); `word` says why there is none."""
 
@@ -88,35 +55,36 @@ def slug(text: str) -> str:
     return safe.strip("-.")[:_SLUG_LENGTH].rstrip("-.")
 
 
-def resolve(rules: EnvironmentRules, event: Event, *, default_branch: str) -> Resolution:
-    """Return what the first rule that matches the event says (reference: sync-stack 4.3)."""
+def resolve(rule: Rule, event: Event, *, default_branch: str) -> Resolution:
+    """Return the environment of an event by the first field of the rule that fits it."""
     if event.kind is EventKind.PULL_REQUEST:
-        if not rules.env_as_pr or event.pr is None or (event.fork and not rules.pr_from_forks):
+        if not rule.env_as_pr or event.pr is None or (event.fork and not rule.pr_from_forks):
             return _none(PULL_REQUEST_IGNORED)
         return _derived(Source.PULL_REQUEST, f"pr-{event.pr}")
     if event.kind is EventKind.TAG:
-        return _derived(Source.TAG, slug(event.tag)) if rules.env_as_tags else _none()
-    return _of_branch(rules, event.branch, default_branch)
+        return _derived(Source.TAG, slug(event.tag)) if rule.env_as_tags else _none()
+    return _of_branch(rule, event.branch, default_branch)
 
 
-def _of_branch(rules: EnvironmentRules, branch: str, default_branch: str) -> Resolution:
-    matched = any(matches(pattern, branch) for pattern in rules.branches)
-    if rules.branches and not matched:
+def _of_branch(rule: Rule, branch: str, default_branch: str) -> Resolution:
+    matched = any(matches(pattern, branch) for pattern in rule.branches)
+    if rule.branches and not matched:
         return _none()
-    if mapped := mapped_branch(rules.branch_map, branch):
+    if mapped := mapped_branch(rule.branch_map, branch):
         return Resolution(source=Source.BRANCH_MAP, environment=mapped)
     listened = matched or branch == default_branch
-    if rules.file_path_map and listened:
+    if rule.file_path_map and listened:
         return Resolution(source=Source.FILES)
-    if rules.env_as_branch:
+    if rule.env_as_branch:
         return _derived(Source.BRANCH, slug(branch))
-    return _of_any_branch(rules) if listened else _none()
+    return _of_any_branch(rule) if listened else _none()
 
 
-def _of_any_branch(rules: EnvironmentRules) -> Resolution:
-    if rules.default_env:
-        return Resolution(source=Source.DEFAULT_ENV, environment=rules.default_env)
-    if not rules.names_a_source:
+def _of_any_branch(rule: Rule) -> Resolution:
+    if rule.default_env:
+        return Resolution(source=Source.DEFAULT_ENV, environment=rule.default_env)
+    derived = rule.env_as_branch or rule.env_as_pr or rule.env_as_tags
+    if not (derived or rule.branch_map or rule.file_path_map):
         return Resolution(source=Source.DEFAULT, environment="default")
     return _none()
 

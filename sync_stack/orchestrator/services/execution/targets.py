@@ -16,7 +16,6 @@ from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import SINK_FLAGS, OnMissingFile, Rule
 from sync_stack.core.environments import (
-    EnvironmentRules,
     Resolution,
     Source,
     mapped_branch,
@@ -76,8 +75,8 @@ class Target:
 
 def environment_of(ref_state: RefState) -> Resolution:
     """Return the environment of a ref. Raises TaskError(env_collision) if another ref has it."""
-    rules = EnvironmentRules.of(ref_state.rule)
-    found = resolve(rules, ref_state.event, default_branch=ref_state.remote.head_branch)
+    default_branch = ref_state.remote.head_branch
+    found = resolve(ref_state.rule, ref_state.event, default_branch=default_branch)
     if found.source in (Source.BRANCH, Source.TAG):
         _refuse_collision(ref_state, found)
     return found
@@ -310,7 +309,7 @@ def _names(rule: Rule, event: Event, env: str) -> bool:
     """
     if rule.allow_overrides or (rule.env_as_pr and _OF_PULL_REQUEST.fullmatch(env)):
         return True
-    found = resolve(EnvironmentRules.of(rule), event, default_branch=event.branch)
+    found = resolve(rule, event, default_branch=event.branch)
     if found.source is Source.FILES:
         return any(entry.env == env for entry in rule.file_path_map)
     return found.environment == env
