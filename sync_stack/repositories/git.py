@@ -213,11 +213,7 @@ class Repositories:
     def bring(self, source: Source, wanted: Iterable[TreeEntry]) -> None:
         """Fetch the contents of several entries at once instead of one by one."""
         names = {entry.id for entry in wanted}
-        if len(names) < 2:  # noqa: PLR2004
-            return
-        every = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
-        here = self._inside(source).run(*every, offline=True).decode().split()
-        missing = sorted(names - set(here))
+        missing = self._missing(source, names) if len(names) > 1 else []
         if len(missing) > 1:
             with self._cache.locked(source) as path:
                 stdin = "\n".join(missing).encode() + b"\n"
@@ -284,6 +280,12 @@ class Repositories:
             ok = True
         finally:
             self._on_fetch(time.perf_counter() - begun, ok)
+
+    def _missing(self, source: Source, names: set[str]) -> list[str]:
+        """Return those whose content is not in the cache; ask nobody."""
+        every = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
+        output = self._inside(source).run(*every, offline=True)
+        return sorted(names - set(output.decode().split()))
 
     def _inside(self, source: Source) -> Git:
         self._check(source)
