@@ -11,9 +11,9 @@ from celery.signals import worker_process_init, worker_process_shutdown
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from kombu.transport import TRANSPORT_ALIASES
 
 from apps.observability.api import start_telemetry, stop_telemetry
-from platform_site import redis_transport
 from sync_stack.configuration.startup import EXIT_CONFIGURATION
 
 
@@ -44,7 +44,8 @@ def _refuse_wrong_settings() -> None:
 if "worker" in sys.argv:
     _refuse_wrong_settings()
 
-redis_transport.use_for_redis_urls()
+# a path: processes without Redis do not import its client
+TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = "platform_site.redis_transport:Transport"
 app = Celery("partita")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 

@@ -5,10 +5,11 @@ Two defects of kombu 5.7 and Celery 5.7, each kept by a test in tests/faults/tes
 - A worker that polls while a task is under way closes its broken channel twice. The second time the
   transport has no connection, kombu raises AttributeError, and Celery ends the worker.
 - An acknowledgment that fails leaves its message among those delivered. Once as many failed as the
-  worker may fetch at a time, it fetches no message until it is restarted.
+  worker may fetch at a time, it fetches no message until it is restarted. One that the broker
+  refuses (read-only after a failover, disk full) ends the worker.
 
-In both cases the message stays with the broker, which delivers it again after its visibility
-timeout: tasks are idempotent.
+The message stays with the broker, which delivers it again after its visibility timeout: tasks are
+idempotent. Not imported before a connection to Redis is made: see `platform_site.celery`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from kombu.transport import TRANSPORT_ALIASES, redis, virtual
+from kombu.transport import redis, virtual
 
 log: Final = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class QoS(redis.QoS):
     _on_collect: Any
 
     def ack(self, delivery_tag: str) -> None:
-        """Acknowledge a message; it stops counting as fetched even if the broker cannot be told.
+        """Acknowledge a message; it no longer counts as fetched even if the broker is not told.
 
         Raises a connection error of the transport in that case.
         """
@@ -41,15 +42,19 @@ class QoS(redis.QoS):
         self._settle(delivery_tag, lambda tag: super(QoS, self).reject(tag, requeue=requeue))
 
     def _settle(self, delivery_tag: str, tell_broker: Callable[[str], None]) -> None:
-        if self._transport_is_closed():
-            virtual.QoS.ack(self, delivery_tag)
-            log.warning("the connection of message %s is closed: not acknowledged", delivery_tag)
-            return
-        try:
-            tell_broker(delivery_tag)
-        except self.channel.connection_errors:
-            virtual.QoS.ack(self, delivery_tag)
-            raise
+        reason = "the connection is closed"
+        if not self._transport_is_closed():
+            try:
+                tell_broker(delivery_tag)
+            except self.channel.connection_errors:
+                virtual.QoS.ack(self, delivery_tag)
+                raise
+            except self.channel.ResponseError as error:
+                reason = f"the broker refuses it: {type(error).__name__}"
+            else:
+                return
+        virtual.QoS.ack(self, delivery_tag)
+        log.warning("message %s stays in the broker: %s", delivery_tag, reason)
 
     def restore_unacked_once(self, stderr: Any = None) -> None:
         """Return unacknowledged messages to their queues, if the transport is still open."""
@@ -71,8 +76,3 @@ class Channel(redis.Channel):
 
 class Transport(redis.Transport):
     Channel = Channel
-
-
-def use_for_redis_urls() -> None:
-    """Let `redis://` and `rediss://` URLs of every Celery application mean this transport."""
-    TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = f"{__name__}:Transport"

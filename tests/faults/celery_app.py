@@ -10,11 +10,9 @@ import time
 from pathlib import Path
 
 from celery import Celery
+from kombu.transport import TRANSPORT_ALIASES
 
-from platform_site import redis_transport
-
-redis_transport.use_for_redis_urls()
-
+TRANSPORT_ALIASES["redis"] = "platform_site.redis_transport:Transport"
 app = Celery("held", broker=os.environ.get("BROKER_URL"))
 app.conf.update(
     task_acks_late=True,

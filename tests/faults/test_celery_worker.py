@@ -32,7 +32,7 @@ class Worker:
         line += ["--concurrency", "2", *flags]
         environment = {"PATH": os.environ["PATH"], "BROKER_URL": broker.url}
         self.process = Process("worker", line, environment, folder / "worker.log")
-        self._sender = Celery("sender", broker=broker.url)
+        self._sender = Celery("sender", broker=broker.url, set_as_current=False)
         self._sent = 0
 
     def send(self, seconds: float) -> Path:
@@ -53,9 +53,11 @@ def worker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Worker]:
     with Broker(tmp_path) as broker:
         found = Worker(tmp_path, broker, request.param)
         found.process.start()
-        found.wait(found.send(0), "ended")
-        yield found
-        found.process.end()
+        try:
+            found.wait(found.send(0), "ended")
+            yield found
+        finally:
+            found.process.end()
 
 
 def test_a_worker_whose_broker_stops_while_it_holds_a_task_and_polls_for_more_goes_on(
