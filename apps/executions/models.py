@@ -15,6 +15,7 @@ class Snapshot(models.Model):
     `profile` {fileName, label, env, services, secretRefs, observability}, `contents`
     {source suite id: {digest, size}}. The tar.gz file itself is a `Blob` row, which
     `archive_sha256` names: empty without files, null if an older process stored the snapshot.
+    `used_at` is when a launch last needed it; see `services.storage`.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
@@ -22,6 +23,7 @@ class Snapshot(models.Model):
     document = models.BinaryField()
     archive_sha256 = models.CharField(max_length=64, null=True, blank=True)  # noqa: DJ001 - see above
     created_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         indexes = [models.Index(fields=["archive_sha256"], name="snapshot_by_archive")]
@@ -162,12 +164,16 @@ class Step(models.Model):
 
 
 class Blob(models.Model):
-    """Bytes by their SHA-256 (64 hex digits): artifacts and the source files of suites."""
+    """Bytes by their SHA-256 (64 hex digits): artifacts and the source files of suites.
+
+    `used_at` is when a launch or an upload last needed them; see `services.storage`.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     sha256 = models.CharField(max_length=64, unique=True)
     size = models.PositiveIntegerField()
     data = models.BinaryField()
+    used_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"{self.sha256} ({self.size} bytes)"

@@ -38,7 +38,12 @@ from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_aggregate import load_run, load_runs, save_runs
 from apps.executions.services.run_progression import boot, fail_run
 from apps.executions.services.secrets import SecretUnresolved, resolve_secrets
-from apps.executions.services.storage import PackedSuite, packed_suite, store_snapshot
+from apps.executions.services.storage import (
+    PackedSuite,
+    keep_snapshot,
+    packed_suite,
+    store_snapshot,
+)
 from apps.observability.api import request_context
 from apps.platform_settings.api import Backend, backends, select_backend
 from apps.profiles.api import LaunchProfile, ProfileInvalid, select_profile
@@ -149,6 +154,7 @@ def store_run(
     answer = summary(run.execution, now=run.now)
     if idempotency is not None:
         remember(idempotency, execution.run_id, answer)
+    keep_snapshot(execution.snapshot, accepted.packed)
     return execution.pk, answer
 
 

@@ -2,6 +2,10 @@
 
 Snapshots and bytes are stored once under the digest of their content. A snapshot goes with the last
 run that needs it, bytes go with the last artifact or snapshot that names them.
+
+Whoever needs a stored row, and who looks whether somebody does, changes its `used_at` first. So of
+a launch and a removal at the same moment, one sees the other, waits for it (PostgreSQL), or is
+repeated (MongoDB, where only a value that differs is a write).
 """
 
 from __future__ import annotations
@@ -14,10 +18,10 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
 from apps.accounts.api import Principal
 from apps.executions import conf
@@ -112,12 +116,8 @@ def _store(
 
 
 def store_blob(sha256: str, body: bytes) -> None:
-    """Store bytes under their digest, or keep the row of equal bytes.
-
-    The row of equal bytes is written, so that a removal at the same time waits or is repeated: it
-    sees by then what names the bytes.
-    """
-    if not Blob.objects.filter(sha256=sha256).update(size=len(body)):
+    """Store bytes under their digest, or use the row of equal bytes."""
+    if not _use(Blob.objects.filter(sha256=sha256)):
         Blob.objects.create(sha256=sha256, size=len(body), data=body)
 
 
@@ -199,23 +199,34 @@ def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
 
 
 def store_snapshot(packed: PackedSuite) -> Snapshot:
-    """Store a snapshot within the caller's unit of work, or return the row of an equal one.
+    """Return the row of a snapshot, stored if there is none; `keep_snapshot` uses it."""
+    snapshot, _ = Snapshot.objects.get_or_create(
+        digest=packed.digest,
+        defaults={
+            "document": packed.document,
+            "archive_sha256": packed.archive_sha256,
+            "created_at": clock.now(),
+        },
+    )
+    return snapshot
 
-    An equal row is written, as in `store_blob`.
+
+def keep_snapshot(snapshot: Snapshot, packed: PackedSuite) -> None:
+    """Use a snapshot and its archive, which is stored if there is none.
+
+    Comes last in a launch: on PostgreSQL, other launches of the suite wait from here until its
+    commit. Raise LostRace if the snapshot was removed meanwhile.
     """
-    equal = Snapshot.objects.filter(digest=packed.digest)
-    if equal.update(archive_sha256=packed.archive_sha256):
-        snapshot = equal.get()
-    else:
-        snapshot = Snapshot.objects.create(
-            digest=packed.digest,
-            document=packed.document,
-            archive_sha256=packed.archive_sha256,
-            created_at=clock.now(),
-        )
+    changes = {"archive_sha256": packed.archive_sha256}  # an older process may have stored it
+    if not _use(Snapshot.objects.filter(pk=snapshot.pk), **changes):
+        raise LostRace
     if packed.archive:
         store_blob(packed.archive_sha256, packed.archive)
-    return snapshot
+
+
+def _use(rows: QuerySet[Any, Any], **changes: object) -> int:
+    """Change `used_at` of the rows; return how many there are."""
+    return rows.update(used_at=clock.now(), **changes)
 
 
 def tar_gz(files: Mapping[str, bytes]) -> bytes:
@@ -313,8 +324,8 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     Step.objects.filter(execution_id__in=pks).delete()
     Execution.objects.filter(pk__in=pks).delete()
     hashes |= _remove_unused_snapshots({snapshot_pk for _, _, snapshot_pk in runs})
-    # written first, so that a use case that needs one of them comes before or after this one
-    Blob.objects.filter(sha256__in=hashes).update(size=F("size"))
+    _use(Blob.objects.filter(sha256__in=hashes))
+    _name_archives()
     artifacts = Artifact.objects.filter(sha256__in=hashes).values_list("sha256", flat=True)
     archives = Snapshot.objects.filter(archive_sha256__in=hashes)
     named = {*artifacts, *archives.values_list("archive_sha256", flat=True)}
@@ -324,7 +335,7 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
 def _remove_unused_snapshots(pks: set[UUID]) -> set[str]:
     """Remove those that no run has; return the digests of their archives."""
     _name_archives()
-    Snapshot.objects.filter(pk__in=pks).update(digest=F("digest"))  # as for blobs
+    _use(Snapshot.objects.filter(pk__in=pks))
     used = Execution.objects.filter(snapshot_id__in=pks).values_list("snapshot_id", flat=True)
     unused = Snapshot.objects.filter(pk__in=pks - set(used))
     archives = {sha256 for sha256 in unused.values_list("archive_sha256", flat=True) if sha256}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +15,8 @@ from django.db.migrations.executor import MigrationExecutor
 from apps.agents import models as agents
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
-from apps.executions.services import launch, storage
-from apps.executions.services.storage import PackedSuite, packed_suite, remove_old_runs, tar_gz
+from apps.executions.services import launch
+from apps.executions.services.storage import packed_suite, remove_old_runs, tar_gz
 from apps.streams.api import last_ids
 from kernel import clock
 from kernel.agent_protocol import job_of
@@ -240,26 +241,28 @@ def test_a_snapshot_of_an_older_process_keeps_its_archive(worker: Worker):
 
 
 @pytest.mark.store
-@pytest.mark.parametrize("what", ["snapshot and archive", "archive"])
+@pytest.mark.parametrize("after", ["store_snapshot", "keep_snapshot"])
+@pytest.mark.parametrize("label", ["", "other"], ids=["same snapshot", "same archive"])
 def test_a_launch_beside_the_removal_of_the_last_run_of_its_suite_keeps_its_files(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, what: str
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, label: str, after: str
 ):
-    """The launch has named what it needs, but is not committed."""
+    """The removal begins `after` a step of the launch, before the launch is committed."""
     ended_run(worker, node("a"), files=FILES, days_ago=31)
-    stored, removed = threading.Event(), threading.Event()
+    reached, removed = threading.Event(), threading.Event()
+    step: Callable[..., Any] = getattr(launch, after)
 
-    def store_slowly(packed: PackedSuite) -> Snapshot:
-        found = storage.store_snapshot(packed)
-        stored.set()
+    def step_then_wait(*facts: Any) -> Any:
+        found = step(*facts)
+        reached.set()
         removed.wait(0.5)  # the removal may have to wait for the launch
         return found
 
-    monkeypatch.setattr(launch, "store_snapshot", store_slowly)
-    more = {} if what != "archive" else {"with_profile": profile(label="other")}
+    monkeypatch.setattr(launch, after, step_then_wait)
+    more = {"with_profile": profile(label=label)} if label else {}
     runs: list[Run] = []
 
     def remove() -> None:
-        assert stored.wait(10)
+        assert reached.wait(10)
         remove_old_runs()
         removed.set()
 
@@ -294,20 +297,27 @@ def blobs() -> set[bytes]:
 @pytest.mark.store
 @pytest.mark.slow
 @pytest.mark.skipif(connection.vendor == "mongodb", reason="older documents have no such member")
-def test_snapshots_of_an_older_release_learn_their_archives():
+def test_snapshots_of_an_older_release_learn_their_archives_and_orphans_go():
     archive_sha256 = hashlib.sha256(ARCHIVE).hexdigest()
-    before = migrated("0003_parent_span_default").get_model("executions", "Snapshot")
-    for digest, suite_files in (("sha256:1", FILES), ("sha256:2", {})):
-        packed = packed_suite(suite(node("a"), files=suite_files), profile())
-        before.objects.create(digest=digest, document=packed.document, created_at=clock.now())
     try:
-        migrated("0004_snapshot_archive")
+        before = migrated("0003_parent_span_default")
+        for digest, suite_files in (("sha256:1", FILES), ("sha256:2", {})):
+            packed = packed_suite(suite(node("a"), files=suite_files), profile())
+            before.get_model("executions", "Snapshot").objects.create(
+                digest=digest, document=packed.document, created_at=clock.now()
+            )
+        for sha256, data in ((archive_sha256, ARCHIVE), ("f" * 64, b"of a removed snapshot")):
+            before.get_model("executions", "Blob").objects.create(
+                sha256=sha256, size=len(data), data=data
+            )
+        migrated("0005_archives_of_snapshots")
         found = dict(Snapshot.objects.values_list("digest", "archive_sha256"))
     finally:
         executor = MigrationExecutor(connection)
         executor.migrate(executor.loader.graph.leaf_nodes("executions"))
 
     assert found == {"sha256:1": archive_sha256, "sha256:2": ""}
+    assert blobs() == {ARCHIVE}
 
 
 def migrated(name: str) -> Any:
