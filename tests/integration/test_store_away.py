@@ -21,6 +21,7 @@ import httpx
 import psutil
 import pytest
 
+from apps.health.services import KEPT_S
 from tests.integration.test_every_route import QUERIES, ROWS
 from tests.support.cluster import ADMIN, SHARED_SECRET, Cluster
 from tests.support.processes import until
@@ -134,6 +135,7 @@ def visitor_of(cluster: Cluster) -> Visitor:
         client.get("/sign-in")
         form = {**ADMIN, "csrfmiddlewaretoken": client.cookies["csrftoken"]}
         assert client.post("/sign-in", data=form).status_code == 302
+        time.sleep(KEPT_S)  # readiness repeats what it found before the store went away
         return Visitor(cluster.url, token, agent.json()["agentToken"], dict(client.cookies))
 
 
