@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -25,7 +25,7 @@ MAX_ENTRIES: Final = 1000
 _Name = Annotated[str, Meta(min_length=1)]
 _Environment = Annotated[str, Meta(pattern=rf"\A(?:{ENVIRONMENT_PATTERN})\Z")]
 _Environments = Annotated[dict[_Name, _Environment], Meta(max_length=MAX_ENTRIES)]
-_Form = Annotated[dict[Literal["from", "literal"], str], Meta(min_length=1, max_length=1)]
+_Form = Annotated[dict[str, str], Meta(min_length=1, max_length=1)]
 
 
 class PruneOverrides(Struct, frozen=True, kw_only=True):
@@ -147,7 +147,12 @@ def _variables_map(
 ) -> tuple[Rule, list[str]]:
     made = {}
     for name, entry in value.items():
-        ((form, text),) = {"auto": entry}.items() if isinstance(entry, str) else entry.items()
+        if isinstance(entry, str):
+            made[name] = Variable(text=entry)
+            continue
+        ((form, text),) = entry.items()
+        if form not in (VariableForm.FROM, VariableForm.LITERAL):
+            raise WrongType("variables_map has texts, {from: key} or {literal: text}")
         made[name] = Variable(text=text, form=VariableForm(form))
     return replace(rule, variables_map=made), []
 
@@ -166,7 +171,10 @@ def _sync_mode(rule: Rule, value: str) -> tuple[Rule, list[str]]:
 
 def _prune(rule: Rule, value: bool | Mapping[str, Any]) -> tuple[Rule, list[str]]:  # noqa: FBT001
     given = {"enabled": value} if isinstance(value, bool) else value
-    wanted = msgspec.convert(given, PruneOverrides)
+    try:
+        wanted = msgspec.convert(given, PruneOverrides)
+    except msgspec.ValidationError as error:
+        raise WrongType(str(error).replace("`$", "`$.prune")) from None
     own = rule.prune
     ratio = own.max_delete_ratio if wanted.max_delete_ratio is UNSET else wanted.max_delete_ratio
     prunes = own.enabled or rule.sync_mode is SyncMode.LIVE_STATE

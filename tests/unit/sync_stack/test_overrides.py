@@ -152,6 +152,7 @@ def test_prune_turned_off_ends_live_state() -> None:
         {"file_name": "/etc/passwd"}, {"file_name": "a\\b"}, {"file_name": ""},
         {"file_path_map": {"../a": "x"}}, {"sync_mode": "ALWAYS"}, {"variables_map": {"A": 1}},
         {"variables_map": {"A": {"from": "b", "literal": "c"}}}, {"prune": "off"},
+        {"variables_map": {"A": {"s3cret": "x"}}}, {"variables_map": {"A": {"auto": "s3cret"}}},
         {"prune": {"enabled": 1}}, {"prune": {"max_delete_ratio": -1}},
         {"prune": {"protection": "x"}}, {"file_name": "a", "file_path_map": {"a": "x"}},
     ],
@@ -162,6 +163,15 @@ def test_wrong_types_leave_the_central_rule_with_a_warning(given: Any) -> None:
 
     assert made.rule == RULE
     assert made.warning.startswith("partita.json is not used: ")
+    assert "s3cret" not in made.warning
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [({"enabled": 1}, "enabled"), ({"max_delete_ratio": 2}, "max_delete_ratio")],
+)
+def test_a_warning_names_the_member_of_prune(given: Any, named: str) -> None:
+    assert overridden({"prune": given}).warning.endswith(f"at `$.prune.{named}`")
 
 
 @pytest.mark.parametrize(
