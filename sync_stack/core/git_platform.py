@@ -6,7 +6,7 @@ A platform is one module in `sync_stack/platforms` that registers a GitPlatform.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
@@ -22,7 +22,7 @@ from sync_stack.core.events import (
     is_zero,
 )
 from sync_stack.core.headers import Headers
-from sync_stack.core.signatures import Keys, SignatureVerdict, prefixed_hmac_matches
+from sync_stack.core.signatures import Keys, SignatureVerdict
 
 Payload = Mapping[str, object]
 
@@ -65,16 +65,9 @@ class GitPlatform(PlatformKind, ABC):
             return EventClass.PULL_REQUEST
         return None
 
+    @abstractmethod
     def verify_signature(self, platform: Platform, proof: Proof) -> SignatureVerdict:
-        """Verify the first signature header that is there; `matches` compares it."""
-        name = proof.headers.first_present(platform.git_scm_signature) or ""
-        given = proof.headers.single(name)
-        matched = given is not None and self.matches(proof, given)
-        return SignatureVerdict.VALID if matched else SignatureVerdict.INVALID
-
-    def matches(self, proof: Proof, given: str) -> bool:
-        """Compare a header with the body's HMAC: `sha256=<hex>`."""
-        return prefixed_hmac_matches(proof.keys.secrets, proof.body, given)
+        """Verify the delivery's signature, in constant time."""
 
     @abstractmethod
     def required_members(self, platform: Platform, event: EventClass) -> tuple[str, ...]:
@@ -103,6 +96,21 @@ class GitPlatform(PlatformKind, ABC):
         """Return what all events of a delivery share; the ref is still empty."""
         url = self.clone_url(platform, repo)
         return Event(platform=platform.name, kind=EventKind.PUSH, repo=repo, clone_url=url, ref="")
+
+
+def verify_body_hmac(
+    platform: Platform,
+    proof: Proof,
+    matches_signature: Callable[[Sequence[bytes], bytes, str], bool],
+) -> SignatureVerdict:
+    """Compare the first signature header that is present with the HMACs of the body.
+
+    `matches_signature`: `prefixed_hmac_matches` or `hex_hmac_matches`.
+    """
+    name = proof.headers.first_present(platform.git_scm_signature) or ""
+    given = proof.headers.single(name)
+    matched = given is not None and matches_signature(proof.keys.secrets, proof.body, given)
+    return SignatureVerdict.VALID if matched else SignatureVerdict.INVALID
 
 
 def git_platform(platform: Platform) -> GitPlatform:

@@ -26,6 +26,7 @@ from sync_stack.core.git_platform import (
     EventClass,
     GitPlatform,
     Payload,
+    Proof,
     commit_or_none,
     found,
     moment,
@@ -33,7 +34,9 @@ from sync_stack.core.git_platform import (
     objects,
     optional_text,
     text,
+    verify_body_hmac,
 )
+from sync_stack.core.signatures import SignatureVerdict, prefixed_hmac_matches
 
 _REF_PREFIX: Final = {
     "branch": "refs/heads/",
@@ -75,6 +78,9 @@ class Bitbucket(GitPlatform):
     }
     precedence: ClassVar[int] = 30
     clone_user: ClassVar[str] = "x-token-auth"
+
+    def verify_signature(self, platform: Platform, proof: Proof) -> SignatureVerdict:
+        return verify_body_hmac(platform, proof, prefixed_hmac_matches)
 
     def required_members(self, platform: Platform, event: EventClass) -> tuple[str, ...]:
         return _REQUIRED[platform.flavor, event]

@@ -29,8 +29,13 @@ from sync_stack.core.git_platform import (
     number,
     optional_text,
     text,
+    verify_body_hmac,
 )
-from sync_stack.core.signatures import hex_hmac_matches
+from sync_stack.core.signatures import (
+    SignatureVerdict,
+    hex_hmac_matches,
+    prefixed_hmac_matches,
+)
 
 _SYNC: Final = frozenset({"opened", "reopened", "synchronize", "synchronized"})
 
@@ -47,6 +52,9 @@ class GitHub(GitPlatform):
     precedence: ClassVar[int] = 40
     clone_user: ClassVar[str] = "x-access-token"
     json_setting: ClassVar[str] = "Content type"
+
+    def verify_signature(self, platform: Platform, proof: Proof) -> SignatureVerdict:
+        return verify_body_hmac(platform, proof, prefixed_hmac_matches)
 
     def required_members(self, _platform: Platform, event: EventClass) -> tuple[str, ...]:
         if event is EventClass.PUSH:
@@ -117,8 +125,8 @@ class Gitea(GitHub):
     clone_user: ClassVar[str] = "oauth2"
     json_setting: ClassVar[str] = "POST Content Type"
 
-    def matches(self, proof: Proof, given: str) -> bool:
-        return hex_hmac_matches(proof.keys.secrets, proof.body, given)
+    def verify_signature(self, platform: Platform, proof: Proof) -> SignatureVerdict:
+        return verify_body_hmac(platform, proof, hex_hmac_matches)
 
 
 platform_kinds.register("gitea")(Gitea())

@@ -11,7 +11,7 @@ import pytest
 from sync_stack.core.bundle.datasources import datasource_kinds
 from sync_stack.core.bundle.platforms import platform_kinds
 from sync_stack.core.formats import formats
-from sync_stack.core.git_platform import normalize
+from sync_stack.core.git_platform import GitPlatform, normalize
 from sync_stack.sinks.open_sinks import open_sink
 from tests.support import bundle_reference
 from tests.support.bundles import changed, read, read_changed, valid, with_datasource
@@ -78,6 +78,10 @@ async def test_a_git_platform_is_a_file(tmp_path):
         assert (event.branch, event.commit) == ("main", COMMIT)
         assert event.clone_url == "https://gitee.com/acme/shop.git"
         assert "| gitee | https://gitee.com | X-Gitee-Event |" in bundle_reference.reference()
+
+
+def test_every_git_platform_says_how_it_verifies_signatures():
+    assert "verify_signature" in GitPlatform.__abstractmethods__
 
 
 def test_a_format_is_a_file(tmp_path, transactional_db):
