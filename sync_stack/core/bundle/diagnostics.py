@@ -106,9 +106,12 @@ def listed(complaints: Iterable[Diagnostic], *, strict: bool = False) -> tuple[D
 def known_names(text: str, names: Iterable[str]) -> str:
     """Return `(known: mongo, redis; did you mean "redis"?)`."""
     options = sorted(set(names))
-    hint = nearest(text, options)
+    return names_with_hint(options, nearest(text, options))
+
+
+def names_with_hint(names: Sequence[str], hint: str) -> str:
     question = f'; did you mean "{hint}"?' if hint else ""
-    return f"(known: {', '.join(options) or 'none'}{question})"
+    return f"(known: {', '.join(names) or 'none'}{question})"
 
 
 def nearest(text: str, names: Sequence[str]) -> str:

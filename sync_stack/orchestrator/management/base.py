@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, ClassVar, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -15,7 +16,7 @@ from django.db import ProgrammingError
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.configuration.startup import refusing
-from sync_stack.core.bundle.diagnostics import known_names
+from sync_stack.core.bundle.diagnostics import names_with_hint
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.sink import SinkError
@@ -139,6 +140,12 @@ def rule_of(bundle: Bundle, name: str) -> Rule:
         names = known_names(name, (each.name for each in bundle.rules))
         raise CommandError(f"no rule {name!r} {names}")
     return rule
+
+
+def known_names(name: str, names: Iterable[str]) -> str:
+    """Return the known names, and the one that was probably meant: SUCCEEDED for SUCCESS."""
+    options = sorted(set(names))
+    return names_with_hint(options, next(iter(get_close_matches(name, options, n=1)), ""))
 
 
 def help_epilog(subcommand: str, exit_codes: str, examples: Sequence[str]) -> dict[str, Any]:

@@ -277,6 +277,7 @@ def test_a_plan_names_the_keys_that_would_go(world):
     [
         (("sync_drift", "--state", "opne"), 'did you mean "open"'),
         (("sync_history", "--state", "faild"), 'did you mean "FAILED"'),
+        (("sync_history", "--state", "success"), 'did you mean "SUCCEEDED"'),
         (("sync_history", "--kind", "hook"), "known: heal, manual"),
         (("sync_status", "--status", "drift"), 'did you mean "drifted"'),
         (

@@ -7,12 +7,12 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
-from sync_stack.core.bundle.diagnostics import known_names
 from sync_stack.core.drift import Episode
 from sync_stack.orchestrator.management.base import (
     SyncCommand,
     add_filters,
     column_filters,
+    known_names,
 )
 from sync_stack.orchestrator.selectors import drift
 from sync_stack.orchestrator.server.documents import drift_document

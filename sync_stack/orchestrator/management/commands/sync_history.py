@@ -7,10 +7,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
-from sync_stack.core.bundle.diagnostics import known_names
 from sync_stack.core.tasks import Kind, State
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters
+from sync_stack.orchestrator.management.base import SyncCommand, add_filters, known_names
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.documents import task_document

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from sync_stack.core.bundle.diagnostics import known_names
 from sync_stack.core.drift import TargetStatus
 from sync_stack.orchestrator.management.base import (
     SyncCommand,
     add_filters,
     column_filters,
+    known_names,
 )
 from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers
