@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kernel import ids
 from kernel.registry import Registry, UnknownPlugin, plugin_names
-
-broken_sinks: Registry[str] = Registry("sink", package="broken_plugins")
 
 
 def test_new_ids_have_the_form_of_the_reference() -> None:
@@ -50,17 +51,25 @@ def test_a_registry_knows_its_names_and_refuses_a_second_one() -> None:
         runtimes.register("docker")("other")
 
 
-def test_every_look_up_raises_the_error_of_a_plugin_that_registers_and_then_fails(
-    tmp_path, monkeypatch
-):
+@pytest.fixture
+def broken_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[str]]:
+    """A registry whose one plug-in finds it in this module, registers, and then fails."""
+    made: Registry[str] = Registry("sink", package="broken_plugins")
+    monkeypatch.setattr(sys.modules[__name__], "registry_of_test", made, raising=False)
     (tmp_path / "broken_plugins").mkdir()
     (tmp_path / "broken_plugins" / "__init__.py").touch()
     (tmp_path / "broken_plugins" / "redis.py").write_text(
         "import tests.unit.kernel.test_ids_and_registry as port\n"
-        "port.broken_sinks.register('redis')('R')\n"
+        "port.registry_of_test.register('redis')('R')\n"
         "raise ImportError('no module named hiredis')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+    yield made
+    for name in [name for name in sys.modules if name.split(".")[0] == "broken_plugins"]:
+        del sys.modules[name]
+
+
+def test_every_look_up_raises_the_error_of_a_plugin_that_registers_and_then_fails(broken_sinks):
     for _ in range(2):
         with pytest.raises(ImportError, match="no module named hiredis"):
             broken_sinks["redis"]
