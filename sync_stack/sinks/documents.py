@@ -1,4 +1,4 @@
-"""Records that hold many keys, as text, and back to the canonical form.
+"""Records as bytes, and back to the canonical form.
 
 (reference: sync-stack 5)
 """

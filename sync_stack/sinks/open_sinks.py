@@ -15,6 +15,8 @@ Resolve = Callable[[SecretRef], str]
 
 
 class Client(Protocol):
+    """A connection to a destination that can be closed."""
+
     def close(self) -> None: ...
 
 
@@ -36,8 +38,10 @@ class SharedClient(Generic[Made]):
             return self._client
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
 
 def open_sink(datasource: Datasource, resolve: Resolve) -> Sink:

@@ -161,6 +161,8 @@ class ConfigMapSink:
         )
 
     def _format(self, key: str) -> str:
+        if self._style.one_key:
+            return ""
         if self._layout is UpdateStrategy.DOCUMENT:
             return self._options.data_format
         return writable_format(key) or "json"

@@ -148,6 +148,8 @@ class FileSink:
         return frozenset(name for name in names if f"{destination.name}/{name}" not in found)
 
     def _format(self, name: str) -> str:
+        if self._style.one_key:
+            return ""
         if self._layout is UpdateStrategy.FILE:
             return writable_format(name) or "json"
         return self._options.format or writable_format(name) or "json"

@@ -113,6 +113,8 @@ class S3Sink:
         return Live(records=live, foreign=foreign)
 
     def _format(self, name: str) -> str:
+        if self._style.one_key:
+            return ""
         if self._layout is UpdateStrategy.FILE:
             return "json"
         return writable_format(name) or "json"
