@@ -218,10 +218,7 @@ class OrchestratorProcess:
         return self._stopping.is_set()
 
     def _ready(self) -> tuple[bool, str]:
-        disabled = [
-            f"rule {rule.name} is disabled: {rule.reason}"
-            for rule in self._configuration.bundle.disabled_rules
-        ]
+        disabled = map(str, self._configuration.bundle.disabled_rules)
         broken = [f"background loop {name} failed" for name in background.failing()]
         ready = self._checks()["store"] == "ok" and not broken and not self._stopping.is_set()
         return ready, "; ".join([*broken, *disabled])

@@ -68,7 +68,7 @@ def _end(
     state = advance(State.RUNNING, change)
     task = tasks.get(claimed.task_id) if state in TERMINAL else None
     times = _times(task) if task else {}
-    ended = {"state": state, "progress": {}, **times, **fields}
+    ended = {**fields, "state": state, "progress": {}, **times}
     return update_if_unchanged(Task, where, version=F("version") + 1, **ended)
 
 
