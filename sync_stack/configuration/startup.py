@@ -15,6 +15,10 @@ from kernel.redaction import known_secrets
 
 EXIT_CONFIGURATION: Final = 78  # sysexits: EX_CONFIG
 EXIT_UNAVAILABLE: Final = 69  # EX_UNAVAILABLE: an address in use, a store that cannot be used
+SECRET_KEY: Final = "secret-key"  # noqa: S105 - the name of a file
+TASK_API_KEY: Final = "task-api-key"
+WEBHOOK_SECRET: Final = "webhook-secret"  # noqa: S105 - the name of a file
+_MAX_SECRET_BYTES: Final = 2**16
 
 
 class StartRefused(Exception):
@@ -42,12 +46,6 @@ def refusing() -> Iterator[None]:
         sys.exit(refusal.exit_code)
 
 
-SECRET_KEY: Final = "secret-key"  # noqa: S105 - the name of a file
-TASK_API_KEY: Final = "task-api-key"
-WEBHOOK_SECRET: Final = "webhook-secret"  # noqa: S105 - the name of a file
-_MAX_BYTES: Final = 2**16
-
-
 class StateFolderUnusable(Exception):
     """A file in TLS_AUTO_DIR cannot be used; the message names it and says what to do."""
 
@@ -57,7 +55,7 @@ def read_secret(folder: Path, name: str) -> str:
     path = folder / name
     try:
         with path.open("rb") as file:
-            return file.read(_MAX_BYTES).decode("ascii").strip()
+            return file.read(_MAX_SECRET_BYTES).decode("ascii").strip()
     except FileNotFoundError:
         return ""
     except OSError as error:

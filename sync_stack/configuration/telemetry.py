@@ -31,20 +31,20 @@ from sync_stack.configuration.logs import JsonLines
 from sync_stack.configuration.metrics import dropped_lines
 from sync_stack.configuration.startup import StartRefused
 
-log: Final = logging.getLogger("partita.sync.shipping")
-MAX_LINES: Final = 10_000
-MAX_BYTES: Final = 64 * 2**20
-BATCH_LINES: Final = 500
-BATCH_BYTES: Final = 2**20
-FIRST_PAUSE_S: Final = 1.0
-MAX_PAUSE_S: Final = 30.0
-_GATHER_S: Final = 0.25
-_TIMEOUT_S: Final = 5.0
-_CREATE: Final = b'{"create":{}}\n'  # the only action that data streams take
-_BAD_LINES: Final = frozenset({400, 413})
-_REFUSED: Final = 400
-_BUSY: Final = 429
-_FAILED: Final = 500
+shipping_log: Final = logging.getLogger("partita.sync.shipping")
+MAX_QUEUED_LINES: Final = 10_000
+MAX_QUEUED_BYTES: Final = 64 * 2**20
+MAX_BATCH_LINES: Final = 500
+MAX_BATCH_BYTES: Final = 2**20
+FIRST_SHIPPING_PAUSE_S: Final = 1.0
+MAX_SHIPPING_PAUSE_S: Final = 30.0
+_BATCH_GATHER_S: Final = 0.25
+_BULK_TIMEOUT_S: Final = 5.0
+_CREATE_ACTION: Final = b'{"create":{}}\n'  # the only action that data streams take
+_BAD_BATCH_STATUSES: Final = frozenset({400, 413})
+_REFUSED_STATUS: Final = 400
+_BUSY_STATUS: Final = 429
+_FAILED_STATUS: Final = 500
 Dropped = Callable[[str, int], None]  # reason, lines
 
 
@@ -87,17 +87,17 @@ class LogShipper(logging.Handler):
         self._failing = False
         self._attempt = 0
         self._client = httpx.Client(
-            timeout=_TIMEOUT_S, verify=ssl.create_default_context(), trust_env=False
+            timeout=_BULK_TIMEOUT_S, verify=ssl.create_default_context(), trust_env=False
         )
         self._writer = BackgroundWriter(
             "shipping",
             self._ship,
             QueueLimits(
-                items=MAX_LINES,
-                bytes=MAX_BYTES,
-                batch_items=BATCH_LINES,
-                batch_bytes=BATCH_BYTES,
-                gather_s=_GATHER_S,
+                items=MAX_QUEUED_LINES,
+                bytes=MAX_QUEUED_BYTES,
+                batch_items=MAX_BATCH_LINES,
+                batch_bytes=MAX_BATCH_BYTES,
+                gather_s=_BATCH_GATHER_S,
             ),
             size_of=len,
             at_end=self._client.close,
@@ -125,18 +125,18 @@ class LogShipper(logging.Handler):
 
     def _ship(self, batch: list[bytes]) -> None:
         """Send a batch, again and again while the index is unavailable."""
-        pause = FIRST_PAUSE_S
+        pause = FIRST_SHIPPING_PAUSE_S
         while batch:
             try:
                 batch = self._send(batch)
                 self._log_change(failing=False)
-                pause = FIRST_PAUSE_S
+                pause = FIRST_SHIPPING_PAUSE_S
             except _IndexUnavailable as error:
                 self._log_change(failing=True, reason=str(error))
                 if self._ended.wait(pause):
                     self._dropped("unsent", len(batch))
                     return
-                pause = min(MAX_PAUSE_S, pause * 2)
+                pause = min(MAX_SHIPPING_PAUSE_S, pause * 2)
             except Exception:
                 self._dropped("failed", len(batch))  # after an unexpected error, sent no more
                 raise
@@ -148,7 +148,7 @@ class LogShipper(logging.Handler):
             response = self._client.post(
                 f"{endpoint.url}/{self._settings.index}/_bulk",
                 params={"filter_path": "errors,items.*.status"},
-                content=b"".join(_CREATE + line + b"\n" for line in batch),
+                content=b"".join(_CREATE_ACTION + line + b"\n" for line in batch),
                 headers={"content-type": "application/x-ndjson"},
                 auth=(
                     httpx.BasicAuth(endpoint.username, endpoint.password)
@@ -159,7 +159,7 @@ class LogShipper(logging.Handler):
         except (httpx.HTTPError, OSError) as error:
             self._attempt += 1
             raise _IndexUnavailable(type(error).__name__) from None
-        if response.status_code in _BAD_LINES:
+        if response.status_code in _BAD_BATCH_STATUSES:
             self._dropped("rejected", len(batch))
             return []
         if not response.is_success:
@@ -178,8 +178,10 @@ class LogShipper(logging.Handler):
         if len(statuses) != len(batch):
             raise _IndexUnavailable("the answer does not fit the lines")
         pairs = list(zip(batch, statuses, strict=True))
-        again = [line for line, status in pairs if status == _BUSY or status >= _FAILED]
-        refused = sum(status >= _REFUSED for status in statuses) - len(again)
+        again = [
+            line for line, status in pairs if status == _BUSY_STATUS or status >= _FAILED_STATUS
+        ]
+        refused = sum(status >= _REFUSED_STATUS for status in statuses) - len(again)
         if refused:
             self._dropped("rejected", refused)
         if len(again) == len(batch):
@@ -189,9 +191,11 @@ class LogShipper(logging.Handler):
     def _log_change(self, *, failing: bool, reason: str = "") -> None:
         """Log the beginning and the end of a failure once each."""
         if failing and not self._failing:
-            log.warning("log lines are not shipped: %s", reason, extra={"event": "shipping_failed"})
+            shipping_log.warning(
+                "log lines are not shipped: %s", reason, extra={"event": "shipping_failed"}
+            )
         if self._failing and not failing:
-            log.info("log lines are shipped again", extra={"event": "shipping_resumed"})
+            shipping_log.info("log lines are shipped again", extra={"event": "shipping_resumed"})
         self._failing = failing
 
 

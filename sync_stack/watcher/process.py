@@ -40,15 +40,15 @@ from sync_stack.watcher.poller import Poller
 from sync_stack.watcher.threads import WatcherThreads
 
 _JSON: Final = "application/json"
-_STOP_S: Final = 2.0
-Facts = Callable[[], tuple[bool, str, bool, int]]  # ready, detail, leader, targets
+_ADMIN_STOP_S: Final = 2.0
+AdminFacts = Callable[[], tuple[bool, str, bool, int]]  # ready, detail, leader, targets
 AdminResponse = tuple[int, str, bytes]
 
 
 class AdminApp:
     """An ASGI application with three routes."""
 
-    def __init__(self, facts: Facts, metrics: Callable[[], bytes]) -> None:
+    def __init__(self, facts: AdminFacts, metrics: Callable[[], bytes]) -> None:
         self._facts = facts
         self._metrics = metrics
 
@@ -68,25 +68,25 @@ class AdminApp:
 
     def _respond(self, method: str, path: str) -> AdminResponse:
         routes: dict[str, Callable[[], AdminResponse]] = {
-            "/health/liveness": lambda: _document(200, {"status": "ok"}),
+            "/health/liveness": lambda: _admin_answer(200, {"status": "ok"}),
             "/health/readiness": self._readiness,
             "/metrics": lambda: (200, CONTENT_TYPE, self._metrics()),
         }
         if path not in routes:
-            return _document(404, {"status": "NOT_FOUND"})
+            return _admin_answer(404, {"status": "NOT_FOUND"})
         if method not in ("GET", "HEAD"):
-            return _document(405, {"status": "METHOD_NOT_ALLOWED"})
+            return _admin_answer(405, {"status": "METHOD_NOT_ALLOWED"})
         return routes[path]()
 
     def _readiness(self) -> AdminResponse:
         ready, detail, leader, targets = self._facts()
         if not ready:
-            return _document(503, {"status": "NOT_READY", "detail": detail})
+            return _admin_answer(503, {"status": "NOT_READY", "detail": detail})
         document = {"status": "READY", "leader": leader, "targets": targets}
-        return _document(200, document | ({"detail": detail} if detail else {}))
+        return _admin_answer(200, document | ({"detail": detail} if detail else {}))
 
 
-def _document(status: int, content: Mapping[str, object]) -> AdminResponse:
+def _admin_answer(status: int, content: Mapping[str, object]) -> AdminResponse:
     return status, _JSON, json.dumps(content).encode()
 
 
@@ -107,7 +107,7 @@ class AdminListener:
         self._server.start()
 
     def stop(self) -> None:
-        self._server.stop(_STOP_S)
+        self._server.stop(_ADMIN_STOP_S)
 
 
 log: Final = logging.getLogger("partita.sync.watcher")

@@ -76,7 +76,10 @@ def conflict(key: str, first: Leaf, second: Leaf) -> ShapingError:
 
 
 def flat_values(tree: Tree) -> Mapping[str, str]:
-    """Return flat keys and text, in the tree's order. Raise ShapingError(key_conflict)."""
+    """Return flat keys and text in the tree's order; raise ShapingError.
+
+    Its codes: `key_conflict`, `too_many_keys`.
+    """
     found = unique((leaf.key, leaf) for leaf in flatten(tree))
     return {key: leaf.text for key, leaf in found.items()}
 

@@ -1,6 +1,6 @@
 """The steps from files to settings: root key, environment, schema, keys, secrets, limits.
 
-(reference: sync-stack 4.5)
+(reference: sync-stack 4.5, 4.6)
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Shipped:
 
 @pytest.fixture
 def shipped(index: SearchIndex, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shipped]:
-    monkeypatch.setattr(telemetry, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(telemetry, "FIRST_SHIPPING_PAUSE_S", 0.05)
     made = Shipped(index.url)
     yield made
     index.gate.set()
@@ -115,7 +115,7 @@ def test_lines_that_the_index_refuses_are_counted_and_the_busy_ones_come_again(i
 
 
 def test_another_endpoint_is_asked_when_one_is_away(index, monkeypatch):
-    monkeypatch.setattr(telemetry, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(telemetry, "FIRST_SHIPPING_PAUSE_S", 0.05)
     shipped = Shipped("http://127.0.0.1:9", index.url)
     shipped.log.info("found")
     until(lambda: index.messages() == ["found"], within_s=30)
@@ -146,7 +146,9 @@ def test_failures_of_shipping_are_said_once_and_not_shipped(index, shipped, capl
         until(lambda: "seen" in index.messages(), within_s=30)
     finally:
         root.removeHandler(shipped.shipper)
-    said = [record.message for record in caplog.records if record.name == telemetry.log.name]
+    said = [
+        record.message for record in caplog.records if record.name == telemetry.shipping_log.name
+    ]
     assert said[0] == "log lines are not shipped: status 503"
     assert sum("not shipped" in each for each in said) == 1
     assert not any("shipped" in message for message in index.messages())
