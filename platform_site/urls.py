@@ -12,7 +12,6 @@ MOUNTS: Final = {  # app → the prefix of its `urls.py`; the more special ones 
     "platform_settings": "api/v1/",
     "agents": "api/v1/",
     "suites": "api/v1/",
-    "profiles": "api/v1/",
     "executions": "api/v1/",
     "workers": "api/v1/",
     "health": "",

@@ -175,5 +175,9 @@ def _form(request: HttpRequest, template: str, error: PlatformError | None = Non
 
 def same_site(path: str) -> str:
     """Return `path` when it is a path of this site without control characters, else `/`."""
+    before_query = path.partition("?")[
+        0
+    ]  # Django refuses over 2048 characters; a filter may be long
     is_path = path.startswith("/") and path.isprintable()
-    return path if is_path and url_has_allowed_host_and_scheme(path, allowed_hosts=None) else "/"
+    is_ours = is_path and url_has_allowed_host_and_scheme(before_query, allowed_hosts=None)
+    return path if is_ours else "/"

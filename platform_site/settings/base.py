@@ -161,7 +161,6 @@ INSTALLED_APPS = [
     "apps.platform_settings",
     "apps.agents",
     "apps.suites",
-    "apps.profiles",
     "apps.executions",
     "apps.workers",
     "apps.console",

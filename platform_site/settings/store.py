@@ -14,12 +14,6 @@ from platform_site.settings import env
 # that the store is away. Everything else has the longer limits below.
 ANSWER_S = 1.2
 
-
-def answer_limit_s() -> float | None:
-    """Return ANSWER_S where a request or a probe of the control plane waits, else None."""
-    return ANSWER_S if is_awaited() else None
-
-
 # IMMEDIATE: a transaction that will write takes the write lock at once and waits for it;
 # a deferred one fails at its first write with "database is locked", whatever the timeout.
 _SQLITE_OPTIONS = {
@@ -28,10 +22,14 @@ _SQLITE_OPTIONS = {
     "init_command": "PRAGMA journal_mode=wal;PRAGMA synchronous=NORMAL;PRAGMA foreign_keys=ON;",
 }
 
-
 # A process that stands still inside a transaction must not hold up the others: its locks end with
 # its session, and who waits for a lock gives up and tries again.
 _POSTGRES_TIMEOUTS = "-c idle_in_transaction_session_timeout=10s -c lock_timeout=5s"
+
+
+def answer_limit_s() -> float | None:
+    """Return ANSWER_S where a request or a probe of the control plane waits, else None."""
+    return ANSWER_S if is_awaited() else None
 
 
 class Database(TypedDict, total=False):

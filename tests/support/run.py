@@ -46,6 +46,7 @@ class Command:
     words: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     title: str = ""
+    reads_terminal: bool = False  # a debugger, input of the tests
 
 
 Lane = Sequence[Command]  # one after the other
@@ -53,9 +54,7 @@ Lane = Sequence[Command]  # one after the other
 
 def main() -> int:
     options = _options()
-    # a shell that started it in the background has Ctrl-C ignored, by all its children too
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    _handle_signals()
     if options.fast:
         return _run_fast()
     if absent := packages.install_missing():
@@ -76,6 +75,14 @@ def main() -> int:
         print(f"PARTITA_FAULT_SEED={seed}", flush=True)
         code = run_lanes(_lanes(options, environment), environment)
         return max(code, _say_times(folder))
+
+
+def _handle_signals() -> None:
+    """Let signals interrupt, except those that are ignored on purpose, as SIGHUP is by nohup."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # a shell that started it in the background has Ctrl-C ignored, by all its children too
+        if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _run_fast() -> int:
@@ -106,7 +113,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--faults", action="store_true", help="the long fault runs only")
     parser.add_argument("--bench", action="store_true", help="the benchmarks only")
     parser.add_argument("rest", nargs="*", help="further words for pytest, after --")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.fast and options.rest:
+        parser.error("--fast takes no further words")
+    return options
 
 
 def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lane]:
@@ -116,7 +126,7 @@ def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lan
     if options.faults:
         return [[Command([sys.executable, "-m", "tests.faults"])]]
     if options.rest:
-        return [[Command([*PYTEST, *options.rest])]]
+        return [[Command([*PYTEST, *options.rest], reads_terminal=True)]]
     tests = [*PYTEST, "--dist", "loadfile"]  # a file's processes start once
     real = [*tests, "-n", REAL_WORKERS]
     waiting = [
@@ -167,7 +177,10 @@ def _highest(codes: Sequence[Future[int]]) -> int:
 
 
 class _Running:
-    """What the lanes run now. Each command has a process group, which alone gets its signals."""
+    """What the lanes run now. Each command has a process group, which alone gets its signals.
+
+    One that reads the terminal shares ours, which the terminal interrupts.
+    """
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
@@ -213,9 +226,10 @@ class _Running:
                 return None
             if command.title:
                 print(f"== {command.title}", flush=True)
+            is_in_front = command.reads_terminal and sys.stdin.isatty()
             process = subprocess.Popen(
                 words, env=self._environment | command.environment, cwd=ROOT,
-                process_group=None if "--pdb" in words else 0,  # a debugger reads the terminal
+                process_group=None if is_in_front else 0,  # others may not read it
                 stdout=output, stderr=output and subprocess.STDOUT, text=True, errors="replace",
             )  # fmt: skip
             self._processes.add(process)

@@ -92,15 +92,15 @@ def read_document(
 def _document(fields: Fields, root: Node) -> Document:
     if root.is_null or not fields.known_keys(root, "", _TOP_KEYS):
         return Document()
-    mode = fields.text(root, "", "mode") or "local"
-    if mode not in get_args(Mode):
-        fields.refuse_value(root, "", "mode", "must be local, remote or hybrid")
     agents = tuple(_agents(fields, root))
     if listed := root.get("agents"):
         _check_together(fields, listed, agents)
     registries = tuple(read_registries(fields, root))
     fields.text(root, "", "description")
     _check_notifications(fields, root)
+    mode = fields.text(root, "", "mode") or "local"
+    if mode not in get_args(Mode):
+        fields.refuse_value(root, "", "mode", "must be local, remote or hybrid")
     return Document(
         mode=cast("Mode", mode),
         agents=agents,

@@ -1,4 +1,4 @@
-"""The calls of suite.star, one module for each kind of node; importing the package loads them."""
+"""The calls of suite.star, which register kinds of nodes; importing the package loads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The display of statuses. The constants come from apps/console/domain/status_display.py.
+// The display of statuses. The constants come from apps/console/domain/display.py.
 
 const SPRITE = document.body.dataset.sprite;
 const SVG = "http://www.w3.org/2000/svg";
@@ -31,7 +31,7 @@ export function setIcon(element, name) {
   element?.querySelector("use")?.setAttribute("href", `${SPRITE}#${name}`);
 }
 
-/** Redraws a `.ticks` strip from an item of the engine overview; as `ticks` in domain/status_display.py does. */
+/** Redraws a `.ticks` strip from an item of the engine overview; as `ticks` in domain/display.py does. */
 export function showTicks(strip, item) {
   const counts = STATUSES.stepOrder.map((status) => [status, item[`${status}Steps`] || 0]);
   const present = counts.filter(([, count]) => count);

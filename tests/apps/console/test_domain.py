@@ -69,14 +69,28 @@ def test_the_same_topology_gives_the_same_drawing():
     assert layout.draw(wire_samples.TOPOLOGY) == layout.draw(wire_samples.TOPOLOGY)
 
 
-@pytest.mark.parametrize("path", ["/", "/executions/run-1?x=1#L5", "/suites/a.b"])
+@pytest.mark.parametrize(
+    "path", ["/", "/executions/run-1?x=1#L5", "/suites/a.b", "/?q=" + "x" * 3000]
+)
 def test_a_path_of_this_site_is_followed(path: str):
     assert same_site(path) == path
 
 
 @pytest.mark.parametrize(
     "path",
-    ["", "x", "//evil", "/\\evil", "https://evil/", "javascript:alert(1)", "/\t/evil", "/a\nb"],
+    [
+        *(
+            "",
+            "x",
+            "//evil",
+            "/\\evil",
+            "https://evil/",
+            "javascript:alert(1)",
+            "/\t/evil",
+            "/a\nb",
+        ),
+        *("//evil?" + "x" * 3000, "/" + "x" * 2048, "/a\u00a0b", "/a\u200bb"),
+    ],
 )
 def test_a_path_of_another_site_is_not_followed(path: str):
     assert same_site(path) == "/"

@@ -51,6 +51,13 @@ def faults(text: str) -> list[tuple[str, str, int | None, int | None]]:
     return [(fault.pointer, fault.code, fault.line, fault.column) for fault in caught.value.faults]
 
 
+def test_the_first_error_is_that_of_the_agents_before_that_of_the_mode():
+    found = faults("mode: odd\nagents: [{agentId: a, odd: 1}]\n")
+
+    assert found[-1][0] == "/mode"
+    assert found[0][0].startswith("/agents/0")
+
+
 def test_without_a_file_there_is_one_local_backend(file):
     (only,) = backends()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.profiles.api import LaunchProfile, ProfileInvalid, ProfileNotInSuite, select_profile
-from apps.suites.api import SuiteNotFound, find_suite
+from apps.suites.api import find_suite
 from apps.suites.lifespan import profiles as probe
 
 
@@ -22,8 +22,8 @@ def suite(tmp_path, settings):
     return write
 
 
-def select(requested: str = "", *, suite_id: str = "s") -> LaunchProfile:
-    return select_profile(find_suite(suite_id).profiles, requested, suite_id=suite_id)
+def select(requested: str = "") -> LaunchProfile:
+    return select_profile(find_suite("s").profiles, requested, suite_id="s")
 
 
 def test_an_explicit_profile_wins_by_file_name_or_id(suite):
@@ -77,11 +77,6 @@ def test_a_broken_profile_is_refused_with_file_and_line(suite):
 
     assert caught.value.detail == "profiles/a.yaml:2: env must be a mapping"
     assert caught.value.errors[0].line == 2
-
-
-def test_profiles_of_no_suite_are_not_found(suite):
-    with pytest.raises(SuiteNotFound):
-        select(suite_id="nowhere")
 
 
 def test_readiness_reads_every_profile_and_counts_the_broken_ones(suite):
