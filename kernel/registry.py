@@ -49,7 +49,8 @@ class Registry(Generic[T]):
     def discover(self) -> None:
         """Import the modules of the package that are not imported yet; raise what one raises."""
         if self._failure is not None:
-            raise self._failure.with_traceback(None)  # a second import would only say that names are registered twice
+            # a second import would only say that names are registered twice
+            raise self._failure.with_traceback(None)
         try:
             import_plugins(self._package, import_module(self._package).__path__)
         except Exception as error:
