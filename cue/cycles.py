@@ -2,17 +2,22 @@ r"""Values that depend on themselves: some have a meaning, the others are refuse
 
 `a: b, b: a & {x: 1}` is one value under two names; a recursive definition ends where its data ends.
 Both are read. Where a value is needed in order to know itself (`a: "\(a)"`, `a: len(a)`), the
-result of the official program depends on its order of evaluation, so the file is refused.
+result of the official program depends on its order of evaluation, so the file is refused. So is one
+that leads back to itself by an optional field (`c: {k?: a}, a: b: c`): most are a cycle there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from cue import syntax
 from cue.faults import Broken
-from cue.syntax import Label, Node
-from cue.vertex import Conjunct, Path, Vertex, VertexState
+from cue.syntax import Label, Mark, Node
+from cue.vertex import Conjunct, Env, Path, Vertex, VertexState
 
 LET = "let "  # begins the label of a let, and no identifier
 DEPENDS_ON_ITSELF = "a value that depends on itself"
+_MOST_NAMES = 8  # of one value, each another name of the next
 
 
 def depends_on_itself(node: Node) -> Broken:
@@ -43,6 +48,69 @@ def returns(target: Vertex, conjunct: Conjunct, earlier: list[Path]) -> bool:
 def is_above(target: Vertex, vertex: Vertex) -> bool:
     depth = len(target.path)
     return depth < len(vertex.path) and vertex.path[:depth] == target.path
+
+
+def leads_above(node: Node, env: Env | None, vertex: Vertex) -> bool:
+    """Whether the value of an optional field is, or always holds, a struct around `vertex`."""
+    return any(_names_above(each, env, vertex, _MOST_NAMES) for each in _parts(node))
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    """Yield the references that a value consists of, those of its alternatives included."""
+    if isinstance(node, (syntax.Reference, syntax.Selector)):
+        yield node
+    for each in _inside(node):
+        yield from _parts(each)
+
+
+def _inside(node: Node) -> Iterable[Node]:
+    match node:
+        case syntax.Parenthesis(inner=inner) | syntax.Aliased(value=inner):
+            return (inner,)
+        case syntax.Unification(parts=inside) | syntax.ListLiteral(items=inside):
+            return inside
+        case syntax.Disjunction(alternatives=alternatives):
+            return (each for _, each in alternatives)
+        case syntax.Struct(fields=fields, embeddings=embeddings):
+            regular = [field.value for field in fields if field.mark is Mark.REGULAR]
+            return [*regular, *(embedding.value for embedding in embeddings)]
+        case _:
+            return ()
+
+
+def _names_above(node: Node, env: Env | None, vertex: Vertex, names: int) -> bool:
+    named = _named(node, env)
+    if named is None:
+        return False
+    holder, label = named
+    path = (*holder.path, label)
+    if vertex.path[: len(path)] == path:
+        return True
+    member = holder.arcs.get(label)
+    return (
+        names > 0
+        and member is not None
+        and any(
+            _names_above(each, conjunct.env, vertex, names - 1)
+            for conjunct in member.conjuncts
+            for each in _parts(conjunct.expr)
+            if isinstance(conjunct.expr, (syntax.Reference, syntax.Selector))
+        )
+    )
+
+
+def _named(node: Node, env: Env | None) -> tuple[Vertex, Label] | None:
+    """Return the struct and the member that a reference names, as far as it is written."""
+    if isinstance(node, syntax.Selector):
+        base = _named(node.base, env)
+        member = base[0].arcs.get(base[1]) if base else None
+        return None if member is None else (member, node.label)
+    if not isinstance(node, syntax.Reference):
+        return None
+    while env is not None and node.name not in env.literal.names:
+        env = env.up
+    label = env.literal.names[node.name] if env else None
+    return (env.vertex, label) if env and isinstance(label, Label) else None
 
 
 def _is_in_own_holder(target: Vertex, conjunct: Conjunct, earlier: list[Path]) -> bool:

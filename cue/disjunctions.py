@@ -80,13 +80,16 @@ def expand(evaluator: Completer, vertex: Vertex) -> None:
 
 
 def drop_incomplete(vertex: Vertex) -> None:
-    """Drop the possibilities that need further values to be known."""
-    found = [
-        choice for choice in vertex.choices if not choice.vertex.reasons or choice.vertex.is_patchy
-    ]
+    """Drop the possibilities that need further values to be known, but not those of a validator."""
+    found = [choice for choice in vertex.choices if _may_stay(choice.vertex)]
     if vertex.choices and not found:
         vertex.reasons.extend(vertex.choices[0].vertex.reasons)
     vertex.choices = found
+
+
+def _may_stay(vertex: Vertex) -> bool:
+    """Whether a possibility counts: a validator of a value that is not known is one, as `>3` is."""
+    return not vertex.reasons or vertex.is_patchy or vertex.is_undecided
 
 
 def _weighed(found: list[_Possibility], disjunctions: list[Conjunct]) -> Iterator[Choice]:

@@ -303,9 +303,11 @@ class Evaluator:
 
     def _validate(self, vertex: Vertex) -> None:
         validators, vertex.validators = vertex.validators, []
+        known = len(vertex.reasons)
         for validator in validators:
             if not vertex.faults:
                 vertex.note(validator.holds(vertex))
+        vertex.is_undecided = len(vertex.reasons) > known
 
 
 def scalar_of(node: syntax.Number | syntax.Constant) -> Scalar:

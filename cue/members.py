@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cue import syntax
 from cue.closedness import Closedness
-from cue.cycles import depends_on_itself
+from cue.cycles import depends_on_itself, leads_above
 from cue.dynamic import Dynamic
 from cue.operands import Operands
 from cue.scalars import Type
@@ -74,6 +74,8 @@ class Members:
         if field.mark is Mark.REGULAR:
             self._add_to_arc(vertex, field.label, conjunct, field.attributes)
             return
+        if inside.trail and leads_above(field.value, inside.env, vertex):
+            raise depends_on_itself(field.value)
         vertex.constraints.append(Constraint(field.label, conjunct, field.attributes))
         if field.mark is Mark.REQUIRED:
             vertex.required.setdefault(field.label, field)

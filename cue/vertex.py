@@ -152,6 +152,7 @@ class Vertex:
     declared: dict[Scope | None, list[Declared]] = field(default_factory=dict)
     lists: list[Listed] = field(default_factory=list)
     validators: list[Validator] = field(default_factory=list)
+    is_undecided: bool = False  # a validator lacks a value to be asked about
     makers: list[Maker] = field(default_factory=list)  # what the order of its fields comes from
     is_mixed: bool = False  # a definition of which embeddings and others declare parts
     is_unordered: bool = False  # made from a struct without a certain order

@@ -37,6 +37,7 @@ REFUSED_CASES = {
     "mended/embedding_of_optional_field": "an embedding that is needed to know itself",
     "mended/member_of_scalar_let": "a member of a scalar",
     "mended/operand_conflict_inside_list": "a member of a scalar",
+    "mended/optional_field_leads_back_beside_more": "a value that depends on itself",
     "mended/reference_to_pure_cycle": "names that name each other",
     "mended/typed_open_lists_differ": "open lists of different types as alternatives",
     "packages/outside": "a package that is not read",
