@@ -17,8 +17,11 @@ from django.db.models import F
 from apps.executions.models import Execution, Step
 
 Row = TypeVar("Row", Execution, Step)
+# The rows are taken in one order, so that two transactions never wait for each other.
 _RAISE: Final = (
-    "UPDATE {table} SET version = version + 1 WHERE id = ANY(%b) AND deleted_at IS NULL"
+    "WITH taken AS MATERIALIZED (SELECT id FROM {table} WHERE id = ANY(%b) AND deleted_at IS NULL"
+    " ORDER BY id FOR UPDATE)"
+    " UPDATE {table} SET version = version + 1 WHERE id IN (SELECT id FROM taken)"
     " RETURNING {columns}"
 )
 _UPDATE: Final = "UPDATE {table} SET {columns} WHERE id = ANY(%b)"

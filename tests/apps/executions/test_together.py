@@ -36,8 +36,9 @@ def test_many_completions_at_once_end_the_run_once(worker: Worker):
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.parametrize("_round", range(5))
 @pytest.mark.parametrize("names", [["r1", "r2", "r3", "r4"], ["r1"] * 4], ids=["four", "one"])
-def test_supervisors_that_claim_at_once_never_get_the_same_step(names: list[str]):
+def test_supervisors_that_claim_at_once_never_get_the_same_step(names: list[str], _round: int):
     """Invariant 6; also of one that asks by four calls at once."""
     for _ in range(6):
         booted_run(node("a"), node("b"))
