@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from apps.accounts.api import Principal
 from apps.executions import api as executions
@@ -190,6 +190,37 @@ def test_the_page_follows_a_run_and_picks_its_first_failure(ada: Reader, worker:
     worker.end("tidy")
     expect(page.locator(".run-title .status-text")).to_have_text("Failed")
     expect(page.locator("[data-action=cancel]")).to_be_hidden()
+
+
+def test_a_late_fragment_does_not_take_a_step_back(ada: Reader, worker: Worker):
+    run = three_steps(ada)
+    page = open_run(ada, run)
+    page.evaluate(
+        """() => {
+          window.shown = [];
+          const note = () => window.shown.push(
+            document.querySelector(".step[data-step=seed]").dataset.status
+            + " of " + document.querySelector(".run-title .status-text").textContent);
+          const what = { subtree: true, childList: true, attributes: true };
+          new MutationObserver(note).observe(document.querySelector("#run"), what);
+        }"""
+    )
+    late: list[tuple[Route, APIResponse]] = []
+    page.route("**/panels", lambda route: late.append((route, route.fetch())), times=1)
+    worker.claim()
+    expect(page.locator(".step[data-step=seed]")).to_have_attribute("data-status", "running")
+    while not late:
+        page.wait_for_timeout(50)
+    worker.end("seed")
+    expect(page.locator(".step[data-step=seed]")).to_have_attribute("data-status", "healthy")
+
+    page.evaluate("window.shown = []")
+    route, response = late[0]
+    with page.expect_response("**/panels"):  # the next fragment follows the late one
+        route.fulfill(response=response)
+        page.wait_for_function("window.shown.length > 0")
+
+    assert {each.partition(" ")[0] for each in page.evaluate("window.shown")} == {"healthy"}
 
 
 def test_a_queued_run_shows_its_plan(nobody_admits: None, ada: Reader):

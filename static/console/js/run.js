@@ -202,7 +202,16 @@ function tick() {
   if (ticking) byId("run-head").querySelector("[data-duration]").textContent = clock(ticking.base + performance.now() - ticking.since);
 }
 
-function showEvent(data) {
+const newest = new Map(); // the last event of each source, oldest first
+
+function showEvent(data, id) {
+  newest.delete(data.event.source);
+  newest.set(data.event.source, { id, data });
+  showStatuses(data);
+  refreshSoon();
+}
+
+function showStatuses(data) {
   const look = runDisplay(data.executionStatus, data.failing);
   const head = byId("run-head");
   head.dataset.status = look.key;
@@ -211,7 +220,14 @@ function showEvent(data) {
   announce(`${look.label} after ${data.duration}`, look.key);
   if (data.event.source !== "execution") showStep(data.event.source, data.event.status);
   if (RUN_OVER.has(data.executionStatus)) ended();
-  refreshSoon();
+}
+
+/** The fragments may have been rendered before events that the page has already shown. */
+function showNewerEvents() {
+  const rendered = Number(byId("run-head").dataset.lastEvent);
+  for (const { id, data } of newest.values()) {
+    if (id > rendered) showStatuses(data);
+  }
 }
 
 let announced = "";
@@ -245,6 +261,7 @@ document.body.addEventListener("htmx:afterRequest", () => {
   markSelected();
   startTicking();
   showLocalTimes();
+  showNewerEvents();
   if (state.over) ended();
   for (const step of byId("run-steps").querySelectorAll(".step")) showNode(step.dataset.step, step.dataset.status);
   selectFirstFailure();

@@ -10,7 +10,7 @@ export class Stream {
   #failures = 0;
   #paused = false;
 
-  /** `on` = { record(data), gap({from, to}), end(data), state(name, seconds) }; all but record optional. */
+  /** `on` = { record(data, id), gap({from, to}), end(data), state(name, seconds) }; all but record optional. */
   constructor(path, { since, on }) {
     this.path = path;
     this.lastId = since;
@@ -45,7 +45,7 @@ export class Stream {
       if (id <= this.lastId) return;
       this.lastId = id;
     }
-    this.on.record(JSON.parse(message.data));
+    this.on.record(JSON.parse(message.data), id);
   }
 
   #gap(range) {
