@@ -89,7 +89,7 @@ def _run_fast() -> int:
     """Run the tests that need no server; 1 when they took more CPU than their budget."""
     with tempfile.TemporaryDirectory(prefix="partita-test-") as folder:
         environment = {**os.environ, timing.FOLDER: folder}
-        words = [*PYTEST, "-n", "2", "-m", FAST, "tests/unit", "tests/apps"]
+        words = [*PYTEST, "-n", "4", "-m", FAST, "tests/unit", "tests/apps"]
         code = run_lanes([[Command(words)]], environment)
         print("\n".join(timing.slowest(timing.read(Path(folder)))))
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)

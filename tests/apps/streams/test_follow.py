@@ -311,7 +311,7 @@ async def test_after_idle_time_pings_do_not_catch_up(open_logs, monkeypatch):
     await stored(streams.open_topics, [others])
     async with aclosing(follow(open_logs)) as frames:
         await anext(frames)
-    await asyncio.sleep(5)
+    await asyncio.sleep(2.5)
 
     busy = asyncio.ensure_future(busy_hub(2, others))
     seen = Seen()
