@@ -16,6 +16,7 @@ NAMES = (
     "sse",
     "logs",
     "hostile_suites",
+    "api",
     "sync_accept",
     "sync_visible",
     "sync_large",

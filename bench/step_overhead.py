@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import stand
-from bench.peers.prefect_environment import NoPrefect, prefect_python, prefect_settings
+from bench.peers.environment import PREFECT_3, NoPeer, peer_python, prefect_settings
 from bench.report import publish
 from tests.support import servers
 
@@ -85,10 +85,10 @@ def contenders(folder: Path) -> Iterator[tuple[dict[str, Ours | Peer], list[str]
         else:
             absent.append("no Redis (TEST_REDIS_ADDR)")
         try:
-            command = [str(prefect_python()), "bench/peers/prefect_flow.py"]
+            command = [str(peer_python("prefect", PREFECT_3)), "bench/peers/prefect_flow.py"]
             settings = prefect_settings(folder / "prefect")
             found[PREFECT] = Peer(_child(stack, command, settings, folder / "prefect.log"))
-        except NoPrefect as error:
+        except NoPeer as error:
             absent.append(f"Prefect cannot be installed: {error}")
         yield found, absent
 

@@ -1,7 +1,4 @@
-"""The virtual environment of the Prefect peer, made on first use.
-
-It does not fit beside our stack, and needs an older FastAPI than it says.
-"""
+"""Virtual environments of peers that do not fit beside our stack, made on first use."""
 
 from __future__ import annotations
 
@@ -12,23 +9,27 @@ from pathlib import Path
 
 from bench.stand import ROOT
 
-FOLDER = ROOT / ".cache" / "bench-prefect"
+PREFECT_3 = ("prefect>=3,<4", "fastapi<0.120")  # it needs an older FastAPI than it says
+STOCK_DJANGO = (
+    "django>=5.2,<5.3", "djangorestframework>=3.16", "djangorestframework-simplejwt>=5.5",
+    "django-cors-headers>=4.9", "django-prometheus>=2.4", "whitenoise>=6.11",
+    "psycopg[binary,pool]>=3.2", "uvicorn>=0.38", "uvloop", "httptools",
+)  # fmt: skip
 
 
-class NoPrefect(Exception):
+class NoPeer(Exception):
     """It cannot be installed here; the message says why."""
 
 
-def prefect_python() -> Path:
-    """The interpreter that has Prefect 3. Raises NoPrefect."""
-    python = FOLDER / "bin" / "python"
-    if not (FOLDER / "installed").exists():
+def peer_python(name: str, packages: tuple[str, ...]) -> Path:
+    """The interpreter of the environment `name`, which has `packages`. Raises NoPeer."""
+    folder = ROOT / ".cache" / f"bench-{name}"
+    python = folder / "bin" / "python"
+    if not (folder / "installed").exists():
         uv = str(Path(sys.executable).parent / "uv")
-        _run([uv, "venv", "-q", "--clear", "--python", sys.executable, str(FOLDER)])
-        _run(
-            [uv, "pip", "install", "-q", "--python", str(python), "prefect>=3,<4", "fastapi<0.120"]
-        )
-        (FOLDER / "installed").touch()
+        _run([uv, "venv", "-q", "--clear", "--python", sys.executable, str(folder)])
+        _run([uv, "pip", "install", "-q", "--python", str(python), *packages])
+        (folder / "installed").touch()
     return python
 
 
@@ -50,4 +51,4 @@ def prefect_settings(home: Path) -> dict[str, str]:
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NoPrefect(done.stderr.strip().splitlines()[-1] if done.stderr else command[1])
+        raise NoPeer(done.stderr.strip().splitlines()[-1] if done.stderr else command[1])
