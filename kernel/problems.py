@@ -8,13 +8,14 @@ from kernel.errors import PlatformError
 
 _BY_STATUS: Final[dict[int, str]] = {
     400: "malformed_json validation_failed invalid_parameter unknown_parameter invalid_cursor "
-    "weak_password reset_token_invalid topology_invalid profile_invalid profile_not_in_suite "
-    "backend_unknown package_invalid mock_constraint_failed mock_request_invalid",
+    "weak_password reset_token_invalid invitation_invalid topology_invalid profile_invalid "
+    "profile_not_in_suite backend_unknown package_invalid mock_constraint_failed "
+    "mock_request_invalid",
     401: "unauthenticated token_invalid token_expired token_revoked invalid_credentials "
     "refresh_invalid refresh_reused ticket_invalid code_invalid agent_credential_invalid "
     "mock_secret_required",
     403: "admin_required csrf_failed origin_not_allowed sign_up_disabled password_auth_disabled "
-    "account_disabled agent_mismatch",
+    "account_disabled agent_mismatch role_required invitation_not_yours",
     404: "not_found suite_not_found profile_not_found package_not_found execution_not_found "
     "artifact_not_found sandbox_not_found agent_not_found job_not_found registry_not_found "
     "subsystem_not_found surface_not_found operation_not_found mock_no_match space_not_active "
@@ -22,7 +23,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     405: "method_not_allowed",
     409: "email_taken suite_exists profile_duplicate profile_in_use profile_not_launchable "
     "execution_active execution_finished nothing_to_rerun sync_in_progress reap_in_progress "
-    "stale_attempt log_gap job_running",
+    "stale_attempt log_gap job_running last_workspace_admin",
     412: "precondition_failed",
     413: "payload_too_large",
     415: "unsupported_media_type",

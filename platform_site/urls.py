@@ -8,7 +8,7 @@ from typing import Final
 from django.urls import URLPattern, URLResolver, include, path
 
 MOUNTS: Final = {  # app → the prefix of its `urls.py`; the more special ones first
-    "accounts": "api/v1/auth/",
+    "accounts": "api/v1/",
     "platform_settings": "api/v1/",
     "agents": "api/v1/",
     "suites": "api/v1/",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.accounts.conf import password_sign_in_enabled, sign_up_enabled
+from apps.accounts.conf import password_sign_in_enabled
 from apps.accounts.domain.errors import (
     EmailTaken,
     Forbidden,
@@ -11,7 +11,9 @@ from apps.accounts.domain.errors import (
     WeakPassword,
 )
 from apps.accounts.domain.principal import Principal, visible_workspaces
+from apps.accounts.domain.roles import Role
 from apps.accounts.lifespan import purge_expired
+from apps.accounts.selectors import is_sign_up_open
 from apps.accounts.services.administrators import (
     FirstAdministrator,
     NoAdministrator,
@@ -27,6 +29,12 @@ from apps.accounts.services.credentials import (
     require_session,
     signed_in,
 )
+from apps.accounts.services.invitations import (
+    accept_invitation,
+    invitations_to,
+    invite,
+    revoke_invitation,
+)
 from apps.accounts.services.rate_limits import rate_limited
 from apps.accounts.services.sign_in import (
     sign_in,
@@ -37,6 +45,14 @@ from apps.accounts.services.sign_in import (
 )
 from apps.accounts.services.sign_up import sign_up
 from apps.accounts.services.tokens import issue_tokens, revoke_everything
+from apps.accounts.services.workspaces import (
+    change_role,
+    create_workspace,
+    members_of,
+    remove_member,
+    switch_workspace,
+    workspaces_of,
+)
 
 __all__ = [
     "EmailTaken",
@@ -44,29 +60,40 @@ __all__ = [
     "Forbidden",
     "NoAdministrator",
     "Principal",
+    "Role",
     "TooManyAttempts",
     "Unauthenticated",
     "WeakPassword",
+    "accept_invitation",
     "authenticate_request",
     "authenticate_stream",
+    "change_role",
+    "create_workspace",
     "ensure_seed_admin",
     "first_administrator",
+    "invitations_to",
+    "invite",
+    "is_sign_up_open",
     "issue_tokens",
+    "members_of",
     "operator",
     "password_sign_in_enabled",
     "principal_of",
     "purge_expired",
     "rate_limited",
     "recheck",
+    "remove_member",
     "require_session",
     "revoke_everything",
+    "revoke_invitation",
     "sign_in",
     "sign_in_session",
     "sign_out_session",
     "sign_up",
-    "sign_up_enabled",
     "sign_up_session",
     "signed_in",
     "start_session",
+    "switch_workspace",
     "visible_workspaces",
+    "workspaces_of",
 ]

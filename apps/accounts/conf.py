@@ -8,6 +8,7 @@ from django.conf import settings
 
 STREAM_TICKET_LIFE = timedelta(seconds=60)
 LEEWAY = timedelta(seconds=30)
+INVITATION_LIFE = timedelta(days=7)
 ACCOUNT_CACHE_S = 10.0  # 30 are allowed (reference: control-plane 3)
 
 
@@ -32,10 +33,17 @@ def password_sign_in_enabled() -> bool:
     return bool(settings.AUTH_PASSWORD_LOGIN_ENABLED)
 
 
-def sign_up_enabled() -> bool:
-    return bool(settings.AUTH_SIGNUP_ENABLED)
+def sign_up_enabled() -> bool | None:
+    """Return the setting; None: as long as no administrator exists."""
+    enabled: bool | None = settings.AUTH_SIGNUP_ENABLED
+    return enabled
 
 
 def seed_admin() -> tuple[str, str]:
     """Return email address and password of the first administrator, empty when not set."""
     return settings.ADMIN_EMAIL, settings.ADMIN_PASSWORD
+
+
+def site_url() -> str:
+    """Return where people open the pages."""
+    return str(next(iter(settings.FRONTEND_URLS), settings.PUBLIC_API_URL)).rstrip("/")

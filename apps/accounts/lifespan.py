@@ -10,7 +10,14 @@ from typing import Final
 
 from django.db import DatabaseError, close_old_connections
 
-from apps.accounts.models import LimitHit, RefreshFamily, RevokedToken, StreamTicket, UiSession
+from apps.accounts.models import (
+    Invitation,
+    LimitHit,
+    RefreshFamily,
+    RevokedToken,
+    StreamTicket,
+    UiSession,
+)
 from apps.accounts.services.administrators import ensure_seed_admin
 from apps.operations.api import LifespanPart
 from apps.streams.api import DatastoreUnavailable
@@ -32,7 +39,7 @@ def purge_expired() -> int:
         RefreshFamily.objects.filter(expires_at__lt=moment - _DAY),
         *(
             model.objects.filter(expires_at__lt=moment)
-            for model in (LimitHit, RevokedToken, StreamTicket, UiSession)
+            for model in (Invitation, LimitHit, RevokedToken, StreamTicket, UiSession)
         ),
     ]
     return sum(rows.delete()[0] for rows in expired)

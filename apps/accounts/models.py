@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from apps.accounts.domain.roles import Role
 from kernel.clock import now
 from kernel.ids import new_uuid
 
@@ -17,6 +18,7 @@ class Workspace(models.Model):
     slug = models.CharField(max_length=220, unique=True)
     name = models.CharField(max_length=220)
     created_at = models.DateTimeField(default=now)
+    version = models.PositiveIntegerField(default=1)  # of its members
 
     def __str__(self) -> str:
         return self.slug
@@ -41,6 +43,40 @@ class User(models.Model):
     def username(self) -> str:
         """The part of the email address before the `@`."""
         return self.email.partition("@")[0]
+
+
+class Membership(models.Model):
+    """A user's role in a workspace. `User.workspace` is the one the user works in."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=[(role, role) for role in Role])
+    created_at = models.DateTimeField(default=now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "workspace"], name="membership_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.user_id} of {self.workspace_id}"
+
+
+class Invitation(models.Model):
+    """A link that makes who follows it a member, once. `email` is empty: whoever has the link."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="invitations")
+    invited_by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="invitations")
+    token_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
+    email = models.CharField(max_length=254, default="")
+    role = models.CharField(max_length=16, choices=[(role, role) for role in Role])
+    created_at = models.DateTimeField(default=now)
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.role} of {self.workspace_id}"
 
 
 class RefreshFamily(models.Model):

@@ -9,7 +9,8 @@ from django.core.cache.backends.locmem import LocMemCache
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import MAX_EMAIL
-from apps.accounts.models import RevokedToken, UiSession, User
+from apps.accounts.domain.roles import Role
+from apps.accounts.models import Membership, RevokedToken, UiSession, User
 from kernel.clock import now
 
 # In this process only. A change by another process is seen when the entry expires; 30 s are
@@ -26,6 +27,7 @@ class ActiveAccount:
     is_admin: bool
     full_name: str
     email: str
+    role: Role  # in that workspace
 
 
 def active_account(user_id: UUID, *, fresh: bool = False) -> ActiveAccount | None:
@@ -33,20 +35,45 @@ def active_account(user_id: UUID, *, fresh: bool = False) -> ActiveAccount | Non
     key = f"user:{user_id}"
     if not fresh and (cached := _cache.get(key)) is not None:
         return cached or None
-    user = User.objects.filter(pk=user_id, is_active=True).first()
-    account = (
-        None
-        if user is None
-        else ActiveAccount(
-            user_id=user.id,
-            workspace_id=user.workspace_id,
-            is_admin=user.is_admin,
-            full_name=user.full_name,
-            email=user.email,
-        )
-    )
+    # Between the two reads of one look, a removal may have moved the user to another workspace.
+    account = _read_account(user_id) or _read_account(user_id)
     _cache.set(key, account or False)
     return account
+
+
+def _read_account(user_id: UUID) -> ActiveAccount | None:
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    if user is None:
+        return None
+    role = role_in(user.workspace_id, user_id)
+    if role is None:
+        return None
+    return ActiveAccount(
+        user_id=user.id,
+        workspace_id=user.workspace_id,
+        is_admin=user.is_admin,
+        full_name=user.full_name,
+        email=user.email,
+        role=role,
+    )
+
+
+def role_in(workspace_id: UUID, user_id: UUID) -> Role | None:
+    """Return the user's role in the workspace; None for who is no member."""
+    roles = Membership.objects.filter(workspace_id=workspace_id, user_id=user_id)
+    role = roles.values_list("role", flat=True).first()
+    return None if role is None else Role(role)
+
+
+def is_sign_up_open() -> bool:
+    """Return whether anybody may make an account: a setting, else while no administrator exists."""
+    if (decided := conf.sign_up_enabled()) is not None:
+        return decided
+    if _cache.get("administrator-exists"):
+        return False
+    exists = User.objects.filter(is_admin=True).exists()
+    _cache.set("administrator-exists", exists)
+    return not exists
 
 
 def is_revoked(jti: str, *, fresh: bool = False) -> bool:

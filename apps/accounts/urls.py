@@ -1,24 +1,34 @@
-"""Paths below `/api/v1/auth/`."""
+"""Paths below `/api/v1/`: sign-in, workspaces, invitations."""
 
 from __future__ import annotations
 
 from django.urls import path
+from rest_framework.routers import SimpleRouter
 
-from apps.accounts.rest import views
+from apps.accounts.rest import views, workspaces
+
+_router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+_router.register("workspaces", workspaces.WorkspaceViewSet, "workspaces")
+_router.register("workspaces/<str:workspace_id>/members", workspaces.MemberViewSet, "members")
+_router.register(
+    "workspaces/<str:workspace_id>/invitations", workspaces.InvitationViewSet, "invitations"
+)
+_router.register("invitations", workspaces.InvitedViewSet, "invited")
 
 app_name = "accounts"
 urlpatterns = [
-    path("config", views.AuthConfigView.as_view(), name="config"),
-    path("sign-up", views.SignUpView.as_view(), name="sign-up"),
-    path("sign-in", views.SignInView.as_view(), name="sign-in"),
-    path("refresh", views.RefreshView.as_view(), name="refresh"),
-    path("me", views.MeView.as_view(), name="me"),
-    path("sign-out", views.SignOutView.as_view(), name="sign-out"),
-    path("stream-tickets", views.StreamTicketsView.as_view(), name="stream-tickets"),
-    path("sso/providers", views.ProvidersView.as_view(), name="sso-providers"),
-    path("oidc/login", views.OidcLoginView.as_view(), name="oidc-login"),
-    path("oidc/callback", views.OidcCallbackView.as_view(), name="oidc-callback"),
-    path("oidc/exchange", views.OidcExchangeView.as_view(), name="oidc-exchange"),
-    path("forgot-password", views.ForgotPasswordView.as_view(), name="forgot-password"),
-    path("reset-password", views.ResetPasswordView.as_view(), name="reset-password"),
+    path("auth/config", views.AuthConfigView.as_view(), name="config"),
+    path("auth/sign-up", views.SignUpView.as_view(), name="sign-up"),
+    path("auth/sign-in", views.SignInView.as_view(), name="sign-in"),
+    path("auth/refresh", views.RefreshView.as_view(), name="refresh"),
+    path("auth/me", views.MeView.as_view(), name="me"),
+    path("auth/sign-out", views.SignOutView.as_view(), name="sign-out"),
+    path("auth/stream-tickets", views.StreamTicketsView.as_view(), name="stream-tickets"),
+    path("auth/sso/providers", views.ProvidersView.as_view(), name="sso-providers"),
+    path("auth/oidc/login", views.OidcLoginView.as_view(), name="oidc-login"),
+    path("auth/oidc/callback", views.OidcCallbackView.as_view(), name="oidc-callback"),
+    path("auth/oidc/exchange", views.OidcExchangeView.as_view(), name="oidc-exchange"),
+    path("auth/forgot-password", views.ForgotPasswordView.as_view(), name="forgot-password"),
+    path("auth/reset-password", views.ResetPasswordView.as_view(), name="reset-password"),
+    *_router.urls,
 ]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.console import views
+from apps.console import team, views
 
 app_name = "console"
 SETTINGS_SECTIONS = ("general", "agents", "registries", "secrets")
@@ -16,6 +16,9 @@ urlpatterns = [
     path("suites/<str:suite_id>", views.suite, name="suite"),
     path("executions/<str:run_id>", views.run, name="run"),
     path("executions/<str:run_id>/panels", views.run_panels, name="run-panels"),
+    path("team", team.team, name="team"),
+    *(path(f"team/{action}", team.change, {"action": action}) for action in team.ACTIONS),
+    path("invitation", team.invitation, name="invitation"),
     path("catalog", views.not_implemented),
     path("profiles", views.not_implemented),
     path("environments", views.not_implemented),

@@ -16,10 +16,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.api import (
     Principal,
     authenticate_request,
+    is_sign_up_open,
     password_sign_in_enabled,
     sign_in_session,
     sign_out_session,
-    sign_up_enabled,
     sign_up_session,
 )
 from apps.console import selectors
@@ -142,6 +142,7 @@ def sign_up(request: HttpRequest) -> HttpResponse:
             full_name=request.POST.get("fullName", ""),
             email=request.POST.get("email", ""),
             password=request.POST.get("password", ""),
+            invitation=request.POST.get("invitation", ""),
         )
     except PlatformError as error:
         return _form(request, "console/sign_up.html", error)
@@ -160,8 +161,9 @@ def _form(request: HttpRequest, template: str, error: PlatformError | None = Non
     context = {
         "next": same_site(request.POST.get("next", "") or request.GET.get("next", "")),
         "offers_password": password_sign_in_enabled(),
-        "offers_sign_up": sign_up_enabled(),
+        "offers_sign_up": is_sign_up_open(),
         "error": error,
+        "invitation": request.POST.get("invitation", ""),
         "full_name": request.POST.get("fullName", ""),
         "email": request.POST.get("email", ""),
     }

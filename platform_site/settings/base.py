@@ -63,7 +63,7 @@ SETTINGS_ENCRYPTION_KEY = env.secret("SETTINGS_ENCRYPTION_KEY") or derived_key(
 AUTH_ACCESS_TTL_S = env.duration_s("AUTH_ACCESS_TTL", "12h")
 AUTH_REFRESH_TTL_S = env.duration_s("AUTH_REFRESH_TTL", "168h")
 AUTH_PASSWORD_LOGIN_ENABLED = env.flag("AUTH_PASSWORD_LOGIN_ENABLED", default=True)
-AUTH_SIGNUP_ENABLED = env.flag("AUTH_SIGNUP_ENABLED", default=True)
+AUTH_SIGNUP_ENABLED = env.optional_flag("AUTH_SIGNUP_ENABLED")  # None: see accounts.conf
 ADMIN_EMAIL = env.text("ADMIN_EMAIL")
 ADMIN_PASSWORD = env.secret("ADMIN_PASSWORD")
 

@@ -53,6 +53,11 @@ def flag(name: str, *, default: bool) -> bool:
     return _FLAGS[raw]
 
 
+def optional_flag(name: str) -> bool | None:
+    """The flag; None when it is not set."""
+    return flag(name, default=False) if text(name) else None
+
+
 def integer(name: str, default: int, *, low: int = 0, high: int = 2**53) -> int:
     value = _parsed(name, str(default), int, "a whole number")
     if not low <= value <= high:

@@ -18,3 +18,4 @@ if DB_DRIVER == "sqlite":  # a file, not memory: threads must see one another's 
     DATABASES["default"]["TEST"] = {"NAME": str(_file)}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 AUDIT_ROWS = False  # its thread would write beside the test's transaction
+AUTH_SIGNUP_ENABLED = True  # also beside an administrator

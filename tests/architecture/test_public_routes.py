@@ -38,6 +38,8 @@ PUBLIC = {
             "reset-password",
         )
     ),
+    "api/v1/invitations/preview",
+    "invitation",
     "static/{}",
     "mocks/{}",
     "internal/mock-data/{}",

@@ -1,7 +1,8 @@
 """Every route × everybody: who gets what, and nothing of another workspace's.
 
-`other` is a member of another workspace, `agent` the worker that holds the run's job, `agent-2`
-another one, `secret` who knows the secret that agents register with.
+`other` is a member of another workspace, `viewer` and `runner` are members of Ada's, `member` is
+Ada, who administers it, `admin` administers the installation, `agent` is the worker that holds the
+run's job, `agent-2` another one, `secret` who knows the secret that agents register with.
 
 Invariant 7: the jobs of one agent are another's 409, whatever it reports.
 Invariant 8: agent routes take agents only.
@@ -40,6 +41,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "POST /api/v1/executions": {"suiteId": "nowhere"},
     "POST /api/v1/agents/register": {"agentId": "new"},
     "POST /api/v1/agent-control/claims/next": {"agentId": "{me}"},
+    "PUT /api/v1/workspaces/{workspace}/members/{user}": {"role": "runner"},
+    "POST /api/v1/workspaces/{workspace}/invitations": {"role": "viewer"},
+    "POST /api/v1/invitations/preview": {"token": "x"},
+    "POST /api/v1/invitations/accept": {"token": "x"},
     **{
         f"POST /api/v1/agent-control/jobs/{{job}}/{what}": {**REPORT, **more}
         for what, more in REPORTS.items()
@@ -151,6 +156,9 @@ def filled(path: str, target: Belongings, caller: Caller) -> str:
         "artifact": target.artifact_id,
         "job": target.job_id,
         "agent": "edge-1",
+        "workspace": target.workspace_id,
+        "user": target.member_id,
+        "invitation": target.invitation_id,
         "suite": "hello",
         "subsystem": "datastore",
     }

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
-from apps.accounts.api import Principal
+from apps.accounts.api import Principal, Role
 from apps.executions import api as executions
 from apps.executions.models import WorkLease
 from kernel import clock
@@ -71,6 +71,7 @@ def principal(who: Reader) -> Principal:
         full_name=user.full_name,
         email=user.email,
         expires_at=clock.now(),
+        role=Role.ADMIN,
     )
 
 

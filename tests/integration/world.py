@@ -16,8 +16,8 @@ from django.db import connections
 from django.test import Client
 
 from apps.accounts import selectors as accounts_memory
-from apps.accounts.api import Principal, ensure_seed_admin, issue_tokens, sign_up
-from apps.accounts.models import LimitHit, User
+from apps.accounts.api import Principal, Role, ensure_seed_admin, invite, issue_tokens, sign_up
+from apps.accounts.models import LimitHit, Membership, User
 from apps.agents.api import Registration, get_agent, register
 from apps.executions import api as executions
 from apps.streams.services.hub import stop_hub
@@ -31,7 +31,9 @@ SECRET = "the-shared-secret-of-the-world"
 PASSWORD = "Correct-Horse-1"
 CANARY = "only-adas-workspace-may-read-this"
 SETTINGS = "agents:\n  - {agentId: edge, name: Edge, type: remote-agent}\n"
-COLUMNS = ("anonymous", "other", "member", "admin", "agent", "agent-2", "secret")
+COLUMNS = (
+    "anonymous", "other", "viewer", "runner", "member", "admin", "agent", "agent-2", "secret"
+)  # fmt: skip
 AGENTS = {"agent": "edge-1", "agent-2": "edge-2"}  # caller → its id
 PATIENCE_S: Final = 20
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +111,9 @@ class Belongings:
     run: Run
     spec: StepSpecBody
     artifact_id: str
+    workspace_id: str
+    member_id: str
+    invitation_id: str
 
     @property
     def job_id(self) -> str:
@@ -121,10 +126,30 @@ class World:
         self.bob = sign_up(full_name="Bob", email="bob@example.org", password=PASSWORD)
         ensure_seed_admin("root@example.org", PASSWORD)
         self.root = User.objects.get(email="root@example.org")
+        self.viewer = self._member("Vera", Role.VIEWER)
+        self.runner = self._member("Rita", Role.RUNNER)
+
+    def _member(self, name: str, role: Role) -> User:
+        """A member of Ada's workspace, who works there."""
+        email = f"{name.lower()}@example.org"
+        user = User.objects.filter(email=email).first() or sign_up(
+            full_name=name, email=email, password=PASSWORD
+        )
+        Membership.objects.update_or_create(
+            user=user, workspace=self.ada.workspace, defaults={"role": role}
+        )
+        User.objects.filter(pk=user.pk).update(workspace=self.ada.workspace)
+        return User.objects.get(pk=user.pk)
 
     def caller(self, name: str) -> Caller:
         """One of COLUMNS; both agents are there, and their tokens given before count no more."""
-        people = {"other": self.bob, "member": self.ada, "admin": self.root}
+        people = {
+            "other": self.bob,
+            "viewer": self.viewer,
+            "runner": self.runner,
+            "member": self.ada,
+            "admin": self.root,
+        }
         tokens = {id_: register(_registration(id_)).agent_token for id_ in AGENTS.values()}
         if name in people:
             return Caller(name, issue_tokens(people[name]).token)
@@ -149,7 +174,12 @@ class World:
         if finished:
             done = Completion(job=job, exit_code=0)
             executions.record_reports(supervisor, completions=[done])
-        return Belongings(run, spec, artifact_id)
+        carol = self._member("Carol", Role.VIEWER)
+        invitation = invite(self._ada(), self.ada.workspace_id, role=Role.VIEWER, email="")
+        return Belongings(
+            run, spec, artifact_id, str(self.ada.workspace_id), str(carol.id),
+            str(invitation.invitation.id),
+        )  # fmt: skip
 
     def forget_attempts(self) -> None:
         """Of this address: the limits have tests of their own."""
@@ -163,6 +193,7 @@ class World:
             full_name=CANARY,
             email=self.ada.email,
             expires_at=clock.now(),
+            role=Role.ADMIN,
         )
 
 

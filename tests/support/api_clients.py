@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from rest_framework.test import APIClient
 
-from apps.accounts.api import Principal
+from apps.accounts.api import Principal, Role
 from kernel import clock
 
 
@@ -22,6 +22,7 @@ def signed_in_client() -> APIClient:
         email="ada@example.org",
         token_jti="",
         expires_at=clock.now() + timedelta(hours=1),
+        role=Role.ADMIN,
     )
     api_client = APIClient()
     api_client.force_authenticate(user=cast("Any", person))

@@ -35,6 +35,9 @@ _COMPILERS: Final = (sql.SQLCompiler, sql.SQLUpdateCompiler, sql.SQLDeleteCompil
 READ_WHOLE: Final = {  # filters that no index serves, and why that is as it should be
     "accounts_user {'$and': [{'is_active': '='}, {'is_admin': '='}]}":
         "the first administrator, as whom a command acts; once a command",
+    "accounts_user {'is_admin': '='}":
+        "whether an administrator exists, for the pages of sign-in; once there is one, remembered",
+    "accounts_user {}": "a migration, once",
     "agents_agent {'$or': [{'removed_at': ['$exists']}, {'removed_at': '='}]}":
         "the page of all workers; there are as many rows as there ever were workers",
     "sync_counter {}": "the metrics of all; a few hundred rows",

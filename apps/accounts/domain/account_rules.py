@@ -39,6 +39,13 @@ def account_errors(*, full_name: str, email: str) -> list[FieldError]:
     return errors
 
 
+def name_errors(name: str) -> list[FieldError]:
+    """Check the name of a workspace."""
+    if not name or len(name) > MAX_FULL_NAME or _CONTROL.search(name):
+        return [_error("/name", f"must be 1 to {MAX_FULL_NAME} printable characters")]
+    return []
+
+
 def password_errors(password: str) -> list[FieldError]:
     """Check a new password against the policy. No error repeats the password."""
     return [_error("/password", detail) for detail in _broken_rules(password)]

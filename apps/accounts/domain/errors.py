@@ -2,9 +2,11 @@
 
 PlatformError
 ├── Unauthenticated      401 unauthenticated, token_*, ticket_invalid, refresh_*, …
-├── Forbidden            403 admin_required, csrf_failed, sign_up_disabled, …
+├── Forbidden            403 admin_required, role_required, csrf_failed, sign_up_disabled, …
 ├── WeakPassword         400
 ├── EmailTaken           409
+├── InvitationInvalid    400
+├── LastWorkspaceAdmin   409
 └── TooManyAttempts      429 rate_limited, account_locked; carries Retry-After
 """
 
@@ -35,6 +37,18 @@ class EmailTaken(PlatformError):
     """An account with this email address exists."""
 
     code = "email_taken"
+
+
+class InvitationInvalid(PlatformError):
+    """No invitation has this token, or it was used, revoked, or has expired."""
+
+    code = "invitation_invalid"
+
+
+class LastWorkspaceAdmin(PlatformError):
+    """A workspace keeps at least one member with the role admin."""
+
+    code = "last_workspace_admin"
 
 
 class TooManyAttempts(PlatformError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
+from apps.accounts.domain.errors import Forbidden
+from apps.accounts.domain.roles import Role
 from kernel.errors import FieldError, InvalidInput
 
 
@@ -13,7 +15,8 @@ from kernel.errors import FieldError, InvalidInput
 class Principal:
     """A signed-in account and its credential.
 
-    `is_admin`, `workspace_id` and the names come from the store, never from the token. Exactly one
+    `is_admin`, `workspace_id`, `role` (in that workspace) and the names come from the store, never
+    from the token. Administrators of the installation have every role everywhere. Exactly one
     of `token_jti` (access token) and `session_hash` (UI session) is set; `expires_at` is the end
     of that credential. A stream ticket yields the principal that requested it.
     """
@@ -24,6 +27,7 @@ class Principal:
     full_name: str
     email: str
     expires_at: datetime
+    role: Role = Role.VIEWER
     token_jti: str = ""
     session_hash: str = ""
 
@@ -31,6 +35,21 @@ class Principal:
     def key(self) -> str:
         """The key for limits: one account, whatever its credential."""
         return str(self.user_id)
+
+    def has_role(self, role: Role) -> bool:
+        return self.is_admin or self.role.includes(role)
+
+    def require(self, role: Role) -> None:
+        """Raise Forbidden (role_required) without `role` in the workspace."""
+        if not self.has_role(role):
+            raise Forbidden(
+                f"you are a {self.role} of this workspace; this needs the role {role}",
+                code="role_required",
+            )
+
+    def limited_to(self, role: Role) -> Principal:
+        """Return the same caller with this role: that of another workspace."""
+        return replace(self, role=role)
 
     @property
     def is_authenticated(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.accounts.domain.roles import Role
 from apps.http.rest import StrictSerializer
 from kernel.clock import rfc3339
 
@@ -22,6 +23,9 @@ class SignUpInput(StrictSerializer):
     fullName = serializers.CharField(allow_blank=True)
     email = serializers.CharField(allow_blank=True)
     password = serializers.CharField(allow_blank=True, trim_whitespace=False)
+    invitation = serializers.CharField(
+        required=False, help_text="the token of an invitation: join its workspace"
+    )
 
 
 class SignInInput(StrictSerializer):
@@ -87,6 +91,7 @@ class AuthResponse(serializers.Serializer[Any]):
 class MeResponse(serializers.Serializer[Any]):
     user = UserSerializer()
     workspace = WorkspaceSerializer(source="user.workspace")
+    role = serializers.ChoiceField(choices=[role.value for role in Role])
     expiresAt = Instant(source="expires_at")
 
 

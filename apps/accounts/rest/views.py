@@ -16,7 +16,7 @@ from apps.accounts import conf
 from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.rest import serializers as wire
-from apps.accounts.selectors import get_user
+from apps.accounts.selectors import get_user, is_sign_up_open
 from apps.accounts.services.credentials import record_actor
 from apps.accounts.services.rate_limits import (
     RESET,
@@ -67,7 +67,7 @@ class AuthConfigView(PublicView):
         return Response(
             {
                 "passwordAuthEnabled": conf.password_sign_in_enabled(),
-                "signUpEnabled": conf.sign_up_enabled(),
+                "signUpEnabled": is_sign_up_open(),
                 "passwordResetEnabled": False,
                 "providers": [],
             }
@@ -83,7 +83,12 @@ class SignUpView(PublicView):
     def post(self, request: Request) -> Response:
         limit_by_ip(request, SIGN_UP)
         body = self.body(wire.SignUpInput)
-        user = sign_up(full_name=body["fullName"], email=body["email"], password=body["password"])
+        user = sign_up(
+            full_name=body["fullName"],
+            email=body["email"],
+            password=body["password"],
+            invitation=body.get("invitation", ""),
+        )
         return _signed_in(issue_tokens(user), status=201)
 
 
@@ -111,7 +116,13 @@ class MeView(AccountView):
     @extend_schema(operation_id="auth_me", responses=wire.MeResponse)
     def get(self, request: Request) -> Response:
         user = get_user(self.principal.user_id)
-        shown = wire.MeResponse({"user": user, "expires_at": self.principal.expires_at})
+        shown = wire.MeResponse(
+            {
+                "user": user,
+                "role": self.principal.role,
+                "expires_at": self.principal.expires_at,
+            }
+        )
         return Response(shown.data, headers=_NO_STORE)
 
 

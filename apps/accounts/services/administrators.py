@@ -11,6 +11,7 @@ from apps.accounts import conf
 from apps.accounts.domain.account_rules import normalized_email, workspace_slug
 from apps.accounts.domain.errors import EmailTaken
 from apps.accounts.domain.principal import Principal
+from apps.accounts.domain.roles import Role
 from apps.accounts.models import User
 from apps.accounts.selectors import find_user
 from apps.accounts.services.sign_up import create_account
@@ -74,6 +75,7 @@ def operator() -> Principal:
         is_admin=True,
         full_name=user.full_name,
         email=user.email,
+        role=Role.ADMIN,
         expires_at=clock.now() + timedelta(hours=1),
     )
 

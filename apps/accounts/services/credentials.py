@@ -100,6 +100,7 @@ def recheck(principal: Principal) -> bool:
         account is not None
         and account.workspace_id == principal.workspace_id
         and account.is_admin >= principal.is_admin
+        and account.role.includes(principal.role)
         and now() < principal.expires_at + conf.LEEWAY
         and is_credential_alive(principal.token_jti, principal.session_hash)
     )
@@ -157,6 +158,7 @@ def _principal(
         is_admin=account.is_admin,
         full_name=account.full_name,
         email=account.email,
+        role=account.role,
         expires_at=expires_at,
         token_jti=token_jti,
         session_hash=session_hash,

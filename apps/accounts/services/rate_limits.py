@@ -37,6 +37,7 @@ class RateLimit:
 SIGN_UP: Final = RateLimit("auth.sign-up", 5)
 SIGN_IN: Final = RateLimit("auth.sign-in", 10)  # also refresh and the exchange of one-time codes
 RESET: Final = RateLimit("auth.reset", 5)
+INVITATIONS: Final = RateLimit("auth.invitations", 20)
 STREAM_TICKETS: Final = RateLimit("auth.stream-tickets", 60)
 
 

@@ -68,10 +68,12 @@ def sign_in_session(request: HttpRequest, email: str, password: str) -> User:
     return user
 
 
-def sign_up_session(request: HttpRequest, full_name: str, email: str, password: str) -> User:
+def sign_up_session(
+    request: HttpRequest, *, full_name: str, email: str, password: str, invitation: str = ""
+) -> User:
     """Sign up within the rate limit and set the session cookie; raise what `sign_up` raises."""
     limit_by_ip(request, SIGN_UP)
-    user = sign_up(full_name=full_name, email=email, password=password)
+    user = sign_up(full_name=full_name, email=email, password=password, invitation=invitation)
     start_session(request, user)
     return user
 

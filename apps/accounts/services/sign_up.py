@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
-from apps.accounts import conf
 from apps.accounts.domain.account_rules import (
     account_errors,
     alternative_slug,
@@ -15,20 +14,28 @@ from apps.accounts.domain.account_rules import (
     workspace_slug,
 )
 from apps.accounts.domain.errors import EmailTaken, Forbidden, WeakPassword
-from apps.accounts.models import User, Workspace
-from apps.accounts.selectors import find_user
+from apps.accounts.domain.roles import Role
+from apps.accounts.models import Invitation, Membership, User
+from apps.accounts.selectors import find_user, is_sign_up_open
+from apps.accounts.services.invitations import open_invitation, use_invitation
+from apps.accounts.services.workspaces import new_workspace
 from apps.streams.api import unit_of_work
 from kernel.errors import InvalidInput
 
 
-def sign_up(*, full_name: str, email: str, password: str) -> User:
-    """Create a workspace and a member of it, who is never an administrator.
+def sign_up(*, full_name: str, email: str, password: str, invitation: str = "") -> User:
+    """Create an account, which is never an administrator of the installation, and its workspace.
 
-    Raise Forbidden (sign_up_disabled), InvalidInput, WeakPassword, EmailTaken.
+    With the token of an invitation, the account joins the workspace that it is for, even where
+    sign-up is closed. Raise InvitationInvalid, Forbidden (sign_up_disabled, invitation_not_yours),
+    InvalidInput, WeakPassword, EmailTaken.
     """
-    if not conf.sign_up_enabled():
-        raise Forbidden("sign-up is turned off", code="sign_up_disabled")
     full_name, email = full_name.strip(), normalized_email(email)
+    invited = open_invitation(invitation, email=email) if invitation else None
+    if invited is None and not is_sign_up_open():
+        raise Forbidden(
+            "sign-up is closed here; ask for an invitation to a workspace", code="sign_up_disabled"
+        )
     if errors := account_errors(full_name=full_name, email=email):
         raise InvalidInput(f"{errors[0].pointer[1:]} {errors[0].detail}", errors=errors)
     if errors := password_errors(password):
@@ -36,6 +43,8 @@ def sign_up(*, full_name: str, email: str, password: str) -> User:
     if find_user(email):
         raise _email_taken()
     user = User(email=email, full_name=full_name, password=make_password(password))
+    if invited is not None:
+        return _store_invited(user, invited)
     return create_account(user, workspace_name(full_name), workspace_slug(full_name))
 
 
@@ -54,10 +63,20 @@ def create_account(user: User, workspace: str, slug: str) -> User:
 
 @unit_of_work
 def _store(user: User, workspace: str, slug: str) -> User:
-    if Workspace.objects.filter(slug=slug).exists():
-        slug = alternative_slug(slug)
-    user.workspace = Workspace.objects.create(name=workspace, slug=slug)
+    user.workspace = new_workspace(workspace, slug)
     user.save(force_insert=True)
+    Membership.objects.create(user=user, workspace=user.workspace, role=Role.ADMIN)
+    return user
+
+
+@unit_of_work
+def _store_invited(user: User, invitation: Invitation) -> User:
+    user.workspace = invitation.workspace
+    try:
+        user.save(force_insert=True)
+    except IntegrityError:
+        raise _email_taken() from None
+    use_invitation(invitation, user.id)
     return user
 
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from django.db import IntegrityError
 from django.db.models import F
 
-from apps.accounts.api import Principal
+from apps.accounts.api import Principal, Role
 from apps.agents.api import online_agents
 from apps.executions import conf
 from apps.executions.domain.events import RUN_SOURCE, events_topic, logs_topic
@@ -84,11 +84,13 @@ def launch_once(
 ) -> Launched:
     """Accept a run, at most one per idempotency key, which is stored with it.
 
-    Raise, in this order: IdempotencyKeyReused, SuiteNotFound, ProfileNotInSuite, ProfileInvalid,
-    TopologyInvalid, BackendUnknown, BackendUnavailable, QueueFull; NotAvailable for keep-alive.
-    Nothing is stored unless all checks pass. The dispatch task is sent after the commit by another
-    thread: a broker that does not respond neither blocks nor fails a launch.
+    Raise, in this order: Forbidden (role_required), IdempotencyKeyReused, SuiteNotFound,
+    ProfileNotInSuite, ProfileInvalid, TopologyInvalid, BackendUnknown, BackendUnavailable,
+    QueueFull; NotAvailable for keep-alive. Nothing is stored unless all checks pass. The dispatch
+    task is sent after the commit by another thread: a broker that does not respond neither blocks
+    nor fails a launch.
     """
+    principal.require(Role.RUNNER)
     if earlier := replayed(idempotency):
         return earlier
     accepted = _checked(principal, request)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Final
 
-from apps.accounts.api import Principal
+from apps.accounts.api import Principal, Role
 from apps.executions import conf
 from apps.executions.domain.events import RUN_SOURCE, CauseLink, in_words
 from apps.executions.domain.plan import (
@@ -294,6 +294,7 @@ def cancel(principal: Principal, run_id: str, reason: str = "") -> RunSummary:
     Raise ExecutionNotFound, and ExecutionFinished for a run that is Healthy or Failed.
     """
     execution = get_execution(principal, run_id)
+    principal.require(Role.RUNNER)
     run = load_run(execution.pk)
     if run is None:
         raise ExecutionNotFound

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from apps.accounts.api import Principal
+from apps.accounts.api import Principal, Role
 from apps.executions import conf
 from apps.executions.domain.agent_reports import ContentNotFound, JobNotFound, SupervisorSession
 from apps.executions.domain.events import OVERVIEW_NUDGE, events_topic, logs_topic
@@ -274,6 +274,7 @@ def delete(
     ExecutionActive.
     """
     execution = get_execution(principal, run_id)
+    principal.require(Role.RUNNER)
     finished = Execution.objects.filter(pk=execution.pk, status__in=_FINAL, deleted_at=None)
     if not finished.exists():
         raise ExecutionActive("the execution has not finished; cancel it first")

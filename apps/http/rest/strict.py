@@ -12,6 +12,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSetMixin
 
 from apps.http.json_body import MAX_BODY_BYTES, PayloadTooLarge, parse_json
 from apps.http.responses import is_not_modified, is_precondition_met, strong_etag
@@ -95,6 +96,10 @@ class StrictAPIView(APIView):
             method = request.method or ""
             return tuple(known.get("GET" if method == "HEAD" else method, ()))
         return known
+
+
+class StrictViewSet(ViewSetMixin, StrictAPIView):
+    """The same for several views of one resource, which a router gives their paths."""
 
 
 class StrictSerializer(serializers.Serializer[Any]):

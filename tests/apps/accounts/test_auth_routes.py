@@ -209,7 +209,7 @@ def test_me_answers_user_workspace_and_the_end_of_the_credential(ada, signed_up)
     answer = ada.me()
 
     assert answer.status_code == 200
-    assert answer.json().keys() == {"user", "workspace", "expiresAt"}
+    assert answer.json().keys() == {"user", "workspace", "role", "expiresAt"}
     assert answer.json()["user"] == signed_up["user"]
     assert answer.json()["workspace"] == signed_up["workspace"]
     assert answer.json()["expiresAt"] == signed_up["expiresAt"]

@@ -39,7 +39,12 @@ def test_each_route_is_described_with_its_bodies(schema):
         "reset-password": {"post"},
     }
     bodies = schema["components"]["schemas"]
-    assert set(bodies["SignUpInput"]["properties"]) == {"fullName", "email", "password"}
+    assert set(bodies["SignUpInput"]["properties"]) == {
+        "fullName",
+        "email",
+        "password",
+        "invitation",
+    }
     assert set(bodies["AuthResponse"]["required"]) >= {"token", "refreshToken", "user"}
 
 

@@ -28,7 +28,9 @@ def page_sign_in(request: HttpRequest) -> JsonResponse:
 
 def page_sign_up(request: HttpRequest) -> JsonResponse:
     form = request.POST
-    sign_up_session(request, form["fullName"], form["email"], form["password"])
+    sign_up_session(
+        request, full_name=form["fullName"], email=form["email"], password=form["password"]
+    )
     return JsonResponse({})
 
 
@@ -61,7 +63,7 @@ class AdminOnly(StrictAPIView):
 
 
 urlpatterns = [
-    path("api/v1/auth/", include("apps.accounts.urls")),
+    path("api/v1/", include("apps.accounts.urls")),
     path("api/v1/admin-only", AdminOnly.as_view()),
     re_path(r"^api/v1/(?:executions/.*|engine/overview/stream)$", stream),
     path("plain", plain_view),

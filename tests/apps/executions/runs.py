@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from apps.accounts.api import Principal
+from apps.accounts.api import Principal, Role
 from apps.agents.api import Registration, register
 from apps.agents.models import Agent
 from apps.executions import api, conf
@@ -96,6 +96,7 @@ def somebody(*, workspace_id: uuid.UUID | None = None, is_admin: bool = False) -
         full_name="Ada Lovelace",
         email="ada@example.org",
         expires_at=clock.now(),
+        role=Role.ADMIN,
     )
 
 

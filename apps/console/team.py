@@ -1,0 +1,141 @@
+"""The pages of a workspace's members and of an invitation."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.accounts.api import (
+    Principal,
+    Role,
+    change_role,
+    create_workspace,
+    invitations_to,
+    invite,
+    is_sign_up_open,
+    members_of,
+    principal_of,
+    remove_member,
+    revoke_invitation,
+    switch_workspace,
+    workspaces_of,
+)
+from apps.console.services import with_page_headers
+from apps.console.views import page
+from kernel.errors import InvalidInput, PlatformError
+from kernel.problems import PROBLEMS
+
+_ROLES: Final = [
+    (Role.VIEWER, "Viewer", "sees runs, logs and artifacts"),
+    (Role.RUNNER, "Runner", "also launches, cancels and deletes runs"),
+    (Role.ADMIN, "Admin", "also invites, removes, and changes roles"),
+]
+
+
+@require_safe
+@page
+def team(request: HttpRequest, principal: Principal) -> HttpResponse:
+    return _team(request, principal)
+
+
+@require_POST
+@page
+def change(request: HttpRequest, principal: Principal, action: str) -> HttpResponse:
+    """Do what a form of the page asks for, and show the page again."""
+    try:
+        link = _ACTIONS[action](principal, request)
+    except PlatformError as error:
+        return _team(request, principal, error=error)
+    if link:
+        return _team(request, principal, link=link)
+    return HttpResponseRedirect("/team", status=303)
+
+
+@require_safe
+@ensure_csrf_cookie
+def invitation(request: HttpRequest) -> HttpResponse:
+    """Where the link leads to; its script reads the token behind the `#`."""
+    context = {"principal": principal_of(request), "offers_sign_up": is_sign_up_open()}
+    return with_page_headers(render(request, "console/invitation.html", context))
+
+
+def _team(
+    request: HttpRequest,
+    principal: Principal,
+    *,
+    error: PlatformError | None = None,
+    link: str = "",
+) -> HttpResponse:
+    workspaces = workspaces_of(principal)
+    may_manage = principal.has_role(Role.ADMIN)
+    context: dict[str, Any] = {
+        "workspaces": workspaces,
+        "current": next((one for one in workspaces if one.is_current), None),
+        "members": members_of(principal, principal.workspace_id),
+        "invitations": invitations_to(principal, principal.workspace_id) if may_manage else [],
+        "may_manage": may_manage,
+        "roles": _ROLES,
+        "error": error,
+        "link": link,
+        "principal": principal,
+        "nav": "team",
+    }
+    status = PROBLEMS[error.problem_code] if error else 200
+    return render(request, "console/team.html", context, status=status)
+
+
+def _invite(principal: Principal, request: HttpRequest) -> str:
+    email = request.POST.get("email", "")
+    made = invite(principal, principal.workspace_id, role=_role(request), email=email)
+    return made.link
+
+
+def _revoke(principal: Principal, request: HttpRequest) -> None:
+    revoke_invitation(principal, principal.workspace_id, _id(request, "invitation"))
+
+
+def _change_role(principal: Principal, request: HttpRequest) -> None:
+    change_role(principal, principal.workspace_id, _id(request, "member"), _role(request))
+
+
+def _remove(principal: Principal, request: HttpRequest) -> None:
+    remove_member(principal, principal.workspace_id, _id(request, "member"))
+
+
+def _switch(principal: Principal, request: HttpRequest) -> None:
+    switch_workspace(principal, _id(request, "workspace"))
+
+
+def _create(principal: Principal, request: HttpRequest) -> None:
+    made = create_workspace(principal, request.POST.get("name", ""))
+    switch_workspace(principal, made.workspace.id)
+
+
+def _id(request: HttpRequest, name: str) -> UUID:
+    try:
+        return UUID(request.POST.get(name, ""))
+    except ValueError:
+        raise InvalidInput(f"the form names no {name}") from None
+
+
+def _role(request: HttpRequest) -> Role:
+    try:
+        return Role(request.POST.get("role", ""))
+    except ValueError:
+        raise InvalidInput(f"role must be one of {', '.join(Role)}") from None
+
+
+_ACTIONS: Final = {
+    "invite": _invite,
+    "revoke": _revoke,
+    "role": _change_role,
+    "remove": _remove,
+    "switch": _switch,
+    "create": _create,
+}
+ACTIONS: Final = tuple(_ACTIONS)

@@ -1,0 +1,56 @@
+// An invitation: its token stands behind the #, so no server log ever holds it; a tab keeps it over the sign-in.
+
+import { call } from "./wire.js";
+
+const KEY = "partita-invitation";
+const page = document.getElementById("invitation");
+const text = page?.querySelector("[data-text]");
+const form = document.querySelector('form[action="/sign-up"]');
+
+function takeToken() {
+  if (location.hash.length > 1) {
+    sessionStorage.setItem(KEY, location.hash.slice(1));
+    history.replaceState(null, "", location.pathname);
+  }
+  return sessionStorage.getItem(KEY) ?? "";
+}
+
+function showError(detail) {
+  const alert = page.querySelector("[data-error]");
+  alert.hidden = false;
+  alert.querySelector("p").textContent = detail;
+}
+
+async function show(token) {
+  try {
+    const found = await call("POST", "/api/v1/invitations/preview", { body: { token } });
+    text.textContent = `${found.invitedBy} invites you to “${found.workspaceName}” as a ${found.role}.`;
+    page.querySelector("[data-answer]").hidden = false;
+  } catch (problem) {
+    text.textContent = "This link leads nowhere.";
+    showError(problem.message);
+  }
+}
+
+async function accept(token) {
+  try {
+    await call("POST", "/api/v1/invitations/accept", { body: { token } });
+    sessionStorage.removeItem(KEY);
+    location.assign("/");
+  } catch (problem) {
+    showError(problem.message);
+  }
+}
+
+const token = takeToken();
+if (page) {
+  if (token) show(token);
+  else text.textContent = "Open the link of your invitation; it ends in # and a long word.";
+  page.querySelector("[data-accept]")?.addEventListener("click", () => accept(token));
+}
+if (form && token) {
+  form.hidden = false; // also where sign-up is closed: the server checks the invitation
+  document.querySelector("[data-closed]")?.remove();
+  form.elements.invitation.value = token;
+  form.elements.next.value = "/";
+}

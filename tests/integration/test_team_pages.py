@@ -1,0 +1,83 @@
+"""Two browsers and an invitation: who follows the link sees the run that was shared."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from apps.accounts.models import User
+from tests.integration.test_pages import (
+    ada,  # noqa: F401 - fixtures
+    browser,  # noqa: F401
+    server,  # noqa: F401
+    three_steps,
+)
+from tests.support.browser import PASSWORD, Reader, Server, reader
+from tests.support.packages import program
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
+]
+
+
+def test_an_invited_colleague_sees_the_shared_run_within_a_minute(
+    browser: Browser,  # noqa: F811
+    server: Server,  # noqa: F811
+    ada: Reader,  # noqa: F811
+):
+    run = three_steps(ada)
+    started = time.monotonic()
+    ada.open("/team")
+    ada.page.get_by_role("button", name="Make a link").click()
+    link = ada.page.locator("[data-invitation-link]").inner_text()
+
+    with reader(browser, server) as bob:
+        bob.page.goto(link)
+        expect(bob.page.get_by_role("status")).to_contain_text("invites you to “Ada's workspace”")
+        assert "#" not in bob.page.url
+        bob.page.get_by_role("link", name="Create an account and join").click()
+        bob.page.get_by_label("Full name").fill("Bob")
+        bob.page.get_by_label("Email").fill("bob@example.org")
+        bob.page.get_by_label("Password").fill(PASSWORD)
+        bob.page.get_by_role("button", name="Make the account").click()
+        bob.page.get_by_role("link", name="Runs", exact=True).wait_for()
+
+        bob.open(f"/executions/{run.id}")
+
+        expect(bob.page.locator(".step[data-step=seed]")).to_be_visible()
+        assert time.monotonic() - started < 60
+        assert bob.complaints == []
+    bobs = User.objects.get(email="bob@example.org")
+    assert bobs.workspace_id == ada.user.workspace_id
+
+
+def test_who_has_an_account_signs_in_and_joins(
+    browser: Browser,  # noqa: F811
+    server: Server,  # noqa: F811
+    ada: Reader,  # noqa: F811
+):
+    ada.open("/team")
+    ada.page.locator('form[action="/team/invite"] select').select_option("viewer")
+    ada.page.get_by_role("button", name="Make a link").click()
+    link = ada.page.locator("[data-invitation-link]").inner_text()
+    with reader(browser, server) as bob:
+        bob.open("/sign-up")
+        bob.page.get_by_label("Full name").fill("Bob")
+        bob.page.get_by_label("Email").fill("bob@example.org")
+        bob.page.get_by_label("Password").fill(PASSWORD)
+        bob.page.get_by_role("button", name="Make the account").click()
+        bob.page.get_by_role("link", name="Runs", exact=True).wait_for()
+
+        bob.page.goto(link)
+        bob.page.get_by_role("button", name="Join as Bob").click()
+        bob.page.get_by_role("link", name="Team").click()
+
+        expect(bob.page.get_by_role("heading", name="Ada's workspace")).to_be_visible()
+        expect(bob.page.get_by_role("button", name="Make a link")).to_be_hidden()
+        bob.page.get_by_role("button", name="Switch to it").click()
+        expect(bob.page.get_by_role("heading", name="Bob's workspace")).to_be_visible()
+        assert bob.complaints == []
