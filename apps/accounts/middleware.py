@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -29,3 +30,12 @@ class AuthSessionMiddleware(SessionMiddleware):
         super().process_request(request)
         principal = SimpleLazyObject(lambda: principal_of(request))
         request.principal = principal  # type: ignore[attr-defined]
+
+
+class UserMiddleware(AuthenticationMiddleware):
+    """Sets `request.user`, Django's, which reads the store when first used."""
+
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        self.process_request(request)  # here it does no work that would need a thread
+        response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
+        return response

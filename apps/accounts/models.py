@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import models
 
+from apps.accounts.domain.account_rules import normalized_email
 from apps.accounts.domain.roles import Role
 from kernel.clock import now
 from kernel.ids import new_uuid
@@ -24,8 +29,24 @@ class Workspace(models.Model):
         return self.slug
 
 
-class User(models.Model):
-    """An account. `email` is normalized; `password` is a hash of Django's hashers."""
+class UserManager(BaseUserManager["User"]):
+    """For Django's commands and forms; the product makes accounts by `services.sign_up`."""
+
+    def get_by_natural_key(self, username: str | None) -> User:
+        return self.get(email=normalized_email(username or ""))
+
+
+class User(AbstractBaseUser):
+    """An account: Django's user model, whose key is a UUID. `email` is normalized.
+
+    Administrators of the installation may use Django's admin. There are no other permissions of
+    Django's: what a member may do in a workspace is the `role` of the membership.
+    """
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = ["full_name"]
+    objects: ClassVar[UserManager] = UserManager()
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="users")
@@ -38,6 +59,30 @@ class User(models.Model):
 
     def __str__(self) -> str:
         return self.email
+
+    @property
+    def is_staff(self) -> bool:
+        """Return whether Django's admin lets the user in."""
+        return self.is_admin
+
+    @property
+    def is_superuser(self) -> bool:
+        return self.is_admin
+
+    def has_perm(self, _permission: str, _row: object = None) -> bool:
+        return self.is_active and self.is_admin
+
+    def has_perms(self, _permissions: Iterable[str], _row: object = None) -> bool:
+        return self.is_active and self.is_admin
+
+    def has_module_perms(self, _app: str) -> bool:
+        return self.is_active and self.is_admin
+
+    def get_full_name(self) -> str:
+        return self.full_name
+
+    def get_short_name(self) -> str:
+        return self.full_name.partition(" ")[0]
 
     @property
     def username(self) -> str:

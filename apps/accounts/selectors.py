@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.core.cache.backends.locmem import LocMemCache
@@ -28,6 +28,7 @@ class ActiveAccount:
     full_name: str
     email: str
     role: Role  # in that workspace
+    session_auth_hash: str = field(repr=False)  # of the password: its sessions end with it
 
 
 def active_account(user_id: UUID, *, fresh: bool = False) -> ActiveAccount | None:
@@ -55,6 +56,7 @@ def _read_account(user_id: UUID) -> ActiveAccount | None:
         full_name=user.full_name,
         email=user.email,
         role=role,
+        session_auth_hash=user.get_session_auth_hash(),
     )
 
 

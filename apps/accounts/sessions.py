@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends.base import CreateError, SessionBase, UpdateError
 from django.core import signing
 
@@ -12,7 +13,6 @@ from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import UiSession
 from kernel.clock import now
 
-USER_ID = "userId"  # the key in `request.session`
 _SALT = "partita.ui-session"
 
 
@@ -55,7 +55,7 @@ class SessionStore(SessionBase):
         self.expires_at = self.get_expiry_date()
         fields = {
             "data": self.encode(content),
-            "user_id": content.get(USER_ID),
+            "user_id": content.get(SESSION_KEY),
             "expires_at": self.expires_at,
         }
         if must_create:

@@ -10,7 +10,12 @@ from platform_site.settings import embedded, env
 from platform_site.settings.keys import derived_key
 from platform_site.settings.shared import *
 from platform_site.settings.store import apps as apps_of_store
-from platform_site.settings.store import auto_field, databases
+from platform_site.settings.store import (
+    auto_field,
+    contrib_apps,
+    contrib_migrations,
+    databases,
+)
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
@@ -32,6 +37,7 @@ SECURE_SITE = PUBLIC_API_URL.startswith("https://")
 DB_DRIVER = env.choice("DB_DRIVER", "mongo", ("mongo", "postgres", "sqlite"))
 DATABASES = databases(DB_DRIVER, DATA_DIR)
 DEFAULT_AUTO_FIELD = auto_field(DB_DRIVER)
+MIGRATION_MODULES = contrib_migrations(DB_DRIVER)
 
 # ── cache, coordination, background work ──────────────────────────────────────
 REDIS_ADDR = env.text("REDIS_ADDR")
@@ -146,6 +152,7 @@ APPEND_SLASH = False
 INSTALLED_APPS = [
     # serves `runserver` over ASGI, and must stand first; importing it takes a tenth of any start
     *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
+    *contrib_apps(DB_DRIVER),
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "rest_framework",
@@ -175,6 +182,7 @@ MIDDLEWARE = [  # outermost first (reference: control-plane 2)
     "apps.http.middleware.headers.CorsMiddleware",
     "apps.http.middleware.request.RequestIdMiddleware",
     "apps.accounts.middleware.AuthSessionMiddleware",
+    "apps.accounts.middleware.UserMiddleware",
     "apps.http.middleware.observation.TraceMiddleware",
     "apps.http.middleware.observation.HttpMetricsMiddleware",
     "apps.http.middleware.observation.AuditMiddleware",
@@ -191,6 +199,9 @@ TEMPLATES = [
 ]
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = ["apps.accounts.backends.PasswordBackend"]
+LOGIN_URL = "/sign-in"
 SESSION_ENGINE = "apps.accounts.sessions"
 SESSION_COOKIE_NAME = "partita_session"
 SESSION_COOKIE_AGE = int(AUTH_REFRESH_TTL_S)

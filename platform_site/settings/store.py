@@ -10,6 +10,8 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.observability.domain.request_context import is_awaited
 from platform_site.settings import env
 
+_CONTRIB = {"contenttypes": "ContentTypes", "auth": "Auth"}
+
 # How long a request or a probe waits for a connection, a lock or a statement: it answers within 2 s
 # that the store is away. Everything else has the longer limits below.
 ANSWER_S = 1.2
@@ -56,6 +58,20 @@ def auto_field(driver: str) -> str:
     if driver == "mongo":
         return "django_mongodb_backend.fields.ObjectIdAutoField"
     return "django.db.models.BigAutoField"
+
+
+def contrib_apps(driver: str) -> list[str]:
+    """Return Django's apps that have models of their own, as that store needs them."""
+    if driver == "mongo":
+        return [f"platform_site.mongodb.contrib.Mongo{name}Config" for name in _CONTRIB.values()]
+    return [f"django.contrib.{name}" for name in _CONTRIB]
+
+
+def contrib_migrations(driver: str) -> dict[str, str]:
+    """Return MIGRATION_MODULES: on MongoDB the keys of those apps are ObjectIds."""
+    if driver == "mongo":
+        return {name: f"platform_site.mongodb.migrations.{name}" for name in _CONTRIB}
+    return {}
 
 
 def apps(driver: str) -> list[str]:

@@ -7,9 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.db import close_old_connections, connection
 from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
+from django.utils.crypto import constant_time_compare
 
 from apps.accounts import conf
 from apps.accounts.domain.errors import Forbidden, Unauthenticated
@@ -17,7 +19,7 @@ from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import verify
 from apps.accounts.selectors import active_account, is_credential_alive, is_revoked
 from apps.accounts.services.tickets import redeem_ticket
-from apps.accounts.sessions import USER_ID, SessionStore
+from apps.accounts.sessions import SessionStore
 from apps.observability.api import request_context
 from kernel.clock import now
 
@@ -140,8 +142,13 @@ def _by_session(request: HttpRequest) -> Principal | None:
     session = getattr(request, "session", None)
     if not isinstance(session, SessionStore) or not session.session_key:
         return None
-    user_id = session.get(USER_ID)
-    if user_id is None or session.expires_at is None or active_account(UUID(user_id)) is None:
+    user_id = session.get(SESSION_KEY)
+    if user_id is None or session.expires_at is None:
+        return None
+    account = active_account(UUID(user_id))
+    if account is None or not constant_time_compare(
+        session.get(HASH_SESSION_KEY, ""), account.session_auth_hash
+    ):
         return None
     return _principal(UUID(user_id), session.expires_at, session_hash=session.key_hash)
 

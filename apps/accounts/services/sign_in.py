@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from django.contrib.auth import login
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX, check_password
 from django.http import HttpRequest
-from django.middleware.csrf import rotate_token
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import normalized_email
@@ -23,7 +23,6 @@ from apps.accounts.services.rate_limits import (
     limit_by_ip,
 )
 from apps.accounts.services.sign_up import sign_up
-from apps.accounts.sessions import USER_ID
 from apps.http.api import client_ip
 
 _FAILURES: Final = "auth.failures"
@@ -81,9 +80,7 @@ def sign_up_session(
 def start_session(request: HttpRequest, user: User) -> None:
     """Start a session with a new key and a new CSRF token; the previous session ends."""
     request.session.flush()
-    request.session[USER_ID] = str(user.id)
-    request.session.create()
-    rotate_token(request)
+    login(request, user)  # also sets `request.user` and the time of the last sign-in
     record_actor(user.id, user.workspace_id, is_admin=user.is_admin)
 
 

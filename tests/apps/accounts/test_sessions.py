@@ -6,8 +6,10 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth import authenticate
 from django.test import AsyncClient, Client
 
+from apps.accounts import selectors
 from apps.accounts.models import UiSession, User
 from apps.accounts.sessions import SessionStore
 from kernel.clock import now, rfc3339
@@ -227,3 +229,32 @@ def test_the_stage_sets_the_cookie_under_asgi_too(signed_up):
     async_to_sync(client.post)("/page/sign-in", form)
 
     assert async_to_sync(client.get)("/plain").json() == {"email": "ada@example.org"}
+
+
+def test_djangos_user_is_the_account_of_the_session(browser, ada_row):
+    request = browser.get("/page/whoami").wsgi_request
+
+    assert request.user == ada_row
+    assert ada_row.last_login is not None
+
+
+def test_a_session_ends_when_the_password_changes(browser, ada_row):
+    assert browser.get("/page/whoami").json()["email"] == ada_row.email
+    ada_row.set_password("Another-Horse-2")
+    ada_row.save()
+    selectors._cache.clear()
+
+    answer = browser.get("/page/whoami")
+
+    assert answer.json()["email"] is None
+    assert answer.wsgi_request.user.is_anonymous
+
+
+def test_authenticate_of_django_obeys_the_lock(api, signed_up, rf):
+    request = rf.post("/", REMOTE_ADDR="203.0.113.50")
+    email = signed_up["user"]["email"]
+    assert authenticate(request, username=email, password=PASSWORD) is not None
+    for _ in range(10):
+        assert authenticate(request, username=email, password="wrong") is None
+
+    assert authenticate(request, username=email, password=PASSWORD) is None

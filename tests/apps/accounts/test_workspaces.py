@@ -15,6 +15,8 @@ from kernel.clock import now
 from tests.apps.accounts.conftest import PASSWORD, Api, problem
 from tests.support.threads import at_once
 
+pytestmark = pytest.mark.store
+
 
 def person(name: str, address: str, **more: str) -> Api:
     """Signs up; the API with the access token."""

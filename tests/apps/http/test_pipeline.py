@@ -28,6 +28,7 @@ def test_the_middleware_stands_in_the_order_of_the_reference() -> None:
         "CorsMiddleware",
         "RequestIdMiddleware",
         "AuthSessionMiddleware",
+        "UserMiddleware",
         "TraceMiddleware",
         "HttpMetricsMiddleware",
         "AuditMiddleware",
