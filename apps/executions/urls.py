@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.executions.rest import streams, views
+from apps.executions.rest import shared_stream, streams, views
 
 app_name = "executions"
 _RUN = "executions/<str:executionId>"
@@ -24,4 +24,5 @@ urlpatterns = [
     path(f"{_RUN}/junit", views.JUnitView.as_view(), name="junit"),
     path("engine/overview", views.OverviewView.as_view(), name="engine-overview"),
     path("engine/overview/stream", streams.overview, name="engine-overview-stream"),
+    path("streams", shared_stream.shared, name="streams"),
 ]

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from apps.operations.api import DatastoreUnavailable
 from apps.streams.domain.chunks import Batch, Chunk
+from apps.streams.domain.sse_frames import resume_after, stream_refused
 from apps.streams.selectors import iterate, last_ids, read, tail
 from apps.streams.services.followers import follow, snapshot_stream
 from apps.streams.services.nudges import listen, nudge
 from apps.streams.services.responses import TooManyStreams, resume_point, sse_response
+from apps.streams.services.shared_stream import merge
 from apps.streams.services.topics import (
     TopicNotOpen,
     append,
@@ -39,13 +41,16 @@ __all__ = [
     "iterate",
     "last_ids",
     "listen",
+    "merge",
     "nudge",
     "open_topics",
     "read",
     "release_stale_connection",
+    "resume_after",
     "resume_point",
     "snapshot_stream",
     "sse_response",
+    "stream_refused",
     "tail",
     "then_disconnect",
     "unit_of_work",

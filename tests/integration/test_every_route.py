@@ -52,6 +52,7 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 QUERIES = {
     "GET /api/v1/executions/{run}/logs/search": "?q=x",
+    "GET /api/v1/streams": "?stream=/api/v1/engine/overview/stream",
     "GET /api/v1/agent-control/jobs/{job}/content": "?attempt=1",
     "POST /api/v1/agent-control/jobs/{job}/artifacts": "?attempt=1&path=report.txt",
 }
@@ -185,7 +186,8 @@ def is_streamed(caller: Caller, asked: str, answer: Any, target: Belongings) -> 
         whole = caller.reads(asked, until=lambda _: False)
         return whole.ended and b"attachment" in whole.headers["content-disposition"].encode()
     read = caller.reads(asked, until=lambda body: body.count(b"\n\n") >= 2)
-    first, second = read.body.split(b"\n\n")[:2]
+    frames = read.body.split(b"\n\n")
+    first, second = [each for each in frames if not each.startswith(b"event: stream\n")][:2]
     assert read.headers["content-type"] == "text/event-stream"
     assert first == b": connected"
     assert second.startswith(b"id: ")

@@ -68,7 +68,7 @@ async def require_session(request: HttpRequest) -> Principal:
 
 
 def authenticate_stream(request: HttpRequest, path: str) -> Principal:
-    """Authenticate one of the four streaming routes, which also accept `?token=`.
+    """Authenticate one of the five streaming routes, which also accept `?token=`.
 
     The parameter is an access token, or a ticket for `path`, the request's path; a ticket is used
     up. Raise Unauthenticated.

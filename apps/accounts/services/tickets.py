@@ -15,9 +15,9 @@ from apps.accounts.selectors import is_credential_alive
 from kernel.clock import now
 from kernel.errors import FieldError, InvalidInput
 
-# The four routes that accept `?token=` (reference: control-plane 3).
+# The five routes that accept `?token=` (reference: control-plane 3).
 _STREAMING: Final = re.compile(
-    r"/api/v1/(?:executions/[^/]+/(?:events|logs)|engine/overview/stream|sandboxes/events)"
+    r"/api/v1/(?:executions/[^/]+/(?:events|logs)|engine/overview/stream|sandboxes/events|streams)"
 )
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connection
@@ -55,49 +56,62 @@ def only_get(view: View) -> View:
 async def events(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Stream the events of a run."""
     run_id = path["executionId"]
-    after, principal = await _on_request_thread(
+    after, principal = await on_request_thread(
         lambda: _admitted(request, run_id, {"since", "token"})
     )
-    frames = streams.follow(
-        api.events_topic(run_id), after=after, member="event", envelope=api.event_envelope
-    )
-    return await _streamed(request, frames, principal, "execution-events")
+    return await streamed(request, event_frames(run_id, after), principal, "execution-events")
 
 
 @only_get
 async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Stream the log lines of a run."""
     run_id = path["executionId"]
-    after, principal = await _on_request_thread(
+    after, principal = await on_request_thread(
         lambda: _admitted(request, run_id, {"since", "token", "source"})
     )
-    frames = streams.follow(
-        api.logs_topic(run_id),
-        after=after,
-        member="line",
-        envelope=api.log_envelope,
-        sources=texts(request.GET, "source"),
-    )
-    return await _streamed(request, frames, principal, "execution-logs")
+    frames = log_frames(run_id, after, texts(request.GET, "source"))
+    return await streamed(request, frames, principal, "execution-logs")
 
 
 @only_get
 async def overview(request: HttpRequest) -> HttpResponseBase:
     """Stream the engine overview, again whenever it has changed."""
-    workspaces, principal = await _on_request_thread(lambda: _admitted_to_overview(request))
-    frames = streams.snapshot_stream(
+    workspaces, principal = await on_request_thread(lambda: _admitted_to_overview(request))
+    return await streamed(request, overview_frames(workspaces), principal, "overview")
+
+
+def event_frames(run_id: str, after: int) -> AsyncGenerator[bytes]:
+    """Return the frames of the events of a run, which the caller may see."""
+    return streams.follow(
+        api.events_topic(run_id), after=after, member="event", envelope=api.event_envelope
+    )
+
+
+def log_frames(run_id: str, after: int, sources: Collection[str]) -> AsyncGenerator[bytes]:
+    """Return the frames of the log of a run, which the caller may see."""
+    return streams.follow(
+        api.logs_topic(run_id),
+        after=after,
+        member="line",
+        envelope=api.log_envelope,
+        sources=sources,
+    )
+
+
+def overview_frames(workspaces: frozenset[UUID] | None) -> AsyncGenerator[bytes]:
+    """Return the frames of the overview of these workspaces, or of all."""
+    return streams.snapshot_stream(
         api.OVERVIEW_NUDGE,
         scope="all" if workspaces is None else ",".join(sorted(map(str, workspaces))),
         take=api.OverviewTaker(workspaces),
     )
-    return await _streamed(request, frames, principal, "overview")
 
 
 @only_get
 async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Send the stored log while it is read."""
     run_id = path["executionId"]
-    form, source = await _on_request_thread(lambda: _asked_download(request, run_id))
+    form, source = await on_request_thread(lambda: _asked_download(request, run_id))
     pages = api.log_pages(run_id, form, source=source)
     disposition = content_disposition_header(
         as_attachment=True, filename=f"{run_id}.{'log' if form == 'txt' else form}"
@@ -109,7 +123,7 @@ async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
     )
 
 
-async def _on_request_thread(work: Callable[[], T]) -> T:
+async def on_request_thread(work: Callable[[], T]) -> T:
     """Do `work` on the thread of the request, which then releases its connection to the store."""
     return await sync_to_async(partial(streams.then_disconnect, work))()
 
@@ -137,7 +151,7 @@ def _asked_download(request: HttpRequest, run_id: str) -> tuple[Any, str | None]
     return form, text(request.GET, "source") or None
 
 
-async def _streamed(
+async def streamed(
     request: HttpRequest, frames: AsyncGenerator[bytes], principal: Principal, stream: str
 ) -> HttpResponseBase:
     return await streams.sse_response(
@@ -205,6 +219,13 @@ _WORKSPACE: Final = {
     "description": "administrators only: one workspace instead of all",
     "schema": {"type": "string", "format": "uuid"},
 }
+_STREAM: Final = {
+    "name": "stream",
+    "in": "query",
+    "required": True,
+    "description": "path and query of a stream, such as `/api/v1/executions/run-1/logs?since=7`",
+    "schema": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 200},
+}
 _SSE: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 _FILE: Final = {
     "text/plain": {"schema": {"type": "string"}},
@@ -239,6 +260,9 @@ _PATHS: Final = {
     ),
     "/api/v1/engine/overview/stream": _operation(
         "engine_overview_stream", "The overview whenever it changed.", [_WORKSPACE, _TOKEN], _SSE
+    ),
+    "/api/v1/streams": _operation(
+        "streams_shared", "Several streams over one connection, as SSE.", [_STREAM, _TOKEN], _SSE
     ),
 }
 

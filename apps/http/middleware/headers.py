@@ -15,7 +15,7 @@ from apps.http.responses import problem_for
 from kernel.errors import PlatformError
 
 CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'self'; script-src 'self'; style-src 'self'; "
+    "default-src 'self'; script-src 'self'; worker-src 'self'; style-src 'self'; "
     "img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )

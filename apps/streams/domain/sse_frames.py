@@ -108,6 +108,21 @@ def end(status: str, last_id: int) -> bytes:
     )
 
 
+def stream_switch(number: int) -> bytes:
+    """Return the frame of a shared stream that says from which stream the next frames are."""
+    return b"event: stream\ndata: %d\n\n" % number
+
+
+def stream_over() -> bytes:
+    """Return the frame of a shared stream after the last frame of one of its streams."""
+    return b"event: over\ndata: {}\n\n"
+
+
+def stream_refused(problem: bytes) -> bytes:
+    """Return the frame of a shared stream for a stream that is refused; `problem` is JSON."""
+    return b"event: refused\ndata: %b\n\n" % problem
+
+
 def snapshot(version: int, body: bytes) -> bytes:
     """Return the frame of a snapshot; `body` is JSON on one line."""
     return b"id: %d\ndata: %b\n\n" % (version, body)

@@ -1,51 +1,63 @@
-// A stream (reference: control-plane 12) by EventSource: resumes after the last id, says how it stands.
+// A stream (reference: control-plane 12): resumes after the last id, says how it stands.
 //
-// States: connecting, live, reconnecting (seconds to the next try), offline, ended, refused.
+// All tabs of a browser share one connection, since browsers open six to a host over HTTP/1.1.
+// States: connecting, live, reconnecting (seconds to the next try), offline, ended.
 
-const LONGEST_WAIT_S = 30;
+import { findHub } from "./stream_hub.js";
+import { randomKey } from "./wire.js";
+
+const tab = randomKey();
+const open = new Map(); // key → Stream
+let hub = null;
+
+function toHub(message) {
+  hub ??= findHub({
+    tab,
+    receive: (told) => open.get(told.key)?.take(told),
+    reopen: () => { for (const stream of open.values()) stream.open(); },
+  });
+  hub.send(message);
+}
 
 export class Stream {
-  #source = null;
-  #timer = 0;
-  #failures = 0;
-  #paused = false;
-
-  /** `on` = { record(data, id), gap({from, to}), end(data), state(name, seconds) }; all but record optional. */
+  /** `on` = { record(data), gap({from, to}), end(data), state(name, seconds) }; all but record optional. */
   constructor(path, { since, on }) {
     this.path = path;
     this.lastId = since;
     this.on = on;
-    this.ended = false;
-    addEventListener("online", () => this.#retryNow());
-    document.addEventListener("visibilitychange", () => this.#followVisibility());
-    this.#open();
+    this.key = `${tab} ${randomKey()}`;
+    open.set(this.key, this);
+    this.open();
+  }
+
+  open() {
+    toHub({ type: "open", key: this.key, path: this.path, since: this.lastId });
   }
 
   close() {
-    clearTimeout(this.#timer);
-    this.#source?.close();
-    this.#source = null;
+    open.delete(this.key);
+    toHub({ type: "close", key: this.key });
   }
 
-  #open() {
-    this.#state("connecting");
-    const since = this.lastId === undefined ? "" : `?since=${this.lastId}`;
-    const source = new EventSource(this.path + since);
-    this.#source = source;
-    source.onopen = () => { this.#failures = 0; this.#state("live"); };
-    source.onmessage = (message) => this.#record(message);
-    source.onerror = () => this.#broken(source);
-    source.addEventListener("gap", (message) => this.#gap(JSON.parse(message.data)));
-    source.addEventListener("end", (message) => this.#end(JSON.parse(message.data)));
+  /** Takes what the shared connection tells of this stream. */
+  take({ type, data, id, name, seconds }) {
+    if (type === "state") this.#state(name, seconds);
+    if (type === "record") this.#record(data, id);
+    if (type === "gap") this.#gap(data);
+    if (type === "end") this.#end(data);
+    if (type === "rejected") this.on.refused?.();
+    if (type === "refused") {
+      this.on.refused?.();
+      this.#end();
+    }
   }
 
-  #record(message) {
-    const id = Number(message.lastEventId);
+  #record(data, id) {
     if (this.lastId !== undefined) {
       if (id <= this.lastId) return;
       this.lastId = id;
     }
-    this.on.record(JSON.parse(message.data), id);
+    this.on.record(JSON.parse(data), id);
   }
 
   #gap(range) {
@@ -54,51 +66,23 @@ export class Stream {
   }
 
   #end(data) {
-    this.ended = true;
-    this.close(); // or the browser would connect again
+    open.delete(this.key);
     this.#state("ended");
-    this.on.end?.(data);
-  }
-
-  // The browser retries a broken connection by itself; a refused one is closed and ours to retry.
-  #broken(source) {
-    if (this.ended || source !== this.#source) return;
-    if (source.readyState === EventSource.CLOSED) this.#retryLater();
-    else this.#state(navigator.onLine ? "reconnecting" : "offline");
-  }
-
-  #retryLater() {
-    this.close();
-    this.#failures += 1;
-    let left = Math.min(2 ** (this.#failures - 1), LONGEST_WAIT_S);
-    const count = () => {
-      if (left <= 0) return this.#open();
-      this.#state(navigator.onLine ? "reconnecting" : "offline", left);
-      left -= 1;
-      this.#timer = setTimeout(count, 1000);
-    };
-    this.on.refused?.();
-    count();
-  }
-
-  #retryNow() {
-    if (this.ended || this.#source || this.#paused) return;
-    clearTimeout(this.#timer);
-    this.#open();
-  }
-
-  // Browsers open six connections to a host: tabs nobody looks at give theirs back.
-  #followVisibility() {
-    if (this.ended) return;
-    this.#paused = document.hidden;
-    if (document.hidden) this.close();
-    else this.#retryNow();
+    if (data) this.on.end?.(data);
   }
 
   #state(name, seconds) {
     this.on.state?.(name, seconds);
   }
 }
+
+addEventListener("online", () => { if (open.size) toHub({ type: "online" }); });
+addEventListener("pagehide", () => {
+  for (const key of open.keys()) toHub({ type: "close", key });
+});
+addEventListener("pageshow", (event) => {
+  if (event.persisted) for (const stream of open.values()) stream.open(); // from the back-forward cache
+});
 
 const WORDS = { connecting: "connecting", live: "live", reconnecting: "reconnecting", offline: "offline", ended: "ended" };
 

@@ -1,0 +1,88 @@
+"""Several streams of runs over one connection, for the tabs of a browser.
+
+(reference: control-plane 12)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from django.http import HttpRequest, QueryDict
+from django.http.response import HttpResponseBase
+from django.urls import Resolver404, resolve
+
+from apps.accounts.api import Principal, authenticate_stream, visible_workspaces
+from apps.executions import api
+from apps.executions.rest.parameters import texts
+from apps.executions.rest.streams import (
+    event_frames,
+    log_frames,
+    on_request_thread,
+    only_get,
+    overview_frames,
+    streamed,
+)
+from apps.http.rest import InvalidParameter, refuse_unknown_parameters
+from apps.observability.api import request_context
+from apps.operations.api import DatastoreUnavailable
+from apps.streams import api as streams
+from kernel.errors import PlatformError
+from kernel.problems import problem_document
+
+MOST_STREAMS: Final = 200
+_Open = Callable[[], AsyncGenerator[bytes] | bytes]
+
+
+@only_get
+async def shared(request: HttpRequest) -> HttpResponseBase:
+    """Stream what every `stream` of the query streams; a refused one gets a frame that says why."""
+    principal, opens = await on_request_thread(lambda: _admitted(request))
+    frames = streams.merge([make() for make in opens])
+    return await streamed(request, frames, principal, "shared")
+
+
+def _admitted(request: HttpRequest) -> tuple[Principal, list[_Open]]:
+    principal = authenticate_stream(request, request.path)
+    refuse_unknown_parameters(request.GET, {"stream", "token"})
+    addresses = request.GET.getlist("stream")
+    if not 1 <= len(addresses) <= MOST_STREAMS:
+        raise InvalidParameter(f"stream must be given 1 to {MOST_STREAMS} times")
+    return principal, [_admitted_stream(principal, address) for address in addresses]
+
+
+def _admitted_stream(principal: Principal, address: str) -> _Open:
+    try:
+        return _opened(principal, address)
+    except DatastoreUnavailable:
+        raise
+    except PlatformError as error:
+        problem = problem_document(error, instance=address, request_id=request_context().request_id)
+        frame = streams.stream_refused(json.dumps(problem).encode())
+        return lambda: frame
+
+
+def _opened(principal: Principal, address: str) -> _Open:
+    """Return what opens the stream of a path with its query; raise PlatformError."""
+    parts = urlsplit(address)
+    query = QueryDict(parts.query)
+    try:
+        match = resolve(parts.path)
+    except Resolver404:
+        raise InvalidParameter("stream must be the path of a stream") from None
+    if match.view_name == "executions:engine-overview-stream":
+        refuse_unknown_parameters(query, {"workspaceId"})
+        workspaces = visible_workspaces(principal, query.get("workspaceId"))
+        return lambda: overview_frames(workspaces)
+    if match.view_name not in ("executions:events", "executions:logs"):
+        raise InvalidParameter("stream must be the path of a stream")
+    is_log = match.view_name == "executions:logs"
+    refuse_unknown_parameters(query, {"since", "source"} if is_log else {"since"})
+    run_id = match.kwargs["executionId"]
+    api.get_execution(principal, run_id)
+    after = streams.resume_after(since=query.get("since"), last_event_id=None)
+    if is_log:
+        return lambda: log_frames(run_id, after, texts(query, "source"))
+    return lambda: event_frames(run_id, after)

@@ -1,0 +1,112 @@
+"""The tabs of a browser share one connection: Chromium over HTTP/1.1 on a real server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.apps.executions.runs import Run, Worker, booted_run, node
+from tests.integration.test_pages import principal
+from tests.support.browser import Reader, Server, chromium, reader
+from tests.support.packages import program
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
+]
+TABS = 10
+NO_SHARED_WORKER = "delete window.SharedWorker"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with pytest.MonkeyPatch.context() as patch, chromium() as running:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # Playwright keeps a loop in this thread
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("tabs"))
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def ada(browser: Browser, server: Server) -> Iterator[Reader]:
+    with reader(browser, server) as who:
+        who.sign_in()
+        yield who
+        assert who.complaints == []
+
+
+def live_runs(who: Reader, worker: Worker, count: int) -> list[Run]:
+    runs = [booted_run(node(f"step-{n}"), principal=principal(who)) for n in range(count)]
+    worker.claim()
+    return runs
+
+
+def opened(context: BrowserContext, url: str, run: Run) -> Page:
+    page = context.new_page()
+    page.goto(f"{url}/executions/{run.id}", timeout=10_000)
+    expect(page.locator("#log-link")).to_have_attribute("data-link", "live", timeout=10_000)
+    return page
+
+
+def seconds_to_open(who: Reader, run: Run) -> float:
+    """The best of three, in a tab that is closed again."""
+    taken = []
+    for _ in range(3):
+        started = time.perf_counter()
+        page = opened(who.context, who.url, run)
+        taken.append(time.perf_counter() - started)
+        page.close()
+    return min(taken)
+
+
+def texts(page: Page) -> list[str]:
+    return page.locator(".log-row[data-kind=output] .log-text").all_text_contents()
+
+
+def test_ten_open_live_runs_leave_the_eleventh_page_as_quick(ada: Reader):
+    worker = Worker()
+    runs = live_runs(ada, worker, TABS)
+    alone = seconds_to_open(ada, runs[0])
+
+    pages = [opened(ada.context, ada.url, run) for run in runs]
+    with_ten = seconds_to_open(ada, runs[0])
+
+    for n in range(TABS):
+        worker.log(f"step-{n}", f"for tab {n}")
+    for n, page in enumerate(pages):
+        expect(page.locator(".log-text", has_text=f"for tab {n}")).to_have_count(1)
+        assert texts(page) == [f"for tab {n}"]
+    assert with_ten < 2 * alone, (alone, with_ten)
+
+
+@pytest.mark.parametrize("script", ["", NO_SHARED_WORKER], ids=["worker", "elected tab"])
+def test_the_tab_that_holds_the_connection_closes_and_nothing_is_lost(ada: Reader, script: str):
+    if script:
+        ada.context.add_init_script(script)
+    worker = Worker()
+    runs = live_runs(ada, worker, 2)
+    holder, *others = [opened(ada.context, ada.url, run) for run in (runs[0], *runs)]
+    worker.log("step-0", "before")
+    worker.log("step-1", "before")
+    for page in others:
+        expect(page.locator(".log-text", has_text="before")).to_be_visible()
+
+    holder.close()
+    for n in range(1, 30):
+        worker.log("step-0", f"line {n}", seq=n)
+        worker.log("step-1", f"line {n}", seq=n)
+
+    wanted = ["before", *(f"line {n}" for n in range(1, 30))]
+    for page in others:
+        expect(page.locator(".log-text", has_text="line 29")).to_be_visible()
+        assert texts(page) == wanted
