@@ -277,6 +277,7 @@ def test_refresh_answers_a_new_pair_and_ends_the_old_token(ada, signed_up):
 
 
 def test_a_refresh_token_used_twice_ends_its_whole_family(signed_up):
+    """Invariant 18."""
     first = Api().auth("refresh", {"refreshToken": signed_up["refreshToken"]}).json()
     second = Api().auth("refresh", {"refreshToken": first["refreshToken"]}).json()
     assert Api(token=second["token"]).me().status_code == 200
@@ -307,6 +308,7 @@ def test_unknown_and_expired_refresh_tokens_do_not_count(signed_up):
 
 
 def test_a_disabled_account_cannot_refresh(signed_up):
+    """Invariant 18."""
     User.objects.update(is_active=False)
 
     answer = Api().auth("refresh", {"refreshToken": signed_up["refreshToken"]})
@@ -323,6 +325,7 @@ def test_tokens_follow_the_store_when_refreshed(signed_up):
 
 
 def test_everything_of_a_user_can_be_revoked(ada, browser, ada_row, signed_up):
+    """Invariant 18."""
     assert browser.get("/page/whoami").json() == {"email": "ada@example.org"}
 
     revoke_everything(ada_row.id)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
+from kernel.agent_protocol import Job, JobDirective, StepUsage
 from tests.apps.workers.conftest import Stage
+from worker.domain.control_plane import ControlPlaneUnavailable
 from worker.supervisor import lease_keeper
 
 
@@ -148,3 +152,48 @@ async def test_lines_wait_for_a_control_plane_that_is_away(stage: Stage) -> None
         outcome = await stage.store.outcome(job)
 
     assert (outcome.status, job.texts) == ("succeeded", ["before", "after"])
+
+
+class Renewals:
+    """A control plane whose answer to the first renewal takes `slow_s`; the later ones fail."""
+
+    def __init__(self, slow_s: float) -> None:
+        self.now = 1000.0
+        self._slow_s = slow_s
+        self._answered = False
+
+    def renew(
+        self, jobs: Sequence[Job], _usage: Mapping[Job, StepUsage]
+    ) -> list[JobDirective | None]:
+        if self._answered:
+            raise ControlPlaneUnavailable("away")
+        self._answered = True
+        self.now += self._slow_s
+        return [JobDirective() for _ in jobs]
+
+
+@pytest.mark.parametrize("slow_s", [0.0, 40.0], ids=["quick", "slow"])
+def test_a_job_is_given_up_well_before_another_may_have_it(
+    monkeypatch: pytest.MonkeyPatch, slow_s: float
+) -> None:
+    """Invariant 6: a lease and 2/3 of its grace after the renewal was asked for, not answered."""
+    plane: Any = Renewals(slow_s)
+    monkeypatch.setattr(lease_keeper, "now_s", lambda: plane.now)
+    expired: list[Job] = []
+    keeper = lease_keeper.LeaseKeeper(
+        plane,
+        usage=lambda _job: None,
+        on_directive=lambda _job, _directive: None,
+        on_expired=expired.append,
+    )
+    job = Job(job_id="job", attempt=1)
+    keeper.hold(job, lease_s=30.0)
+    for _ in range(4):
+        keeper._renew()
+
+    plane.now = 1000.0 + 49
+    keeper.expire()
+    assert expired == []
+    plane.now = 1000.0 + 51
+    keeper.expire()
+    assert expired == [job]

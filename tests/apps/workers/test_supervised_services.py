@@ -70,6 +70,20 @@ async def test_a_forbidden_line_fails_a_starting_service(stage: Stage) -> None:
     assert outcome.reason == "fail_on_logs_matched"
 
 
+async def test_a_service_without_its_expected_lines_is_not_healthy(stage: Stage) -> None:
+    """Invariant 1: though its probe passes."""
+    service = {"kind": "service", "ready": {"log": "open", "timeoutMs": 300}}
+    async with stage.supervisor():
+        job = await stage.add(
+            "out:open", "serve", node=service, evaluation={"expectLogs": ["open", "warm"]}
+        )
+
+        outcome = await stage.store.outcome(job)
+
+    assert (outcome.status, outcome.reason) == ("failed", "expect_logs_missing")
+    assert "no line contains 'warm'" in outcome.error
+
+
 async def test_services_do_not_use_up_the_capacity(stage: Stage) -> None:
     service = {"kind": "service", "ready": {"log": "open"}}
     async with stage.supervisor(capacity=1):

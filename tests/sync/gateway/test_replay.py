@@ -14,7 +14,8 @@ import redis.asyncio
 from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.replay import Delivery
-from sync_stack.gateway.breaker import BREAKER_LABELS
+from sync_stack.gateway.breaker import BREAKER_LABELS, Breaker, BreakerLimits, Permit
+from sync_stack.gateway.forwarding import Outbound
 from sync_stack.sinks.redis import RedisOptions
 from tests.support.parts import need
 from tests.support.webhooks import github_push, signed
@@ -214,6 +215,41 @@ async def test_only_one_probe_at_a_time_and_no_permit_leaks():
                 *(gw.send(unique(), delivery=uuid.uuid4().hex) for _ in range(4))
             )
             assert sorted(each.status_code for each in probes) == [502, 503, 503, 503]
+
+
+def test_a_probe_that_says_nothing_gives_its_permit_back():
+    """Sync invariant 33."""
+    now = [0.0]
+    breaker = Breaker(BreakerLimits(failures=1, open_s=30.0), lambda: now[0])
+    first = breaker.admit()
+    assert isinstance(first, Permit)
+    breaker.failed(first)
+    now[0] = 31.0
+    for _ in range(3):
+        probe = breaker.admit()
+        assert isinstance(probe, Permit)
+        assert breaker.admit() == 1
+        breaker.abandoned(probe)
+
+
+async def test_a_probe_that_is_cut_off_gives_its_permit_back():
+    """Sync invariant 33."""
+    fields = {"breaker_failures": 1, "breaker_open_s": 0.2, "forward_timeout_s": 0.4}
+    async with world(bundle(gateway=limits(**fields))) as gw:
+        gw.orchestrator.gate = asyncio.Event()
+        assert (await gw.send()).status_code == 502
+        await asyncio.sleep(0.25)  # of the pause
+        forwarder = gw.gateway.pipeline.forwarder
+        sent = Outbound(message=b"", idempotency_key="k", correlation_id="c")
+        probe = asyncio.create_task(forwarder.forward(sent, timeout_s=30))
+        while not forwarder.breaker.wait_s():  # noqa: ASYNC110 - the breaker tells nobody
+            await asyncio.sleep(0)
+        probe.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await probe
+        gw.orchestrator.gate.set()
+
+        assert answer(await gw.send(unique(), delivery="d-2")) == (202, "accepted")
 
 
 async def test_a_reload_changes_routes_without_dropping_what_runs():

@@ -9,7 +9,8 @@ import pytest
 
 from kernel import clock
 from sync_stack.core.bundle.rules import Prune
-from sync_stack.core.sink import SinkError
+from sync_stack.core.sink import SinkError, TargetMarker
+from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.models import DestinationLock, JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.services.execution import apply, task_runner
 from sync_stack.orchestrator.services.execution.attempt import Attempt
@@ -160,6 +161,63 @@ def test_after_a_kill_another_commit_restores_first_and_then_applies(prepared):
     recover(task, prepared)
     assert prepared.finish(task).state == "SUCCEEDED"
     assert prepared.values() == {"a": "7"}
+
+
+def test_an_attempt_that_fails_after_a_kill_gives_back_what_was_before_both(prepared, monkeypatch):
+    """Sync invariants 16, 17."""
+    task = prepared.commit_and_push({"app.yaml": AFTER})
+    deadly = Deadly(prepared.sink, 2, after=True)
+    with pytest.raises(Killed):
+        prepared.run(task, open_sink=lambda _datasource: deadly)
+    assert prepared.values() != {"a": "1", "b": "2", "c": "3"}
+    recover(task, prepared)
+
+    def fail(_planned: Any) -> None:
+        raise TaskError("verify_failed", "it does not read back as written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "_verify", fail)
+        failed = prepared.run(task)
+    assert (failed.state, failed.error["code"]) == ("RETRYING", "verify_failed")
+    assert prepared.values() == {"a": "1", "b": "2", "c": "3"}
+    assert prepared.finish(task).state == "SUCCEEDED"
+    assert_settled(prepared)
+
+
+def test_a_lost_attempt_is_refused_before_the_next_has_read(prepared, monkeypatch):
+    """Sync invariants 10, 17: what it wrote between that read and the write would be lost."""
+    task = prepared.commit_and_push({"app.yaml": AFTER})
+
+    def killed(*_arguments: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "_put", killed)
+        with pytest.raises(Killed):
+            prepared.run(task)
+    lost = TargetMarker(
+        rule="shop",
+        repo=prepared.repository.name,
+        env="production",
+        generation=DestinationLock.objects.get().generation,
+    )
+    recover(task, prepared)
+    read, refused = prepared.sink.read, []
+
+    def read_while_the_lost_one_writes(destination: Any, *arguments: Any) -> Any:
+        try:
+            prepared.sink.write(destination, [], lost)
+            refused.append("")
+        except SinkError as error:
+            refused.append(error.code)
+        return read(destination, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepared.sink, "read", read_while_the_lost_one_writes)
+        assert prepared.finish(task).state == "SUCCEEDED"
+    assert refused
+    assert set(refused) == {"stale_generation"}, refused
+    assert_settled(prepared)
 
 
 @pytest.mark.parametrize("operations", range(4))

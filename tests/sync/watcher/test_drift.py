@@ -168,6 +168,7 @@ def test_a_sync_that_comes_during_the_read_makes_the_read_worthless(watching: Wa
 def test_an_intent_that_is_left_over_is_inconsistent_only_when_its_task_has_ended(
     watching: Watching, over, status
 ):
+    """Sync invariant 38."""
     watching.world.with_rules(self_heal=False)
     ledger = ledgers.get(watching.unit.id)
     assert ledger is not None

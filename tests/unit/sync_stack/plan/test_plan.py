@@ -286,6 +286,18 @@ def test_a_whole_record_without_our_mark_is_replaced_only_with_adopt(layout):
     assert unit.read().values == {"a": "1"}
 
 
+def test_a_destination_that_lost_our_label_is_replaced_only_with_adopt(monkeypatch):
+    """Sync invariant 23: somebody may have made it anew, though the ledger knows it."""
+    unit = synced(Layout.HASH, {"a": "1"})
+    read = unit.sink.read
+    monkeypatch.setattr(unit.sink, "read", lambda *asked: replace(read(*asked), unowned=True))
+
+    with pytest.raises(PlanRefused) as refusal:
+        unit.plan({"a": "2"})
+    assert refusal.value.code == "unowned_destination"
+    assert unit.plan({"a": "2"}, adopt=True).written == {"a"}
+
+
 def test_a_whole_record_of_ours_that_lost_its_mark_is_drift():
     unit = synced(Layout.DOCUMENT, {"a": "1"})
     unit.sink.put_by_hand(unit.destination, "document", {"a": "2", "x": "3"})

@@ -102,6 +102,7 @@ def test_a_file_of_environment_blocks_gives_scalars_default_and_current(
 def test_maps_of_environments_inside_a_file_become_one_value(
     text: str, expected: dict[str, str]
 ) -> None:
+    """Sync invariant 20."""
     assert shaped(text).values == expected
 
 
