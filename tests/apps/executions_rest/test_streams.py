@@ -189,6 +189,7 @@ async def test_a_log_stream_replays_follows_and_ends(ada, row):
 async def test_a_reader_goes_on_after_the_larger_of_since_and_last_event_id(
     ada, row, query, last_event_id, first
 ):
+    """Invariant 10."""
     await sync_to_async(write_lines)(row.run_id, "api", [str(n) for n in range(10)])
     await sync_to_async(end_streams)(row.run_id, "Healthy")
     headers = {"last_event_id": last_event_id} if last_event_id else {}

@@ -67,6 +67,37 @@ async def test_a_value_beyond_the_last_number_counts_as_the_last_number(hub, ope
     assert seen.ids == [2]
 
 
+async def test_a_reader_that_comes_from_another_process_gets_nothing_twice(
+    hub, open_logs, monkeypatch
+):
+    """Invariant 10: it has read what the hub of this process has not polled yet."""
+    polled, resumed = asyncio.Event(), asyncio.Event()
+    poll = hub_module.Hub._poll
+
+    async def pause(hub: hub_module.Hub) -> None:
+        polled.set()
+        await resumed.wait()
+        await poll(hub)
+
+    async with aclosing(follow(open_logs)) as frames:
+        await append(open_logs, "one")
+        await read_until(frames, Seen(), lambda s: s.ids == [1])
+        monkeypatch.setattr(hub_module.Hub, "_poll", pause)
+        await polled.wait()
+        await append(open_logs, "two", "three")
+
+        async with aclosing(follow(open_logs, after=3)) as others:
+            assert await anext(others) == b": connected\n\n"
+            waiting = asyncio.ensure_future(anext(others))
+            await asyncio.sleep(0)  # it has begun to read
+            resumed.set()
+            await append(open_logs, "four")
+            seen = Seen()
+            seen.take(await waiting)
+
+    assert seen.ids == [4]
+
+
 async def test_sources_narrow_a_stream_and_what_they_skip_is_no_gap(hub, open_logs):
     """Invariant 10."""
     for number in range(30):

@@ -273,6 +273,7 @@ def test_without_a_suites_folder_there_are_no_suites(workspace, settings):
 
 
 def test_a_suite_is_found_by_its_repository(workspace):
+    """Invariant 24."""
     workspace.add(
         "s",
         {"suite.star": GOOD, "metadata.yaml": "{repository: reg.example/core/s, version: 1.2.0}"},

@@ -162,13 +162,16 @@ def test_512_files_are_allowed_and_hidden_ones_do_not_count(workspace):
         ("tests", "/etc", "tests is a link to a place outside the suite's folder"),
         ("up", "..", "up is a link to a place outside the suite's folder"),
         ("other.star", "../other/suite.star", "other.star is a link to a place outside"),
+        ("near.star", "../s-too/suite.star", "near.star is a link to a place outside"),
         ("me", ".", "me is a link to a folder that contains it"),
         ("broken.txt", "nowhere", "broken.txt cannot be read"),
     ],
 )
 def test_a_link_out_of_the_folder_breaks_the_package(workspace, link, target, says):
+    """Invariant 24."""
     folder = workspace.add("s", GOOD)
     workspace.add("other", GOOD)
+    workspace.add("s-too", GOOD)
     (folder / link).symlink_to(target)
 
     error = api.get_definition("s")["topologyError"]
@@ -279,6 +282,7 @@ def test_at_most_two_evaluators_run_at_once(workspace, monkeypatch):
 
 
 def test_the_child_sees_no_environment_and_leaves_no_core_file(monkeypatch, tmp_path):
+    """Invariant 21."""
     seen: dict[str, Any] = {}
 
     def spy(command, **options):

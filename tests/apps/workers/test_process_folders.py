@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shutil
+import tarfile
 import threading
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 from tests.support import steps
 from worker.domain.runtime import RuntimeOptions
 from worker.runtimes.process.runtime import ProcessRuntime
-from worker.runtimes.process.units import UnitFolder
+from worker.runtimes.process.units import UnitFolder, fill_workspace, make_empty_workspace
 
 ROUNDS = 300
 
@@ -37,3 +40,54 @@ def _come_and_go(root: Path) -> None:
         folder = UnitFolder(root / "run-0123456789ab" / "units" / f"step-{number % 5}")
         folder.make({"partita.managed": "true"}, "workspace")
         shutil.rmtree(root / "run-0123456789ab")
+
+
+@pytest.mark.parametrize("files_came_later", [False, True])
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("../out.txt", "")],
+        [("a/../../out.txt", "")],
+        [("up", ".."), ("up/out.txt", "")],
+    ],
+    ids=["parent", "parent of a folder", "link"],
+)
+def test_files_are_unpacked_in_their_workspace_only(
+    tmp_path: Path, members: list[tuple[str, str]], files_came_later: bool
+):
+    """Invariant 24."""
+    path = tmp_path / "run" / "workspaces" / "suite"
+    if files_came_later:
+        make_empty_workspace(path)
+
+    with contextlib.suppress(tarfile.FilterError):
+        fill_workspace(path, _packed(members))
+
+    scratch = path.parent.glob(".suite-*")
+    inside = (path, *scratch)
+    found = [
+        file for file in tmp_path.rglob("out.txt") if not any(map(file.is_relative_to, inside))
+    ]
+    assert found == []
+
+
+def test_an_absolute_name_is_one_in_the_workspace(tmp_path: Path):
+    """Invariant 24."""
+    path = tmp_path / "run" / "workspaces" / "suite"
+
+    fill_workspace(path, _packed([(f"{tmp_path}/out.txt", "")]))
+
+    assert not (tmp_path / "out.txt").exists()
+    assert [file.name for file in path.rglob("*.txt")] == ["out.txt"]
+
+
+def _packed(members: list[tuple[str, str]]) -> bytes:
+    """A tar+gzip of files, and of links for members with a target."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, target in members:
+            info = tarfile.TarInfo(name)
+            if target:
+                info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
+    return out.getvalue()

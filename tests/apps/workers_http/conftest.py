@@ -71,6 +71,8 @@ class Server:
 
 
 def answer(status: int, body: Any) -> httpx.Response:
+    if isinstance(body, httpx.Response):
+        return body
     if isinstance(body, bytes):
         return httpx.Response(status, content=body)
     problem = "application/problem+json" if status >= 400 else "application/json"

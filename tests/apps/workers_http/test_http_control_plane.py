@@ -285,12 +285,31 @@ async def test_a_completed_job_is_forgotten(
 async def test_files_must_be_those_that_the_spec_names(
     plane: HttpControlPlane, held: HeldJobs, server: Server
 ):
+    """Invariant 24."""
     digest = f"sha256:{hashlib.sha256(b'the files').hexdigest()}"
     held.hold(SPEC | {"content": {"digest": digest, "size": 9}})
 
     server.answers["content"] = (200, b"the files")
     assert await plane.content(JOB) == b"the files"
     server.answers["content"] = (200, b"other files")
+    with pytest.raises(RequestRefused):
+        await plane.content(JOB)
+    other = f"sha256:{hashlib.sha256(b'other files').hexdigest()}"
+    fitting = httpx.Response(200, content=b"other files", headers={"Digest": other})
+    server.answers["content"] = (
+        200,
+        fitting,
+    )  # the spec counts, not what the answer says of itself
+    with pytest.raises(RequestRefused):
+        await plane.content(JOB)
+
+
+async def test_files_without_any_digest_are_refused(
+    plane: HttpControlPlane, held: HeldJobs, server: Server
+):
+    """Invariant 24."""
+    held.hold(SPEC)
+    server.answers["content"] = (200, b"the files")
     with pytest.raises(RequestRefused):
         await plane.content(JOB)
 

@@ -187,6 +187,16 @@ async def test_the_environment_reaches_the_step(driver: Driver) -> None:
     assert await driver.texts(unit) == ["step\n", "hi\n"]
 
 
+async def test_no_variable_of_the_supervisor_reaches_the_step(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invariant 21."""
+    monkeypatch.setenv("OF_THE_SUPERVISOR", "a secret")
+    unit = await driver.start("env:OF_THE_SUPERVISOR", "env:PARTITA_STEP_ID")
+
+    assert await driver.texts(unit) == ["\n", "step\n"]
+
+
 async def test_a_busy_unit_uses_cpu_and_memory_until_its_end(driver: Driver) -> None:
     unit = await driver.start("busy")
     await asyncio.sleep(0.5)

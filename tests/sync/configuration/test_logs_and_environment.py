@@ -53,12 +53,15 @@ def test_no_secret_gets_into_a_line_and_a_line_stays_json(logged):
         int("with hunter2")
     except ValueError:
         logger.exception(
-            "%s\nhunter2", {"a": "b", "c": "d"}, extra={"list": ["hunter2"], "number": 12345678}
+            "%s\nhunter2",
+            {"a": "b", "c": "d"},
+            extra={"list": ["hunter2"], "number": 12345678, "keys": {"of hunter2": 1}},
         )
     (line,) = lines()
 
     assert "hunter2" not in json.dumps(line)
     assert (line["list"], line["number"]) == (["***"], "***")
+    assert line["keys"] == {"of ***": 1}
 
 
 def test_a_user_that_is_called_like_the_product_blanks_no_name_of_a_logger(logged):

@@ -76,6 +76,16 @@ def test_a_hundred_thousand_deliveries_keep_no_more_records_than_allowed():
     assert len(memory) == 1
 
 
+def test_a_hundred_thousand_deliveries_that_are_released_leave_nothing():
+    """Sync invariant 32: the orchestrator is away, so nothing of them is ever accepted."""
+    memory = MemoryReplay(Clock())
+    for number in range(100_000):
+        assert memory.claim((f"id:{number}",), "o", 30) is ClaimResult.NONE
+        memory.release((f"id:{number}",), "o")
+    assert len(memory) == 0
+    assert len(memory._expiries) <= 2_000
+
+
 def test_the_records_of_a_delivery_come_and_go_together():
     clock = Clock()
     memory = MemoryReplay(clock)
@@ -100,7 +110,7 @@ def test_the_records_of_a_delivery_come_and_go_together():
 
 
 def test_an_address_holds_64_mib_or_one_body():
-    """Sync invariant 31."""
+    """Sync invariants 31, 32: and is forgotten with its last body."""
     held = MemoryBudget(total=100, per_ip=40)
     assert held.take("a", 40, one_body=10) == ""
     assert held.take("a", 1, one_body=10) == "ip"

@@ -292,6 +292,7 @@ async def test_bytes_that_are_no_request_are_answered_in_json():
 
 
 async def test_readiness_follows_the_orchestrator():
+    """Sync invariant 34: a probe is told when to come again, on both listeners."""
     async with world() as gw:
         await asyncio.sleep(0.3)
         ready = await gw.client.get("/health/readiness")
@@ -299,8 +300,9 @@ async def test_readiness_follows_the_orchestrator():
         gw.gateway.health.terminating = True
         stopping = await gw.client.get("/health/readiness")
         assert (stopping.status_code, stopping.json()) == (503, {"status": "NOT_READY"})
-        detail = (await gw.admin.get("/health/readiness")).json()
-        assert detail == {"status": "NOT_READY", "detail": "stopping"}
+        detail = await gw.admin.get("/health/readiness")
+        assert detail.json() == {"status": "NOT_READY", "detail": "stopping"}
+        assert [each.headers.get("retry-after") for each in (stopping, detail)] == ["2", "2"]
         head = await gw.client.head("/health/liveness")
         assert (head.status_code, head.content) == (200, b"")
 
@@ -330,3 +332,15 @@ async def test_labels_of_metrics_come_from_the_bundle_only():
         assert 'datasource="mongo",event_type="push",outcome="accepted",platform="github"' in text
         assert 'datasource="other"' in text
         assert "x17" not in text
+
+
+async def test_a_method_or_path_that_no_route_has_adds_no_label():
+    """Sync invariant 32."""
+    async with world() as gw:
+        for number, method in enumerate(("PROPFIND", "REPORT", "MKCOL")):
+            assert (await gw.client.request(method, "/webhooks/mongo")).status_code == 405
+            assert (await gw.client.request(method, f"/stray{number}")).status_code == 404
+        text = await gw.metrics()
+
+        assert 'gw_http_requests_total{method="other",route="other",status_code="404"} 3.0' in text
+        assert not [name for name in ("PROPFIND", "REPORT", "MKCOL", "stray") if name in text]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from sync_stack.core.sink import Destination, Owner, TargetMarker
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.services import task_transitions
 from sync_stack.orchestrator.services.execution import claim_heartbeat
-from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat, LostTask
+from sync_stack.orchestrator.services.execution.claim_heartbeat import (
+    GuardedSink,
+    Heartbeat,
+    LostTask,
+)
 from sync_stack.orchestrator.services.execution.task_runner import run_task
 
 pytestmark = pytest.mark.store
@@ -32,6 +38,47 @@ def test_no_operation_begins_15_seconds_after_the_last_beat(mine):
     Heartbeat(mine, begun=now - 14.0).check()
     with pytest.raises(LostTask):
         Heartbeat(mine, begun=now - 15.5).check()
+
+
+def test_a_worker_that_was_frozen_in_a_beat_counts_from_its_start(mine, monkeypatch):
+    """Sync invariant 10: the store took the beat before the freeze, not at its end."""
+    now = [1000.0]
+    monkeypatch.setattr(claim_heartbeat, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    taken = task_transitions.record_heartbeat
+
+    def frozen(claim: Claim) -> bool:
+        recorded = taken(claim)
+        now[0] += 60
+        return recorded
+
+    monkeypatch.setattr(task_transitions, "record_heartbeat", frozen)
+    beat = Heartbeat(mine, begun=now[0])
+    beat._beat(now[0])
+    with pytest.raises(LostTask):
+        beat.check()
+
+
+PLACE = Destination(kind="fake", name="production-shop", address="fake://memory/production-shop")
+MARKER = TargetMarker(rule="shop", repo="acme/shop", env="production", generation=1)
+OWNER = Owner(rule="shop", repo="acme/shop", env="production")
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda sink: sink.read(PLACE, OWNER, ()),
+        lambda sink: sink.write(PLACE, [], MARKER),
+        lambda sink: sink.delete(PLACE, [], OWNER, 1),
+        lambda sink: sink.fence(PLACE, OWNER, 1),
+    ],
+    ids=["read", "write", "delete", "fence"],
+)
+def test_after_the_loss_no_operation_reaches_the_sink(world, mine, operation):
+    """Sync invariant 10."""
+    lost = Heartbeat(mine, begun=time.monotonic() - claim_heartbeat.TRUST_S - 1)
+    with pytest.raises(LostTask):
+        operation(GuardedSink(world.sink, lost))
+    assert not world.sink.places
 
 
 def test_a_refused_beat_ends_everything_also_a_restore(mine, monkeypatch):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sync_stack.core.bundle.rules import Cleanup, CleanupAction
+from sync_stack.core.tasks import Kind
 from sync_stack.orchestrator.models import RefRecord, Task
 from sync_stack.orchestrator.services.reconcile import reconcile
+from sync_stack.orchestrator.services.triggers import trigger_ref
 from tests.support.sync_world import World, rule
 
 pytestmark = pytest.mark.store
@@ -57,6 +59,22 @@ def test_a_forks_change_whose_webhook_was_lost_writes_nothing_either(tmp_path):
     change(world, "a: 2\n")
     settle(world)
     assert Task.objects.get(kind="reconcile").message == "pull_request_ignored"
+    assert world.values(DESTINATION) == {}
+
+
+def test_a_pull_request_that_no_event_told_of_counts_as_a_forks(tmp_path):
+    """Sync invariant 9: an operator asks for its ref."""
+    world = previews(tmp_path)
+    change(world, "a: 1\n")
+    made = trigger_ref(
+        Kind.MANUAL,
+        world.bundle,
+        world.rules[0],
+        world.repository.name,
+        REF,
+        world.published.extend,
+    )
+    assert world.finish(made.task).message == "pull_request_ignored"
     assert world.values(DESTINATION) == {}
 
 

@@ -108,6 +108,7 @@ PRUNING = replace(RULE, prune=Prune(enabled=True, protection=("db.*",), max_dele
     ],
 )
 def test_prune_may_become_stricter(given: Any, prune: Prune) -> None:
+    """Sync invariant 30: what the repository protects comes beside what the rule protects."""
     made = overridden({"prune": given}, PRUNING)
 
     assert (made.rule.prune, made.ignored) == (prune, ())
