@@ -14,8 +14,10 @@ from django.core.exceptions import SuspiciousFileOperation
 from django.http import Http404, HttpRequest, HttpResponse
 
 from apps.http.responses import is_not_modified, read_only
+from apps.http.static_files import split_version, static_version
 
-_CACHE_CONTROL = "public, no-cache"  # asked for again by its tag: an upgrade shows at once
+_REVALIDATED = "public, no-cache"  # asked for again by its tag: an upgrade shows at once
+_IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +25,22 @@ class StaticFile:
     content: bytes
     media_type: str
     etag: str
+    changed_at: float
 
 
 @read_only
 async def static_file(request: HttpRequest, path: str) -> HttpResponse:
+    """Serve a file; forever fresh below the current version, unless it changed since the start."""
+    version, path = split_version(path)
     file = await asyncio.to_thread(_find, path)
     if file is None:
         raise Http404
-    headers = {"ETag": file.etag, "Cache-Control": _CACHE_CONTROL}
+    current = static_version()
+    is_current = version == current.digest and file.changed_at <= current.read_at
+    headers = {
+        "ETag": file.etag,
+        "Cache-Control": _IMMUTABLE if is_current else _REVALIDATED,
+    }
     if is_not_modified(file.etag, request.headers.get("If-None-Match", "")):
         return HttpResponse(status=304, headers=headers)
     return HttpResponse(file.content, content_type=file.media_type, headers=headers)
@@ -48,12 +58,11 @@ def _find(path: str) -> StaticFile | None:
 
 
 @lru_cache(maxsize=256)
-def _read(location: str, _changed_ns: int) -> StaticFile:
+def _read(location: str, changed_ns: int) -> StaticFile:
     content = Path(location).read_bytes()
     media_type = mimetypes.guess_type(location)[0] or "application/octet-stream"
     charset = (
         "; charset=utf-8" if media_type.startswith(("text/", "application/javascript")) else ""
     )
-    return StaticFile(
-        content, media_type + charset, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    )
+    digest = hashlib.sha256(content).hexdigest()[:32]
+    return StaticFile(content, media_type + charset, f'"{digest}"', changed_ns / 1e9)

@@ -178,6 +178,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [  # outermost first (reference: control-plane 2)
     "apps.http.middleware.request.ExceptionMiddleware",
+    "apps.http.middleware.compression.CompressionMiddleware",
     "apps.http.middleware.headers.SecurityHeadersMiddleware",
     "apps.http.middleware.headers.CorsMiddleware",
     "apps.http.middleware.request.RequestIdMiddleware",
@@ -198,6 +199,10 @@ TEMPLATES = [
     }
 ]
 STATIC_URL = "/static/"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "apps.http.static_files.VersionedStaticFiles"},
+}
 STATICFILES_DIRS = [BASE_DIR / "static"]
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["apps.accounts.backends.PasswordBackend"]

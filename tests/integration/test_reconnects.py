@@ -88,7 +88,7 @@ class Reader:
         buffer, count = b"", 0
         with client.stream("GET", url + self.path, headers=resume) as answer:
             assert answer.status_code == 200, answer.read()
-            for piece in answer.iter_raw(self.draw.choice([17, 1000, 65536])):
+            for piece in answer.iter_bytes(self.draw.choice([17, 1000, 65536])):
                 *whole, buffer = (buffer + piece).split(b"\n\n")
                 for block in whole:
                     if count < stop_after and not self.end:

@@ -139,7 +139,7 @@ class OpenStream(threading.Thread):
 
     def run(self) -> None:
         with self._client, self._client.stream("GET", self._path, timeout=60) as answer:
-            for piece in answer.iter_raw():
+            for piece in answer.iter_bytes():
                 self.body += piece
 
 

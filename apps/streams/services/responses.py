@@ -143,14 +143,13 @@ class EventStream(StreamingHttpResponse):
 
     def __init__(self, frames: AsyncGenerator[bytes], release: Callable[[], None]) -> None:
         super().__init__(frames, content_type="text/event-stream", headers=HEADERS)
-        self._frames = frames
         self._release = release
         weakref.finalize(self, release)  # a response that was never sent is never closed
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         frames: AsyncIterator[bytes] = vars(self)["_iterator"]
-        # Django replaces the content of some responses, such as those to HEAD.
-        return frames if frames is self._frames else super().__aiter__()
+        # A response to HEAD has other content; the compressed frames are a generator as well.
+        return frames if isinstance(frames, AsyncGenerator) else super().__aiter__()
 
     def close(self) -> None:
         super().close()

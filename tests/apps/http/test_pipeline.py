@@ -24,6 +24,7 @@ def test_the_middleware_stands_in_the_order_of_the_reference() -> None:
 
     assert stages == [
         "ExceptionMiddleware",
+        "CompressionMiddleware",
         "SecurityHeadersMiddleware",
         "CorsMiddleware",
         "RequestIdMiddleware",
@@ -106,7 +107,7 @@ def test_a_simple_request_of_another_origin_is_served_without_cors_headers(ask: 
 
     assert answer.status_code == 200
     assert not [name for name in answer.headers if name.startswith("access-control")]
-    assert answer.headers["vary"] == "Origin"
+    assert answer.headers["vary"] == "Origin, Accept-Encoding"
 
 
 def test_a_request_of_an_allowed_origin_may_read_our_headers(ask: Ask, settings: Any) -> None:
