@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from django.urls import URLPattern, URLResolver, include, path
+from django.urls.resolvers import RoutePattern
 
 MOUNTS: Final = {  # app → the prefix of its `urls.py`; the more special ones first
     "accounts": "api/v1/",
@@ -29,7 +30,11 @@ def routes() -> list[URLPattern | URLResolver]:
     ]
 
 
-urlpatterns = routes()
+urlpatterns = [
+    *routes(),
+    # its modules are imported when somebody first goes there
+    URLResolver(RoutePattern("admin/"), "platform_site.admin_urls", None, "admin", "admin"),
+]
 
 handler400 = "platform_site.error_handler.on_bad_request"
 handler403 = "platform_site.error_handler.on_forbidden"

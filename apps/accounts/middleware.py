@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -39,3 +40,12 @@ class UserMiddleware(AuthenticationMiddleware):
         self.process_request(request)  # here it does no work that would need a thread
         response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
         return response
+
+
+class FlashMiddleware(MessageMiddleware):
+    """Keeps Django's messages, such as the admin's, in a signed cookie until the next page."""
+
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        self.process_request(request)
+        response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
+        return self.process_response(request, response)  # type: ignore[arg-type]

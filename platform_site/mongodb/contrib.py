@@ -7,6 +7,8 @@ from typing import Final
 from django.contrib.auth.apps import AuthConfig
 from django.contrib.contenttypes.apps import ContentTypesConfig
 
+from platform_site.admin_app import AdminConfig
+
 _OBJECT_ID: Final = "django_mongodb_backend.fields.ObjectIdAutoField"
 
 
@@ -15,4 +17,8 @@ class MongoContentTypesConfig(ContentTypesConfig):
 
 
 class MongoAuthConfig(AuthConfig):
+    default_auto_field = _OBJECT_ID
+
+
+class MongoAdminConfig(AdminConfig):
     default_auto_field = _OBJECT_ID

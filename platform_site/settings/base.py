@@ -154,6 +154,7 @@ INSTALLED_APPS = [
     *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
     *contrib_apps(DB_DRIVER),
     "django.contrib.sessions",
+    "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
     "drf_spectacular",
@@ -184,6 +185,7 @@ MIDDLEWARE = [  # outermost first (reference: control-plane 2)
     "apps.http.middleware.request.RequestIdMiddleware",
     "apps.accounts.middleware.AuthSessionMiddleware",
     "apps.accounts.middleware.UserMiddleware",
+    "apps.accounts.middleware.FlashMiddleware",
     "apps.http.middleware.observation.TraceMiddleware",
     "apps.http.middleware.observation.HttpMetricsMiddleware",
     "apps.http.middleware.observation.AuditMiddleware",
@@ -195,7 +197,13 @@ TEMPLATES = [
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,  # the page that shows the API's description
-        "OPTIONS": {"context_processors": ["django.template.context_processors.request"]},
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
     }
 ]
 STATIC_URL = "/static/"
@@ -207,6 +215,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["apps.accounts.backends.PasswordBackend"]
 LOGIN_URL = "/sign-in"
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 SESSION_ENGINE = "apps.accounts.sessions"
 SESSION_COOKIE_NAME = "partita_session"
 SESSION_COOKIE_AGE = int(AUTH_REFRESH_TTL_S)

@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.observability.domain.request_context import is_awaited
 from platform_site.settings import env
 
-_CONTRIB = {"contenttypes": "ContentTypes", "auth": "Auth"}
+_CONTRIB = {"contenttypes": "ContentTypes", "auth": "Auth", "admin": "Admin"}
 
 # How long a request or a probe waits for a connection, a lock or a statement: it answers within 2 s
 # that the store is away. Everything else has the longer limits below.
@@ -64,7 +64,11 @@ def contrib_apps(driver: str) -> list[str]:
     """Return Django's apps that have models of their own, as that store needs them."""
     if driver == "mongo":
         return [f"platform_site.mongodb.contrib.Mongo{name}Config" for name in _CONTRIB.values()]
-    return [f"django.contrib.{name}" for name in _CONTRIB]
+    return [
+        "django.contrib.contenttypes",
+        "django.contrib.auth",
+        "platform_site.admin_app.AdminConfig",
+    ]
 
 
 def contrib_migrations(driver: str) -> dict[str, str]:

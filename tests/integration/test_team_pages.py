@@ -1,4 +1,4 @@
-"""Two browsers and an invitation: who follows the link sees the run that was shared."""
+"""Accounts in browsers: an invitation and the run that is shared, and the admin."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 import pytest
 from playwright.sync_api import Browser, expect
 
+from apps.accounts.api import sign_up
 from apps.accounts.models import User
 from tests.integration.test_pages import (
     ada,  # noqa: F401 - fixtures
@@ -81,3 +82,21 @@ def test_who_has_an_account_signs_in_and_joins(
         bob.page.get_by_role("button", name="Switch to it").click()
         expect(bob.page.get_by_role("heading", name="Bob's workspace")).to_be_visible()
         assert bob.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_administrator_disables_an_account_in_the_admin(ada: Reader, scheme: str):  # noqa: F811
+    bob = sign_up(full_name="Bob", email="bob@example.org", password=PASSWORD)
+    User.objects.filter(email="ada@example.org").update(is_admin=True)
+    page = ada.page
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+
+    ada.open("/admin/accounts/user/?q=bob")
+    page.locator("input.action-select").check()
+    page.locator("select[name=action]").select_option("disable")
+    page.get_by_role("button", name="Go").click()
+    expect(page.get_by_role("heading", name="Disable these accounts?")).to_be_visible()
+    page.get_by_role("button", name="Yes, do it").click()
+
+    expect(page.get_by_text("bob@example.org: disabled")).to_be_visible()
+    assert not User.objects.get(pk=bob.pk).is_active

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from uuid import UUID
 
 from django.contrib.auth.hashers import check_password, make_password
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import normalized_email, workspace_slug
-from apps.accounts.domain.errors import EmailTaken
+from apps.accounts.domain.errors import EmailTaken, Forbidden
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.roles import Role
 from apps.accounts.models import User
-from apps.accounts.selectors import find_user
+from apps.accounts.selectors import clear_cached, find_user
 from apps.accounts.services.sign_up import create_account
+from apps.accounts.services.tokens import revoke_everything
 from kernel import clock
-from kernel.errors import PlatformError
+from kernel.errors import NotFound, PlatformError
 
 ADMIN_NAME = "Administrator"
 ADMIN_WORKSPACE = "Admin workspace"
@@ -93,3 +95,20 @@ def first_administrator() -> FirstAdministrator | None:
         password_matches=created or (bool(password) and check_password(password, user.password)),
         created=created,
     )
+
+
+def disable(user_id: UUID, *, by: UUID) -> None:
+    """Keep an account out, and end its sessions and tokens; raise NotFound, Forbidden."""
+    if user_id == by:
+        raise Forbidden("nobody disables their own account; ask another administrator")
+    if not User.objects.filter(pk=user_id).update(is_active=False):
+        raise NotFound("there is no such account")
+    clear_cached(user_id)
+    revoke_everything(user_id)
+
+
+def enable(user_id: UUID) -> None:
+    """Let a disabled account sign in again; raise NotFound."""
+    if not User.objects.filter(pk=user_id).update(is_active=True):
+        raise NotFound("there is no such account")
+    clear_cached(user_id)

@@ -27,7 +27,7 @@ BATCH: Final = 500
 RETENTION: Final = timedelta(days=90)
 _RETENTION_SWEEP_S: Final = 3600.0
 _GATHER_S: Final = 0.25
-_PREFIXES: Final = ("/api/", "/accounts/")
+_PREFIXES: Final = ("/api/", "/accounts/", "/admin/")
 _FORMS: Final = frozenset({"/sign-in", "/sign-up", "/forgot-password", "/reset-password"})
 _MAX_PATH: Final = 2048
 

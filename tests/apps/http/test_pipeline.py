@@ -30,6 +30,7 @@ def test_the_middleware_stands_in_the_order_of_the_reference() -> None:
         "RequestIdMiddleware",
         "AuthSessionMiddleware",
         "UserMiddleware",
+        "FlashMiddleware",
         "TraceMiddleware",
         "HttpMetricsMiddleware",
         "AuditMiddleware",

@@ -1,0 +1,102 @@
+"""Accounts in the admin: people, workspaces, members, and what they are signed in with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+
+from apps.accounts.models import (
+    Invitation,
+    Membership,
+    RefreshFamily,
+    UiSession,
+    User,
+    Workspace,
+)
+from apps.accounts.services.administrators import disable, enable
+from apps.accounts.services.credentials import signed_in
+from apps.accounts.services.tokens import revoke_everything
+from apps.operations.admin import RowAdmin, confirmed
+
+
+@admin.register(User)
+class UserAdmin(RowAdmin):
+    list_display = ("email", "full_name", "workspace", "is_admin", "is_active", "last_login")
+    list_filter = ("is_admin", "is_active")
+    search_fields = ("email", "full_name")
+    ordering = ("email",)
+    hidden_fields = ("password",)
+    actions = ("disable", "enable", "sign_out_everywhere")
+
+    @admin.action(description="Disable: no sign-in, signed out everywhere", permissions=["view"])
+    def disable(self, request: HttpRequest, rows: QuerySet[User]) -> HttpResponse | None:
+        def do(user: Any) -> str:
+            disable(user.pk, by=signed_in(request).user_id)
+            return "disabled"
+
+        question = "Disable these accounts?"
+        return confirmed(self, request, rows, question=question, action="disable", do=do)
+
+    @admin.action(description="Enable again", permissions=["view"])
+    def enable(self, request: HttpRequest, rows: QuerySet[User]) -> HttpResponse | None:
+        def do(user: Any) -> str:
+            enable(user.pk)
+            return "enabled"
+
+        question = "Enable these accounts again?"
+        return confirmed(self, request, rows, question=question, action="enable", do=do)
+
+    @admin.action(description="Sign out everywhere", permissions=["view"])
+    def sign_out_everywhere(
+        self, request: HttpRequest, rows: QuerySet[User]
+    ) -> HttpResponse | None:
+        def do(user: Any) -> str:
+            revoke_everything(user.pk)
+            return "signed out everywhere"
+
+        question = "End all sessions and tokens of these accounts?"
+        return confirmed(
+            self, request, rows, question=question, action="sign_out_everywhere", do=do
+        )
+
+
+@admin.register(Workspace)
+class WorkspaceAdmin(RowAdmin):
+    list_display = ("name", "slug", "created_at")
+    search_fields = ("name", "slug")
+    ordering = ("slug",)
+
+
+@admin.register(Membership)
+class MembershipAdmin(RowAdmin):
+    list_display = ("user", "workspace", "role", "created_at")
+    list_filter = ("role",)
+    list_select_related = ("user", "workspace")
+    search_fields = ("user__email", "workspace__name")
+
+
+@admin.register(Invitation)
+class InvitationAdmin(RowAdmin):
+    list_display = ("workspace", "role", "email", "invited_by", "expires_at")
+    list_select_related = ("workspace", "invited_by")
+    hidden_fields = ("token_hash",)
+
+
+@admin.register(UiSession)
+class UiSessionAdmin(RowAdmin):
+    list_display = ("id", "user", "created_at", "expires_at")
+    list_select_related = ("user",)
+    search_fields = ("user__email",)
+    hidden_fields = ("key_hash", "data")
+    ordering = ("-created_at",)
+
+
+@admin.register(RefreshFamily)
+class RefreshFamilyAdmin(RowAdmin):
+    list_display = ("id", "user", "provider", "created_at", "expires_at", "revoked_at")
+    list_select_related = ("user",)
+    search_fields = ("user__email",)
+    ordering = ("-created_at",)

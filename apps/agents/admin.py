@@ -1,0 +1,38 @@
+"""Supervisors in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+
+from apps.agents.models import Agent
+from apps.agents.services import remove
+from apps.operations.admin import RowAdmin, confirmed
+
+
+@admin.register(Agent)
+class AgentAdmin(RowAdmin):
+    list_display = (
+        "agent_id",
+        "kind",
+        "version",
+        "running_jobs",
+        "last_heartbeat_at",
+        "removed_at",
+    )
+    list_filter = ("kind", "runtime_available")
+    search_fields = ("agent_id", "name")
+    ordering = ("agent_id",)
+    hidden_fields = ("token_sha256",)
+    actions = ("remove",)
+
+    @admin.action(description="Remove: its credential ends", permissions=["view"])
+    def remove(self, request: HttpRequest, rows: QuerySet[Agent]) -> HttpResponse | None:
+        def do(agent: Any) -> str:
+            return "removed" if remove(agent.agent_id) else "was removed before"
+
+        question = "Remove these agents? Their steps are lost when their leases end."
+        return confirmed(self, request, rows, question=question, action="remove", do=do)

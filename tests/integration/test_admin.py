@@ -1,0 +1,183 @@
+"""The admin: administrators look at every row, and act through use cases that ask first."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.api import ensure_seed_admin, sign_up
+from apps.accounts.models import UiSession, User
+from apps.agents.api import Registration, register
+from apps.agents.models import Agent
+from apps.executions.models import Execution
+from platform_site import admin_urls
+from tests.apps.executions.runs import booted_run, node
+from tests.architecture.test_public_routes import routes
+
+PASSWORD = "Correct-Horse-1"
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.store]
+assert admin_urls.urlpatterns  # the admin modules are imported
+
+
+def browser(email: str) -> Client:
+    client = Client()
+    answer = client.post("/sign-in", {"email": email, "password": PASSWORD})
+    assert answer.status_code == 302, answer.content
+    return client
+
+
+@pytest.fixture
+def ada() -> User:
+    return sign_up(full_name="Ada", email="ada@example.org", password=PASSWORD)
+
+
+@pytest.fixture
+def root(ada: User) -> Client:
+    ensure_seed_admin("root@example.org", PASSWORD)
+    return browser("root@example.org")
+
+
+@pytest.fixture
+def agent(db: None) -> Agent:
+    register(Registration(agent_id="edge-1", incarnation="one", kind="worker", backends=("edge",)))
+    return Agent.objects.get()
+
+
+def act(client: Client, path: str, action: str, row: object, **more: str):
+    form = {"action": action, ACTION_CHECKBOX_NAME: str(row)} | more
+    return client.post(path, form)
+
+
+def test_every_list_and_every_row_opens(root: Client, agent: Agent):
+    booted_run(node("a"))
+    for model in admin.site._registry:
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        found = root.get(reverse(f"{name}_changelist"), {"q": "a"})
+        assert found.status_code == 200, (name, found.content[:300])
+        for row in model._default_manager.all()[:3]:
+            answer = root.get(reverse(f"{name}_change", args=[row.pk]))
+            assert answer.status_code == 200, name
+            assert 'name="_save"' not in answer.content.decode(), name
+            assert root.post(reverse(f"{name}_change", args=[row.pk]), {}).status_code == 403, name
+            assert root.post(reverse(f"{name}_delete", args=[row.pk]), {}).status_code == 403, name
+        assert root.get(reverse(f"{name}_add")).status_code == 403, name
+
+
+def test_no_page_shows_a_hash_of_a_credential(root: Client, agent: Agent):
+    user = User.objects.get(email="root@example.org")
+    session = UiSession.objects.get(user=user)
+
+    for name, row in (("user", user), ("uisession", session)):
+        page = root.get(reverse(f"admin:accounts_{name}_change", args=[row.pk])).content.decode()
+        for secret in (user.password, session.key_hash, session.data):
+            assert secret not in page
+
+
+def test_strangers_sign_in_first_and_members_are_refused(ada: User):
+    stranger = Client().get("/admin/accounts/user/")
+    assert stranger.status_code == 302
+    assert stranger["Location"].startswith("/admin/login/")
+    assert Client().get(stranger["Location"])["Location"].startswith("/sign-in?next=")
+    member = browser("ada@example.org")
+
+    refused = member.get("/admin/accounts/user/", follow=True)
+
+    assert refused.status_code == 403
+    assert "root@" not in refused.content.decode()
+
+
+def test_every_path_is_for_administrators(ada: User, root: Client):
+    """Also for members of whatever role: theirs counts in a workspace."""
+    member = browser("ada@example.org")
+    paths = [
+        "/" + re.sub(r"{}", str(ada.pk), route)
+        for route in routes()
+        if route.startswith("admin/") and route != "admin/login/"
+    ]
+    assert len(paths) > 50
+
+    for path in paths:
+        for client in (Client(), member):
+            for answer in (client.get(path), client.post(path, {})):
+                assert answer.status_code == 302, path
+                assert answer["Location"].startswith("/admin/"), path
+    assert root.get("/admin/password_change/").status_code == 404
+
+
+def test_an_account_is_disabled_after_a_question_and_signed_out_everywhere(root: Client, ada: User):
+    member = browser("ada@example.org")
+    path = "/admin/accounts/user/"
+
+    asked = act(root, path, "disable", ada.pk)
+    assert "Disable these accounts?" in asked.content.decode()
+    assert User.objects.get(pk=ada.pk).is_active
+
+    act(root, path, "disable", ada.pk, confirmed="yes")
+
+    assert not User.objects.get(pk=ada.pk).is_active
+    assert member.get("/").status_code == 302
+    entry = LogEntry.objects.get()
+    assert (entry.object_id, entry.get_change_message()) == (str(ada.pk), "disabled")
+    act(root, path, "enable", ada.pk, confirmed="yes")
+    assert User.objects.get(pk=ada.pk).is_active
+
+
+def test_nobody_disables_themselves(root: Client):
+    me = User.objects.get(email="root@example.org")
+
+    answer = act(root, "/admin/accounts/user/", "disable", me.pk, confirmed="yes")
+
+    assert User.objects.get(pk=me.pk).is_active
+    assert "another administrator" in root.get(answer["Location"]).content.decode()
+
+
+def test_everybody_can_be_signed_out_everywhere(root: Client, ada: User):
+    member = browser("ada@example.org")
+
+    act(root, "/admin/accounts/user/", "sign_out_everywhere", ada.pk, confirmed="yes")
+
+    assert not UiSession.objects.filter(user=ada).exists()
+    assert member.get("/").status_code == 302
+
+
+def test_a_run_is_canceled(root: Client):
+    run = booted_run(node("a"))
+    row = Execution.objects.get(run_id=run.id)
+
+    act(root, "/admin/executions/execution/", "cancel", row.pk, confirmed="yes")
+
+    row.refresh_from_db()
+    assert row.status in ("Canceling", "Canceled")
+    assert row.cancel_reason == "canceled by an administrator"
+
+
+def test_an_agent_is_removed(root: Client, agent: Agent):
+    act(root, "/admin/agents/agent/", "remove", agent.pk, confirmed="yes")
+
+    agent.refresh_from_db()
+    assert agent.removed_at is not None
+    assert agent.token_sha256 == ""
+
+
+def test_actions_need_the_token_of_their_form(root: Client, ada: User):
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = root.cookies
+
+    act(strict, "/admin/accounts/user/", "disable", ada.pk, confirmed="yes")
+
+    assert User.objects.get(pk=ada.pk).is_active
+
+
+def test_the_pages_keep_the_content_policy(root: Client):
+    page = root.get("/admin/")
+
+    assert "script-src 'self'" in page["Content-Security-Policy"]
+    assert "'unsafe-inline'" not in page["Content-Security-Policy"]
+    assert "<script>" not in page.content.decode()
+    assert " style=" not in page.content.decode()
