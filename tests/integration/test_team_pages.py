@@ -84,19 +84,18 @@ def test_who_has_an_account_signs_in_and_joins(
         assert bob.complaints == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_an_administrator_disables_an_account_in_the_admin(ada: Reader, scheme: str):  # noqa: F811
+def test_an_administrator_disables_and_enables_an_account_in_the_admin(ada: Reader):  # noqa: F811
     bob = sign_up(full_name="Bob", email="bob@example.org", password=PASSWORD)
     User.objects.filter(email="ada@example.org").update(is_admin=True)
     page = ada.page
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    for scheme, action in (("light", "disable"), ("dark", "enable")):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        ada.open("/admin/accounts/user/?q=bob")
+        page.locator("input.action-select").check()
+        page.locator("select[name=action]").select_option(action)
+        page.get_by_role("button", name="Go").click()
+        expect(page.get_by_role("heading", name="these accounts")).to_be_visible()
+        page.get_by_role("button", name="Yes, do it").click()
 
-    ada.open("/admin/accounts/user/?q=bob")
-    page.locator("input.action-select").check()
-    page.locator("select[name=action]").select_option("disable")
-    page.get_by_role("button", name="Go").click()
-    expect(page.get_by_role("heading", name="Disable these accounts?")).to_be_visible()
-    page.get_by_role("button", name="Yes, do it").click()
-
-    expect(page.get_by_text("bob@example.org: disabled")).to_be_visible()
-    assert not User.objects.get(pk=bob.pk).is_active
+        expect(page.get_by_text(f"bob@example.org: {action}d")).to_be_visible()
+        assert User.objects.get(pk=bob.pk).is_active == (action == "enable")
