@@ -7,7 +7,7 @@ import os
 from importlib import import_module
 
 import django
-from channels.routing import ProtocolTypeRouter
+from channels.routing import ProtocolTypeRouter, URLRouter
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "platform_site.settings.production")  # noqa: TID251
 django.setup(set_prefix=False)
@@ -15,6 +15,7 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402 - the apps must be ready first
 from django.urls import get_resolver  # noqa: E402
 
+from apps.executions.urls import websocket_urlpatterns  # noqa: E402
 from apps.health.api import probes  # noqa: E402
 from apps.http.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
 from apps.observability.logs import protect_server_logs  # noqa: E402
@@ -24,7 +25,13 @@ from platform_site.settings.keys import require_jwt_secret  # noqa: E402
 require_jwt_secret(settings.JWT_SECRET)
 protect_server_logs()
 
-application = ProtocolTypeRouter({"http": ControlPlaneHandler(), "lifespan": Lifespan()})
+application = ProtocolTypeRouter(
+    {
+        "http": ControlPlaneHandler(),
+        "websocket": URLRouter(websocket_urlpatterns),
+        "lifespan": Lifespan(),
+    }
+)
 
 # What is imported only when it is used is imported now: no request waits for it.
 get_resolver().url_patterns  # noqa: B018 - a cached property

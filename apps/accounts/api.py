@@ -22,6 +22,7 @@ from apps.accounts.services.administrators import (
     operator,
 )
 from apps.accounts.services.credentials import (
+    attach_session,
     authenticate_request,
     authenticate_stream,
     principal_of,
@@ -65,6 +66,7 @@ __all__ = [
     "Unauthenticated",
     "WeakPassword",
     "accept_invitation",
+    "attach_session",
     "authenticate_request",
     "authenticate_stream",
     "change_role",

@@ -47,3 +47,7 @@ def seed_admin() -> tuple[str, str]:
 def site_url() -> str:
     """Return where people open the pages."""
     return str(next(iter(settings.FRONTEND_URLS), settings.PUBLIC_API_URL)).rstrip("/")
+
+
+def session_cookie_name() -> str:
+    return str(settings.SESSION_COOKIE_NAME)

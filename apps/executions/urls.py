@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, re_path
 
 from apps.executions.rest import shared_stream, streams, views
+from apps.executions.rest.websocket import NoSuchSocket, RunConsumer
 
 app_name = "executions"
 _RUN = "executions/<str:executionId>"
@@ -25,4 +26,9 @@ urlpatterns = [
     path("engine/overview", views.OverviewView.as_view(), name="engine-overview"),
     path("engine/overview/stream", streams.overview, name="engine-overview-stream"),
     path("streams", shared_stream.shared, name="streams"),
+]
+
+websocket_urlpatterns = [
+    path("ws/executions/<str:executionId>", RunConsumer.as_asgi()),
+    re_path("", NoSuchSocket.as_asgi()),
 ]

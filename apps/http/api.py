@@ -6,6 +6,7 @@ from apps.http.client_ip import client_ip
 from apps.http.conf import public_url
 from apps.http.json_body import PayloadTooLarge
 from apps.http.middleware.base import AsyncMiddleware
+from apps.http.middleware.headers import is_allowed_origin
 from apps.http.responses import internal_error, is_not_modified, problem_for, read_only
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "PayloadTooLarge",
     "client_ip",
     "internal_error",
+    "is_allowed_origin",
     "is_not_modified",
     "problem_for",
     "public_url",

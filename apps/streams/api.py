@@ -11,7 +11,12 @@ from apps.streams.domain.sse_frames import resume_after, stream_refused
 from apps.streams.selectors import iterate, last_ids, read, tail
 from apps.streams.services.followers import follow, snapshot_stream
 from apps.streams.services.nudges import listen, nudge
-from apps.streams.services.responses import TooManyStreams, resume_point, sse_response
+from apps.streams.services.responses import (
+    TooManyStreams,
+    guarded,
+    resume_point,
+    sse_response,
+)
 from apps.streams.services.shared_stream import merge
 from apps.streams.services.topics import (
     TopicNotOpen,
@@ -38,6 +43,7 @@ __all__ = [
     "close_topic",
     "delete_topics",
     "follow",
+    "guarded",
     "iterate",
     "last_ids",
     "listen",

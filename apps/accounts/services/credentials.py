@@ -68,7 +68,7 @@ async def require_session(request: HttpRequest) -> Principal:
 
 
 def authenticate_stream(request: HttpRequest, path: str) -> Principal:
-    """Authenticate one of the five streaming routes, which also accept `?token=`.
+    """Authenticate one of the six streaming routes, which also accept `?token=`.
 
     The parameter is an access token, or a ticket for `path`, the request's path; a ticket is used
     up. Raise Unauthenticated.
@@ -88,6 +88,11 @@ def authenticate_stream(request: HttpRequest, path: str) -> Principal:
         )
     _remember(request, principal)
     return principal
+
+
+def attach_session(request: HttpRequest) -> None:
+    """Set `request.session` of a request that did not pass the middleware."""
+    request.session = SessionStore(request.COOKIES.get(conf.session_cookie_name()))
 
 
 def recheck(principal: Principal) -> bool:

@@ -15,9 +15,10 @@ from apps.accounts.selectors import is_credential_alive
 from kernel.clock import now
 from kernel.errors import FieldError, InvalidInput
 
-# The five routes that accept `?token=` (reference: control-plane 3).
+# The six routes that accept `?token=` (reference: control-plane 3).
 _STREAMING: Final = re.compile(
     r"/api/v1/(?:executions/[^/]+/(?:events|logs)|engine/overview/stream|sandboxes/events|streams)"
+    r"|/ws/executions/[^/]+"
 )
 
 

@@ -80,9 +80,13 @@ def _allowed_origin(request: HttpRequest) -> str:
     origin = request.headers.get("Origin", "")
     if origin and request.path.startswith("/mocks/"):
         return "*"
+    return origin if is_allowed_origin(origin) else ""
+
+
+def is_allowed_origin(origin: str) -> bool:
+    """Return whether pages of this origin may call the API: PUBLIC_API_URL, FRONTEND_URL."""
     own = urlsplit(conf.public_url())
-    own_origin = f"{own.scheme}://{own.netloc}"
-    return origin if origin in (own_origin, *conf.frontend_origins()) else ""
+    return origin in (f"{own.scheme}://{own.netloc}", *conf.frontend_origins())
 
 
 def _preflight_answer() -> HttpResponse:

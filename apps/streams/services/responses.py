@@ -174,6 +174,14 @@ async def sse_response(
     return EventStream(_guarded(frames, recheck, release), release)
 
 
+async def guarded(
+    frames: AsyncGenerator[bytes], *, user_key: str, recheck: Recheck, stream: str
+) -> tuple[AsyncGenerator[bytes], Callable[[], None]]:
+    """Return `frames` under the rules of `sse_response`, and what releases the stream's place."""
+    release = await _acquire(user_key, stream)
+    return _guarded(frames, recheck, release), release
+
+
 async def _acquire(user_key: str, stream: str) -> Callable[[], None]:
     """Count the stream in this process and, with Redis, in all processes; raise TooManyStreams.
 
