@@ -23,6 +23,11 @@ urlpatterns = [
     path("auth/refresh", views.RefreshView.as_view(), name="refresh"),
     path("auth/me", views.MeView.as_view(), name="me"),
     path("auth/sign-out", views.SignOutView.as_view(), name="sign-out"),
+    path(
+        "auth/sign-out-everywhere",
+        views.SignOutEverywhereView.as_view(),
+        name="sign-out-everywhere",
+    ),
     path("auth/stream-tickets", views.StreamTicketsView.as_view(), name="stream-tickets"),
     path("auth/sso/providers", views.ProvidersView.as_view(), name="sso-providers"),
     path("auth/oidc/login", views.OidcLoginView.as_view(), name="oidc-login"),

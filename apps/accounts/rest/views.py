@@ -34,6 +34,7 @@ from apps.accounts.services.tokens import (
     issue_tokens,
     refresh_tokens,
     revoke_credential,
+    revoke_everything,
 )
 from apps.http.api import client_ip
 from apps.http.rest import StrictAPIView
@@ -133,6 +134,18 @@ class SignOutView(AccountView):
     def post(self, request: Request) -> Response:
         self.body(wire.SignOutInput)
         revoke_credential(self.principal)
+        return Response({"status": "signed-out"})
+
+
+class SignOutEverywhereView(AccountView):
+    @extend_schema(
+        operation_id="auth_sign_out_everywhere",
+        request=wire.SignOutInput,
+        responses=wire.StatusResponse,
+    )
+    def post(self, request: Request) -> Response:
+        self.body(wire.SignOutInput)
+        revoke_everything(self.principal.user_id)
         return Response({"status": "signed-out"})
 
 

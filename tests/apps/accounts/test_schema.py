@@ -30,6 +30,7 @@ def test_each_route_is_described_with_its_bodies(schema):
         "refresh": {"post"},
         "me": {"get"},
         "sign-out": {"post"},
+        "sign-out-everywhere": {"post"},
         "stream-tickets": {"post"},
         "sso/providers": {"get"},
         "oidc/login": {"get"},

@@ -144,6 +144,24 @@ def test_the_json_sign_out_ends_a_session_too(browser):
     assert problem(browser.get("/api/v1/auth/me")) == (401, "unauthenticated")
 
 
+def test_signing_out_everywhere_ends_the_sessions_of_all_browsers(browser):
+    """Invariant 18."""
+    second = Client()
+    sign_in(second)
+    browser.cookies["csrftoken"] = "a" * 32
+    path = "/api/v1/auth/sign-out-everywhere"
+
+    forged = browser.post(path, {}, content_type="application/json")
+    answer = browser.post(
+        path, {}, content_type="application/json", headers={"X-CSRFToken": "a" * 32}
+    )
+
+    assert problem(forged) == (403, "csrf_failed")
+    assert answer.status_code == 200
+    for client in (browser, second):
+        assert problem(client.get("/api/v1/auth/me")) == (401, "unauthenticated")
+
+
 def test_a_session_ends_after_its_time(browser):
     UiSession.objects.update(expires_at=now() - timedelta(seconds=1))
 

@@ -14,7 +14,7 @@ import jwt
 import pytest
 
 from apps.accounts import selectors
-from apps.accounts.api import Principal, issue_tokens, recheck, revoke_everything
+from apps.accounts.api import Principal, issue_tokens, recheck, revoke_everything, sign_up
 from apps.accounts.domain import tokens
 from apps.accounts.models import RefreshToken, RevokedToken, User
 from kernel.clock import now
@@ -257,6 +257,29 @@ def test_sign_out_leaves_other_sign_ins_of_the_account_alone(ada):
 
     assert Api(token=other["token"]).me().status_code == 200
     assert Api().auth("refresh", {"refreshToken": other["refreshToken"]}).status_code == 200
+
+
+def test_sign_out_everywhere_ends_every_token_and_session_of_the_user_alone(ada, signed_up):
+    """Invariant 18."""
+    words = {"email": "ada@example.org", "password": PASSWORD}
+    other = Api().auth("sign-in", words).json()
+    grace = sign_up(full_name="Grace", email="grace@example.org", password=PASSWORD)
+    stranger = issue_tokens(grace)
+    assert Api(token=other["token"]).me().status_code == 200
+
+    assert ada.auth("sign-out-everywhere").json() == {"status": "signed-out"}
+
+    for pair in (signed_up, other):
+        assert problem(Api(token=pair["token"]).me()) == (401, "token_revoked")
+        refreshed = Api().auth("refresh", {"refreshToken": pair["refreshToken"]})
+        assert problem(refreshed) == (401, "refresh_invalid")
+    assert Api(token=stranger.token).me().status_code == 200
+
+
+def test_sign_out_everywhere_takes_no_body_keys(ada):
+    """Invariant 26."""
+    assert problem(ada.auth("sign-out-everywhere", {"all": True})) == (400, "validation_failed")
+    assert ada.me().status_code == 200
 
 
 def test_sign_out_takes_no_body_keys(ada):
