@@ -36,6 +36,7 @@ from apps.accounts.services.invitations import (
     invite,
     revoke_invitation,
 )
+from apps.accounts.services.passwords import change_password_session
 from apps.accounts.services.rate_limits import rate_limited
 from apps.accounts.services.sign_in import (
     sign_in,
@@ -69,6 +70,7 @@ __all__ = [
     "attach_session",
     "authenticate_request",
     "authenticate_stream",
+    "change_password_session",
     "change_role",
     "create_workspace",
     "ensure_seed_admin",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.console import team, views
+from apps.console import account, team, views
 
 app_name = "console"
 SETTINGS_SECTIONS = ("general", "agents", "registries", "secrets")
@@ -12,6 +12,9 @@ urlpatterns = [
     path("sign-in", views.sign_in, name="sign-in"),
     path("sign-up", views.sign_up, name="sign-up"),
     path("sign-out", views.sign_out, name="sign-out"),
+    path("account", account.account, name="account"),
+    path("account/password", account.change_password, name="change-password"),
+    path("account/sign-out-everywhere", account.sign_out_everywhere, name="sign-out-everywhere"),
     path("suites", views.suite_list, name="suites"),
     path("suites/<str:suite_id>", views.suite, name="suite"),
     path("executions/<str:run_id>", views.run, name="run"),

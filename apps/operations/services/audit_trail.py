@@ -28,7 +28,16 @@ RETENTION: Final = timedelta(days=90)
 _RETENTION_SWEEP_S: Final = 3600.0
 _GATHER_S: Final = 0.25
 _PREFIXES: Final = ("/api/", "/accounts/", "/admin/")
-_FORMS: Final = frozenset({"/sign-in", "/sign-up", "/forgot-password", "/reset-password"})
+_FORMS: Final = frozenset(
+    {
+        "/sign-in",
+        "/sign-up",
+        "/forgot-password",
+        "/reset-password",
+        "/account/password",
+        "/account/sign-out-everywhere",
+    }
+)
 _MAX_PATH: Final = 2048
 
 

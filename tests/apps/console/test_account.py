@@ -1,0 +1,114 @@
+"""The page of the caller's own account: password, sign out everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.accounts.services import passwords
+
+OLD, NEW = "Str0ngEnough", "Even5tronger"
+EMAIL = "ada@example.org"
+FORM = {"old": OLD, "new": NEW, "again": NEW}
+
+
+def signed_in(password: str = OLD) -> Client:
+    client = Client()
+    assert client.post("/sign-in", {"email": EMAIL, "password": password}).status_code == 302
+    return client
+
+
+@pytest.fixture
+def ada(db: None) -> Client:
+    client = Client()
+    facts = {"fullName": "Ada", "email": EMAIL, "password": OLD}
+    assert client.post("/sign-up", facts).status_code == 302
+    return client
+
+
+def is_signed_in(client: Client) -> bool:
+    return client.get("/account").status_code == 200
+
+
+def test_a_new_password_ends_all_other_sessions_and_tokens(ada: Client):
+    """Invariant 18."""
+    other = signed_in()
+    body = {"email": EMAIL, "password": OLD}
+    pair = Client().post("/api/v1/auth/sign-in", body, content_type="application/json").json()
+    bearer = {"Authorization": f"Bearer {pair['token']}"}
+    assert Client().get("/api/v1/auth/me", headers=bearer).status_code == 200
+
+    answer = ada.post("/account/password", FORM)
+
+    assert "The password is changed" in answer.content.decode()
+    assert is_signed_in(ada)
+    assert not is_signed_in(other)
+    assert Client().get("/api/v1/auth/me", headers=bearer).status_code == 401
+    assert Client().post("/sign-in", {"email": EMAIL, "password": OLD}).status_code == 401
+    assert is_signed_in(signed_in(NEW))
+
+
+def test_a_process_that_remembers_the_old_password_keeps_the_new_session(
+    ada: Client, monkeypatch: pytest.MonkeyPatch
+):
+    assert is_signed_in(ada)
+    monkeypatch.setattr(passwords, "clear_cached", lambda *_: None)
+
+    ada.post("/account/password", FORM)
+
+    assert is_signed_in(ada)
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "text"),
+    [
+        ({**FORM, "old": "Wr0ngOne!"}, 401, "The old password is wrong"),
+        ({**FORM, "again": "Another1One"}, 400, "The two new passwords differ"),
+        ({**FORM, "new": "weak", "again": "weak"}, 400, "The password"),
+        ({}, 401, "The old password is wrong"),
+    ],
+)
+def test_a_refused_change_changes_nothing(
+    ada: Client, form: dict[str, str], status: int, text: str
+):
+    other = signed_in()
+    before = User.objects.get().password
+
+    answer = ada.post("/account/password", form)
+
+    assert answer.status_code == status
+    assert text in answer.content.decode()
+    assert User.objects.get().password == before
+    assert is_signed_in(ada)
+    assert is_signed_in(other)
+
+
+def test_guesses_of_the_old_password_are_limited(ada: Client):
+    for _ in range(10):
+        ada.post("/account/password", {**FORM, "old": "Wr0ngOne!"})
+
+    answer = ada.post("/account/password", FORM)
+
+    assert answer.status_code == 429
+    assert answer["Retry-After"]
+
+
+def test_signing_out_everywhere_ends_this_browser_too(ada: Client):
+    """Invariant 18."""
+    other = signed_in()
+
+    answer = ada.post("/account/sign-out-everywhere")
+
+    assert (answer.status_code, answer["Location"]) == (303, "/sign-in")
+    assert not is_signed_in(ada)
+    assert not is_signed_in(other)
+
+
+@pytest.mark.parametrize("path", ["/account/password", "/account/sign-out-everywhere"])
+def test_the_forms_need_their_token(ada: Client, path: str):
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = ada.cookies
+
+    assert strict.post(path, FORM).status_code == 403
+    assert is_signed_in(ada)
