@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -23,12 +24,14 @@ class Api:
     """`faults`: answers given instead of the next requests of a method: (method, status).
 
     `events` are what watches tell: version, type, path, object. A watch from before `oldest` is
-    told that its version is gone. `ended` ends those that are under way.
+    told that its version is gone. `ended` ends those that are under way. With `tokens` set, a
+    request without one of them gets 401.
     """
 
     server: str = ""
     namespaces: set[str] = field(default_factory=lambda: {"apps"})
     objects: dict[str, Object] = field(default_factory=dict)
+    tokens: set[str] = field(default_factory=set)
     faults: list[tuple[str, int]] = field(default_factory=list)
     requests: list[tuple[str, str, str]] = field(default_factory=list)  # method, path, credential
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -84,6 +87,16 @@ class Api:
             found = self.objects.get(path) or {"metadata": {"name": path.rsplit("/", 1)[-1]}}
             self.store(path, {**found, **fields, "data": {**found.get("data", {}), **data}})
 
+    def respond(
+        self, method: str, path: str, credential: str, asked: dict[str, str], raw: bytes
+    ) -> tuple[int, Object]:
+        """Check the token, then list or answer; watches are not checked."""
+        if self.tokens and credential.removeprefix("Bearer ") not in self.tokens:
+            return 401, {"kind": "Status", "code": 401}
+        if asked.get("labelSelector"):
+            return self.listed()
+        return self.answer(method, path, json.loads(raw) if raw else {})
+
     def answer(self, method: str, path: str, body: Object) -> tuple[int, Object]:
         with self.lock:
             if status := self.fault(method):
@@ -129,7 +142,8 @@ class Api:
 
 
 @contextmanager
-def serving() -> Iterator[Api]:
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[Api]:
+    """Run the API on loopback, over HTTPS with `tls`."""
     api = Api()
 
     class Handler(BaseHTTPRequestHandler):
@@ -143,10 +157,9 @@ def serving() -> Iterator[Api]:
             if asked.get("watch"):
                 self._watch(path, asked)
                 return
-            if asked.get("labelSelector"):
-                status, made = api.listed()
-            else:
-                status, made = api.answer(self.command, path, json.loads(raw) if raw else {})
+            status, made = api.respond(
+                self.command, path, self.headers.get("Authorization", ""), asked, raw
+            )
             text = json.dumps(made).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -172,9 +185,10 @@ def serving() -> Iterator[Api]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    server.socket = tls.wrap_socket(server.socket, server_side=True) if tls else server.socket
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
-    api.server = f"http://127.0.0.1:{server.server_address[1]}"
+    api.server = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
     try:
         yield api
     finally:

@@ -22,6 +22,7 @@ from kernel.background import BackgroundThread
 from sync_stack.core.headers import read_retry_after
 from sync_stack.core.sink import Destination, SinkConflict, SinkError
 from sync_stack.sinks.configmap import ConfigMapOptions
+from sync_stack.sinks.configmap.exec_plugin import ExecPlugin
 from sync_stack.sinks.limits import Timeouts
 from sync_stack.sinks.open_sinks import Resolve
 
@@ -43,11 +44,15 @@ class WatchExpired(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Where the API is and how to be let in; `token` is asked anew for each request."""
+    """Where the API is and how to be let in; `token` is asked anew for each request.
+
+    `refused` is told when the server refuses what `token` returned.
+    """
 
     server: str
     trust: ssl.SSLContext
     token: Callable[[], str]
+    refused: Callable[[], None] = lambda: None
 
 
 def access(options: ConfigMapOptions, resolve: Resolve) -> Access:
@@ -105,6 +110,8 @@ def _from_kubeconfig(options: ConfigMapOptions) -> Access:
     user = _named(config["users"], context["user"])["user"]
     insecure = options.insecure_skip_verify or cluster.get("insecure-skip-tls-verify") is True
     trust = _trust(_text_of(cluster, "certificate-authority", path), insecure=insecure)
+    if user.get("exec"):
+        return _from_plugin(ExecPlugin(user["exec"], path, cluster), cluster, trust)
     certificate = _text_of(user, "client-certificate", path)
     if certificate:
         _present(trust, certificate, _text_of(user, "client-key", path))
@@ -113,6 +120,26 @@ def _from_kubeconfig(options: ConfigMapOptions) -> Access:
     return Access(
         server=str(cluster["server"]).rstrip("/"), trust=trust, token=lambda: _token(user, path)
     )
+
+
+def _from_plugin(plugin: ExecPlugin, cluster: Object, trust: ssl.SSLContext) -> Access:
+    """A new certificate counts for the connections that are opened after it."""
+    presented = ""
+
+    def token() -> str:
+        nonlocal presented
+        found = plugin.credential()
+        if found.certificate and found.certificate != presented:
+            try:
+                _present(trust, found.certificate, found.key)
+            except (OSError, ssl.SSLError):
+                message = "the exec plug-in printed a certificate that cannot be read"
+                raise SinkError("sink_auth", message) from None
+            presented = found.certificate
+        return found.token
+
+    server = str(cluster["server"]).rstrip("/")
+    return Access(server=server, trust=trust, token=token, refused=plugin.forget)
 
 
 def _named(entries: list[Object], name: str) -> Object:
@@ -187,6 +214,7 @@ class Cluster:
         ):
             if answer.status_code == httpx.codes.GONE:
                 raise WatchExpired
+            self._note(answer)
             _refuse(answer, f"watch configmaps in namespace {namespace!r}")
             for line in _lines(answer):
                 yield _event(line)
@@ -198,12 +226,17 @@ class Cluster:
         token = self._access.token()
         return {"Authorization": f"Bearer {token}"} if token else {}
 
+    def _note(self, answer: httpx.Response) -> None:
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            self._access.refused()
+
     def _send(
         self, method: str, path: str, namespace: str, body: Mapping[str, Any] | None = None
     ) -> httpx.Response:
         """200, 201, 404 and 409 come back; everything else is raised."""
         with _translated():
             answer = self._client.request(method, path, json=body, headers=self._headers())
+        self._note(answer)
         resource = "namespaces" if path == "/api/v1/namespaces" else "configmaps"
         _refuse(answer, f"{_VERBS[method]} {resource} in namespace {namespace!r}")
         return answer

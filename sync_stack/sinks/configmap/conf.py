@@ -1,0 +1,24 @@
+"""The environment of a kubeconfig's exec plug-in."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+_NAMES: Final = frozenset(
+    {
+        *("HOME", "LANG", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *("SSL_CERT_DIR", "SSL_CERT_FILE"),
+    }
+)
+_PREFIXES: Final = ("AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_", "LC_", "XDG_")
+
+
+def plugin_environment() -> dict[str, str]:
+    """Return what a plug-in may see: no secret of Partita."""
+    return {
+        name: value
+        for name, value in os.environ.items()  # noqa: TID251
+        if name in _NAMES or name.startswith(_PREFIXES)
+    }
