@@ -17,6 +17,9 @@ from apps.suites import api as suites
 
 RECENT_RUNS = 50
 MAX_DRAWN_NODES = 500
+OPEN_GRAPH_NODES = 15  # a larger drawing is folded
+LAST_WORDS = 8  # lines
+LAST_WORDS_WIDTH = 400  # characters
 
 
 class StepRow(TypedDict):
@@ -26,7 +29,7 @@ class StepRow(TypedDict):
     node: Mapping[str, Any]
     display: display.StatusDisplay
     reason: str
-    causes: str
+    causes: Sequence[tuple[str, str]]  # step, why
     took: str
     command: str
     usage: str
@@ -98,7 +101,12 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
     """Return everything of a run except its streams; raise ExecutionNotFound."""
     run = executions.detail(principal, run_id, omit=frozenset({"events"}))
     nodes = {node["id"]: node for node in run["suite"].get("topology", ())}
-    steps = [step_row(step, nodes.get(step["id"], {})) for step in run["steps"]]
+    rows = [step_row(step, nodes.get(step["id"], {})) for step in run["steps"]]
+    failures = failed_steps(rows)
+    steps = [*failures, *(row for row in rows if row["step"]["status"] != "failed")]
+    cases = executions.failed_cases(principal, run_id)
+    for row in failures:
+        row["reason"] = test_verdict(row["step"], run["artifacts"]) or row["reason"]
     return {
         "statuses": display.FOR_SCRIPTS,
         "run": run,
@@ -108,9 +116,13 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
         "isolated": display.is_isolated(run["backend"]),
         "steps": steps,
         "graph": graph(run["steps"]),
+        "graph_open": len(run["steps"]) <= OPEN_GRAPH_NODES,
         "counts": display.counts(run["steps"]),
         "strip": display.strip(display.counts(run["steps"])),
-        "first_failure": first_failure(steps),
+        "first_failure": failures[0] if failures else None,
+        "failures": failures,
+        "last_words": last_words(run["id"], failures[0]) if failures else [],
+        "failed_cases": cases,
         "artifacts": [
             {**artifact, "sizeText": display.size_text(artifact["size"])}
             for artifact in run["artifacts"]
@@ -142,7 +154,7 @@ def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> StepRow:
         "node": node,
         "display": display.step_display(step["status"]),
         "reason": display.reason_text(step["reason"]) if "reason" in step else "",
-        "causes": display.cause_text(step.get("cause", [])),
+        "causes": display.cause_links(step.get("cause", [])),
         "took": display.duration(step.get("durationMs")),
         "command": " ".join(node.get("command", ())),
         "usage": display.usage_text(step.get("usage", {})),
@@ -154,14 +166,35 @@ def graph(nodes: Sequence[Mapping[str, Any]]) -> layout.Drawing | None:
     return layout.draw(nodes) if 0 < len(nodes) <= MAX_DRAWN_NODES else None
 
 
-def first_failure(steps: Sequence[StepRow]) -> StepRow | None:
-    """Return the failed step that ended first; prefer steps whose failure fails the run."""
-    failed = [row for row in steps if row["step"]["status"] == "failed"]
-    return min(
+def failed_steps(rows: Sequence[StepRow]) -> list[StepRow]:
+    """Return the failed steps, those that fail the run first, then in the order they ended."""
+    failed = [row for row in rows if row["step"]["status"] == "failed"]
+    return sorted(
         failed,
         key=lambda row: (row["step"]["continueOnFailure"], row["step"].get("finishedAt", "")),
-        default=None,
     )
+
+
+def test_verdict(step: Mapping[str, Any], artifacts: Sequence[Mapping[str, Any]]) -> str:
+    """Return `1 of 5 tests failed` for a step whose reports say so, else nothing."""
+    if step.get("reason") not in ("test_failures", "exit_nonzero"):
+        return ""
+    summaries = [
+        one["testSummary"]
+        for one in artifacts
+        if one["stepId"] == step["id"]
+        and one["attempt"] == step["attempt"]
+        and "testSummary" in one
+    ]
+    failed = sum(one["failures"] + one["errors"] for one in summaries)
+    total = sum(one["total"] for one in summaries)
+    return f"{failed} of {total} test{'' if total == 1 else 's'} failed" if failed else ""
+
+
+def last_words(run_id: str, row: StepRow) -> list[tuple[int, str]]:
+    """Return (line number, text) of what a failed step wrote to stderr in the end."""
+    lines = executions.last_lines(run_id, row["step"]["id"], count=LAST_WORDS)
+    return [(number, display.plain_text(line.text)[:LAST_WORDS_WIDTH]) for number, line in lines]
 
 
 def announcement(run: Mapping[str, Any]) -> str:

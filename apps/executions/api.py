@@ -36,10 +36,22 @@ from apps.executions.domain.runs import (
     RunSummary,
 )
 from apps.executions.domain.states import FINAL_EXECUTION
-from apps.executions.selectors.artifacts import StoredFile, artifact_file, junit_document
+from apps.executions.selectors.artifacts import (
+    FailedCase,
+    StoredFile,
+    artifact_file,
+    failed_cases,
+    junit_document,
+)
 from apps.executions.selectors.detail import detail, event_envelope, log_envelope, run_detail
 from apps.executions.selectors.launchable import launch_suites
-from apps.executions.selectors.logs import LineFilter, SearchState, log_pages, search_log
+from apps.executions.selectors.logs import (
+    LineFilter,
+    SearchState,
+    last_lines,
+    log_pages,
+    search_log,
+)
 from apps.executions.selectors.overview import OverviewTaker, overview
 from apps.executions.selectors.runs import (
     NEWEST_FIRST,
@@ -73,6 +85,7 @@ __all__ = [
     "ExecutionActive",
     "ExecutionFinished",
     "ExecutionNotFound",
+    "FailedCase",
     "Idempotency",
     "IdempotencyKeyReused",
     "JobNotFound",
@@ -101,11 +114,13 @@ __all__ = [
     "event_envelope",
     "events_topic",
     "expire_jobs_of",
+    "failed_cases",
     "get_execution",
     "is_job",
     "jobs_nudge",
     "jobs_to_stop",
     "junit_document",
+    "last_lines",
     "launch",
     "launch_once",
     "launch_suites",

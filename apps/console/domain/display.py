@@ -6,6 +6,7 @@ A status has a word, an icon and marks, never a color alone. The pages pass the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,11 @@ FOR_SCRIPTS: Final = {
     "ticksWidth": TICKS_WIDTH,
 }
 
+# CSI, OSC (to BEL or ST), and other two-character sequences (ECMA-48)
+_ESCAPES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])"
+)
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _REASONS: Final[dict[str, str]] = {
     "dependency_failed": "a step that it needs failed",
@@ -83,14 +89,21 @@ def reason_text(reason: str) -> str:
     return _REASONS.get(reason, reason.replace("_", " "))
 
 
-def cause_text(causes: Sequence[Mapping[str, Any]]) -> str:
-    """Return a cause chain, nearest first: `api exit_nonzero (exit 3) ← db oom_killed`."""
-    parts = [
-        f"{cause['stepId']} {cause['reason']}"
-        + (f" (exit {cause['exitCode']})" if "exitCode" in cause else "")
+def cause_links(causes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return (step, why) of a cause chain, nearest first: `("api", "exited … (exit code 3)")`."""
+    return [
+        (
+            cause["stepId"],
+            reason_text(cause["reason"])
+            + (f" (exit code {cause['exitCode']})" if "exitCode" in cause else ""),
+        )
         for cause in causes
     ]
-    return " ← ".join(parts)
+
+
+def plain_text(text: str) -> str:
+    """Return a line without the escape sequences of terminals and other control characters."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", text))
 
 
 def is_isolated(backend_label: str) -> bool:

@@ -25,7 +25,25 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
     StepStatus.HEALTHY: "passed",
     StepStatus.FAILED: "failure",
 }
+_TESTING: Final = ("test", "task")  # kinds of steps
+_MAX_CASES: Final = 100
+_MAX_MESSAGE: Final = 2_000  # characters
+_MAX_TRACE: Final = 16_000
 _heads: Final[BoundedCache[str, str | None]] = BoundedCache(256)  # None: not a UTF-8 text
+
+_wrong: Final[BoundedCache[tuple[str, str], list[Case]]] = BoundedCache(64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedCase:
+    """A test of a report that failed, with its message and trace."""
+
+    step_id: str
+    step_name: str
+    name: str
+    classname: str
+    message: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,16 +141,56 @@ def text_head(body: bytes) -> str | None:
     return None if "\x00" in text else text
 
 
+def failed_cases(principal: Principal, run_id: str) -> list[FailedCase]:
+    """Return at most `_MAX_CASES` failed tests of the last attempts; raise ExecutionNotFound.
+
+    Long messages and traces are cut.
+    """
+    row = get_execution(principal, run_id)
+    steps = dict(Step.objects.filter(execution=row).values_list("step_id", "attempt"))
+    failed: list[FailedCase] = []
+    for report in row.artifacts.filter(format__in=junit.REPORT_FORMATS).order_by("created_at"):
+        summary = report.test_summary or {}
+        is_last = steps.get(report.step_id) == report.attempt
+        if is_last and (summary.get("failures") or summary.get("errors")):
+            failed += _failed_in(report)
+    return failed[:_MAX_CASES]
+
+
+def _failed_in(report: Artifact) -> list[FailedCase]:
+    def read(_missing: set[tuple[str, str]]) -> dict[tuple[str, str], list[Case]]:
+        body = Blob.objects.values_list("data", flat=True).get(sha256=report.sha256)
+        cases = _cases_of(report.format, bytes(body))
+        wrong = [each for each in cases if each.outcome in ("failure", "error")]
+        return {key: wrong[:_MAX_CASES]}
+
+    key = (report.sha256, report.format)
+    return [
+        FailedCase(
+            step_id=report.step_id,
+            step_name=report.step_name,
+            name=case.name,
+            classname=case.classname,
+            message=case.message[:_MAX_MESSAGE],
+            text=case.text[:_MAX_TRACE],
+        )
+        for case in _wrong.get_many({key}, read)[key]
+    ]
+
+
 def junit_document(principal: Principal, run_id: str) -> bytes:
     """Return one `testsuite` per step; raise ExecutionNotFound.
 
-    It has the cases that the last attempt reported, or the step as its only case.
+    It has the cases that the last attempt reported, or the step as its only case. Services and
+    other steps that only serve tests have none: they are counted when they failed.
     """
     row = get_execution(principal, run_id)
     reported = _reported_cases(row)
+    with_cases = {step_id for (step_id, _), cases in reported.items() if cases}
     suites = [
         _suite_of(step, reported.get((step.step_id, step.attempt), ()))
         for step in Step.objects.filter(execution=row).order_by("index")
+        if step.kind in _TESTING or step.status == StepStatus.FAILED or step.step_id in with_cases
     ]
     return junit.as_junit(f"{row.suite_title} {row.run_id}", suites)
 

@@ -19,6 +19,7 @@ PATTERN_MAX_CHARACTERS: Final = 1_000
 _PATTERN_MAX_BYTES: Final = 8 * 2**20  # of memory, compiled
 SEARCHED_RECORDS: Final = 200_000  # in one request, or
 SEARCHED_BYTES: Final = 64 * 2**20
+_LOOKED_AT: Final = 500  # of one step, for its last words
 Form = Literal["txt", "ndjson"]
 
 
@@ -100,6 +101,21 @@ class SearchPage:
     matches: list[LogMatch] = field(default_factory=list)
     total: int = 0
     rest: SearchState | None = None
+
+
+def last_lines(run_id: str, source: str, *, count: int) -> list[tuple[int, LineRecord]]:
+    """Return (number, line) of the last lines that a step wrote to stderr, oldest first.
+
+    Without any among its last `_LOOKED_AT` lines, return the last lines that it wrote.
+    """
+    written = [
+        (number, line)
+        for chunk in streams.tail(logs_topic(run_id), limit=_LOOKED_AT, source=source)
+        for number, line in enumerate(map(_line.decode, chunk.records), start=chunk.first)
+        if line.kind == "output"
+    ]
+    errors = [each for each in written if each[1].level in ("warn", "error")]
+    return (errors or written)[-count:]
 
 
 def log_pages(run_id: str, form: Form, *, source: str | None = None) -> Iterator[bytes]:

@@ -93,6 +93,10 @@ document.addEventListener("click", (event) => {
   const id = head?.closest(".step").dataset.step ?? node?.dataset.node ?? named.dataset.goToStep;
   state.touched = true;
   select(id === state.selected && !named ? "" : id);
+  if (named) {
+    stepOf(id)?.scrollIntoView({ block: "nearest" });
+    bringLogIntoView();
+  }
 });
 
 function selectFirstFailure() {
@@ -144,7 +148,13 @@ function record(data) {
   changed();
 }
 
+/** A link names something in the log: the page scrolls to it, not only the log within the page. */
+function bringLogIntoView() {
+  byId("log").scrollIntoView({ block: "nearest" });
+}
+
 function goToLine(id) {
+  bringLogIntoView();
   if (view.goTo(id)) return;
   state.touched = true;
   select("", { filter: true });
@@ -190,6 +200,12 @@ function openPermalink() {
 }
 
 // ── the run itself ───────────────────────────────────────────────────────────
+
+byId("only-failed").addEventListener("click", (event) => {
+  const pressed = event.target.getAttribute("aria-pressed") !== "true";
+  event.target.setAttribute("aria-pressed", pressed);
+  run.classList.toggle("only-failed", pressed);
+});
 
 let ticking = null;
 function startTicking() {

@@ -7,6 +7,8 @@ import pytest
 from django.test import Client
 
 from apps.console import selectors
+from apps.executions.api import FailedCase
+from apps.executions.domain.events import LineRecord
 from kernel.errors import NotFound
 from tests.apps.console import wire_samples
 
@@ -25,6 +27,8 @@ class FakeExecutions:
 
     run: dict[str, Any] = field(default_factory=wire_samples.detail)
     suites: list[dict[str, Any]] = field(default_factory=wire_samples.launch_suites)
+    cases: list[FailedCase] = field(default_factory=list)
+    lines: dict[str, list[tuple[int, LineRecord]]] = field(default_factory=dict)
 
     def overview(self, _principal: object) -> dict[str, Any]:
         return wire_samples.overview()
@@ -36,6 +40,12 @@ class FakeExecutions:
         if run_id != self.run["id"]:
             raise RunNotFound("there is no run of that id")
         return self.run
+
+    def failed_cases(self, _principal: object, _run_id: str) -> list[FailedCase]:
+        return self.cases
+
+    def last_lines(self, _run_id: str, source: str, *, count: int) -> list[tuple[int, LineRecord]]:
+        return self.lines.get(source, [])[-count:]
 
 
 @dataclass

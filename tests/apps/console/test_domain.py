@@ -143,7 +143,10 @@ def test_a_cause_chain_reads_from_the_nearest_to_the_root():
         {"stepId": "db", "reason": "exit_nonzero", "exitCode": 3},
     ]
 
-    assert display.cause_text(chain) == "api dependency_failed ← db exit_nonzero (exit 3)"
+    assert display.cause_links(chain) == [
+        ("api", "a step that it needs failed"),
+        ("db", "exited with an error code (exit code 3)"),
+    ]
 
 
 def test_the_process_runtime_is_recognised_by_its_label():
@@ -205,3 +208,16 @@ def test_sizes_carry_their_unit():
     assert [display.size_text(count) for count in (12, 3482, 5 * 2**20, 3 * 2**30)] == [
         "12 B", "3.4 KiB", "5.0 MiB", "3.0 GiB",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("\x1b[31mred\x1b[0m and \x1b[1;4mbold\x1b[m", "red and bold"),
+        ("\x1b]8;;https://example.org\x07link\x1b]8;;\x07", "link"),
+        ("\x1b]0;never ends", ""),
+        ("a\rb\x00c\td", "abc\td"),
+    ],
+)
+def test_last_words_are_shown_without_controls(text: str, plain: str):
+    assert display.plain_text(text) == plain

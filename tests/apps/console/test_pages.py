@@ -123,7 +123,8 @@ def test_a_run_shows_steps_reasons_and_causes(reader: Client):
 
     assert "Booting, failing" in page
     assert "exit code 3, expected 0" in page
-    assert "checkout exit_nonzero (exit 3)" in page
+    assert 'data-go-to-step="checkout"' in page
+    assert "exited with an error code (exit code 3)" in page
     assert 'data-first-failure="checkout"' in page
     assert "junit.xml" in page
 
