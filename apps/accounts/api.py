@@ -13,7 +13,7 @@ from apps.accounts.domain.errors import (
 from apps.accounts.domain.principal import Principal, visible_workspaces
 from apps.accounts.domain.roles import Role
 from apps.accounts.lifespan import purge_expired
-from apps.accounts.selectors import is_sign_up_open
+from apps.accounts.selectors import offers_sign_up
 from apps.accounts.services.administrators import (
     FirstAdministrator,
     NoAdministrator,
@@ -77,9 +77,9 @@ __all__ = [
     "first_administrator",
     "invitations_to",
     "invite",
-    "is_sign_up_open",
     "issue_tokens",
     "members_of",
+    "offers_sign_up",
     "operator",
     "password_sign_in_enabled",
     "principal_of",

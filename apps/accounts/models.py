@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
-from django.db import models
+from django.db import models, transaction
 
-from apps.accounts.domain.account_rules import normalized_email
+from apps.accounts.domain.account_rules import (
+    alternative_slug,
+    normalized_email,
+    workspace_name,
+    workspace_slug,
+)
 from apps.accounts.domain.roles import Role
 from kernel.clock import now
 from kernel.ids import new_uuid
@@ -31,6 +36,25 @@ class Workspace(models.Model):
 
 class UserManager(BaseUserManager["User"]):
     """For Django's commands and forms; the product makes accounts by `services.sign_up`."""
+
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> User:
+        """Create an account that administers a workspace of its own."""
+        user = self.model(email=normalized_email(email), **fields)
+        user.set_password(password)
+        slug = workspace_slug(user.full_name)
+        with transaction.atomic(using=self._db):
+            if Workspace.objects.filter(slug=slug).exists():
+                slug = alternative_slug(slug)
+            user.workspace = Workspace.objects.create(
+                name=workspace_name(user.full_name or user.username), slug=slug
+            )
+            user.save(using=self._db)
+            Membership.objects.create(user=user, workspace=user.workspace, role=Role.ADMIN)
+        return user
+
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:
+        """Create an administrator of the installation, as `manage.py createsuperuser` does."""
+        return self.create_user(email, password, **fields, is_admin=True)
 
     def get_by_natural_key(self, username: str | None) -> User:
         return self.get(email=normalized_email(username or ""))

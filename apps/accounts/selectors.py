@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.core.cache.backends.locmem import LocMemCache
+from django.db import DatabaseError
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import MAX_EMAIL
 from apps.accounts.domain.roles import Role
 from apps.accounts.models import Membership, RevokedToken, UiSession, User
+from apps.streams.api import DatastoreUnavailable
 from kernel.clock import now
 
 # In this process only. A change by another process is seen when the entry expires; 30 s are
@@ -92,6 +94,14 @@ def is_credential_alive(token_jti: str, session_hash: str) -> bool:
     if session_hash:
         return UiSession.objects.filter(key_hash=session_hash, expires_at__gt=now()).exists()
     return not is_revoked(token_jti, fresh=True)
+
+
+def offers_sign_up() -> bool:
+    """Return whether to show the way to a sign-up: also while the store is away."""
+    try:
+        return is_sign_up_open()
+    except (DatabaseError, DatastoreUnavailable):
+        return True
 
 
 def clear_cached(user_id: UUID, *jtis: str) -> None:

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.api import Principal, change_password_session, revoke_everything
 from apps.console.views import page
+from apps.operations.api import DatastoreUnavailable
 from kernel.errors import InvalidInput, PlatformError
 from kernel.problems import PROBLEMS, problem_headers
 
@@ -26,6 +27,8 @@ def change_password(request: HttpRequest, principal: Principal) -> HttpResponse:
         if new != request.POST.get("again", ""):
             raise InvalidInput("the two new passwords differ")
         change_password_session(request, principal, old=request.POST.get("old", ""), new=new)
+    except DatastoreUnavailable:
+        raise
     except PlatformError as error:
         return _account(request, principal, error=error)
     return _account(request, principal, is_changed=True)

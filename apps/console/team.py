@@ -17,8 +17,8 @@ from apps.accounts.api import (
     create_workspace,
     invitations_to,
     invite,
-    is_sign_up_open,
     members_of,
+    offers_sign_up,
     principal_of,
     remove_member,
     revoke_invitation,
@@ -27,6 +27,7 @@ from apps.accounts.api import (
 )
 from apps.console.services import with_page_headers
 from apps.console.views import page
+from apps.operations.api import DatastoreUnavailable
 from kernel.errors import InvalidInput, PlatformError
 from kernel.problems import PROBLEMS
 
@@ -49,6 +50,8 @@ def change(request: HttpRequest, principal: Principal, action: str) -> HttpRespo
     """Do what a form of the page asks for, and show the page again."""
     try:
         link = _ACTIONS[action](principal, request)
+    except DatastoreUnavailable:
+        raise
     except PlatformError as error:
         return _team(request, principal, error=error)
     if link:
@@ -60,7 +63,7 @@ def change(request: HttpRequest, principal: Principal, action: str) -> HttpRespo
 @ensure_csrf_cookie
 def invitation(request: HttpRequest) -> HttpResponse:
     """Where the link leads to; its script reads the token behind the `#`."""
-    context = {"principal": principal_of(request), "offers_sign_up": is_sign_up_open()}
+    context = {"principal": principal_of(request), "offers_sign_up": offers_sign_up()}
     return with_page_headers(render(request, "console/invitation.html", context))
 
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.api import (
     Principal,
     authenticate_request,
-    is_sign_up_open,
+    offers_sign_up,
     password_sign_in_enabled,
     sign_in_session,
     sign_out_session,
@@ -54,6 +54,8 @@ def page(view: _View) -> _View:
             return _to_sign_in(request)
         try:
             return with_page_headers(view(request, principal, **parts))
+        except DatastoreUnavailable:  # the edge knows whether a page is wanted
+            raise
         except PlatformError as error:
             return error_page(request, error)
 
@@ -161,7 +163,7 @@ def _form(request: HttpRequest, template: str, error: PlatformError | None = Non
     context = {
         "next": same_site(request.POST.get("next", "") or request.GET.get("next", "")),
         "offers_password": password_sign_in_enabled(),
-        "offers_sign_up": is_sign_up_open(),
+        "offers_sign_up": offers_sign_up(),
         "error": error,
         "invitation": request.POST.get("invitation", ""),
         "full_name": request.POST.get("fullName", ""),

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin import helpers
+from django.contrib.admin.models import LogEntry
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -45,7 +46,10 @@ def confirmed(
 
     `action`: the name of the action, as the list posts it.
     """
-    chosen = list(rows[:_MAX_ROWS])
+    chosen = list(rows[: _MAX_ROWS + 1])
+    if len(chosen) > _MAX_ROWS:
+        messages.error(request, f"Choose at most {_MAX_ROWS} rows; nothing was done.")
+        return None
     if "confirmed" not in request.POST:
         context = {
             **model_admin.admin_site.each_context(request),
@@ -73,3 +77,13 @@ class AuditRecordAdmin(RowAdmin):
     list_filter = ("method", "status")
     search_fields = ("path", "user_id", "workspace_id", "request_id", "remote_addr")
     ordering = ("-time",)
+
+
+@admin.register(LogEntry)
+class LogEntryAdmin(RowAdmin):
+    """What administrators did here."""
+
+    list_display = ("action_time", "user", "content_type", "object_repr", "change_message")
+    list_select_related = ("user", "content_type")
+    search_fields = ("object_repr", "change_message", "user__email")
+    ordering = ("-action_time",)

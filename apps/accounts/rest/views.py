@@ -16,7 +16,7 @@ from apps.accounts import conf
 from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.rest import serializers as wire
-from apps.accounts.selectors import get_user, is_sign_up_open
+from apps.accounts.selectors import get_user, offers_sign_up
 from apps.accounts.services.credentials import record_actor
 from apps.accounts.services.rate_limits import (
     RESET,
@@ -68,7 +68,7 @@ class AuthConfigView(PublicView):
         return Response(
             {
                 "passwordAuthEnabled": conf.password_sign_in_enabled(),
-                "signUpEnabled": is_sign_up_open(),
+                "signUpEnabled": offers_sign_up(),
                 "passwordResetEnabled": False,
                 "providers": [],
             }

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from apps.accounts.api import (
     EmailTaken,
@@ -194,3 +195,17 @@ def test_what_still_counts_is_kept(ada, browser):
     assert ada.me().status_code == 200
     assert browser.get("/api/v1/auth/me").status_code == 200
     assert StreamTicket.objects.exists()
+
+
+def test_createsuperuser_of_django_makes_an_administrator_who_can_sign_in(monkeypatch):
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
+    for number in (1, 2):
+        email = f"root{number}@example.org"
+        call_command("createsuperuser", "--noinput", email=email, full_name="Root", verbosity=0)
+        answer = Api(address=f"203.0.113.{number}").auth(
+            "sign-in", {"email": email, "password": PASSWORD}
+        )
+        assert answer.status_code == 200, answer.content
+        assert answer.json()["user"]["isAdmin"] is True
+        assert Api(token=answer.json()["token"]).me().json()["role"] == "admin"
+    assert set(Workspace.objects.values_list("name", flat=True)) == {"Root's workspace"}
