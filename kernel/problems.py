@@ -15,7 +15,8 @@ _BY_STATUS: Final[dict[int, str]] = {
     "refresh_invalid refresh_reused ticket_invalid code_invalid agent_credential_invalid "
     "mock_secret_required",
     403: "admin_required csrf_failed origin_not_allowed sign_up_disabled password_auth_disabled "
-    "account_disabled agent_mismatch role_required invitation_not_yours",
+    "account_disabled agent_mismatch role_required session_required "
+    "invitation_not_yours",
     404: "not_found suite_not_found profile_not_found package_not_found execution_not_found "
     "artifact_not_found sandbox_not_found agent_not_found job_not_found registry_not_found "
     "subsystem_not_found surface_not_found operation_not_found mock_no_match space_not_active "

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from apps.accounts.models import (
+    ApiToken,
     Invitation,
     Membership,
     RefreshFamily,
@@ -91,6 +92,16 @@ class UiSessionAdmin(RowAdmin):
     list_select_related = ("user",)
     search_fields = ("user__email",)
     hidden_fields = ("key_hash", "data")
+    ordering = ("-created_at",)
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(RowAdmin):
+    list_display = ("name", "user", "scope", "created_at", "expires_at", "last_used_at")
+    list_filter = ("scope",)
+    list_select_related = ("user",)
+    search_fields = ("name", "user__email")
+    hidden_fields = ("token_hash",)
     ordering = ("-created_at",)
 
 

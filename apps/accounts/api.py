@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apps.accounts.conf import password_sign_in_enabled
+from apps.accounts.domain.api_tokens import Scope, is_api_token
 from apps.accounts.domain.errors import (
     EmailTaken,
     Forbidden,
@@ -20,6 +21,11 @@ from apps.accounts.services.administrators import (
     ensure_seed_admin,
     first_administrator,
     operator,
+)
+from apps.accounts.services.api_tokens import (
+    api_tokens_of,
+    create_api_token,
+    revoke_api_token,
 )
 from apps.accounts.services.credentials import (
     attach_session,
@@ -63,20 +69,24 @@ __all__ = [
     "NoAdministrator",
     "Principal",
     "Role",
+    "Scope",
     "TooManyAttempts",
     "Unauthenticated",
     "WeakPassword",
     "accept_invitation",
+    "api_tokens_of",
     "attach_session",
     "authenticate_request",
     "authenticate_stream",
     "change_password_session",
     "change_role",
+    "create_api_token",
     "create_workspace",
     "ensure_seed_admin",
     "first_administrator",
     "invitations_to",
     "invite",
+    "is_api_token",
     "issue_tokens",
     "members_of",
     "offers_sign_up",
@@ -88,6 +98,7 @@ __all__ = [
     "recheck",
     "remove_member",
     "require_session",
+    "revoke_api_token",
     "revoke_everything",
     "revoke_invitation",
     "sign_in",

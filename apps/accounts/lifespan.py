@@ -11,6 +11,7 @@ from typing import Final
 from django.db import DatabaseError, close_old_connections
 
 from apps.accounts.models import (
+    ApiToken,
     Invitation,
     LimitHit,
     RefreshFamily,
@@ -39,7 +40,7 @@ def purge_expired() -> int:
         RefreshFamily.objects.filter(expires_at__lt=moment - _DAY),
         *(
             model.objects.filter(expires_at__lt=moment)
-            for model in (Invitation, LimitHit, RevokedToken, StreamTicket, UiSession)
+            for model in (ApiToken, Invitation, LimitHit, RevokedToken, StreamTicket, UiSession)
         ),
     ]
     return sum(rows.delete()[0] for rows in expired)

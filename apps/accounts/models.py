@@ -14,6 +14,7 @@ from apps.accounts.domain.account_rules import (
     workspace_name,
     workspace_slug,
 )
+from apps.accounts.domain.api_tokens import Scope
 from apps.accounts.domain.roles import Role
 from kernel.clock import now
 from kernel.ids import new_uuid
@@ -189,6 +190,22 @@ class RevokedToken(models.Model):
 
     def __str__(self) -> str:
         return self.jti
+
+
+class ApiToken(models.Model):
+    """A credential of a program. To delete the row revokes it."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=200)
+    token_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
+    scope = models.CharField(max_length=8, choices=[(scope, scope) for scope in Scope])
+    created_at = models.DateTimeField(default=now)
+    expires_at = models.DateTimeField(db_index=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class StreamTicket(models.Model):

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import MAX_EMAIL
 from apps.accounts.domain.roles import Role
-from apps.accounts.models import Membership, RevokedToken, UiSession, User
+from apps.accounts.models import ApiToken, Membership, RevokedToken, UiSession, User
 from apps.streams.api import DatastoreUnavailable
 from kernel.clock import now
 
@@ -89,8 +89,10 @@ def is_revoked(jti: str, *, fresh: bool = False) -> bool:
     return revoked
 
 
-def is_credential_alive(token_jti: str, session_hash: str) -> bool:
-    """Read from the store whether the UI session exists, or else the token is not revoked."""
+def is_credential_alive(token_jti: str, session_hash: str, api_token_hash: str = "") -> bool:
+    """Read from the store whether the UI session or API token exists, or the token is valid."""
+    if api_token_hash:
+        return ApiToken.objects.filter(token_hash=api_token_hash, expires_at__gt=now()).exists()
     if session_hash:
         return UiSession.objects.filter(key_hash=session_hash, expires_at__gt=now()).exists()
     return not is_revoked(token_jti, fresh=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from apps.accounts.rest import views, workspaces
+from apps.accounts.rest import api_tokens, views, workspaces
 
 _router = SimpleRouter(trailing_slash=False, use_regex_path=False)
 _router.register("workspaces", workspaces.WorkspaceViewSet, "workspaces")
@@ -13,6 +13,7 @@ _router.register("workspaces/<str:workspace_id>/members", workspaces.MemberViewS
 _router.register(
     "workspaces/<str:workspace_id>/invitations", workspaces.InvitationViewSet, "invitations"
 )
+_router.register("auth/tokens", api_tokens.ApiTokenViewSet, "api-tokens")
 _router.register("invitations", workspaces.InvitedViewSet, "invited")
 
 app_name = "accounts"

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Final
+from uuid import UUID
+
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.accounts.api import Principal, change_password_session, revoke_everything
+from apps.accounts.api import (
+    Principal,
+    Scope,
+    api_tokens_of,
+    change_password_session,
+    create_api_token,
+    revoke_api_token,
+    revoke_everything,
+)
 from apps.console.views import page
 from apps.operations.api import DatastoreUnavailable
 from kernel.errors import InvalidInput, PlatformError
 from kernel.problems import PROBLEMS, problem_headers
+
+DAYS: Final = ("7", "30", "90", "365")
+SCOPES: Final = [
+    (Scope.READ, "Read runs"),
+    (Scope.RUN, "Also launch, cancel and delete runs"),
+    (Scope.ADMIN, "All that you may do"),
+]
 
 
 @require_safe
@@ -41,14 +59,67 @@ def sign_out_everywhere(_request: HttpRequest, principal: Principal) -> HttpResp
     return HttpResponseRedirect("/sign-in", status=303)
 
 
+@require_POST
+@page
+def create_token(request: HttpRequest, principal: Principal) -> HttpResponse:
+    try:
+        made = create_api_token(
+            principal,
+            name=request.POST.get("name", ""),
+            scope=_scope(request.POST.get("scope", "")),
+            days=_days(request.POST.get("days", "")),
+        )
+    except DatastoreUnavailable:
+        raise
+    except PlatformError as error:
+        return _account(request, principal, error=error)
+    return _account(request, principal, token=made.token)
+
+
+@require_POST
+@page
+def revoke_token(request: HttpRequest, principal: Principal) -> HttpResponse:
+    try:
+        revoke_api_token(principal, UUID(request.POST.get("token", "")))
+    except ValueError:
+        return _account(request, principal, error=InvalidInput("the form names no token"))
+    except DatastoreUnavailable:
+        raise
+    except PlatformError as error:
+        return _account(request, principal, error=error)
+    return HttpResponseRedirect("/account", status=303)
+
+
+def _scope(text: str) -> Scope:
+    try:
+        return Scope(text)
+    except ValueError:
+        raise InvalidInput(f"scope must be one of {', '.join(Scope)}") from None
+
+
+def _days(text: str) -> int:
+    if text not in DAYS:
+        raise InvalidInput(f"the number of days must be one of {', '.join(DAYS)}")
+    return int(text)
+
+
 def _account(
     request: HttpRequest,
     principal: Principal,
     *,
     error: PlatformError | None = None,
     is_changed: bool = False,
+    token: str = "",
 ) -> HttpResponse:
-    context = {"principal": principal, "error": error, "is_changed": is_changed}
+    context = {
+        "principal": principal,
+        "error": error,
+        "is_changed": is_changed,
+        "token": token,
+        "tokens": api_tokens_of(principal),
+        "scopes": SCOPES,
+        "days": DAYS,
+    }
     status = PROBLEMS[error.problem_code] if error else 200
     response = render(request, "console/account.html", context, status=status)
     for name, value in (problem_headers(error) if error else {}).items():

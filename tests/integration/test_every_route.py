@@ -1,8 +1,9 @@
 """Every route × everybody: who gets what, and nothing of another workspace's.
 
 `other` is a member of another workspace, `viewer` and `runner` are members of Ada's, `member` is
-Ada, who administers it, `admin` administers the installation, `agent` is the worker that holds the
-run's job, `agent-2` another one, `secret` who knows the secret that agents register with.
+Ada, who administers it, `read`, `run` and `all` are API tokens of hers, `admin` administers the
+installation, `agent` is the worker that holds the run's job, `agent-2` another one, `secret` who
+knows the secret that agents register with.
 
 Invariant 7: the jobs of one agent are another's 409, whatever it reports.
 Invariant 8: agent routes take agents only.
@@ -44,6 +45,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "PUT /api/v1/workspaces/{workspace}/members/{user}": {"role": "runner"},
     "POST /api/v1/workspaces/{workspace}/invitations": {"role": "viewer"},
     "POST /api/v1/invitations/preview": {"token": "x"},
+    "POST /api/v1/auth/tokens": {"name": "x", "scope": "read"},
+    "PUT /api/v1/workspaces/current": {"workspaceId": "00000000-0000-4000-8000-000000000000"},
     "POST /api/v1/invitations/accept": {"token": "x"},
     **{
         f"POST /api/v1/agent-control/jobs/{{job}}/{what}": {**REPORT, **more}

@@ -16,7 +16,16 @@ from django.db import connections
 from django.test import Client
 
 from apps.accounts import selectors as accounts_memory
-from apps.accounts.api import Principal, Role, ensure_seed_admin, invite, issue_tokens, sign_up
+from apps.accounts.api import (
+    Principal,
+    Role,
+    Scope,
+    create_api_token,
+    ensure_seed_admin,
+    invite,
+    issue_tokens,
+    sign_up,
+)
 from apps.accounts.models import LimitHit, Membership, User
 from apps.agents.api import Registration, get_agent, register
 from apps.executions import api as executions
@@ -32,8 +41,10 @@ PASSWORD = "Correct-Horse-1"
 CANARY = "only-adas-workspace-may-read-this"
 SETTINGS = "agents:\n  - {agentId: edge, name: Edge, type: remote-agent}\n"
 COLUMNS = (
-    "anonymous", "other", "viewer", "runner", "member", "admin", "agent", "agent-2", "secret"
+    "anonymous", "other", "viewer", "runner", "member", "admin", "read", "run", "all",
+    "agent", "agent-2", "secret",
 )  # fmt: skip
+TOKENS = {"read": Scope.READ, "run": Scope.RUN, "all": Scope.ADMIN}  # API tokens of Ada
 AGENTS = {"agent": "edge-1", "agent-2": "edge-2"}  # caller → its id
 PATIENCE_S: Final = 20
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,6 +164,10 @@ class World:
         tokens = {id_: register(_registration(id_)).agent_token for id_ in AGENTS.values()}
         if name in people:
             return Caller(name, issue_tokens(people[name]).token)
+        if name in TOKENS:
+            ada = self._ada()
+            made = create_api_token(ada, name=name, scope=TOKENS[name], days=1)
+            return Caller(name, made.token)
         if name in AGENTS:
             return Caller(name, tokens[AGENTS[name]], AGENTS[name])
         return Caller(name, SECRET if name == "secret" else "")

@@ -17,8 +17,9 @@ class Principal:
 
     `is_admin`, `workspace_id`, `role` (in that workspace) and the names come from the store, never
     from the token. Administrators of the installation have every role everywhere. Exactly one
-    of `token_jti` (access token) and `session_hash` (UI session) is set; `expires_at` is the end
-    of that credential. A stream ticket yields the principal that requested it.
+    of `token_jti` (access token), `session_hash` (UI session) and `api_token_hash` is set;
+    `expires_at` is the end of that credential. A stream ticket yields the principal that requested
+    it.
     """
 
     user_id: UUID
@@ -28,8 +29,10 @@ class Principal:
     email: str
     expires_at: datetime
     role: Role = Role.VIEWER
+    ceiling: Role = Role.ADMIN  # an API token has no more in any workspace
     token_jti: str = ""
     session_hash: str = ""
+    api_token_hash: str = ""
 
     @property
     def key(self) -> str:
@@ -47,9 +50,14 @@ class Principal:
                 code="role_required",
             )
 
+    def require_session(self) -> None:
+        """Raise Forbidden (session_required) for an API token."""
+        if self.api_token_hash:
+            raise Forbidden("an API token may not do this; sign in", code="session_required")
+
     def limited_to(self, role: Role) -> Principal:
-        """Return the same caller with this role: that of another workspace."""
-        return replace(self, role=role)
+        """Return the same caller with this role, that of another workspace, below the ceiling."""
+        return replace(self, role=role if self.ceiling.includes(role) else self.ceiling)
 
     @property
     def is_authenticated(self) -> bool:

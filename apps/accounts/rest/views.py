@@ -145,6 +145,7 @@ class SignOutEverywhereView(AccountView):
     )
     def post(self, request: Request) -> Response:
         self.body(wire.SignOutInput)
+        self.principal.require_session()
         revoke_everything(self.principal.user_id)
         return Response({"status": "signed-out"})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -56,6 +56,7 @@ class BelongingSerializer(WorkspaceSerializer):
     current = serializers.BooleanField(source="is_current")
 
 
+@extend_schema_serializer(many=False)
 class WorkspaceList(serializers.Serializer[Any]):
     workspaces = BelongingSerializer(many=True)
 
@@ -68,6 +69,7 @@ class MemberSerializer(serializers.Serializer[Any]):
     joinedAt = Instant(source="created_at")
 
 
+@extend_schema_serializer(many=False)
 class MemberList(serializers.Serializer[Any]):
     members = MemberSerializer(many=True)
 
@@ -84,6 +86,7 @@ class InvitationSerializer(serializers.Serializer[Any]):
         return {name: value for name, value in shown.items() if value != ""}
 
 
+@extend_schema_serializer(many=False)
 class InvitationList(serializers.Serializer[Any]):
     invitations = InvitationSerializer(many=True)
 
@@ -99,7 +102,7 @@ class InvitationPreview(serializers.Serializer[Any]):
     expiresAt = Instant(source="expires_at")
 
 
-def _uuid(text: str) -> UUID:
+def as_uuid(text: str) -> UUID:
     """Return the id; what is none names nothing that exists."""
     try:
         return UUID(text)
@@ -151,7 +154,7 @@ class MemberViewSet(AccountViewSet):
 
     @extend_schema(operation_id="workspace_members_list", responses=MemberList)
     def list(self, request: Request, workspace_id: str) -> Response:
-        found = workspaces.members_of(self.principal, _uuid(workspace_id))
+        found = workspaces.members_of(self.principal, as_uuid(workspace_id))
         return Response(MemberList({"members": found}).data, headers=_NO_STORE)
 
     @extend_schema(
@@ -159,13 +162,15 @@ class MemberViewSet(AccountViewSet):
     )
     def update(self, request: Request, workspace_id: str, user_id: str) -> Response:
         role = Role(self.body(RoleInput)["role"])
-        member = workspaces.change_role(self.principal, _uuid(workspace_id), _uuid(user_id), role)
+        member = workspaces.change_role(
+            self.principal, as_uuid(workspace_id), as_uuid(user_id), role
+        )
         return Response(MemberSerializer(member).data)
 
     @extend_schema(operation_id="workspace_members_remove", responses={204: None})
     def destroy(self, request: Request, workspace_id: str, user_id: str) -> Response:
         """Remove a member; with the caller's own id, leave."""
-        workspaces.remove_member(self.principal, _uuid(workspace_id), _uuid(user_id))
+        workspaces.remove_member(self.principal, as_uuid(workspace_id), as_uuid(user_id))
         return Response(status=204)
 
 
@@ -173,9 +178,12 @@ class InvitationViewSet(AccountViewSet):
     lookup_url_kwarg = "invitation_id"
     lookup_value_converter = "str"
 
-    @extend_schema(operation_id="workspace_invitations_list", responses=InvitationList)
+    @extend_schema(
+        operation_id="workspace_invitations_list",
+        responses=InvitationList,
+    )
     def list(self, request: Request, workspace_id: str) -> Response:
-        found = invitations.invitations_to(self.principal, _uuid(workspace_id))
+        found = invitations.invitations_to(self.principal, as_uuid(workspace_id))
         return Response(InvitationList({"invitations": found}).data, headers=_NO_STORE)
 
     @extend_schema(
@@ -186,13 +194,13 @@ class InvitationViewSet(AccountViewSet):
     def create(self, request: Request, workspace_id: str) -> Response:
         body = self.body(InvitationInput)
         role, email = Role(body["role"]), body.get("email", "")
-        made = invitations.invite(self.principal, _uuid(workspace_id), role=role, email=email)
+        made = invitations.invite(self.principal, as_uuid(workspace_id), role=role, email=email)
         shown = {**InvitationSerializer(made.invitation).data, "link": made.link}
         return Response(shown, status=201, headers=_NO_STORE)
 
     @extend_schema(operation_id="workspace_invitations_revoke", responses={204: None})
     def destroy(self, request: Request, workspace_id: str, invitation_id: str) -> Response:
-        invitations.revoke_invitation(self.principal, _uuid(workspace_id), _uuid(invitation_id))
+        invitations.revoke_invitation(self.principal, as_uuid(workspace_id), as_uuid(invitation_id))
         return Response(status=204)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,10 +15,12 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils.crypto import constant_time_compare
 
 from apps.accounts import conf
+from apps.accounts.domain.api_tokens import Scope, is_api_token
 from apps.accounts.domain.errors import Forbidden, Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import verify
 from apps.accounts.selectors import active_account, is_credential_alive, is_revoked
+from apps.accounts.services.api_tokens import api_token_row
 from apps.accounts.services.tickets import redeem_ticket
 from apps.accounts.sessions import SessionStore
 from apps.observability.api import request_context
@@ -109,7 +112,9 @@ def recheck(principal: Principal) -> bool:
         and account.is_admin >= principal.is_admin
         and account.role.includes(principal.role)
         and now() < principal.expires_at + conf.LEEWAY
-        and is_credential_alive(principal.token_jti, principal.session_hash)
+        and is_credential_alive(
+            principal.token_jti, principal.session_hash, principal.api_token_hash
+        )
     )
 
 
@@ -128,7 +133,22 @@ def record_actor(user_id: UUID, workspace_id: UUID, *, is_admin: bool) -> None:
 
 def _identify(request: HttpRequest) -> Principal | None:
     token = _bearer_token(request)
-    return _by_session(request) if token is None else _by_access_token(token)
+    if token is None:
+        return _by_session(request)
+    return _by_api_token(token) if is_api_token(token) else _by_access_token(token)
+
+
+def _by_api_token(token: str) -> Principal:
+    row = api_token_row(token)
+    principal = _principal(row.user_id, row.expires_at)
+    scope = Scope(row.scope)
+    limited = replace(
+        principal,
+        ceiling=scope.role,
+        is_admin=principal.is_admin and scope == Scope.ADMIN,
+        api_token_hash=row.token_hash,
+    )
+    return limited.limited_to(principal.role)
 
 
 def _bearer_token(request: HttpRequest) -> str | None:

@@ -95,6 +95,7 @@ def accept_invitation(principal: Principal, token: str) -> Belonging:
 
     Who is a member already keeps the role, and the invitation stays open.
     """
+    principal.require_session()
     joined = _accept(principal, token)
     clear_cached(principal.user_id)
     return joined

@@ -29,8 +29,9 @@ def is_streaming_path(path: str) -> bool:
 def issue_ticket(principal: Principal, path: str = "") -> tuple[str, datetime]:
     """Create a ticket for one connection to `path`, or to any stream; return it with its end.
 
-    Raise InvalidInput when `path` is not a streaming route.
+    Raise Forbidden (session_required), and InvalidInput when `path` is not a streaming route.
     """
+    principal.require_session()
     if path and not is_streaming_path(path):
         error = FieldError(
             pointer="/path", code="invalid_value", detail="must be the path of a streaming route"

@@ -11,7 +11,14 @@ from apps.accounts import conf
 from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import hash_token, new_opaque_token, sign
-from apps.accounts.models import RefreshFamily, RefreshToken, RevokedToken, UiSession, User
+from apps.accounts.models import (
+    ApiToken,
+    RefreshFamily,
+    RefreshToken,
+    RevokedToken,
+    UiSession,
+    User,
+)
 from apps.accounts.selectors import clear_cached
 from apps.streams.api import LostRace, unit_of_work
 from kernel.clock import now
@@ -54,7 +61,11 @@ def refresh_tokens(refresh_token: str) -> TokenPair:
 
 
 def revoke_credential(principal: Principal) -> None:
-    """Sign out: revoke this access token and its family, or delete this UI session."""
+    """Sign out: revoke this access token and its family, or delete this UI session.
+
+    Raise Forbidden (session_required) for an API token, which is revoked by its id.
+    """
+    principal.require_session()
     if principal.session_hash:
         UiSession.objects.filter(key_hash=principal.session_hash).delete()
         return
@@ -66,6 +77,7 @@ def revoke_everything(user_id: UUID) -> None:
     """Sign a user out of every browser and client."""
     _revoke_families(user_id)
     UiSession.objects.filter(user_id=user_id).delete()
+    ApiToken.objects.filter(user_id=user_id).delete()
     for family in RefreshFamily.objects.filter(user_id=user_id):
         _clear_cached_family(family)
 

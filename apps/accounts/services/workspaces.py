@@ -74,6 +74,7 @@ def create_workspace(principal: Principal, name: str) -> Belonging:
 
 def switch_workspace(principal: Principal, workspace_id: UUID) -> Belonging:
     """Make it the workspace that the caller works in, everywhere; raise NotFound."""
+    principal.require_session()
     belonging = _switch(principal, workspace_id)
     clear_cached(principal.user_id)
     return belonging

@@ -36,6 +36,8 @@ _FORMS: Final = frozenset(
         "/reset-password",
         "/account/password",
         "/account/sign-out-everywhere",
+        "/account/tokens",
+        "/account/tokens/revoke",
     }
 )
 _MAX_PATH: Final = 2048

@@ -15,7 +15,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from apps.accounts.api import Forbidden, Principal, Unauthenticated, rate_limited
+from apps.accounts.api import Forbidden, Principal, Unauthenticated, is_api_token, rate_limited
 from apps.accounts.rest import SessionAuthentication
 from apps.agents.api import Agent, authenticate
 from apps.executions.api import SupervisorSession
@@ -94,11 +94,11 @@ class AgentAuthentication(BaseAuthentication):
 
 
 class AgentOrSessionAuthentication(SessionAuthentication):
-    """Accepts an agent's token, or a session or access token, which contains dots."""
+    """Accepts an agent's token, or a session, access token (with dots) or API token."""
 
     def authenticate(self, request: Request) -> Any:
         token = _bearer(request)
-        if token and "." not in token:
+        if token and "." not in token and not is_api_token(token):
             return AgentAuthentication().authenticate(request)
         found = super().authenticate(request)
         if found is None:

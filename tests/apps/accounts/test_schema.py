@@ -32,6 +32,8 @@ def test_each_route_is_described_with_its_bodies(schema):
         "sign-out": {"post"},
         "sign-out-everywhere": {"post"},
         "stream-tickets": {"post"},
+        "tokens": {"get", "post"},
+        "tokens/{token_id}": set(),
         "sso/providers": {"get"},
         "oidc/login": {"get"},
         "oidc/callback": {"get"},

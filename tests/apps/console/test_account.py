@@ -112,3 +112,40 @@ def test_the_forms_need_their_token(ada: Client, path: str):
 
     assert strict.post(path, FORM).status_code == 403
     assert is_signed_in(ada)
+
+
+def test_a_token_is_made_shown_once_used_and_revoked(ada: Client):
+    page = ada.post("/account/tokens", {"name": "ci", "scope": "read", "days": "7"})
+    token = page.content.decode().split("data-api-token>")[1].split("<")[0]
+    assert token.startswith("pat_")
+    bearer = {"Authorization": f"Bearer {token}"}
+    assert Client().get("/api/v1/auth/me", headers=bearer).status_code == 200
+
+    again = ada.get("/account").content.decode()
+    assert token not in again
+    assert "last used" in again
+    row = User.objects.get(email=EMAIL).api_tokens.get()
+    assert ada.post("/account/tokens/revoke", {"token": row.pk}).status_code == 303
+
+    assert Client().get("/api/v1/auth/me", headers=bearer).status_code == 401
+
+
+def test_pages_are_not_for_tokens(ada: Client):
+    page = ada.post("/account/tokens", {"name": "ci", "scope": "admin", "days": "7"})
+    token = page.content.decode().split("data-api-token>")[1].split("<")[0]
+
+    answer = Client().get("/account", headers={"Authorization": f"Bearer {token}"})
+
+    assert answer.status_code == 302
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"name": "", "scope": "read", "days": "7"},
+        {"name": "x", "scope": "all", "days": "7"},
+        {"name": "x", "scope": "read", "days": "8"},
+    ],
+)
+def test_a_form_of_a_token_is_checked(ada: Client, form: dict[str, str]):
+    assert ada.post("/account/tokens", form).status_code == 400

@@ -1,0 +1,79 @@
+"""`/api/v1/auth/tokens` (reference: control-plane 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_serializer
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.domain.api_tokens import Scope
+from apps.accounts.rest.serializers import Instant
+from apps.accounts.rest.workspaces import AccountViewSet, as_uuid
+from apps.accounts.services.api_tokens import api_tokens_of, create_api_token, revoke_api_token
+from apps.http.rest import StrictSerializer
+
+_SCOPES = [scope.value for scope in Scope]
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+class ApiTokenInput(StrictSerializer):
+    name = serializers.CharField()
+    scope = serializers.ChoiceField(choices=_SCOPES)
+    expiresInDays = serializers.IntegerField(min_value=1, max_value=365, default=90)
+
+
+class ApiTokenSerializer(serializers.Serializer[Any]):
+    tokenId = serializers.UUIDField(source="id")
+    name = serializers.CharField()
+    scope = serializers.ChoiceField(choices=_SCOPES)
+    createdAt = Instant(source="created_at")
+    expiresAt = Instant(source="expires_at")
+    lastUsedAt = Instant(source="last_used_at", required=False)
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        shown: dict[str, Any] = super().to_representation(instance)
+        return {name: value for name, value in shown.items() if value is not None}
+
+
+class ApiTokenCreated(ApiTokenSerializer):
+    token = serializers.CharField(help_text="shown once")
+
+
+@extend_schema_serializer(many=False)
+class ApiTokenList(serializers.Serializer[Any]):
+    tokens = ApiTokenSerializer(many=True)
+
+
+class ApiTokenViewSet(AccountViewSet):
+    """The caller's credentials for programs; an API token may not use these routes."""
+
+    lookup_url_kwarg = "token_id"
+    lookup_value_converter = "str"
+
+    @extend_schema(operation_id="api_tokens_list", responses=ApiTokenList)
+    def list(self, request: Request) -> Response:
+        found = api_tokens_of(self.principal)
+        return Response(ApiTokenList({"tokens": found}).data, headers=_NO_STORE)
+
+    @extend_schema(
+        operation_id="api_tokens_create", request=ApiTokenInput, responses={201: ApiTokenCreated}
+    )
+    def create(self, request: Request) -> Response:
+        body = self.body(ApiTokenInput)
+        made = create_api_token(
+            self.principal,
+            name=body["name"],
+            scope=Scope(body["scope"]),
+            days=body["expiresInDays"],
+        )
+        shown = {**ApiTokenSerializer(made.row).data, "token": made.token}
+        return Response(shown, status=201, headers=_NO_STORE)
+
+    @extend_schema(operation_id="api_tokens_revoke", responses={204: None})
+    def destroy(self, request: Request, token_id: str) -> Response:
+        self.principal.require_session()  # before anything is said of the token
+        revoke_api_token(self.principal, as_uuid(token_id))
+        return Response(status=204)

@@ -1,0 +1,84 @@
+"""API tokens: credentials of programs such as CI, with a scope and an end.
+
+(reference: control-plane 3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db.models import Q
+
+from apps.accounts.domain.account_rules import name_errors
+from apps.accounts.domain.api_tokens import API_TOKEN_PREFIX, Scope
+from apps.accounts.domain.errors import Unauthenticated
+from apps.accounts.domain.principal import Principal
+from apps.accounts.domain.tokens import hash_token, new_opaque_token
+from apps.accounts.models import ApiToken
+from apps.streams.api import unit_of_work
+from kernel.clock import now
+from kernel.errors import InvalidInput, NotFound
+
+_MAX_TOKENS: Final = 50  # of one user
+_USE_NOTED_EVERY: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewApiToken:
+    """`token` is shown once; the store holds its hash."""
+
+    row: ApiToken
+    token: str = field(repr=False)
+
+
+@unit_of_work
+def create_api_token(principal: Principal, *, name: str, scope: Scope, days: int) -> NewApiToken:
+    """Create a token that ends after `days`; raise Forbidden (session_required), InvalidInput."""
+    principal.require_session()
+    name = name.strip()
+    if errors := name_errors(name):
+        raise InvalidInput(f"name {errors[0].detail}", errors=errors)
+    own = ApiToken.objects.filter(user_id=principal.user_id, expires_at__gt=now())
+    if own.count() >= _MAX_TOKENS:
+        raise InvalidInput(f"you have {_MAX_TOKENS} API tokens already; revoke some first")
+    token = API_TOKEN_PREFIX + new_opaque_token()
+    row = ApiToken.objects.create(
+        user_id=principal.user_id,
+        name=name,
+        token_hash=hash_token(token),
+        scope=scope,
+        expires_at=now() + timedelta(days=days),
+    )
+    return NewApiToken(row=row, token=token)
+
+
+def api_tokens_of(principal: Principal) -> Sequence[ApiToken]:
+    """Return the caller's tokens that have not ended, the newest first."""
+    principal.require_session()
+    own = ApiToken.objects.filter(user_id=principal.user_id, expires_at__gt=now())
+    return list(own.order_by("-created_at"))
+
+
+@unit_of_work
+def revoke_api_token(principal: Principal, token_id: UUID) -> None:
+    """End one of the caller's tokens at once; raise Forbidden, NotFound."""
+    principal.require_session()
+    if not ApiToken.objects.filter(pk=token_id, user_id=principal.user_id).delete()[0]:
+        raise NotFound("there is no such API token")
+
+
+def api_token_row(token: str) -> ApiToken:
+    """Return the row of a presented token, and note its use; raise Unauthenticated."""
+    row = ApiToken.objects.filter(token_hash=hash_token(token)).first()
+    if row is None:
+        raise Unauthenticated("the API token is unknown or was revoked", code="token_revoked")
+    if row.expires_at <= now():
+        raise Unauthenticated("the API token has expired", code="token_expired")
+    if row.last_used_at is None or row.last_used_at < now() - _USE_NOTED_EVERY:
+        long_ago = Q(last_used_at=None) | Q(last_used_at__lt=now() - _USE_NOTED_EVERY)
+        ApiToken.objects.filter(long_ago, pk=row.pk).update(last_used_at=now())
+    return row
