@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.accounts.conf import password_sign_in_enabled
-from apps.accounts.domain.api_tokens import Scope, is_api_token
+from apps.accounts.domain.api_tokens import TokenScope, is_api_token
 from apps.accounts.domain.errors import (
     EmailTaken,
     Forbidden,
@@ -69,7 +69,7 @@ __all__ = [
     "NoAdministrator",
     "Principal",
     "Role",
-    "Scope",
+    "TokenScope",
     "TooManyAttempts",
     "Unauthenticated",
     "WeakPassword",

@@ -14,7 +14,7 @@ from apps.accounts.domain.account_rules import (
     workspace_name,
     workspace_slug,
 )
-from apps.accounts.domain.api_tokens import Scope
+from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.domain.roles import Role
 from kernel.clock import now
 from kernel.ids import new_uuid
@@ -199,7 +199,7 @@ class ApiToken(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=200)
     token_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
-    scope = models.CharField(max_length=8, choices=[(scope, scope) for scope in Scope])
+    scope = models.CharField(max_length=8, choices=[(scope, scope) for scope in TokenScope])
     created_at = models.DateTimeField(default=now)
     expires_at = models.DateTimeField(db_index=True)
     last_used_at = models.DateTimeField(null=True)

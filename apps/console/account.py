@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.api import (
     Principal,
-    Scope,
+    TokenScope,
     api_tokens_of,
     change_password_session,
     create_api_token,
@@ -25,9 +25,9 @@ from kernel.problems import PROBLEMS, problem_headers
 
 DAYS: Final = ("7", "30", "90", "365")
 SCOPES: Final = [
-    (Scope.READ, "Read runs"),
-    (Scope.RUN, "Also launch, cancel and delete runs"),
-    (Scope.ADMIN, "All that you may do"),
+    (TokenScope.READ, "Read runs"),
+    (TokenScope.RUN, "Also launch, cancel and delete runs"),
+    (TokenScope.ADMIN, "All that you may do"),
 ]
 
 
@@ -90,11 +90,11 @@ def revoke_token(request: HttpRequest, principal: Principal) -> HttpResponse:
     return HttpResponseRedirect("/account", status=303)
 
 
-def _scope(text: str) -> Scope:
+def _scope(text: str) -> TokenScope:
     try:
-        return Scope(text)
+        return TokenScope(text)
     except ValueError:
-        raise InvalidInput(f"scope must be one of {', '.join(Scope)}") from None
+        raise InvalidInput(f"scope must be one of {', '.join(TokenScope)}") from None
 
 
 def _days(text: str) -> int:

@@ -62,7 +62,7 @@ def change(request: HttpRequest, principal: Principal, action: str) -> HttpRespo
 @require_safe
 @ensure_csrf_cookie
 def invitation(request: HttpRequest) -> HttpResponse:
-    """Where the link leads to; its script reads the token behind the `#`."""
+    """Render the page that a link of an invitation opens; its script reads the token behind `#`."""
     context = {"principal": principal_of(request), "offers_sign_up": offers_sign_up()}
     return with_page_headers(render(request, "console/invitation.html", context))
 

@@ -7,14 +7,14 @@ from django.contrib import admin
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
 
 
-class RowAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's has no []
+class SyncRowAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's has no []
     """Who may look decides `User.has_perm` of the control plane; nobody changes rows here."""
 
     show_full_result_count = False
 
 
 @admin.register(Task)
-class TaskAdmin(RowAdmin):
+class TaskAdmin(SyncRowAdmin):
     list_display = ("id", "kind", "state", "datasource", "tenant", "message", "created_at")
     list_filter = ("state", "kind", "platform")
     search_fields = ("id", "datasource", "tenant", "delivery_id", "correlation_id")
@@ -23,7 +23,7 @@ class TaskAdmin(RowAdmin):
 
 
 @admin.register(LedgerTarget)
-class LedgerTargetAdmin(RowAdmin):
+class LedgerTargetAdmin(SyncRowAdmin):
     list_display = ("rule_id", "repo", "env", "datasource", "kind", "status", "keys", "applied_at")
     list_filter = ("status", "kind")
     search_fields = ("rule_id", "repo", "env", "datasource")
@@ -31,7 +31,7 @@ class LedgerTargetAdmin(RowAdmin):
 
 
 @admin.register(Drift)
-class DriftAdmin(RowAdmin):
+class DriftAdmin(SyncRowAdmin):
     list_display = ("id", "rule_id", "repo", "env", "state", "first_seen_at", "resolved_at")
     list_filter = ("state", "flapping")
     search_fields = ("rule_id", "repo", "env", "datasource")

@@ -19,7 +19,7 @@ from apps.accounts import selectors as accounts_memory
 from apps.accounts.api import (
     Principal,
     Role,
-    Scope,
+    TokenScope,
     create_api_token,
     ensure_seed_admin,
     invite,
@@ -44,7 +44,11 @@ COLUMNS = (
     "anonymous", "other", "viewer", "runner", "member", "admin", "read", "run", "all",
     "agent", "agent-2", "secret",
 )  # fmt: skip
-TOKENS = {"read": Scope.READ, "run": Scope.RUN, "all": Scope.ADMIN}  # API tokens of Ada
+TOKENS = {
+    "read": TokenScope.READ,
+    "run": TokenScope.RUN,
+    "all": TokenScope.ADMIN,
+}  # API tokens of Ada
 AGENTS = {"agent": "edge-1", "agent-2": "edge-2"}  # caller → its id
 PATIENCE_S: Final = 20
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ def is_api_token(token: str) -> bool:
     return token.startswith(API_TOKEN_PREFIX)
 
 
-class Scope(StrEnum):
+class TokenScope(StrEnum):
     """What a token may do; never more than its owner."""
 
     READ = "read"
@@ -28,4 +28,8 @@ class Scope(StrEnum):
         return _ROLES[self]
 
 
-_ROLES: Final = {Scope.READ: Role.VIEWER, Scope.RUN: Role.RUNNER, Scope.ADMIN: Role.ADMIN}
+_ROLES: Final = {
+    TokenScope.READ: Role.VIEWER,
+    TokenScope.RUN: Role.RUNNER,
+    TokenScope.ADMIN: Role.ADMIN,
+}

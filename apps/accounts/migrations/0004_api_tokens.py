@@ -34,16 +34,16 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             (
-                                apps.accounts.domain.api_tokens.Scope["READ"],
-                                apps.accounts.domain.api_tokens.Scope["READ"],
+                                apps.accounts.domain.api_tokens.TokenScope["READ"],
+                                apps.accounts.domain.api_tokens.TokenScope["READ"],
                             ),
                             (
-                                apps.accounts.domain.api_tokens.Scope["RUN"],
-                                apps.accounts.domain.api_tokens.Scope["RUN"],
+                                apps.accounts.domain.api_tokens.TokenScope["RUN"],
+                                apps.accounts.domain.api_tokens.TokenScope["RUN"],
                             ),
                             (
-                                apps.accounts.domain.api_tokens.Scope["ADMIN"],
-                                apps.accounts.domain.api_tokens.Scope["ADMIN"],
+                                apps.accounts.domain.api_tokens.TokenScope["ADMIN"],
+                                apps.accounts.domain.api_tokens.TokenScope["ADMIN"],
                             ),
                         ],
                         max_length=8,

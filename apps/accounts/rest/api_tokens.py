@@ -9,13 +9,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.domain.api_tokens import Scope
+from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.rest.serializers import Instant
 from apps.accounts.rest.workspaces import AccountViewSet, as_uuid
 from apps.accounts.services.api_tokens import api_tokens_of, create_api_token, revoke_api_token
 from apps.http.rest import StrictSerializer
 
-_SCOPES = [scope.value for scope in Scope]
+_SCOPES = [scope.value for scope in TokenScope]
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
@@ -66,7 +66,7 @@ class ApiTokenViewSet(AccountViewSet):
         made = create_api_token(
             self.principal,
             name=body["name"],
-            scope=Scope(body["scope"]),
+            scope=TokenScope(body["scope"]),
             days=body["expiresInDays"],
         )
         shown = {**ApiTokenSerializer(made.row).data, "token": made.token}

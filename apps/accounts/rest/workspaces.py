@@ -214,7 +214,7 @@ class InvitedViewSet(AccountViewSet):
     )
     @action(methods=["post"], detail=False, authentication_classes=[], permission_classes=[])
     def preview(self, request: Request) -> Response:
-        """Where the link leads to, before one signs in."""
+        """Return the workspace, author and role of an invitation, before one signs in."""
         limit_by_ip(request, INVITATIONS)
         found = invitations.open_invitation(self.body(InvitationTokenInput)["token"])
         return Response(InvitationPreview(found).data, headers=_NO_STORE)

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from apps.accounts.domain.account_rules import name_errors
-from apps.accounts.domain.api_tokens import API_TOKEN_PREFIX, Scope
+from apps.accounts.domain.api_tokens import API_TOKEN_PREFIX, TokenScope
 from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import hash_token, new_opaque_token
@@ -36,7 +36,9 @@ class NewApiToken:
 
 
 @unit_of_work
-def create_api_token(principal: Principal, *, name: str, scope: Scope, days: int) -> NewApiToken:
+def create_api_token(
+    principal: Principal, *, name: str, scope: TokenScope, days: int
+) -> NewApiToken:
     """Create a token that ends after `days`; raise Forbidden (session_required), InvalidInput."""
     principal.require_session()
     name = name.strip()

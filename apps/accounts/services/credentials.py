@@ -15,7 +15,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils.crypto import constant_time_compare
 
 from apps.accounts import conf
-from apps.accounts.domain.api_tokens import Scope, is_api_token
+from apps.accounts.domain.api_tokens import TokenScope, is_api_token
 from apps.accounts.domain.errors import Forbidden, Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import verify
@@ -141,11 +141,11 @@ def _identify(request: HttpRequest) -> Principal | None:
 def _by_api_token(token: str) -> Principal:
     row = api_token_row(token)
     principal = _principal(row.user_id, row.expires_at)
-    scope = Scope(row.scope)
+    scope = TokenScope(row.scope)
     limited = replace(
         principal,
         ceiling=scope.role,
-        is_admin=principal.is_admin and scope == Scope.ADMIN,
+        is_admin=principal.is_admin and scope == TokenScope.ADMIN,
         api_token_hash=row.token_hash,
     )
     return limited.limited_to(principal.role)
