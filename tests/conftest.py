@@ -7,6 +7,8 @@ from functools import cache
 
 import httpx
 import pytest
+from django.contrib.contenttypes.management import create_contenttypes
+from django.db.models.signals import post_migrate
 from hypothesis import settings
 
 from kernel.redaction import known_secrets
@@ -23,6 +25,11 @@ settings.load_profile("each run")
 
 # Every HTTP client would read the file of all certificate authorities anew: 20 ms of CPU.
 httpx._transports.default.create_ssl_context = cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
+
+# Each test that commits empties the store, and Django then wrote its permissions anew, which no
+# one here asks for, and its content types, which are written when they are asked for.
+post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+post_migrate.disconnect(create_contenttypes)
 
 
 @pytest.fixture(autouse=True)
