@@ -257,6 +257,8 @@ SPECTACULAR_SETTINGS = {
         "LogLevelEnum": "apps.workers.rest.inputs.LEVELS",
         "ExecutionTriggerEnum": ["Manual", "CI", "API", "Rerun"],
         "LaunchTriggerEnum": ["Manual", "CI", "API"],
+        "TokenScopeEnum": ["read", "run", "admin"],
+        "MemberRoleEnum": ["viewer", "runner", "admin"],
     },
     "SWAGGER_UI_DIST": "SIDECAR",  # from our own files: the content policy allows no other origin
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
