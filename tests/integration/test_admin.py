@@ -8,6 +8,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 from django.urls import reverse
 
@@ -23,6 +24,11 @@ from tests.architecture.test_public_routes import routes
 PASSWORD = "Correct-Horse-1"
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.store]
 assert admin_urls.urlpatterns  # the admin modules are imported
+
+
+@pytest.fixture(autouse=True)
+def _no_content_types_of_a_store_that_was_emptied() -> None:
+    ContentType.objects.clear_cache()
 
 
 def browser(email: str) -> Client:

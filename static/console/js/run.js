@@ -223,8 +223,13 @@ const newest = new Map(); // the last event of each source, oldest first
 function showEvent(data, id) {
   newest.delete(data.event.source);
   newest.set(data.event.source, { id, data });
-  showStatuses(data);
+  if (id > renderedEvent()) showStatuses(data); // else the page shows what came after it
   refreshSoon();
+}
+
+/** The last event that the fragments in the page have taken into account. */
+function renderedEvent() {
+  return Number(byId("run-head").dataset.lastEvent);
 }
 
 function showStatuses(data) {
@@ -240,7 +245,7 @@ function showStatuses(data) {
 
 /** The fragments may have been rendered before events that the page has already shown. */
 function showNewerEvents() {
-  const rendered = Number(byId("run-head").dataset.lastEvent);
+  const rendered = renderedEvent();
   for (const { id, data } of newest.values()) {
     if (id > rendered) showStatuses(data);
   }
