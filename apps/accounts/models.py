@@ -29,7 +29,7 @@ class Workspace(models.Model):
     slug = models.CharField(max_length=220, unique=True)
     name = models.CharField(max_length=220)
     created_at = models.DateTimeField(default=now)
-    version = models.PositiveIntegerField(default=1)  # of its members
+    version = models.PositiveIntegerField(default=1, db_default=1)  # of its members
 
     def __str__(self) -> str:
         return self.slug

@@ -45,6 +45,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "PUT /api/v1/workspaces/{workspace}/members/{user}": {"role": "runner"},
     "POST /api/v1/workspaces/{workspace}/invitations": {"role": "viewer"},
     "POST /api/v1/invitations/preview": {"token": "x"},
+    "POST /api/v1/workspaces": {"name": " "},
     "POST /api/v1/auth/tokens": {"name": "x", "scope": "read"},
     "PUT /api/v1/workspaces/current": {"workspaceId": "00000000-0000-4000-8000-000000000000"},
     "POST /api/v1/invitations/accept": {"token": "x"},

@@ -19,6 +19,7 @@ from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import ApiToken
+from apps.accounts.selectors import is_credential_alive
 from apps.streams.api import unit_of_work
 from kernel.clock import now
 from kernel.errors import InvalidInput, NotFound
@@ -41,6 +42,8 @@ def create_api_token(
 ) -> NewApiToken:
     """Create a token that ends after `days`; raise Forbidden (session_required), InvalidInput."""
     principal.require_session()
+    if not is_credential_alive(principal.token_jti, principal.session_hash):
+        raise Unauthenticated("the credential was revoked", code="token_revoked")
     name = name.strip()
     if errors := name_errors(name):
         raise InvalidInput(f"name {errors[0].detail}", errors=errors)

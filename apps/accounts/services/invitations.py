@@ -20,7 +20,7 @@ from apps.accounts.domain.roles import Role
 from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import Invitation, Membership, User
 from apps.accounts.selectors import clear_cached, role_in
-from apps.accounts.services.workspaces import Belonging, require_in
+from apps.accounts.services.workspaces import Belonging, raise_version, require_in
 from apps.streams.api import unit_of_work
 from kernel.clock import now
 from kernel.errors import FieldError, InvalidInput, NotFound
@@ -42,6 +42,7 @@ def invite(principal: Principal, workspace_id: UUID, *, role: Role, email: str) 
 
     Raise NotFound, Forbidden (role_required), InvalidInput.
     """
+    principal.require_session()  # a link outlives the token that made it
     require_in(principal, workspace_id, Role.ADMIN)
     email = normalized_email(email)
     if email and not is_email(email):
@@ -104,6 +105,7 @@ def accept_invitation(principal: Principal, token: str) -> Belonging:
 @unit_of_work
 def _accept(principal: Principal, token: str) -> Belonging:
     invitation = open_invitation(token, email=principal.email)
+    raise_version(invitation.workspace_id)  # a removal at the same time comes before or after
     role = role_in(invitation.workspace_id, principal.user_id)
     if role is None:
         use_invitation(invitation, principal.user_id)

@@ -34,10 +34,10 @@ def change_password_session(
     user.password = make_password(new)
     _store_password(user)
     clear_cached(user.id)
-    revoke_everything(user.id)
     start_session(request, user)
 
 
 @unit_of_work
 def _store_password(user: User) -> None:
     User.objects.filter(pk=user.pk).update(password=user.password)
+    revoke_everything(user.pk)  # with it: the old credentials never outlive the password

@@ -22,7 +22,7 @@ from apps.accounts.domain.account_rules import (
 from apps.accounts.domain.errors import LastWorkspaceAdmin
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.roles import Role
-from apps.accounts.models import Membership, User, Workspace
+from apps.accounts.models import Invitation, Membership, User, Workspace
 from apps.accounts.selectors import clear_cached, role_in
 from apps.streams.api import LostRace, unit_of_work
 from kernel.errors import InvalidInput, NotFound
@@ -62,6 +62,7 @@ def workspaces_of(principal: Principal) -> list[Belonging]:
 @unit_of_work
 def create_workspace(principal: Principal, name: str) -> Belonging:
     """Create a workspace with the caller as its administrator; raise InvalidInput."""
+    principal.require_session()
     name = name.strip()
     if errors := name_errors(name):
         raise InvalidInput(f"name {errors[0].detail}", errors=errors)
@@ -82,7 +83,7 @@ def switch_workspace(principal: Principal, workspace_id: UUID) -> Belonging:
 
 @unit_of_work
 def _switch(principal: Principal, workspace_id: UUID) -> Belonging:
-    workspace = _raise_version(workspace_id)  # a removal at the same time comes before or after
+    workspace = raise_version(workspace_id)  # a removal at the same time comes before or after
     role = role_in(workspace_id, principal.user_id)
     if role is None:
         raise no_workspace()
@@ -106,11 +107,12 @@ def change_role(principal: Principal, workspace_id: UUID, user_id: UUID, role: R
 
 @unit_of_work
 def _change_role(principal: Principal, workspace_id: UUID, user_id: UUID, role: Role) -> Membership:
-    _raise_version(workspace_id)
+    raise_version(workspace_id)
     _require(principal, workspace_id, Role.ADMIN)
     member = _member(workspace_id, user_id)
     if role != Role.ADMIN:
         _keep_an_administrator(member)
+        _withdraw_invitations(member)
     member.role = role
     member.save(update_fields=["role"])
     return member
@@ -128,10 +130,15 @@ def remove_member(principal: Principal, workspace_id: UUID, user_id: UUID) -> No
 
 @unit_of_work
 def _remove_member(principal: Principal, workspace_id: UUID, user_id: UUID) -> None:
-    _raise_version(workspace_id)
+    if user_id == principal.user_id:
+        principal.require_session()
+    # of two removals from two workspaces at once, the second waits and sees what the first did
+    User.objects.filter(pk=user_id).update(workspace_id=F("workspace_id"))
+    raise_version(workspace_id)
     _require(principal, workspace_id, Role.VIEWER if user_id == principal.user_id else Role.ADMIN)
     member = _member(workspace_id, user_id)
     _keep_an_administrator(member)
+    _withdraw_invitations(member)
     member.delete()
     user = User.objects.get(pk=user_id)
     if user.workspace_id != workspace_id:
@@ -172,14 +179,22 @@ def _member(workspace_id: UUID, user_id: UUID) -> Membership:
 
 
 def _keep_an_administrator(member: Membership) -> None:
-    admins = Membership.objects.filter(workspace_id=member.workspace_id, role=Role.ADMIN)
+    admins = Membership.objects.filter(
+        workspace_id=member.workspace_id, role=Role.ADMIN, user__is_active=True
+    )
     if member.role == Role.ADMIN and not admins.exclude(pk=member.pk).exists():
         raise LastWorkspaceAdmin(
             "this is the workspace's only administrator; make another member one first"
         )
 
 
-def _raise_version(workspace_id: UUID) -> Workspace:
+def _withdraw_invitations(member: Membership) -> None:
+    """Delete what a member invited as an administrator: links do not outlive that."""
+    own = Invitation.objects.filter(workspace_id=member.workspace_id)
+    own.filter(invited_by_id=member.user_id).delete()
+
+
+def raise_version(workspace_id: UUID) -> Workspace:
     workspace = Workspace.objects.filter(pk=workspace_id).first()
     if workspace is None:
         raise no_workspace()

@@ -323,3 +323,41 @@ def test_an_account_without_a_membership_is_not_active(ada_row):
     selectors._cache.clear()
 
     assert active_account(ada_row.pk) is None
+
+
+@pytest.mark.parametrize("how", ["demoted", "removed"])
+def test_a_link_does_not_outlive_the_rights_of_who_made_it(ada, bob, how: str):
+    join(bob, token_in(invite(ada, role="admin")))
+    home, theirs = home_of(ada), token_in(invite(bob, role="admin"))
+    path = role_path(ada, bob)
+
+    changed = delete(ada, path) if how == "removed" else put(ada, path, {"role": "viewer"})
+
+    assert changed.status_code in (200, 204)
+    carol = person("Carol", "203.0.113.21")
+    assert problem(join(carol, theirs)) == (400, "invitation_invalid")
+    assert ada.get(f"/api/v1/workspaces/{home}/invitations").json()["invitations"] == []
+
+
+def test_an_api_token_moves_nobody_and_makes_no_link(ada):
+    made = ada.auth("tokens", {"name": "ci", "scope": "admin"}).json()["token"]
+    program = Api(token=made)
+    home = home_of(ada)
+
+    answers = [
+        delete(program, f"/api/v1/workspaces/{home}/members/{user_of(ada)}"),
+        program.post("/api/v1/workspaces", {"name": "x"}),
+        program.post(f"/api/v1/workspaces/{home}/invitations", {"role": "admin"}),
+    ]
+
+    assert [problem(one) for one in answers] == [(403, "session_required")] * 3
+
+
+def test_a_disabled_administrator_is_not_the_one_who_stays(ada, bob):
+    join(bob, token_in(invite(ada, role="admin")))
+    User.objects.filter(email="bob@example.org").update(is_active=False)
+
+    assert problem(put(ada, role_path(ada, ada), {"role": "viewer"})) == (
+        409,
+        "last_workspace_admin",
+    )
