@@ -18,8 +18,8 @@ from apps.accounts.models import (
     Workspace,
 )
 from apps.accounts.services.administrators import disable, enable
-from apps.accounts.services.credentials import signed_in
-from apps.accounts.services.tokens import revoke_everything
+from apps.accounts.services.authentication import signed_in
+from apps.accounts.services.token_pairs import revoke_everything
 from apps.operations.admin import RowAdmin, confirmed
 
 

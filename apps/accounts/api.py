@@ -27,7 +27,7 @@ from apps.accounts.services.api_tokens import (
     create_api_token,
     revoke_api_token,
 )
-from apps.accounts.services.credentials import (
+from apps.accounts.services.authentication import (
     attach_session,
     authenticate_request,
     authenticate_stream,
@@ -52,7 +52,7 @@ from apps.accounts.services.sign_in import (
     start_session,
 )
 from apps.accounts.services.sign_up import sign_up
-from apps.accounts.services.tokens import issue_tokens, revoke_everything
+from apps.accounts.services.token_pairs import issue_tokens, revoke_everything
 from apps.accounts.services.workspaces import (
     change_role,
     create_workspace,

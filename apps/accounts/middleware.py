@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.functional import SimpleLazyObject
 
-from apps.accounts.services.credentials import principal_of
+from apps.accounts.services.authentication import principal_of
 
 
 class AuthSessionMiddleware(SessionMiddleware):

@@ -18,7 +18,7 @@ from kernel.clock import now
 from kernel.telemetry import FinishedSpan
 from kernel.trace_context import parse_traceparent
 from sync_stack.configuration.logs import log_context
-from sync_stack.gateway.deliveries import DeliveryLabels, DeliveryOutcome, DeliveryPipeline
+from sync_stack.gateway.delivery_checks import DeliveryLabels, DeliveryOutcome, DeliveryPipeline
 from sync_stack.gateway.metrics import CONTENT_TYPE, METHODS, OTHER, GatewayMetrics, one_of
 from sync_stack.gateway.rate_limits import Limited, RateLimiter
 from sync_stack.gateway.requests import WebhookRequest, rate_limited

@@ -134,7 +134,7 @@ class Healer:
         )
 
     async def _outcome(self, attempt: HealAttempt, traceparent: str) -> HealResult:
-        task_id = attempt.task_id or await self._call(attempt, traceparent)
+        task_id = attempt.task_id or await self._request_heal(attempt, traceparent)
         if not task_id:
             return HealResult.CALL_ERROR
         until = self.monotonic() + self.settings.task_timeout_s
@@ -147,7 +147,7 @@ class Healer:
             return HealResult.SUPERSEDED
         return await self._verify(attempt, until)
 
-    async def _call(self, attempt: HealAttempt, traceparent: str = "") -> str:
+    async def _request_heal(self, attempt: HealAttempt, traceparent: str = "") -> str:
         """Request the heal; return the id of its task, empty if the call failed."""
         self.checker.metrics.heals.labels(attempt.datasource).inc()
         correlation = attempt.request.correlation_id

@@ -224,6 +224,22 @@ def test_a_late_fragment_does_not_take_a_step_back(ada: Reader, worker: Worker):
     assert {each.partition(" ")[0] for each in page.evaluate("window.shown")} == {"healthy"}
 
 
+def test_an_event_older_than_the_fragment_shown_changes_nothing(ada: Reader, worker: Worker):
+    page = open_run(ada, three_steps(ada))
+    step = page.locator(".step[data-step=seed]")
+    page.route("**/panels", lambda route: None)  # never answered: what is shown stays
+    page.evaluate(
+        """() => {
+          document.getElementById("run-head").dataset.lastEvent = 1000;
+          document.querySelector(".step[data-step=seed]").dataset.status = "healthy";
+        }"""
+    )
+    with page.expect_request("**/panels"):  # it follows each event
+        worker.claim()
+
+    expect(step).to_have_attribute("data-status", "healthy")
+
+
 def test_a_queued_run_shows_its_plan(nobody_admits: None, ada: Reader):
     run = queued_run(node("seed"), node("check", after=["seed"]), principal=principal(ada))
 

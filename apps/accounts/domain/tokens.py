@@ -36,7 +36,7 @@ def key_id(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()[:8]
 
 
-def sign(claims: dict[str, object], secret: str) -> str:
+def sign_access_token(claims: dict[str, object], secret: str) -> str:
     """Return a signed token with `claims`, the issuer and the audience."""
     import jwt  # with the cryptography that it imports, a tenth of the start of any command
 
@@ -44,7 +44,7 @@ def sign(claims: dict[str, object], secret: str) -> str:
     return jwt.encode(payload, secret, algorithm=_ALGORITHM, headers={"kid": key_id(secret)})
 
 
-def verify(token: str, keys: Sequence[str], *, leeway: timedelta) -> AccessClaims:
+def verify_access_token(token: str, keys: Sequence[str], *, leeway: timedelta) -> AccessClaims:
     """Check signature, issuer, audience and times; raise Unauthenticated."""
     import jwt
 

@@ -9,7 +9,7 @@ from rest_framework.permissions import BasePermission
 
 from apps.accounts.domain.errors import Forbidden, Unauthenticated
 from apps.accounts.domain.principal import Principal
-from apps.accounts.services.credentials import authenticate_request
+from apps.accounts.services.authentication import authenticate_request
 
 if TYPE_CHECKING:  # at run time the framework imports this module while it loads its own views
     from rest_framework.request import Request

@@ -17,7 +17,7 @@ from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.rest import serializers as wire
 from apps.accounts.selectors import get_user, offers_sign_up
-from apps.accounts.services.credentials import record_actor
+from apps.accounts.services.authentication import record_actor
 from apps.accounts.services.rate_limits import (
     RESET,
     SIGN_IN,
@@ -29,7 +29,7 @@ from apps.accounts.services.rate_limits import (
 from apps.accounts.services.sign_in import sign_in
 from apps.accounts.services.sign_up import sign_up
 from apps.accounts.services.tickets import issue_ticket
-from apps.accounts.services.tokens import (
+from apps.accounts.services.token_pairs import (
     TokenPair,
     issue_tokens,
     refresh_tokens,

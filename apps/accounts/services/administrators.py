@@ -16,7 +16,7 @@ from apps.accounts.domain.roles import Role
 from apps.accounts.models import User
 from apps.accounts.selectors import clear_cached, find_user
 from apps.accounts.services.sign_up import create_account
-from apps.accounts.services.tokens import revoke_everything
+from apps.accounts.services.token_pairs import revoke_everything
 from kernel import clock
 from kernel.errors import NotFound, PlatformError
 

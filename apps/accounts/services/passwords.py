@@ -12,7 +12,7 @@ from apps.accounts.models import User
 from apps.accounts.selectors import clear_cached
 from apps.accounts.services.rate_limits import SIGN_IN, limit_by_ip
 from apps.accounts.services.sign_in import sign_in, start_session
-from apps.accounts.services.tokens import revoke_everything
+from apps.accounts.services.token_pairs import revoke_everything
 from apps.http.api import client_ip
 from apps.streams.api import unit_of_work
 

@@ -14,7 +14,7 @@ from apps.accounts.domain.account_rules import normalized_email
 from apps.accounts.domain.errors import Forbidden, TooManyAttempts, Unauthenticated
 from apps.accounts.models import User
 from apps.accounts.selectors import find_user
-from apps.accounts.services.credentials import principal_of, record_actor
+from apps.accounts.services.authentication import principal_of, record_actor
 from apps.accounts.services.rate_limits import (
     SIGN_IN,
     SIGN_UP,

@@ -118,7 +118,7 @@ def fail(
     run: RunAggregate, index: int, reason: StepReason, detail: str, *, exit_code: int | None = None
 ) -> None:
     """Fail the attempt, and queue another if one is left (reference: control-plane 11.5)."""
-    if _may_try_queue_again(run, index, reason):
+    if _may_retry_step(run, index, reason):
         _retry(run, index, reason, detail)
         return
     facts = {"reason": reason, "detail": detail, "exit_code": exit_code, **_ended(run)}
@@ -253,7 +253,7 @@ def _ended(run: RunAggregate) -> dict[str, datetime | None]:
     return {"finished_at": run.now, "deadline": None, "lease_expires_at": None}
 
 
-def _may_try_queue_again(run: RunAggregate, index: int, reason: StepReason) -> bool:
+def _may_retry_step(run: RunAggregate, index: int, reason: StepReason) -> bool:
     if run.statuses[index] not in (StepStatus.RUNNING, StepStatus.HEALTHY) or not run.is_planning:
         return False
     row = run.step(index)

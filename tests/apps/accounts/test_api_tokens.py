@@ -9,7 +9,7 @@ import pytest
 
 from apps.accounts import selectors
 from apps.accounts.models import ApiToken, Membership, User
-from apps.accounts.services.credentials import _by_api_token, recheck
+from apps.accounts.services.authentication import _by_api_token, recheck
 from kernel.clock import now
 from tests.apps.accounts.conftest import Api, problem
 

@@ -43,7 +43,7 @@ def forged(secret: str, user_id: object, **changes: object) -> str:
         "isAdmin": True,
         "provider": "password",
     }
-    return tokens.sign(claims | changes, secret)
+    return tokens.sign_access_token(claims | changes, secret)
 
 
 def test_an_access_token_has_the_claims_of_the_reference(signed_up, settings):

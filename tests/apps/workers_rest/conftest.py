@@ -15,7 +15,7 @@ from apps.accounts import selectors as accounts_memory
 from apps.accounts.models import User
 from apps.accounts.services.administrators import ensure_seed_admin
 from apps.accounts.services.sign_up import sign_up
-from apps.accounts.services.tokens import issue_tokens
+from apps.accounts.services.token_pairs import issue_tokens
 
 SECRET = "the-shared-secret-of-these-tests"
 UNKNOWN_JOB = "job_" + "x" * 22

@@ -13,7 +13,7 @@ import pytest
 
 from sync_stack.core.bundle.platforms import Flavor
 from sync_stack.core.bundle.secrets import SecretRef
-from sync_stack.gateway import deliveries
+from sync_stack.gateway import delivery_checks
 from tests.support.webhooks import (
     cloud_push,
     datacenter_push,
@@ -56,7 +56,7 @@ async def test_a_wrong_signature_reaches_nothing(proof, monkeypatch):
     async def never(*_args, **_kwargs):
         raise AssertionError
 
-    monkeypatch.setattr(deliveries, "read_payload", never)
+    monkeypatch.setattr(delivery_checks, "read_payload", never)
     async with world() as gw:
         headers = {**signed(github_push()), "X-Hub-Signature-256": proof.encode("latin-1")}
         headers["X-Hub-Signature"] = (

@@ -204,7 +204,7 @@ def test_a_new_leader_goes_on_waiting_and_does_not_call_again(watching: Watching
     drift_id = watching.checker.record(watching.checker.check(watching.unit.id))
     attempt = watching.healer.begin(drift_id)
     assert attempt is not None
-    assert watching.loop.do(watching.healer._call(attempt))
+    assert watching.loop.do(watching.healer._request_heal(attempt))
     watching.stop()  # before it has waited
 
     with Loop() as loop:

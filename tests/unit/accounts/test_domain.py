@@ -28,14 +28,14 @@ SECRET = "a-secret-for-tests-only-0123456789abcdef"
 def test_no_text_but_a_token_is_a_token(text):
     """Invariant 33."""
     with pytest.raises(Unauthenticated):
-        tokens.verify(text, [SECRET], leeway=timedelta(0))
+        tokens.verify_access_token(text, [SECRET], leeway=timedelta(0))
 
 
 @given(st.lists(st.text(alphabet="abcXYZ019-_=", max_size=80), min_size=3, max_size=3))
 def test_three_parts_do_not_make_a_token(parts):
     """Invariant 33."""
     with pytest.raises(Unauthenticated):
-        tokens.verify(".".join(parts), [SECRET], leeway=timedelta(0))
+        tokens.verify_access_token(".".join(parts), [SECRET], leeway=timedelta(0))
 
 
 def test_a_key_id_tells_secrets_apart():

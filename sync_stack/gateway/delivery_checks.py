@@ -136,7 +136,9 @@ class DeliveryPipeline:
                 "the request has no event header of any platform of this datasource",
             )
         body = await request.read_body(limits.max_body_bytes, self.memory)
-        platform, verified = await self._verify(request, candidates, body, limits.replay_window_s)
+        platform, verified = await self._verify_signature(
+            request, candidates, body, limits.replay_window_s
+        )
         labels.platform = platform.name
         git = git_platform(platform)
         event_header = request.headers.first_present(platform.event_type_header) or ""
@@ -159,7 +161,7 @@ class DeliveryPipeline:
         except _NothingChanged:
             return None
 
-    async def _verify(
+    async def _verify_signature(
         self,
         request: WebhookRequest,
         candidates: tuple[Platform, ...],

@@ -10,7 +10,7 @@ from uuid import UUID
 from apps.accounts import conf
 from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
-from apps.accounts.domain.tokens import hash_token, new_opaque_token, sign
+from apps.accounts.domain.tokens import hash_token, new_opaque_token, sign_access_token
 from apps.accounts.models import (
     ApiToken,
     RefreshFamily,
@@ -141,7 +141,7 @@ def _access_token(family: RefreshFamily, row: RefreshToken) -> str:
         "isAdmin": family.user.is_admin,
         "provider": family.provider,
     }
-    return sign(claims, conf.jwt_secret())
+    return sign_access_token(claims, conf.jwt_secret())
 
 
 @unit_of_work
