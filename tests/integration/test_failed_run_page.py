@@ -144,6 +144,25 @@ def test_what_a_link_names_is_scrolled_to(
     expect(page.locator("#log")).to_be_in_viewport()
 
 
+def test_what_a_reader_opened_stays_open_when_it_is_fetched_again(
+    ada: Reader,  # noqa: F811
+    run: Run,
+):
+    page = ada.page
+    ada.open(f"/executions/{run.id}")
+    first_case = page.locator(".failed-case").first
+    page.get_by_text("2 failed steps").click()
+    first_case.locator("summary").click()
+
+    for _ in range(2):
+        with page.expect_response("**/panels"):
+            page.evaluate("""htmx.ajax("GET", `${location.pathname}/panels`, { swap: "none" })""")
+        page.wait_for_function("!document.querySelector('.htmx-request, .htmx-swapping')")
+
+        expect(page.locator(".failures")).to_have_attribute("open", "")
+        expect(first_case).not_to_have_attribute("open", "")
+
+
 def test_failed_steps_stand_first_and_can_be_shown_alone(
     ada: Reader,  # noqa: F811
     run: Run,

@@ -278,7 +278,26 @@ async function refresh() {
   if (state.again) refreshSoon();
 }
 
+const unfolded = new Map(); // what a reader opened or closed in a fragment → open
+
+/** What it is about, in any rendering: its place and, among several, its name. */
+function foldKey(details) {
+  return `${details.closest("[id]").id} ${details.dataset.fold}`;
+}
+
+document.addEventListener("click", (event) => {
+  const details = event.target.closest("summary")?.closest("details[data-fold]");
+  if (details) unfolded.set(foldKey(details), !details.open); // the click is about to do it
+});
+
+function keepUnfolded() {
+  for (const details of document.querySelectorAll("details[data-fold]")) {
+    details.open = unfolded.get(foldKey(details)) ?? details.open;
+  }
+}
+
 document.body.addEventListener("htmx:afterRequest", () => {
+  keepUnfolded();
   markSelected();
   startTicking();
   showLocalTimes();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -41,6 +42,11 @@ def sorted_out(frames: list[str]) -> dict[int, list[str]]:
     return found
 
 
+def timeless(frames: list[str]) -> list[str]:
+    """The frames without what the run has taken up to now."""
+    return [re.sub(r'"duration":"\d+:\d\d"', "", frame) for frame in frames]
+
+
 def ids(frames: list[str]) -> list[int]:
     return [int(each.split("\n")[0][4:]) for each in frames if each.startswith("id: ")]
 
@@ -63,7 +69,7 @@ async def test_each_stream_has_the_frames_that_it_has_alone(ada):
     for number, path in enumerate(paths):
         async with streaming(path, ada) as single:
             alone = [frame for frame in await single.rest() if not frame.startswith(":")]
-        assert together[number] == [*alone, "event: over\ndata: {}"]
+        assert timeless(together[number]) == [*timeless(alone), "event: over\ndata: {}"]
     assert ids(together[1]) == list(range(8, 2501))
 
 
