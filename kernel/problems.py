@@ -10,13 +10,13 @@ _BY_STATUS: Final[dict[int, str]] = {
     400: "malformed_json validation_failed invalid_parameter unknown_parameter invalid_cursor "
     "weak_password reset_token_invalid invitation_invalid topology_invalid profile_invalid "
     "profile_not_in_suite backend_unknown package_invalid mock_constraint_failed "
-    "mock_request_invalid",
+    "mock_request_invalid oidc_state_invalid oidc_denied",
     401: "unauthenticated token_invalid token_expired token_revoked invalid_credentials "
     "refresh_invalid refresh_reused ticket_invalid code_invalid agent_credential_invalid "
     "mock_secret_required",
     403: "admin_required csrf_failed origin_not_allowed sign_up_disabled password_auth_disabled "
     "account_disabled agent_mismatch role_required session_required "
-    "invitation_not_yours",
+    "invitation_not_yours oidc_email_missing oidc_email_unverified",
     404: "not_found suite_not_found profile_not_found package_not_found execution_not_found "
     "artifact_not_found sandbox_not_found agent_not_found job_not_found registry_not_found "
     "subsystem_not_found surface_not_found operation_not_found mock_no_match space_not_active "

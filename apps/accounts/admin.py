@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from apps.accounts.models import (
     ApiToken,
+    ExternalAccount,
     Invitation,
     Membership,
     RefreshFamily,
@@ -102,6 +103,14 @@ class ApiTokenAdmin(RowAdmin):
     list_select_related = ("user",)
     search_fields = ("name", "user__email")
     hidden_fields = ("token_hash",)
+    ordering = ("-created_at",)
+
+
+@admin.register(ExternalAccount)
+class ExternalAccountAdmin(RowAdmin):
+    list_display = ("subject", "provider", "user", "grants_admin", "created_at", "last_used_at")
+    list_select_related = ("user",)
+    search_fields = ("user__email", "subject")
     ordering = ("-created_at",)
 
 

@@ -14,7 +14,7 @@ from apps.accounts.domain.errors import (
 from apps.accounts.domain.principal import Principal, visible_workspaces
 from apps.accounts.domain.roles import Role
 from apps.accounts.lifespan import purge_expired
-from apps.accounts.selectors import offers_sign_up
+from apps.accounts.selectors import SignInProvider, offers_sign_up, sign_in_providers
 from apps.accounts.services.administrators import (
     FirstAdministrator,
     NoAdministrator,
@@ -69,6 +69,7 @@ __all__ = [
     "NoAdministrator",
     "Principal",
     "Role",
+    "SignInProvider",
     "TokenScope",
     "TooManyAttempts",
     "Unauthenticated",
@@ -102,6 +103,7 @@ __all__ = [
     "revoke_everything",
     "revoke_invitation",
     "sign_in",
+    "sign_in_providers",
     "sign_in_session",
     "sign_out_session",
     "sign_up",

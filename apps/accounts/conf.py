@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from django.conf import settings
 
+from apps.accounts.domain.external_identity import ClaimNames
+
 STREAM_TICKET_LIFE = timedelta(seconds=60)
 LEEWAY = timedelta(seconds=30)
+EXCHANGE_CODE_LIFE = timedelta(seconds=90)
+OIDC_STATE_LIFE = timedelta(minutes=10)
 INVITATION_LIFE = timedelta(days=7)
 ACCOUNT_CACHE_S = 10.0  # 30 are allowed (reference: control-plane 3)
 
@@ -51,3 +56,54 @@ def site_url() -> str:
 
 def session_cookie_name() -> str:
     return str(settings.SESSION_COOKIE_NAME)
+
+
+def return_origins() -> tuple[str, ...]:
+    """Return the front ends that a sign-in elsewhere may return to, beside this site."""
+    return tuple(settings.FRONTEND_URLS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcSettings:
+    """The OpenID provider. `missing`: the variables without which it cannot be used."""
+
+    provider_id: str
+    provider_name: str
+    issuer: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    redirect_url: str
+    frontend_callback_url: str
+    scopes: tuple[str, ...]
+    state_cookie: str
+    state_secret: str = field(repr=False)
+    is_secure: bool
+    claims: ClaimNames
+    missing: tuple[str, ...]
+
+
+def oidc() -> OidcSettings | None:
+    """Return the OpenID provider, or None while OIDC_ENABLED is false."""
+    if not settings.OIDC_ENABLED:
+        return None
+    required = ("OIDC_ISSUER_URL", "OIDC_CLIENT_ID")
+    return OidcSettings(
+        provider_id=settings.OIDC_PROVIDER_ID,
+        provider_name=settings.OIDC_PROVIDER_NAME,
+        issuer=settings.OIDC_ISSUER_URL,
+        client_id=settings.OIDC_CLIENT_ID,
+        client_secret=settings.OIDC_CLIENT_SECRET,
+        redirect_url=settings.OIDC_REDIRECT_URL,
+        frontend_callback_url=settings.OIDC_FRONTEND_CALLBACK_URL,
+        scopes=settings.OIDC_SCOPES,
+        state_cookie=settings.OIDC_STATE_COOKIE_NAME,
+        state_secret=settings.AUTH_STATE_SECRET,
+        is_secure=settings.SECURE_SITE,
+        claims=ClaimNames(
+            email=settings.OIDC_EMAIL_CLAIM,
+            name=settings.OIDC_NAME_CLAIM,
+            groups=settings.OIDC_GROUPS_CLAIM,
+            admin_groups=frozenset(group.lower() for group in settings.OIDC_ADMIN_GROUPS),
+        ),
+        missing=tuple(name for name in required if not getattr(settings, name)),
+    )

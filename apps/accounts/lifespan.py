@@ -12,6 +12,7 @@ from django.db import DatabaseError, close_old_connections
 
 from apps.accounts.models import (
     ApiToken,
+    ExchangeCode,
     Invitation,
     LimitHit,
     RefreshFamily,
@@ -40,7 +41,15 @@ def purge_expired() -> int:
         RefreshFamily.objects.filter(expires_at__lt=moment - _DAY),
         *(
             model.objects.filter(expires_at__lt=moment)
-            for model in (ApiToken, Invitation, LimitHit, RevokedToken, StreamTicket, UiSession)
+            for model in (
+                ApiToken,
+                ExchangeCode,
+                Invitation,
+                LimitHit,
+                RevokedToken,
+                StreamTicket,
+                UiSession,
+            )
         ),
     ]
     return sum(rows.delete()[0] for rows in expired)

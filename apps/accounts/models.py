@@ -80,6 +80,7 @@ class User(AbstractBaseUser):
     password = models.CharField(max_length=256)
     is_admin = models.BooleanField(default=False)
     is_active = models.BooleanField(default=True)
+    email_verified_at = models.DateTimeField(null=True)  # when its owner proved the address
     created_at = models.DateTimeField(default=now)
 
     def __str__(self) -> str:
@@ -157,9 +158,44 @@ class RefreshFamily(models.Model):
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="refresh_families")
     provider = models.CharField(max_length=128, default="password")
+    groups = models.JSONField(default=list, db_default=models.Value([], models.JSONField()))
     created_at = models.DateTimeField(default=now)
     expires_at = models.DateTimeField(db_index=True)  # of its newest token
     revoked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class ExternalAccount(models.Model):
+    """What a sign-in provider calls a user."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="external_accounts")
+    provider = models.CharField(max_length=128)
+    subject = models.CharField(max_length=255)
+    grants_admin = models.BooleanField(default=False)  # its groups made the user an administrator
+    created_at = models.DateTimeField(default=now)
+    last_used_at = models.DateTimeField(default=now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["provider", "subject"], name="external_account_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject} at {self.provider}"
+
+
+class ExchangeCode(models.Model):
+    """A one-time code that a front end exchanges for the tokens of a sign-in elsewhere."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="exchange_codes")
+    provider = models.CharField(max_length=128)
+    groups = models.JSONField(default=list)
+    code_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
+    expires_at = models.DateTimeField(db_index=True)
 
     def __str__(self) -> str:
         return str(self.id)

@@ -33,6 +33,40 @@ class ActiveAccount:
     session_auth_hash: str = field(repr=False)  # of the password: its sessions end with it
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInProvider:
+    """A way to sign in elsewhere. `hint`: what is missing, empty when it can be used."""
+
+    provider_id: str
+    name: str
+    start_url: str
+    hint: str = ""
+
+    @property
+    def button_label(self) -> str:
+        return f"Continue with {self.name}"
+
+    @property
+    def enabled(self) -> bool:
+        return not self.hint
+
+
+def sign_in_providers() -> list[SignInProvider]:
+    """Return the configured providers, also those that something is missing for."""
+    configured = conf.oidc()
+    if configured is None:
+        return []
+    names = " and ".join(configured.missing)
+    return [
+        SignInProvider(
+            provider_id=configured.provider_id,
+            name=configured.provider_name,
+            start_url="" if names else "/api/v1/auth/oidc/login",
+            hint=f"{names} not set" if names else "",
+        )
+    ]
+
+
 def active_account(user_id: UUID, *, fresh: bool = False) -> ActiveAccount | None:
     """Return the account, at most `ACCOUNT_CACHE_S` old, or None when no active one exists."""
     key = f"user:{user_id}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from apps.accounts.rest import api_tokens, views, workspaces
+from apps.accounts.rest import api_tokens, single_sign_on, views, workspaces
 
 _router = SimpleRouter(trailing_slash=False, use_regex_path=False)
 _router.register("workspaces", workspaces.WorkspaceViewSet, "workspaces")
@@ -30,10 +30,10 @@ urlpatterns = [
         name="sign-out-everywhere",
     ),
     path("auth/stream-tickets", views.StreamTicketsView.as_view(), name="stream-tickets"),
-    path("auth/sso/providers", views.ProvidersView.as_view(), name="sso-providers"),
-    path("auth/oidc/login", views.OidcLoginView.as_view(), name="oidc-login"),
-    path("auth/oidc/callback", views.OidcCallbackView.as_view(), name="oidc-callback"),
-    path("auth/oidc/exchange", views.OidcExchangeView.as_view(), name="oidc-exchange"),
+    path("auth/sso/providers", single_sign_on.ProvidersView.as_view(), name="sso-providers"),
+    path("auth/oidc/login", single_sign_on.OidcLoginView.as_view(), name="oidc-login"),
+    path("auth/oidc/callback", single_sign_on.OidcCallbackView.as_view(), name="oidc-callback"),
+    path("auth/oidc/exchange", single_sign_on.OidcExchangeView.as_view(), name="oidc-exchange"),
     path("auth/forgot-password", views.ForgotPasswordView.as_view(), name="forgot-password"),
     path("auth/reset-password", views.ResetPasswordView.as_view(), name="reset-password"),
     *_router.urls,

@@ -30,5 +30,5 @@ urlpatterns = [
     *(path(f"settings/{section}", views.not_implemented) for section in SETTINGS_SECTIONS),
     path("forgot-password", views.not_implemented_public),
     path("reset-password", views.not_implemented_public),
-    path("auth/callback", views.not_implemented_public),
+    path("auth/callback", views.sign_in_callback, name="sign-in-callback"),
 ]

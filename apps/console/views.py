@@ -18,6 +18,7 @@ from apps.accounts.api import (
     authenticate_request,
     offers_sign_up,
     password_sign_in_enabled,
+    sign_in_providers,
     sign_in_session,
     sign_out_session,
     sign_up_session,
@@ -151,6 +152,12 @@ def sign_up(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(same_site(request.POST.get("next", "")))
 
 
+@require_safe
+def sign_in_callback(request: HttpRequest) -> HttpResponse:
+    """Say why a sign-in elsewhere failed: the code stands behind the `#`, which a script reads."""
+    return with_page_headers(render(request, "console/sign_in_callback.html"))
+
+
 @require_POST
 @csrf_protect
 def sign_out(request: HttpRequest) -> HttpResponse:
@@ -164,6 +171,7 @@ def _form(request: HttpRequest, template: str, error: PlatformError | None = Non
         "next": same_site(request.POST.get("next", "") or request.GET.get("next", "")),
         "offers_password": password_sign_in_enabled(),
         "offers_sign_up": offers_sign_up(),
+        "providers": sign_in_providers(),
         "error": error,
         "invitation": request.POST.get("invitation", ""),
         "full_name": request.POST.get("fullName", ""),

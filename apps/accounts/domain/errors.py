@@ -7,6 +7,7 @@ PlatformError
 ├── EmailTaken           409
 ├── InvitationInvalid    400
 ├── LastWorkspaceAdmin   409
+├── ExternalSignInRefused    the code of the redirect, see `SIGN_IN_FAILURES`
 └── TooManyAttempts      429 rate_limited, account_locked; carries Retry-After
 """
 
@@ -49,6 +50,12 @@ class LastWorkspaceAdmin(PlatformError):
     """A workspace keeps at least one member with the role admin."""
 
     code = "last_workspace_admin"
+
+
+class ExternalSignInRefused(PlatformError):
+    """A provider has answered, but nobody is signed in; the browser is told the code."""
+
+    code = "oidc_provider_error"
 
 
 class TooManyAttempts(PlatformError):

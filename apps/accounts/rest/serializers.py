@@ -105,12 +105,17 @@ class StatusResponse(serializers.Serializer[Any]):
 
 
 class ProviderSerializer(serializers.Serializer[Any]):
-    providerId = serializers.CharField()
+    providerId = serializers.CharField(source="provider_id")
     name = serializers.CharField()
-    buttonLabel = serializers.CharField()
+    buttonLabel = serializers.CharField(source="button_label")
     enabled = serializers.BooleanField()
-    startUrl = serializers.CharField(required=False)
+    startUrl = serializers.CharField(source="start_url", required=False)
     hint = serializers.CharField(required=False)
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        """Leave out what does not apply: a hint, or where to start."""
+        shown: dict[str, Any] = super().to_representation(instance)
+        return {name: value for name, value in shown.items() if value != ""}
 
 
 class ProvidersResponse(serializers.Serializer[Any]):

@@ -5,18 +5,16 @@ Routes that need an identity provider or email answer as an installation without
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.accounts import conf
-from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.rest import serializers as wire
-from apps.accounts.selectors import get_user, offers_sign_up
+from apps.accounts.selectors import get_user, offers_sign_up, sign_in_providers
 from apps.accounts.services.authentication import record_actor
 from apps.accounts.services.rate_limits import (
     RESET,
@@ -38,10 +36,9 @@ from apps.accounts.services.token_pairs import (
 )
 from apps.http.api import client_ip
 from apps.http.rest import StrictAPIView
-from kernel.errors import NotFound, PlatformError
+from kernel.errors import PlatformError
 
 _NO_STORE: Final = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
-_OIDC_DISABLED: Final = "single sign-on is not set up"
 
 
 class PublicView(StrictAPIView):
@@ -65,14 +62,15 @@ class AccountView(StrictAPIView):
 class AuthConfigView(PublicView):
     @extend_schema(operation_id="auth_config", responses=wire.AuthConfigResponse)
     def get(self, request: Request) -> Response:
-        return Response(
+        shown = wire.AuthConfigResponse(
             {
                 "passwordAuthEnabled": conf.password_sign_in_enabled(),
                 "signUpEnabled": offers_sign_up(),
                 "passwordResetEnabled": False,
-                "providers": [],
+                "providers": sign_in_providers(),
             }
         )
+        return Response(shown.data)
 
 
 class SignUpView(PublicView):
@@ -90,7 +88,7 @@ class SignUpView(PublicView):
             password=body["password"],
             invitation=body.get("invitation", ""),
         )
-        return _signed_in(issue_tokens(user), status=201)
+        return signed_in_response(issue_tokens(user), status=201)
 
 
 class SignInView(PublicView):
@@ -101,7 +99,7 @@ class SignInView(PublicView):
         limit_by_ip(request, SIGN_IN)
         body = self.body(wire.SignInInput)
         user = sign_in(email=body["email"], password=body["password"], ip=client_ip(request))
-        return _signed_in(issue_tokens(user))
+        return signed_in_response(issue_tokens(user))
 
 
 class RefreshView(PublicView):
@@ -110,7 +108,7 @@ class RefreshView(PublicView):
     )
     def post(self, request: Request) -> Response:
         limit_by_ip(request, SIGN_IN)
-        return _signed_in(refresh_tokens(self.body(wire.RefreshInput)["refreshToken"]))
+        return signed_in_response(refresh_tokens(self.body(wire.RefreshInput)["refreshToken"]))
 
 
 class MeView(AccountView):
@@ -164,47 +162,6 @@ class StreamTicketsView(AccountView):
         return Response(shown.data, status=201, headers=_NO_STORE)
 
 
-class ProvidersView(PublicView):
-    @extend_schema(operation_id="auth_sso_providers", responses=wire.ProvidersResponse)
-    def get(self, request: Request) -> Response:
-        return Response({"providers": []})
-
-
-class OidcLoginView(PublicView):
-    query_parameters = frozenset({"return_url", "flow"})
-
-    @extend_schema(
-        operation_id="auth_oidc_login",
-        parameters=[OpenApiParameter("return_url", str), OpenApiParameter("flow", str)],
-        responses={302: None},
-    )
-    def get(self, request: Request) -> Response:
-        raise NotFound(_OIDC_DISABLED, code="oidc_disabled")
-
-
-class OidcCallbackView(PublicView):
-    """Accepts any query parameters: the provider chooses them."""
-
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        APIView.initial(self, request, *args, **kwargs)
-
-    @extend_schema(operation_id="auth_oidc_callback", responses={302: None})
-    def get(self, request: Request) -> Response:
-        raise NotFound(_OIDC_DISABLED, code="oidc_disabled")
-
-
-class OidcExchangeView(PublicView):
-    @extend_schema(
-        operation_id="auth_oidc_exchange",
-        request=wire.OidcExchangeInput,
-        responses=wire.AuthResponse,
-    )
-    def post(self, request: Request) -> Response:
-        limit_by_ip(request, SIGN_IN)
-        self.body(wire.OidcExchangeInput)
-        raise Unauthenticated("the one-time code is not valid", code="code_invalid")
-
-
 class ForgotPasswordView(PublicView):
     @extend_schema(
         operation_id="auth_forgot_password",
@@ -229,6 +186,6 @@ class ResetPasswordView(PublicView):
         raise PlatformError("the reset link is not valid", code="reset_token_invalid")
 
 
-def _signed_in(pair: TokenPair, *, status: int = 200) -> Response:
+def signed_in_response(pair: TokenPair, *, status: int = 200) -> Response:
     record_actor(pair.user.id, pair.user.workspace_id, is_admin=pair.user.is_admin)
     return Response(wire.AuthResponse(pair).data, status=status, headers=_NO_STORE)

@@ -36,6 +36,7 @@ class RateLimit:
 
 SIGN_UP: Final = RateLimit("auth.sign-up", 5)
 SIGN_IN: Final = RateLimit("auth.sign-in", 10)  # also refresh and the exchange of one-time codes
+OIDC: Final = RateLimit("auth.oidc", 60)  # a whole office has one address
 RESET: Final = RateLimit("auth.reset", 5)
 INVITATIONS: Final = RateLimit("auth.invitations", 20)
 STREAM_TICKETS: Final = RateLimit("auth.stream-tickets", 60)

@@ -44,7 +44,7 @@ def sign_up(*, full_name: str, email: str, password: str, invitation: str = "") 
         raise _email_taken()
     user = User(email=email, full_name=full_name, password=make_password(password))
     if invited is not None:
-        return _store_invited(user, invited)
+        return create_invited_account(user, invited)
     return create_account(user, workspace_name(full_name), workspace_slug(full_name))
 
 
@@ -70,7 +70,8 @@ def _store(user: User, workspace: str, slug: str) -> User:
 
 
 @unit_of_work
-def _store_invited(user: User, invitation: Invitation) -> User:
+def create_invited_account(user: User, invitation: Invitation) -> User:
+    """Store the user as a member, and use the invitation up; raise EmailTaken."""
     user.workspace = invitation.workspace
     try:
         user.save(force_insert=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -36,10 +37,15 @@ class TokenPair:
 
 
 @unit_of_work
-def issue_tokens(user: User, *, provider: str = "password") -> TokenPair:
-    """Start a family of refresh tokens."""
+def issue_tokens(
+    user: User, *, provider: str = "password", groups: Sequence[str] = ()
+) -> TokenPair:
+    """Start a family of refresh tokens; its access tokens name the provider and the groups."""
     family = RefreshFamily.objects.create(
-        user=user, provider=provider, expires_at=now() + conf.refresh_life()
+        user=user,
+        provider=provider,
+        groups=list(groups),
+        expires_at=now() + conf.refresh_life(),
     )
     return _next_pair(family)
 
@@ -140,6 +146,7 @@ def _access_token(family: RefreshFamily, row: RefreshToken) -> str:
         "workspaceId": str(family.user.workspace_id),
         "isAdmin": family.user.is_admin,
         "provider": family.provider,
+        **({"groups": family.groups} if family.groups else {}),
     }
     return sign_access_token(claims, conf.jwt_secret())
 
