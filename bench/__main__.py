@@ -17,6 +17,7 @@ NAMES = (
     "logs",
     "hostile_suites",
     "api",
+    "tabs",
     "sync_accept",
     "sync_visible",
     "sync_large",

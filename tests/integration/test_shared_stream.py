@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -58,35 +57,26 @@ def opened(context: BrowserContext, url: str, run: Run) -> Page:
     return page
 
 
-def seconds_to_open(who: Reader, run: Run) -> float:
-    """The best of three, in a tab that is closed again."""
-    taken = []
-    for _ in range(3):
-        started = time.perf_counter()
-        page = opened(who.context, who.url, run)
-        taken.append(time.perf_counter() - started)
-        page.close()
-    return min(taken)
-
-
 def texts(page: Page) -> list[str]:
     return page.locator(".log-row[data-kind=output] .log-text").all_text_contents()
 
 
-def test_ten_open_live_runs_leave_the_eleventh_page_as_quick(ada: Reader):
+def test_ten_open_live_runs_leave_connections_for_the_eleventh_page(ada: Reader):
+    """With two streams a tab, the fourth page would wait for a connection until `opened` gives up.
+
+    How long it takes is measured by `python -m bench tabs`.
+    """
     worker = Worker()
     runs = live_runs(ada, worker, TABS)
-    alone = seconds_to_open(ada, runs[0])
 
     pages = [opened(ada.context, ada.url, run) for run in runs]
-    with_ten = seconds_to_open(ada, runs[0])
+    opened(ada.context, ada.url, runs[0]).close()
 
     for n in range(TABS):
         worker.log(f"step-{n}", f"for tab {n}")
     for n, page in enumerate(pages):
         expect(page.locator(".log-text", has_text=f"for tab {n}")).to_have_count(1)
         assert texts(page) == [f"for tab {n}"]
-    assert with_ten < 2 * alone, (alone, with_ten)
 
 
 @pytest.mark.parametrize("script", ["", NO_SHARED_WORKER], ids=["worker", "elected tab"])

@@ -13,17 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
+from django.contrib.auth import get_user_model
 from django.db import connection
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
-from apps.accounts.models import User
 from tests.support.packages import program
 from tests.support.processes import ROOT, until
 from tests.support.quiet_network import quiet_network
 from tests.support.servers import free_port
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -100,7 +103,7 @@ class Reader:
 
     @property
     def user(self) -> User:
-        return User.objects.get(email="ada@example.org")
+        return get_user_model().objects.get(email="ada@example.org")
 
     def open(self, path: str) -> None:
         self.page.goto(self.url + path)

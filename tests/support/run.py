@@ -3,7 +3,7 @@
 python -m tests.support.run            all tests; those of the store also on PostgreSQL
 python -m tests.support.run --fast     what needs no server and is not slow; installs nothing
 python -m tests.support.run --faults   the long fault runs
-python -m tests.support.run --bench    the benchmarks
+python -m tests.support.run --bench [NAME …]    the benchmarks, or some
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="run the tests against real servers")
     parser.add_argument("--fast", action="store_true", help="only what needs no server")
     parser.add_argument("--faults", action="store_true", help="the long fault runs only")
-    parser.add_argument("--bench", action="store_true", help="the benchmarks only")
-    parser.add_argument("rest", nargs="*", help="further words for pytest, after --")
+    parser.add_argument("--bench", action="store_true", help="benchmarks only")
+    parser.add_argument("rest", nargs="*", help="names of benchmarks, or words for pytest after --")
     options = parser.parse_args()
     if options.fast and options.rest:
         parser.error("--fast takes no further words")
@@ -122,7 +122,7 @@ def _options() -> argparse.Namespace:
 def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lane]:
     """What runs side by side; only what the first lane prints is seen as it comes."""
     if options.bench:
-        return [[Command([sys.executable, "-m", "bench"])]]
+        return [[Command([sys.executable, "-m", "bench", *options.rest])]]
     if options.faults:
         return [[Command([sys.executable, "-m", "tests.faults"])]]
     if options.rest:
