@@ -37,10 +37,16 @@ from apps.accounts.services.authentication import (
     signed_in,
 )
 from apps.accounts.services.invitations import (
+    NewInvitation,
     accept_invitation,
     invitations_to,
     invite,
     revoke_invitation,
+)
+from apps.accounts.services.password_reset import (
+    offers_reset,
+    request_reset_page,
+    reset_password_page,
 )
 from apps.accounts.services.passwords import change_password_session
 from apps.accounts.services.rate_limits import rate_limited
@@ -66,6 +72,7 @@ __all__ = [
     "EmailTaken",
     "FirstAdministrator",
     "Forbidden",
+    "NewInvitation",
     "NoAdministrator",
     "Principal",
     "Role",
@@ -90,6 +97,7 @@ __all__ = [
     "is_api_token",
     "issue_tokens",
     "members_of",
+    "offers_reset",
     "offers_sign_up",
     "operator",
     "password_sign_in_enabled",
@@ -98,7 +106,9 @@ __all__ = [
     "rate_limited",
     "recheck",
     "remove_member",
+    "request_reset_page",
     "require_session",
+    "reset_password_page",
     "revoke_api_token",
     "revoke_everything",
     "revoke_invitation",

@@ -201,6 +201,18 @@ class ExchangeCode(models.Model):
         return str(self.id)
 
 
+class PasswordReset(models.Model):
+    """The link that lets a user set a new password, once; a newer one replaces it."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="password_reset")
+    token_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class RefreshToken(models.Model):
     """A one-time refresh token and the access token that was issued with it."""
 

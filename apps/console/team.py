@@ -11,6 +11,7 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.api import (
+    NewInvitation,
     Principal,
     Role,
     change_role,
@@ -49,13 +50,13 @@ def team(request: HttpRequest, principal: Principal) -> HttpResponse:
 def change(request: HttpRequest, principal: Principal, action: str) -> HttpResponse:
     """Do what a form of the page asks for, and show the page again."""
     try:
-        link = _ACTIONS[action](principal, request)
+        made = _ACTIONS[action](principal, request)
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
         return _team(request, principal, error=error)
-    if link:
-        return _team(request, principal, link=link)
+    if made:
+        return _team(request, principal, made=made)
     return HttpResponseRedirect("/team", status=303)
 
 
@@ -72,7 +73,7 @@ def _team(
     principal: Principal,
     *,
     error: PlatformError | None = None,
-    link: str = "",
+    made: NewInvitation | None = None,
 ) -> HttpResponse:
     workspaces = workspaces_of(principal)
     may_manage = principal.has_role(Role.ADMIN)
@@ -84,7 +85,7 @@ def _team(
         "may_manage": may_manage,
         "roles": _ROLES,
         "error": error,
-        "link": link,
+        "made": made,
         "principal": principal,
         "nav": "team",
     }
@@ -92,10 +93,9 @@ def _team(
     return render(request, "console/team.html", context, status=status)
 
 
-def _invite(principal: Principal, request: HttpRequest) -> str:
+def _invite(principal: Principal, request: HttpRequest) -> NewInvitation:
     email = request.POST.get("email", "")
-    made = invite(principal, principal.workspace_id, role=_role(request), email=email)
-    return made.link
+    return invite(principal, principal.workspace_id, role=_role(request), email=email)
 
 
 def _revoke(principal: Principal, request: HttpRequest) -> None:

@@ -28,7 +28,7 @@ urlpatterns = [
     path("profiles", views.not_implemented),
     path("environments", views.not_implemented),
     *(path(f"settings/{section}", views.not_implemented) for section in SETTINGS_SECTIONS),
-    path("forgot-password", views.not_implemented_public),
-    path("reset-password", views.not_implemented_public),
+    path("forgot-password", views.forgot_password, name="forgot-password"),
+    path("reset-password", views.reset_password, name="reset-password"),
     path("auth/callback", views.sign_in_callback, name="sign-in-callback"),
 ]

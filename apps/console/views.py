@@ -16,8 +16,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.api import (
     Principal,
     authenticate_request,
+    offers_reset,
     offers_sign_up,
     password_sign_in_enabled,
+    request_reset_page,
+    reset_password_page,
     sign_in_providers,
     sign_in_session,
     sign_out_session,
@@ -26,7 +29,7 @@ from apps.accounts.api import (
 from apps.console import selectors
 from apps.console.services import error_page, with_page_headers
 from apps.operations.api import DatastoreUnavailable
-from kernel.errors import NotAvailable, PlatformError
+from kernel.errors import InvalidInput, NotAvailable, PlatformError
 from kernel.problems import PROBLEMS, problem_headers
 
 _FORM_METHODS: Final = ["GET", "HEAD", "POST"]
@@ -113,11 +116,6 @@ def not_implemented(_request: HttpRequest, _principal: Principal) -> HttpRespons
     raise NotAvailable(_NOT_IMPLEMENTED)
 
 
-@require_safe
-def not_implemented_public(request: HttpRequest) -> HttpResponse:
-    return error_page(request, NotAvailable(_NOT_IMPLEMENTED))
-
-
 @require_http_methods(_FORM_METHODS)
 @csrf_protect
 def sign_in(request: HttpRequest) -> HttpResponse:
@@ -152,6 +150,33 @@ def sign_up(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(same_site(request.POST.get("next", "")))
 
 
+@require_http_methods(_FORM_METHODS)
+@csrf_protect
+def forgot_password(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":
+        return _form(request, "console/forgot_password.html")
+    try:
+        request_reset_page(request, request.POST.get("email", ""))
+    except PlatformError as error:
+        return _form(request, "console/forgot_password.html", error)
+    return _form(request, "console/forgot_password.html", is_done=True)
+
+
+@require_http_methods(_FORM_METHODS)
+@csrf_protect
+def reset_password(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":
+        return _form(request, "console/reset_password.html")
+    new = request.POST.get("password", "")
+    try:
+        if new != request.POST.get("again", ""):
+            raise InvalidInput("the two passwords differ")
+        reset_password_page(request, request.POST.get("token", ""), new)
+    except PlatformError as error:
+        return _form(request, "console/reset_password.html", error)
+    return _form(request, "console/reset_password.html", is_done=True)
+
+
 @require_safe
 def sign_in_callback(request: HttpRequest) -> HttpResponse:
     """Say why a sign-in elsewhere failed: the code stands behind the `#`, which a script reads."""
@@ -165,12 +190,21 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect("/sign-in")
 
 
-def _form(request: HttpRequest, template: str, error: PlatformError | None = None) -> HttpResponse:
+def _form(
+    request: HttpRequest,
+    template: str,
+    error: PlatformError | None = None,
+    *,
+    is_done: bool = False,
+) -> HttpResponse:
     """Render the form; after an error, with the input except the password and the API's status."""
     context = {
         "next": same_site(request.POST.get("next", "") or request.GET.get("next", "")),
         "offers_password": password_sign_in_enabled(),
         "offers_sign_up": offers_sign_up(),
+        "offers_reset": offers_reset(),
+        "is_done": is_done,
+        "token": request.POST.get("token", "") or request.GET.get("token", ""),
         "providers": sign_in_providers(),
         "error": error,
         "invitation": request.POST.get("invitation", ""),

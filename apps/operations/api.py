@@ -19,7 +19,15 @@ from apps.operations.domain.lifecycle import (
     is_draining,
     lifespan_parts,
 )
+from apps.operations.domain.mail import MailServer
 from apps.operations.services.audit_trail import Audited, is_audited, recorded_path, trail
+from apps.operations.services.mail import (
+    MailUnavailable,
+    RecipientRefused,
+    mail_server,
+    require_mail_server,
+    send_mail,
+)
 from apps.operations.services.redis_client import (
     RedisAway,
     SharedRedisClient,
@@ -38,7 +46,10 @@ __all__ = [
     "DatastoreUnavailable",
     "ExitCode",
     "LifespanPart",
+    "MailServer",
+    "MailUnavailable",
     "PlatformCommand",
+    "RecipientRefused",
     "RedisAway",
     "SharedRedisClient",
     "VerbCommand",
@@ -53,12 +64,15 @@ __all__ = [
     "is_store_away",
     "is_store_writable",
     "lifespan_parts",
+    "mail_server",
     "print_json",
     "print_table",
     "printable",
     "recorded_path",
     "redis_key",
     "redis_url",
+    "require_mail_server",
+    "send_mail",
     "shared_redis",
     "store_unusable",
     "trail",

@@ -8,6 +8,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
+from apps.operations.domain.mail import MailServer
+
 if TYPE_CHECKING:
     from celery import Celery
 
@@ -34,6 +36,25 @@ def redis_url() -> str:
 
 def redis_prefix() -> str:
     return str(settings.REDIS_PREFIX)
+
+
+def mail_server() -> MailServer | None:
+    """Return the server of EMAIL_URL, or None when it is not set."""
+    if not settings.EMAIL_HOST or not settings.DEFAULT_FROM_EMAIL:
+        return None
+    return MailServer(
+        host=settings.EMAIL_HOST,
+        port=settings.EMAIL_PORT,
+        username=settings.EMAIL_HOST_USER,
+        password=settings.EMAIL_HOST_PASSWORD,
+        use_tls=settings.EMAIL_USE_TLS,
+        use_ssl=settings.EMAIL_USE_SSL,
+        sender=settings.DEFAULT_FROM_EMAIL,
+    )
+
+
+def mail_timeout_s() -> float:
+    return float(settings.EMAIL_TIMEOUT)
 
 
 def metrics_address() -> tuple[str, int] | None:

@@ -8,4 +8,5 @@ from django.apps import AppConfig
 class PlatformSettingsConfig(AppConfig):
     name = "apps.platform_settings"
     label = "platform_settings"
+    mail_server = "apps.platform_settings.selectors.mail_server"
     probes: ClassVar = {"platform-settings": "apps.platform_settings.selectors.PROBE"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from django.conf import settings
 
@@ -14,6 +15,11 @@ MAX_FILE_BYTES: Final = 2**20
 def settings_file() -> Path:
     """Return the path of configuration.yaml."""
     return Path(settings.PLATFORM_SETTINGS_FILE)
+
+
+def default_sender() -> str:
+    """Return the sender of mail where the file names none."""
+    return f"partita@{urlsplit(settings.PUBLIC_API_URL).hostname or 'localhost'}"
 
 
 def config_variables() -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from apps.health.api import Probe, ProbeResult
+from apps.operations.api import MailServer
 from apps.platform_settings import conf
 from apps.platform_settings.domain.backends import (
     Backend,
@@ -22,6 +23,7 @@ from apps.platform_settings.domain.registries import Credentials, credentials_fo
 from apps.platform_settings.domain.secrets import Override, SecretManagers
 from kernel.errors import FieldError
 
+_TLS_PORT: Final = 465  # RFC 8314
 _log = logging.getLogger("partita.platform_settings")
 
 
@@ -98,6 +100,22 @@ def global_overrides() -> tuple[Override, ...]:
 def secret_managers() -> SecretManagers:
     """Return the stores of the secrets that profiles name."""
     return _file.state()[0].managers
+
+
+def mail_server() -> MailServer | None:
+    """Return `notifications.smtp`: TLS at port 465, else STARTTLS where a password is sent."""
+    smtp = _file.state()[0].smtp
+    if smtp is None:
+        return None
+    return MailServer(
+        host=smtp.host,
+        port=smtp.port,
+        username=smtp.username,
+        password=smtp.password,
+        use_ssl=smtp.port == _TLS_PORT,
+        use_tls=smtp.port != _TLS_PORT and bool(smtp.username),
+        sender=smtp.sender or conf.default_sender(),
+    )
 
 
 def probe() -> ProbeResult:

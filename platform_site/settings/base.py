@@ -84,6 +84,11 @@ OIDC_EMAIL_CLAIM = env.text("OIDC_EMAIL_CLAIM", "email")
 OIDC_NAME_CLAIM = env.text("OIDC_NAME_CLAIM", "name")
 OIDC_GROUPS_CLAIM = env.text("OIDC_GROUPS_CLAIM", "groups")
 OIDC_ADMIN_GROUPS = env.words("OIDC_ADMIN_GROUPS")
+_MAIL = env.mail_address("EMAIL_URL")  # into Django's own settings, which its mail uses
+EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.username, _MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL, EMAIL_TIMEOUT = _MAIL.use_tls, _MAIL.use_ssl, 10
+DEFAULT_FROM_EMAIL = _MAIL.sender
 ADMIN_EMAIL = env.text("ADMIN_EMAIL")
 ADMIN_PASSWORD = env.secret("ADMIN_PASSWORD")
 

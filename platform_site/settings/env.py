@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from dotenv import load_dotenv
@@ -18,6 +19,7 @@ from dotenv import load_dotenv
 from kernel.durations import parse_bytes, parse_duration_ms
 
 T = TypeVar("T")
+_MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -122,6 +124,49 @@ def redis_url(address: str, password: str, db: int) -> str:
         raise ImproperlyConfigured(f"REDIS_ADDR={address!r}: expected host:port")
     login = f":{quote(password, safe='')}@" if password else ""
     return f"redis://{login}{address}/{db}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailAddress:
+    """A mail server, as EMAIL_URL gives it; without a host, there is none."""
+
+    host: str = ""
+    port: int = 25
+    username: str = ""
+    password: str = field(default="", repr=False)
+    use_tls: bool = False  # STARTTLS
+    use_ssl: bool = False  # TLS from the first byte
+    sender: str = ""
+
+
+def mail_address(name: str) -> MailAddress:
+    """Read `smtp://`, `smtp+tls://` or `smtps://user:password@host:port/?from=address`.
+
+    Raises ImproperlyConfigured, which does not show the value: it holds a password.
+    """
+    value = secret(name)
+    if not value:
+        return MailAddress()
+    try:
+        parts = urlsplit(value)
+        port = parts.port or _MAIL_PORTS[parts.scheme]
+        sender = parse_qs(parts.query, strict_parsing=True)["from"][0]
+    except (KeyError, ValueError):
+        parts, port, sender = urlsplit(""), 0, ""
+    if not parts.hostname or "@" not in sender:
+        raise ImproperlyConfigured(
+            f"{name}: expected smtp://, smtp+tls:// or smtps://user:password@host:port/"
+            "?from=partita@example.org"
+        )
+    return MailAddress(
+        host=parts.hostname,
+        port=port,
+        username=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        use_tls=parts.scheme == "smtp+tls",
+        use_ssl=parts.scheme == "smtps",
+        sender=sender,
+    )
 
 
 def _is_host_and_port(address: str) -> bool:

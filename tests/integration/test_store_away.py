@@ -64,6 +64,9 @@ NEEDS_NO_STORE: Final = {
     "GET /api/v1/auth/oidc/callback": 404,
     "GET /sign-in": 200,
     "GET /sign-up": 200,
+    "GET /forgot-password": 200,
+    "GET /reset-password": 200,
+    "POST /reset-password": 400,  # the form is looked at first
     "GET /auth/callback": 200,
 }
 READINESS: Final = re.compile(r"GET (/api/v1/system)?/readyz(/{subsystem})?")

@@ -6,6 +6,7 @@ PlatformError
 ├── WeakPassword         400
 ├── EmailTaken           409
 ├── InvitationInvalid    400
+├── ResetTokenInvalid    400
 ├── LastWorkspaceAdmin   409
 ├── ExternalSignInRefused    the code of the redirect, see `SIGN_IN_FAILURES`
 └── TooManyAttempts      429 rate_limited, account_locked; carries Retry-After
@@ -44,6 +45,12 @@ class InvitationInvalid(PlatformError):
     """No invitation has this token, or it was used, revoked, or has expired."""
 
     code = "invitation_invalid"
+
+
+class ResetTokenInvalid(PlatformError):
+    """No reset link has this token, or it was used, replaced, or has expired."""
+
+    code = "reset_token_invalid"
 
 
 class LastWorkspaceAdmin(PlatformError):

@@ -1,6 +1,6 @@
 """`/api/v1/auth`: passwords, tokens, tickets (reference: control-plane 3).
 
-Routes that need an identity provider or email answer as an installation without them.
+Those of sign-in at a provider are in `single_sign_on`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from apps.accounts.domain.principal import Principal
 from apps.accounts.rest import serializers as wire
 from apps.accounts.selectors import get_user, offers_sign_up, sign_in_providers
 from apps.accounts.services.authentication import record_actor
+from apps.accounts.services.password_reset import offers_reset, request_reset, reset_password
 from apps.accounts.services.rate_limits import (
     RESET,
     SIGN_IN,
@@ -36,7 +37,6 @@ from apps.accounts.services.token_pairs import (
 )
 from apps.http.api import client_ip
 from apps.http.rest import StrictAPIView
-from kernel.errors import PlatformError
 
 _NO_STORE: Final = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
 
@@ -66,7 +66,7 @@ class AuthConfigView(PublicView):
             {
                 "passwordAuthEnabled": conf.password_sign_in_enabled(),
                 "signUpEnabled": offers_sign_up(),
-                "passwordResetEnabled": False,
+                "passwordResetEnabled": offers_reset(),
                 "providers": sign_in_providers(),
             }
         )
@@ -170,8 +170,8 @@ class ForgotPasswordView(PublicView):
     )
     def post(self, request: Request) -> Response:
         limit_by_ip(request, RESET)
-        self.body(wire.ForgotPasswordInput)
-        raise PlatformError("sending mail is not set up", code="mail_unavailable")
+        request_reset(self.body(wire.ForgotPasswordInput)["email"])
+        return Response({"status": "ok"})
 
 
 class ResetPasswordView(PublicView):
@@ -182,8 +182,9 @@ class ResetPasswordView(PublicView):
     )
     def post(self, request: Request) -> Response:
         limit_by_ip(request, RESET)
-        self.body(wire.ResetPasswordInput)
-        raise PlatformError("the reset link is not valid", code="reset_token_invalid")
+        body = self.body(wire.ResetPasswordInput)
+        reset_password(body["token"], body["password"])
+        return Response({"status": "ok"})
 
 
 def signed_in_response(pair: TokenPair, *, status: int = 200) -> Response:

@@ -93,6 +93,11 @@ class InvitationList(serializers.Serializer[Any]):
 
 class InvitationCreated(InvitationSerializer):
     link = serializers.CharField(help_text="shown once; works once, for seven days")
+    mail = serializers.ChoiceField(
+        choices=[outcome.value for outcome in invitations.MailOutcome],
+        help_text="whether the link was mailed; `none`: without an address or a mail server",
+    )
+    mailError = serializers.CharField(required=False)
 
 
 class InvitationPreview(serializers.Serializer[Any]):
@@ -195,7 +200,12 @@ class InvitationViewSet(AccountViewSet):
         body = self.body(InvitationInput)
         role, email = Role(body["role"]), body.get("email", "")
         made = invitations.invite(self.principal, as_uuid(workspace_id), role=role, email=email)
-        shown = {**InvitationSerializer(made.invitation).data, "link": made.link}
+        shown = {
+            **InvitationSerializer(made.invitation).data,
+            "link": made.link,
+            "mail": made.mail,
+            **({"mailError": made.mail_error} if made.mail_error else {}),
+        }
         return Response(shown, status=201, headers=_NO_STORE)
 
     @extend_schema(operation_id="workspace_invitations_revoke", responses={204: None})

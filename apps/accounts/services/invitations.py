@@ -5,12 +5,15 @@ The link holds the token behind `#`, which browsers send to no server.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.template.loader import render_to_string
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import is_email, normalized_email
@@ -18,30 +21,70 @@ from apps.accounts.domain.errors import Forbidden, InvitationInvalid
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.roles import Role
 from apps.accounts.domain.tokens import hash_token, new_opaque_token
-from apps.accounts.models import Invitation, Membership, User
+from apps.accounts.models import Invitation, Membership, User, Workspace
 from apps.accounts.selectors import clear_cached, role_in
+from apps.accounts.services.rate_limits import INVITATION_MAILS, rate_limited
 from apps.accounts.services.workspaces import Belonging, raise_version, require_in
+from apps.operations.api import mail_server, send_mail
 from apps.streams.api import unit_of_work
 from kernel.clock import now
-from kernel.errors import FieldError, InvalidInput, NotFound
+from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 
+_log = logging.getLogger("partita.accounts")
 _MAX_OPEN: Final = 200  # of one workspace
+
+
+class MailOutcome(StrEnum):
+    NONE = "none"  # an invitation without an address, or no mail server is set up
+    SENT = "sent"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewInvitation:
-    """`link` is shown once; the store holds its hash."""
+    """`link` is shown once; the store holds its hash. `mail`: what became of the mail with it."""
 
     invitation: Invitation
     link: str = field(repr=False)
+    mail: MailOutcome = MailOutcome.NONE
+    mail_error: str = ""  # why it was not sent
 
 
-@unit_of_work
 def invite(principal: Principal, workspace_id: UUID, *, role: Role, email: str) -> NewInvitation:
     """Create an invitation, for one address or, without it, for who has the link.
 
-    Raise NotFound, Forbidden (role_required), InvalidInput.
+    With an address and a mail server, mail the link; a failure is told, and takes nothing back.
+    Raise NotFound, Forbidden (role_required), InvalidInput, TooManyAttempts.
     """
+    if email:
+        rate_limited(INVITATION_MAILS.bucket, principal.key, INVITATION_MAILS.per_minute)
+    made = _create(principal, workspace_id, role=role, email=email)
+    if not made.invitation.email or mail_server() is None:
+        return made
+    try:
+        _mail(principal, made)
+    except PlatformError as error:
+        _log.warning("An invitation was not mailed: %s", error.detail)
+        return replace(made, mail=MailOutcome.FAILED, mail_error=error.detail)
+    return replace(made, mail=MailOutcome.SENT)
+
+
+def _mail(principal: Principal, made: NewInvitation) -> None:
+    workspace = Workspace.objects.get(pk=made.invitation.workspace_id)
+    context = {
+        "invited_by": principal.full_name,
+        "workspace": workspace.name,
+        "role": made.invitation.role,
+        "link": made.link,
+        "site": conf.site_url(),
+    }
+    text = render_to_string("accounts/invitation.txt", context)
+    subject = f"{principal.full_name} invites you to {workspace.name}"
+    send_mail(made.invitation.email, subject=" ".join(subject.split()), text=text)
+
+
+@unit_of_work
+def _create(principal: Principal, workspace_id: UUID, *, role: Role, email: str) -> NewInvitation:
     principal.require_session()  # a link outlives the token that made it
     require_in(principal, workspace_id, Role.ADMIN)
     email = normalized_email(email)

@@ -39,6 +39,7 @@ SIGN_IN: Final = RateLimit("auth.sign-in", 10)  # also refresh and the exchange 
 OIDC: Final = RateLimit("auth.oidc", 60)  # a whole office has one address
 RESET: Final = RateLimit("auth.reset", 5)
 INVITATIONS: Final = RateLimit("auth.invitations", 20)
+INVITATION_MAILS: Final = RateLimit("auth.invitation-mails", 10)  # of one sender
 STREAM_TICKETS: Final = RateLimit("auth.stream-tickets", 60)
 
 

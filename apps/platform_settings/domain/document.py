@@ -9,6 +9,7 @@ from typing import Final, cast, get_args
 
 from apps.platform_settings.domain.backends import BUILT_IN, KIND_OF_TYPE, Backend, Mode
 from apps.platform_settings.domain.fields import Fields
+from apps.platform_settings.domain.mail import SmtpSettings, read_smtp
 from apps.platform_settings.domain.registries import ImageRegistry, is_http, read_registries
 from apps.platform_settings.domain.secrets import (
     Override,
@@ -30,8 +31,6 @@ _AGENT_KEYS: Final = frozenset({
     "hostUrl", "tlsCert", "tlsKey", "kubeconfigPath", "targetNamespace", "serviceAccountToken",
     "status", "registeredAt", "lastHeartbeatAt", "runtimeCapabilities",
 })  # fmt: skip
-_SMTP_KEYS: Final = frozenset(["host", "port", "username", "password", "from"])
-_SMTP_PORT: Final = 587
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 _TYPE_ALIASES: Final = {
     "": "local",
@@ -50,6 +49,7 @@ class Document:
     registries: tuple[ImageRegistry, ...] = ()
     overrides: tuple[Override, ...] = ()
     managers: SecretManagers = field(default_factory=SecretManagers)
+    smtp: SmtpSettings | None = None
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -97,7 +97,6 @@ def _document(fields: Fields, root: Node) -> Document:
         _check_together(fields, listed, agents)
     registries = tuple(read_registries(fields, root))
     fields.text(root, "", "description")
-    _check_notifications(fields, root)
     mode = fields.text(root, "", "mode") or "local"
     if mode not in get_args(Mode):
         fields.refuse_value(root, "", "mode", "must be local, remote or hybrid")
@@ -107,6 +106,7 @@ def _document(fields: Fields, root: Node) -> Document:
         registries=registries,
         overrides=read_overrides(fields, root),
         managers=read_managers(fields, root),
+        smtp=read_smtp(fields, root),
     )
 
 
@@ -120,21 +120,6 @@ def _agents(fields: Fields, root: Node) -> Iterator[Backend]:
             fields.refuse(node, f"{pointer}/agentId", "duplicate", "agentId is used twice")
         seen.add(agent.backend_id)
         yield agent
-
-
-def _check_notifications(fields: Fields, root: Node) -> None:
-    """Check `notifications.smtp`, which this release does not use."""
-    section = root.get("notifications")
-    if section is None or section.is_null:
-        return
-    if not fields.known_keys(section, "/notifications", {"smtp"}):
-        return
-    smtp, pointer = section.get("smtp"), "/notifications/smtp"
-    if smtp is None or smtp.is_null or not fields.known_keys(smtp, pointer, _SMTP_KEYS):
-        return
-    for key in ("host", "username", "password", "from"):
-        fields.text(smtp, pointer, key)
-    fields.whole(smtp, pointer, "port", default=_SMTP_PORT, low=1, high=65535)
 
 
 def _agent(fields: Fields, node: Node, pointer: str) -> Backend:

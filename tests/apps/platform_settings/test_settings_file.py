@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from apps.health.api import probes
+from apps.operations.api import mail_server
 from apps.platform_settings import selectors
 from apps.platform_settings.api import (
     SecretManagers,
@@ -351,3 +352,37 @@ def test_a_fault_of_the_secrets_names_its_place(secrets, pointer):
     with pytest.raises(SettingsInvalid) as refused:
         read_document(text, file="configuration.yaml", variables={})
     assert pointer in [fault.pointer for fault in refused.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("smtp", "guard"),
+    [
+        ("{host: mail}", (False, False)),
+        ("{host: mail, username: partita, password: s3cr3t}", (True, False)),
+        ("{host: mail, port: 465, username: partita}", (False, True)),
+    ],
+)
+def test_the_mail_server_gets_no_password_in_the_clear(file, settings, smtp, guard):
+    settings.EMAIL_HOST = "elsewhere"
+    settings.PUBLIC_API_URL = "https://partita.example.org"
+    file.write_text(f"notifications: {{smtp: {smtp}}}\n")
+
+    found = mail_server()
+
+    assert found is not None
+    assert (found.host, found.sender) == ("mail", "partita@partita.example.org")
+    assert (found.use_tls, found.use_ssl) == guard
+    assert "s3cr3t" not in repr(found)
+
+
+def test_without_a_host_the_environment_names_the_mail_server(file, settings):
+    settings.EMAIL_HOST, settings.DEFAULT_FROM_EMAIL = "elsewhere", "p@example.org"
+    file.write_text("notifications: {smtp: {port: 25}}\n")
+    found = mail_server()
+    assert found is not None
+    assert found.host == "elsewhere"
+
+
+def test_a_sender_that_is_no_address_is_refused():
+    text = "notifications: {smtp: {host: mail, from: Partita}}\n"
+    assert faults(text) == [("/notifications/smtp/from", "invalid_value", 1, 42)]
