@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from apps.agents.models import Agent
-from apps.agents.services import remove
+from apps.agents.services import drain, remove, resume
 from apps.operations.admin import RowAdmin, confirmed
 
 
@@ -21,13 +21,33 @@ class AgentAdmin(RowAdmin):
         "version",
         "running_jobs",
         "last_heartbeat_at",
+        "drained_at",
         "removed_at",
     )
     list_filter = ("kind", "runtime_available")
     search_fields = ("agent_id", "name")
     ordering = ("agent_id",)
     hidden_fields = ("token_sha256",)
-    actions = ("remove",)
+    actions = ("drain", "resume", "remove")
+
+    @admin.action(description="Drain: no new runs", permissions=["view"])
+    def drain(self, request: HttpRequest, rows: QuerySet[Agent]) -> HttpResponse | None:
+        def do(agent: Any) -> str:
+            return "draining" if drain(agent.agent_id) else "is draining already"
+
+        question = (
+            "Drain these agents? They finish the runs that they began and take no new ones, "
+            "also after a restart, until you resume them."
+        )
+        return confirmed(self, request, rows, question=question, action="drain", do=do)
+
+    @admin.action(description="Resume: end the drain", permissions=["view"])
+    def resume(self, request: HttpRequest, rows: QuerySet[Agent]) -> HttpResponse | None:
+        def do(agent: Any) -> str:
+            return "resumed" if resume(agent.agent_id) else "was not draining"
+
+        question = "Let these agents take new runs again?"
+        return confirmed(self, request, rows, question=question, action="resume", do=do)
 
     @admin.action(description="Remove: its credential ends", permissions=["view"])
     def remove(self, request: HttpRequest, rows: QuerySet[Agent]) -> HttpResponse | None:

@@ -12,12 +12,13 @@ from apps.agents.domain.agent import (
 from apps.agents.selectors import (
     authenticate,
     get_agent,
+    is_draining,
     is_online,
     list_agents,
     online_agents,
     seen_since,
 )
-from apps.agents.services import heard_of, heartbeat, register, remove, serve
+from apps.agents.services import drain, heard_of, heartbeat, register, remove, resume, serve
 
 __all__ = [
     "OFFLINE_AFTER",
@@ -26,14 +27,17 @@ __all__ = [
     "Registered",
     "Registration",
     "authenticate",
+    "drain",
     "get_agent",
     "heard_of",
     "heartbeat",
+    "is_draining",
     "is_online",
     "list_agents",
     "online_agents",
     "register",
     "remove",
+    "resume",
     "seen_since",
     "serve",
 ]

@@ -12,7 +12,8 @@ class Agent(models.Model):
 
     `token_sha256` is empty for runners: they call in process, without a credential.
     `runs`: the run ids it has resources of, as its last heartbeat said. `failing_loops`: the
-    background loops of its process that were failing then.
+    background loops of its process that were failing then. `drained_at`: since when it takes no
+    new runs, because an administrator drains it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
@@ -36,6 +37,7 @@ class Agent(models.Model):
     pid = models.BigIntegerField(null=True)
     process_started_at = models.DateTimeField(null=True)
     removed_at = models.DateTimeField(null=True)
+    drained_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
         return self.agent_id

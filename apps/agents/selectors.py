@@ -59,6 +59,11 @@ def is_online(agent_id: str) -> bool:
     return registered().filter(agent_id=agent_id, last_heartbeat_at__gt=recently).exists()
 
 
+def is_draining(agent_id: str) -> bool:
+    """Return whether an administrator drains the agent: it takes no new runs."""
+    return registered().filter(agent_id=agent_id, drained_at__isnull=False).exists()
+
+
 def registered() -> QuerySet[models.Agent, models.Agent]:
     return models.Agent.objects.filter(removed_at=None)
 
@@ -83,6 +88,7 @@ def as_agent(row: models.Agent) -> Agent:
         pid=row.pid,
         process_started_at=row.process_started_at,
         failing_loops=tuple(row.failing_loops or ()),  # MongoDB: older processes store none
+        draining=row.drained_at is not None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Registration, heartbeats and removal of supervisors."""
+"""Registration, heartbeats, draining and removal of supervisors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from kernel import clock
 
 @unit_of_work
 def register(registration: Registration) -> Registered:
-    """Insert or replace by agent id, keeping `registeredAt`; the old token becomes void.
+    """Insert or replace by agent id; the old token becomes void.
+
+    `registeredAt` is kept, and an agent that drains goes on draining.
 
     A worker gets its own token; a runner, which calls in process, gets none. `backends` and a blank
     name default to the agent id (reference: control-plane 15.1).
@@ -85,7 +87,35 @@ def serve(agent_id: str, incarnation: str, backends: Sequence[str]) -> None:
 def remove(agent_id: str) -> bool:
     """Remove the agent and its token; return False if it was not registered."""
     gone = registered().filter(agent_id=agent_id)
-    return bool(gone.update(removed_at=clock.now(), token_sha256=""))
+    return bool(gone.update(removed_at=clock.now(), token_sha256="", drained_at=None))
+
+
+@unit_of_work
+def drain(agent_id: str) -> bool:
+    """Keep new runs from the agent, which finishes its own; return False if it drains already.
+
+    Raises AgentNotFound.
+    """
+    return _set_drained(agent_id, drained=True)
+
+
+@unit_of_work
+def resume(agent_id: str) -> bool:
+    """End a drain, so that the agent takes new runs; return False if it did not drain.
+
+    Raises AgentNotFound.
+    """
+    return _set_drained(agent_id, drained=False)
+
+
+def _set_drained(agent_id: str, *, drained: bool) -> bool:
+    agent = registered().filter(agent_id=agent_id)
+    others = agent.filter(drained_at__isnull=drained)
+    if others.update(drained_at=clock.now() if drained else None):
+        return True
+    if not agent.exists():
+        raise AgentNotFound
+    return False
 
 
 def _of(agent_id: str, incarnation: str) -> Any:

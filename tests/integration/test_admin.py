@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from apps.accounts.api import ensure_seed_admin, sign_up
 from apps.accounts.models import UiSession, User
+from apps.agents import api as agents
 from apps.agents.api import Registration, register
 from apps.agents.models import Agent
 from apps.executions.models import Execution
@@ -169,6 +170,31 @@ def test_an_agent_is_removed(root: Client, agent: Agent):
     agent.refresh_from_db()
     assert agent.removed_at is not None
     assert agent.token_sha256 == ""
+
+
+def test_an_agent_is_drained_after_a_question_and_resumed(root: Client, agent: Agent):
+    path = "/admin/agents/agent/"
+
+    asked = act(root, path, "drain", agent.pk)
+    assert "Drain these agents?" in asked.content.decode()
+    assert not agents.is_draining("edge-1")
+
+    act(root, path, "drain", agent.pk, confirmed="yes")
+    assert agents.is_draining("edge-1")
+
+    act(root, path, "resume", agent.pk, confirmed="yes")
+    assert not agents.is_draining("edge-1")
+    history = LogEntry.objects.order_by("action_time")
+    assert [each.get_change_message() for each in history] == ["draining", "resumed"]
+    assert {each.object_repr for each in history} == {"edge-1"}
+
+
+def test_a_removed_agent_cannot_be_drained(root: Client, agent: Agent):
+    act(root, "/admin/agents/agent/", "remove", agent.pk, confirmed="yes")
+
+    answer = act(root, "/admin/agents/agent/", "drain", agent.pk, confirmed="yes")
+
+    assert "there is no agent with that id" in root.get(answer["Location"]).content.decode()
 
 
 def test_actions_need_the_token_of_their_form(root: Client, ada: User):

@@ -52,6 +52,7 @@ class AgentDocument(TypedDict):
     registeredAt: str
     lastHeartbeatAt: str
     runningJobs: int
+    draining: NotRequired[bool]
     failingLoops: NotRequired[list[str]]
     hostUrl: NotRequired[str]
     version: NotRequired[str]
@@ -63,6 +64,7 @@ class Agent:
     """`labels`: key → value, empty for bare keys; `runs`: run ids it has resources of.
 
     `failing_loops`: background loops of its process that failed at its last heartbeat.
+    `draining`: it finishes its runs and takes no new ones.
     """
 
     agent_id: str
@@ -83,6 +85,7 @@ class Agent:
     pid: int | None
     process_started_at: datetime | None
     failing_loops: tuple[str, ...] = ()
+    draining: bool = False
 
     def is_online(self, now: datetime) -> bool:
         return now - self.last_heartbeat_at < OFFLINE_AFTER
@@ -104,6 +107,8 @@ class Agent:
             "lastHeartbeatAt": heard,
             "runningJobs": self.running_jobs if online else 0,
         }
+        if self.draining:
+            document["draining"] = True
         if online and self.failing_loops:
             document["failingLoops"] = list(self.failing_loops)
         if self.host_url:

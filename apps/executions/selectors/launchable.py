@@ -86,12 +86,13 @@ def launch_suites() -> list[LaunchSuiteBody]:
 def is_available(backend: Backend, online: Iterable[Agent]) -> bool:
     """Return whether an online supervisor serves it whose last heartbeat reported a runtime.
 
-    Workers count for the kind `remote-agent`, runners for the others.
+    Workers count for the kind `remote-agent`, runners for the others; those that drain do not.
     """
     wanted = "worker" if backend.kind == "remote-agent" else "runner"
     return any(
         agent.kind == wanted
         and agent.runtime_available
+        and not agent.draining
         and backend.backend_id in agent.backends
         and carries(backend.routing_tags, agent.labels)
         for agent in online

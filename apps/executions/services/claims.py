@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from apps.agents.api import is_online
+from apps.agents.api import is_draining, is_online
 from apps.executions import conf
 from apps.executions.domain.agent_reports import SupervisorSession
 from apps.executions.domain.events import WORK_NUDGE
@@ -54,12 +54,15 @@ def claim_steps(
     """Claim steps of the loaded runs and of others, which are loaded into `runs`.
 
     The oldest step comes first, steps queued in this unit of work last. `looks_around` False
-    claims only the latter.
+    claims only the latter. A supervisor that drains claims only steps of the runs bound to it.
     """
     backends = _served_backends(supervisor) if limit else {}
     if not backends:
         return []
-    waiting = _candidates(supervisor, backends, limit + _SPARE) if looks_around else {}
+    bindings = {supervisor.agent_id}
+    if looks_around or any(not run.execution.bound_agent_id for run in runs.values()):
+        bindings |= set() if is_draining(supervisor.agent_id) else {""}
+    waiting = _candidates(supervisor, backends, bindings, limit + _SPARE) if looks_around else {}
     runs.update(load_runs({pk for pk, _ in waiting} - runs.keys()))
     fresh = [(pk, index) for pk, run in runs.items() for index in run.queued_now]
     claimed: list[ClaimedStep] = []
@@ -67,7 +70,9 @@ def claim_steps(
         if len(claimed) == limit:
             break
         run = runs.get(pk)
-        if run is not None and _may_claim(run, index, supervisor, backends):
+        if run is None or run.execution.bound_agent_id not in bindings:
+            continue
+        if _may_claim(run, index, supervisor, backends):
             queued_at = waiting.get((pk, index), run.now)
             run.record_metric(queue_waited(queued_at, run.now, run.plan.nodes[index].kind))
             step_transitions.claim(run, index, supervisor)
@@ -110,11 +115,10 @@ def claimable(backends: Iterable[str]) -> QuerySet[Step, Step]:
 
 
 def _candidates(
-    supervisor: SupervisorSession, backends: Iterable[str], limit: int
+    supervisor: SupervisorSession, backends: Iterable[str], bindings: Iterable[str], limit: int
 ) -> dict[tuple[UUID, int], datetime]:
     """Return (run, index of the step) → time of queuing, the oldest first."""
-    mine = Q(execution__bound_agent_id__in=["", supervisor.agent_id])
-    steps = claimable(backends).filter(mine)
+    steps = claimable(backends).filter(execution__bound_agent_id__in=list(bindings))
     if supervisor.capabilities:
         steps = steps.filter(kind__in=supervisor.capabilities)
     rows = steps.order_by("queued_at", "index")
@@ -129,8 +133,6 @@ def _may_claim(
     if not run.is_planning or run.job_states[index] is not JobState.PENDING:
         return False
     if backends.get(execution.backend_id) != execution.backend_kind:
-        return False
-    if execution.bound_agent_id not in ("", supervisor.agent_id):
         return False
     node = run.plan.nodes[index]
     if supervisor.capabilities and node.kind not in supervisor.capabilities:

@@ -33,6 +33,9 @@ class AgentRegistration(Shape):
         required=False, help_text="of who is offline: when it was last heard of"
     )
     runningJobs = serializers.IntegerField(help_text="0 of who is offline")
+    draining = serializers.BooleanField(
+        required=False, help_text="true while an administrator drains it: it takes no new runs"
+    )
     failingLoops = _texts(
         required=False,
         help_text="background loops of its process that fail; absent when none does, or offline",

@@ -257,3 +257,34 @@ def test_worker_status_names_failing_loops(capsys):
     column = head.index("FAILING LOOPS")
     assert edge[column:].startswith("claims, orders ")
     assert near[column:].startswith("none ")
+
+
+@pytest.mark.store
+def test_a_drain_outlives_a_restart_and_ends_with_a_removal():
+    worker()
+    assert api.drain("edge")
+    assert not api.drain("edge"), "it drains already"
+    assert worker(incarnation="2").agent.as_wire(clock.now())["draining"]
+
+    api.remove("edge")
+
+    assert "draining" not in worker(incarnation="3").agent.as_wire(clock.now())
+
+
+@pytest.mark.store
+def test_a_drain_ends_when_it_is_resumed():
+    worker()
+    worker("other")
+    api.drain("edge")
+    assert api.resume("edge")
+    assert not api.resume("edge"), "it did not drain"
+    assert not api.is_draining("edge")
+
+
+@pytest.mark.parametrize("act", [api.drain, api.resume])
+def test_only_registered_agents_drain_and_resume(act):
+    worker()
+    api.remove("edge")
+    for agent_id in ("edge", "unknown"):
+        with pytest.raises(api.AgentNotFound):
+            act(agent_id)

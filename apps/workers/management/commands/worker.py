@@ -46,7 +46,7 @@ def _row(agent: agents.Agent, now: datetime) -> tuple[str, ...]:
     silent = now - agent.last_heartbeat_at
     if agent.is_online(now):
         facts = (
-            "online",
+            "draining" if agent.draining else "online",
             "answers" if agent.runtime_available else "away",
             str(agent.running_jobs),
             ", ".join(agent.failing_loops) or "none",
