@@ -12,12 +12,13 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.globs import is_literal
 from sync_stack.core.tasks import Kind, State
+from sync_stack.orchestrator.domain.identity import RefName
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
 from sync_stack.orchestrator.models import LedgerTarget, Task
-from sync_stack.orchestrator.selectors import ledgers, tasks
+from sync_stack.orchestrator.selectors import ledgers, refs, tasks
 from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Ports
-from sync_stack.orchestrator.services.execution.ref_state import git_source
+from sync_stack.orchestrator.services.execution.ref_state import event_of_ref, git_source
 from sync_stack.orchestrator.services.execution.targets import is_for, is_orphan
 from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.orchestrator.services.task_creation import NewTask, create_task
@@ -45,6 +46,30 @@ def trigger_manual(
         raise NothingToSync(detail)
     trigger = partial(trigger_ref, Kind.MANUAL, ports.bundle(), rule)
     return [trigger(*pair, _publish_later, **extra).task for pair in refs]
+
+
+def sync_again(target: LedgerTarget) -> Task:
+    """Create a task that syncs the ref that a target was last applied from, by its rule.
+
+    It needs no bundle: the worker that runs the task reads its own. Raises NothingToSync,
+    TooManyTasks.
+    """
+    name = RefName(rule=target.rule_id, repo=target.repo, ref=target.ref)
+    record = refs.find(name) if target.ref else None
+    last = tasks.get(target.last_task_id) if target.last_task_id else None
+    urls = [event.clone_url for event in TaskRequest.of(last.request).events] if last else []
+    if record is None or not urls:
+        raise NothingToSync("nothing was applied to this target yet")
+    event = event_of_ref(name, record, platform=record.platform, clone_url=urls[0])
+    new = NewTask(
+        kind=Kind.MANUAL,
+        idempotency_key=f"{Kind.MANUAL}:{uuid.uuid4()}",
+        platform=record.platform,
+        segment=record.datasource,
+        request=TaskRequest(events=(event,), rules=(name.rule,)),
+        tenant=target.tenant,
+    )
+    return create_task(new, _publish_later).task
 
 
 def _publish_later(_task_ids: Sequence[str]) -> None:

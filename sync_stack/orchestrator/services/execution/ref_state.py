@@ -93,11 +93,19 @@ def event_for(bundle: Bundle, rule: Rule, repo: str, ref: str) -> Event:
     """
     platform = bundle.platform(rule.platform)
     url = rule.repo_url or git_platform(platform).clone_url(platform, repo)
-    event = partial(Event, platform=platform.name, repo=repo, clone_url=url)
+    name = RefName(rule=rule.name, repo=repo, ref=ref)
+    return event_of_ref(name, refs.find(name), platform=platform.name, clone_url=url)
+
+
+def event_of_ref(
+    name: RefName, record: RecordedRef | None, *, platform: str, clone_url: str
+) -> Event:
+    """Return the event of `event_for`; a sync takes the address of the bundle, not `clone_url`."""
+    event = partial(Event, platform=platform, repo=name.repo, clone_url=clone_url)
+    ref = name.ref
     pull = pull_request_of(ref)
     if not pull:
         return event(**ref_fields(ref))
-    record = refs.find(RefName(rule=rule.name, repo=repo, ref=ref))
     observed = record.observed if record else None
     return event(
         kind=EventKind.PULL_REQUEST,
