@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -21,7 +22,7 @@ from apps.accounts.models import (
 from apps.accounts.services.administrators import disable, enable
 from apps.accounts.services.authentication import signed_in
 from apps.accounts.services.token_pairs import revoke_everything
-from apps.operations.admin import RowAdmin, confirmed
+from apps.operations.admin import RowAdmin, confirmed, list_link
 
 
 @admin.register(User)
@@ -32,6 +33,18 @@ class UserAdmin(RowAdmin):
     ordering = ("email",)
     hidden_fields = ("password",)
     actions = ("disable", "enable", "sign_out_everywhere")
+
+    def related_rows(self, row: User) -> Iterable[str]:
+        for model, text in (
+            ("membership", "memberships"),
+            ("uisession", "sessions"),
+            ("refreshfamily", "refresh families"),
+            ("apitoken", "API tokens"),
+            ("externalaccount", "external accounts"),
+        ):
+            yield list_link(f"accounts.{model}", text, user__id__exact=row.pk)
+        yield list_link("executions.execution", "runs", owner_id=row.pk)
+        yield list_link("system.auditrecord", "audit records", user_id=row.pk)
 
     @admin.action(description="Disable: no sign-in, signed out everywhere", permissions=["view"])
     def disable(self, request: HttpRequest, rows: QuerySet[User]) -> HttpResponse | None:
@@ -71,6 +84,11 @@ class WorkspaceAdmin(RowAdmin):
     search_fields = ("name", "slug")
     ordering = ("slug",)
 
+    def related_rows(self, row: Workspace) -> Iterable[str]:
+        yield list_link("accounts.membership", "members", workspace__id__exact=row.pk)
+        yield list_link("accounts.invitation", "invitations", workspace__id__exact=row.pk)
+        yield list_link("executions.execution", "runs", workspace_id=row.pk)
+
 
 @admin.register(Membership)
 class MembershipAdmin(RowAdmin):
@@ -83,7 +101,9 @@ class MembershipAdmin(RowAdmin):
 @admin.register(Invitation)
 class InvitationAdmin(RowAdmin):
     list_display = ("workspace", "role", "email", "invited_by", "expires_at")
+    list_filter = ("role",)
     list_select_related = ("workspace", "invited_by")
+    search_fields = ("email", "workspace__name")
     hidden_fields = ("token_hash",)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -9,26 +10,44 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from apps.agents.models import Agent
+from apps.agents.selectors import as_agent
 from apps.agents.services import drain, remove, resume
-from apps.operations.admin import RowAdmin, confirmed
+from apps.operations.admin import RowAdmin, confirmed, list_link, state_mark
+from kernel import clock
 
 
 @admin.register(Agent)
 class AgentAdmin(RowAdmin):
     list_display = (
         "agent_id",
+        "state",
         "kind",
         "version",
         "running_jobs",
         "last_heartbeat_at",
         "drained_at",
         "removed_at",
+        "related",
     )
     list_filter = ("kind", "runtime_available")
     search_fields = ("agent_id", "name")
     ordering = ("agent_id",)
     hidden_fields = ("token_sha256",)
     actions = ("drain", "resume", "remove")
+
+    @admin.display(description="state")
+    def state(self, agent: Agent) -> str:
+        if agent.removed_at:
+            return state_mark("removed")
+        if not as_agent(agent).is_online(clock.now()):
+            return state_mark("offline")
+        return state_mark("draining" if agent.drained_at else "online")
+
+    def related_rows(self, row: Agent) -> Iterable[str]:
+        yield list_link("executions.step", "steps", agent_id=row.agent_id)
+        yield list_link(
+            "executions.step", "running steps", agent_id=row.agent_id, job_state="running"
+        )
 
     @admin.action(description="Drain: no new runs", permissions=["view"])
     def drain(self, request: HttpRequest, rows: QuerySet[Agent]) -> HttpResponse | None:

@@ -12,3 +12,4 @@ from apps.streams.models import Topic
 class TopicAdmin(RowAdmin):
     list_display = ("name", "last_id", "closed")
     search_fields = ("name",)
+    ordering = ("name",)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from html import unescape
 
 import pytest
 from django.contrib import admin
@@ -17,10 +19,14 @@ from apps.accounts.models import UiSession, User
 from apps.agents import api as agents
 from apps.agents.api import Registration, register
 from apps.agents.models import Agent
-from apps.executions.models import Execution
+from apps.executions.models import Execution, Step
+from apps.operations.models import AuditRecord
+from kernel import clock
 from platform_site import admin_urls
+from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
 from tests.apps.executions.runs import booted_run, node
 from tests.architecture.test_public_routes import routes
+from tests.support.processes import ROOT
 
 PASSWORD = "Correct-Horse-1"
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.store]
@@ -76,6 +82,90 @@ def test_every_list_and_every_row_opens(root: Client, agent: Agent):
         assert root.get(reverse(f"{name}_add")).status_code == 403, name
 
 
+def linked(page: str) -> set[str]:
+    """The addresses of the links to rows that belong to a row."""
+    found = re.findall(r'class="field-related">(.*?)</td>|class="readonly">(<a .*?)</div>', page)
+    cells = "".join("".join(each) for each in found)
+    return {unescape(url) for url in re.findall(r'href="([^"]+)"', cells)}
+
+
+@pytest.fixture
+def rows_of_every_kind(ada: User, root: Client, agent: Agent) -> None:
+    """Rows that name one another, of the tables that have links."""
+    run = booted_run(node("a"))
+    principal = {"workspace_id": ada.workspace_id, "owner_id": ada.pk}
+    Execution.objects.filter(run_id=run.id).update(**principal, bound_agent_id="edge-1")
+    Step.objects.update(agent_id="edge-1", status="running", job_state="running")
+    who = {"user_id": str(ada.pk), "workspace_id": str(ada.workspace_id), "agent_id": "edge-1"}
+    now = clock.now()
+    AuditRecord.objects.create(time=now, method="GET", path="/", status=200, duration_ms=1, **who)
+    place = {"rule_id": "shop", "repo": "acme/shop", "env": "production"}
+    first = Task.objects.create(
+        id="1", kind="webhook", state="FAILED", idempotency_key="a", created_at=now,
+        facets="\nrule:shop\nrepo:acme/shop\n",
+    )  # fmt: skip
+    target = LedgerTarget.objects.create(
+        id="2", last_task_id=first.id, content=b"", status="drifted", **place
+    )
+    drift = Drift.objects.create(
+        id="3", unit_id=target.id, state="open", first_seen_at=now, last_seen_at=now,
+        heal={"last_task_id": "4"}, **place,
+    )  # fmt: skip
+    Task.objects.create(
+        id="4", kind="heal", state="PENDING", idempotency_key="b", created_at=now,
+        retry_of=first.id, delivery_id=drift.id,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("rows_of_every_kind")
+def test_links_lead_to_the_rows_that_belong_together(root: Client, ada: User):
+    run, target = Execution.objects.get(), LedgerTarget.objects.get()
+    expected = {
+        run: ["step/?execution__id__exact=", "topic/?q=", "workspace/", "user/", "agent/?agent_"],
+        Step.objects.get(): ["execution/", "agent/?agent_id=edge-1"],
+        Agent.objects.get(): ["step/?agent_id=edge-1&job_state=running"],
+        target: ["task/?q=rule%3Ashop+repo%3Aacme%2Fshop", "task/1/", "drift/?unit_id=2"],
+        Drift.objects.get(): ["ledgertarget/2/", "task/4/"],
+        Task.objects.get(id="1"): ["ledgertarget/?last_task_id=1"],
+        Task.objects.get(id="4"): ["task/1/", "drift/3/"],
+        ada: ["membership/?user__id__exact=", "execution/?owner_id=", "auditrecord/?user_id="],
+        ada.workspace: ["membership/?workspace__id__exact=", "execution/?workspace_id="],
+        AuditRecord.objects.get(agent_id="edge-1"): ["user/", "workspace/", "agent/?agent_id="],
+    }
+    for row, parts in expected.items():
+        name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
+        urls = linked(root.get(reverse(f"{name}_change", args=[row.pk])).content.decode())
+        for part in parts:
+            (url,) = [url for url in urls if re.search(f"/{re.escape(part)}", url)]
+            answer = root.get(url)
+            assert answer.status_code == 200, (row, url)
+            if changelist := (answer.context or {}).get("cl"):
+                assert changelist.result_count > 0, (row, url)
+        assert {root.get(url).status_code for url in urls} == {200}, row
+        listed = root.get(reverse(f"{name}_changelist")).content.decode()
+        is_in_list = "related" in admin.site._registry[type(row)].list_display
+        assert linked(listed) == (urls if is_in_list else set()), row
+
+
+@pytest.mark.usefixtures("rows_of_every_kind")
+@pytest.mark.parametrize(
+    ("path", "state"),
+    [
+        ("executions/execution/", "Booting"),
+        ("executions/step/", "running"),
+        ("agents/agent/", "online"),
+        ("sync/task/", "FAILED"),
+        ("sync/ledgertarget/", "drifted"),
+        ("sync/drift/", "open"),
+    ],
+)
+def test_lists_show_states_in_colors(root: Client, path: str, state: str):
+    page = root.get(f"/admin/{path}").content.decode()
+
+    assert f'<span class="state" data-state="{state.lower()}">{state}</span>' in page
+    assert f'[data-state="{state.lower()}"]' in (ROOT / "static/console/css/admin.css").read_text()
+
+
 def test_no_page_shows_a_hash_of_a_credential(root: Client, agent: Agent):
     user = User.objects.get(email="root@example.org")
     session = UiSession.objects.get(user=user)
@@ -115,6 +205,30 @@ def test_every_path_is_for_administrators(ada: User, root: Client):
                 assert answer.status_code == 302, path
                 assert answer["Location"].startswith("/admin/"), path
     assert root.get("/admin/password_change/").status_code == 404
+
+
+def test_strangers_cannot_sign_in_at_the_admin_and_guesses_are_locked_out(root: Client):
+    right = {"username": "root@example.org", "email": "root@example.org", "password": PASSWORD}
+    stranger = Client(REMOTE_ADDR="203.0.113.77")
+    assert stranger.post("/admin/login/?next=/admin/", right)["Location"].startswith("/sign-in?")
+    assert "partita_session" not in stranger.cookies
+
+    page = "/sign-in?next=/admin/"
+    guesses = [stranger.post(page, right | {"password": f"Guess-{n}x"}) for n in range(10)]
+
+    assert {guess.status_code for guess in guesses} == {401}
+    assert stranger.post(page, right).status_code == 429
+    assert stranger.get("/admin/").status_code == 302
+    assert root.get("/admin/").status_code == 200, "who is signed in is not locked out"
+
+
+def test_what_an_administrator_does_is_in_the_audit_trail(root: Client, ada: User, caplog):
+    with caplog.at_level("INFO", logger="partita.audit"):
+        act(root, "/admin/accounts/user/", "disable", ada.pk, confirmed="yes")
+
+    record = json.loads(caplog.records[-1].getMessage())
+    assert (record["method"], record["path"]) == ("POST", "/admin/accounts/user/")
+    assert record["userId"] == str(User.objects.get(email="root@example.org").pk)
 
 
 def test_an_account_is_disabled_after_a_question_and_signed_out_everywhere(root: Client, ada: User):
