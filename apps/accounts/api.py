@@ -6,15 +6,26 @@ from apps.accounts.conf import password_sign_in_enabled
 from apps.accounts.domain.api_tokens import TokenScope, is_api_token
 from apps.accounts.domain.errors import (
     EmailTaken,
+    ExternalSignInRefused,
     Forbidden,
     TooManyAttempts,
     Unauthenticated,
     WeakPassword,
 )
+from apps.accounts.domain.external_identity import (
+    ExternalIdentity,
+    external_identity,
+    safe_return_url,
+)
 from apps.accounts.domain.principal import Principal, visible_workspaces
 from apps.accounts.domain.roles import Role
 from apps.accounts.lifespan import purge_expired
-from apps.accounts.selectors import SignInProvider, offers_sign_up, sign_in_providers
+from apps.accounts.selectors import (
+    SignInProvider,
+    offers_sign_up,
+    sign_in_provider,
+    sign_in_providers,
+)
 from apps.accounts.services.administrators import (
     FirstAdministrator,
     NoAdministrator,
@@ -35,6 +46,11 @@ from apps.accounts.services.authentication import (
     recheck,
     require_session,
     signed_in,
+)
+from apps.accounts.services.external_accounts import (
+    complete_sign_in,
+    failed_sign_in_url,
+    limit_external_sign_in,
 )
 from apps.accounts.services.invitations import (
     NewInvitation,
@@ -70,6 +86,8 @@ from apps.accounts.services.workspaces import (
 
 __all__ = [
     "EmailTaken",
+    "ExternalIdentity",
+    "ExternalSignInRefused",
     "FirstAdministrator",
     "Forbidden",
     "NewInvitation",
@@ -88,14 +106,18 @@ __all__ = [
     "authenticate_stream",
     "change_password_session",
     "change_role",
+    "complete_sign_in",
     "create_api_token",
     "create_workspace",
     "ensure_seed_admin",
+    "external_identity",
+    "failed_sign_in_url",
     "first_administrator",
     "invitations_to",
     "invite",
     "is_api_token",
     "issue_tokens",
+    "limit_external_sign_in",
     "members_of",
     "offers_reset",
     "offers_sign_up",
@@ -112,7 +134,9 @@ __all__ = [
     "revoke_api_token",
     "revoke_everything",
     "revoke_invitation",
+    "safe_return_url",
     "sign_in",
+    "sign_in_provider",
     "sign_in_providers",
     "sign_in_session",
     "sign_out_session",

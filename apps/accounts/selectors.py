@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from django.apps import apps
 from django.core.cache.backends.locmem import LocMemCache
 from django.db import DatabaseError
+from django.utils.module_loading import import_string
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import MAX_EMAIL
@@ -53,18 +56,33 @@ class SignInProvider:
 
 def sign_in_providers() -> list[SignInProvider]:
     """Return the configured providers, also those that something is missing for."""
-    configured = conf.oidc()
-    if configured is None:
-        return []
-    names = " and ".join(configured.missing)
-    return [
-        SignInProvider(
-            provider_id=configured.provider_id,
-            name=configured.provider_name,
-            start_url="" if names else "/api/v1/auth/oidc/login",
-            hint=f"{names} not set" if names else "",
+    found: list[SignInProvider] = []
+    if (configured := conf.oidc()) is not None:
+        found.append(
+            sign_in_provider(
+                configured.provider_id,
+                configured.provider_name,
+                start_url="/api/v1/auth/oidc/login",
+                missing=configured.missing,
+            )
         )
-    ]
+    named = [getattr(config, "sign_in_providers", None) for config in apps.get_app_configs()]
+    for path in filter(None, named):
+        found += import_string(path)()
+    return found
+
+
+def sign_in_provider(
+    provider_id: str, name: str, *, start_url: str, missing: Sequence[str]
+) -> SignInProvider:
+    """Return a provider; `missing`: the variables without which it cannot be used."""
+    names = " and ".join(missing)
+    return SignInProvider(
+        provider_id=provider_id,
+        name=name,
+        start_url="" if names else start_url,
+        hint=f"{names} not set" if names else "",
+    )
 
 
 def active_account(user_id: UUID, *, fresh: bool = False) -> ActiveAccount | None:

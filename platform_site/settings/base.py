@@ -37,7 +37,7 @@ SECURE_SITE = PUBLIC_API_URL.startswith("https://")
 DB_DRIVER = env.choice("DB_DRIVER", "mongo", ("mongo", "postgres", "sqlite"))
 DATABASES = databases(DB_DRIVER, DATA_DIR)
 DEFAULT_AUTO_FIELD = auto_field(DB_DRIVER)
-MIGRATION_MODULES = contrib_migrations(DB_DRIVER)
+MIGRATION_MODULES: dict[str, str | None] = {**contrib_migrations(DB_DRIVER)}
 
 # ── cache, coordination, background work ──────────────────────────────────────
 REDIS_ADDR = env.text("REDIS_ADDR")
@@ -84,6 +84,10 @@ OIDC_EMAIL_CLAIM = env.text("OIDC_EMAIL_CLAIM", "email")
 OIDC_NAME_CLAIM = env.text("OIDC_NAME_CLAIM", "name")
 OIDC_GROUPS_CLAIM = env.text("OIDC_GROUPS_CLAIM", "groups")
 OIDC_ADMIN_GROUPS = env.words("OIDC_ADMIN_GROUPS")
+SOCIAL_PROVIDERS = env.words("SOCIAL_PROVIDERS")
+SOCIALACCOUNT_PROVIDERS = env.social_providers(SOCIAL_PROVIDERS)
+SOCIALACCOUNT_ADAPTER = "apps.social.services.SettingsAdapter"
+SOCIALACCOUNT_QUERY_EMAIL = True
 _MAIL = env.mail_address("EMAIL_URL")  # into Django's own settings, which its mail uses
 EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.username, _MAIL.password
@@ -185,6 +189,7 @@ INSTALLED_APPS = [
     "apps.health",
     "apps.streams",
     "apps.accounts",
+    "apps.social",
     "apps.platform_settings",
     "apps.agents",
     "apps.suites",
@@ -196,6 +201,13 @@ INSTALLED_APPS = [
     "sync_stack.watcher",  # likewise
     *apps_of_store(DB_DRIVER),
 ]
+if SOCIAL_PROVIDERS:  # nobody else pays for its import; its tables stay unused
+    INSTALLED_APPS += [
+        "allauth.account",
+        "allauth.socialaccount",
+        *(f"{env.SOCIAL_PACKAGE}.{name}" for name in SOCIAL_PROVIDERS),
+    ]
+    MIGRATION_MODULES = {**MIGRATION_MODULES, "account": None, "socialaccount": None}
 MIDDLEWARE = [  # outermost first (reference: control-plane 2)
     "apps.http.middleware.request.ExceptionMiddleware",
     "apps.http.middleware.compression.CompressionMiddleware",
@@ -210,6 +222,7 @@ MIDDLEWARE = [  # outermost first (reference: control-plane 2)
     "apps.http.middleware.observation.AuditMiddleware",
     "apps.http.middleware.request.RequestLimitsMiddleware",
     "platform_site.error_handler.ProblemAnswers",
+    *(["allauth.account.middleware.AccountMiddleware"] if SOCIAL_PROVIDERS else []),
 ]
 TEMPLATES = [
     {

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -20,6 +22,7 @@ from kernel.durations import parse_bytes, parse_duration_ms
 
 T = TypeVar("T")
 _MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
+SOCIAL_PACKAGE = "allauth.socialaccount.providers"
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -167,6 +170,38 @@ def mail_address(name: str) -> MailAddress:
         use_ssl=parts.scheme == "smtps",
         sender=sender,
     )
+
+
+def social_providers(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Read SOCIAL_<NAME>_CLIENT_ID, …_CLIENT_SECRET and …_SETTINGS (JSON) of each provider.
+
+    Returns the value of Django-allauth's SOCIALACCOUNT_PROVIDERS. Raises ImproperlyConfigured.
+    """
+    found = {}
+    for name in names:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or not find_spec(f"{SOCIAL_PACKAGE}.{name}"):
+            raise ImproperlyConfigured(
+                f"SOCIAL_PROVIDERS={name!r}: django-allauth has no provider of this name, such as "
+                "github, gitlab or google"
+            )
+        prefix = f"SOCIAL_{name.upper()}"
+        credentials = {
+            "client_id": text(f"{prefix}_CLIENT_ID"),
+            "secret": secret(f"{prefix}_CLIENT_SECRET"),
+        }
+        found[name] = {**_object(f"{prefix}_SETTINGS"), "APPS": [credentials]}
+    return found
+
+
+def _object(name: str) -> dict[str, Any]:
+    value = text(name) or "{}"
+    try:
+        found = json.loads(value)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ImproperlyConfigured(f"{name}={value!r}: expected a JSON object")
+    return found
 
 
 def _is_host_and_port(address: str) -> bool:

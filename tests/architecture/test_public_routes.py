@@ -43,6 +43,8 @@ PUBLIC = {
     "static/{}",
     "mocks/{}",
     "internal/mock-data/{}",
+    "accounts/{}/login/",
+    "accounts/{}/login/callback/",
     "sign-in",
     "sign-up",
     "sign-out",

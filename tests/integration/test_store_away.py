@@ -62,6 +62,8 @@ NEEDS_NO_STORE: Final = {
     "GET /api/v1/auth/sso/providers": 200,
     "GET /api/v1/auth/oidc/login": 404,
     "GET /api/v1/auth/oidc/callback": 404,
+    "GET /accounts/{provider}/login/": 404,
+    "GET /accounts/{provider}/login/callback/": 404,
     "GET /sign-in": 200,
     "GET /sign-up": 200,
     "GET /forgot-password": 200,

@@ -60,6 +60,20 @@ def identity_of(provider: str, claims: Mapping[str, Any], names: ClaimNames) -> 
     )
 
 
+def external_identity(
+    provider: str, *, subject: str, email: str, email_verified: bool, full_name: str
+) -> ExternalIdentity:
+    """Return the identity, within the bounds of the store; what is no address counts as none."""
+    normalized = normalized_email(email)
+    return ExternalIdentity(
+        provider=provider,
+        subject=subject[:MAX_SUBJECT],
+        email=normalized if is_email(normalized) else "",
+        email_verified=email_verified,
+        full_name=_name(full_name, email),
+    )
+
+
 def safe_return_url(url: str, origins: Iterable[str]) -> str:
     """Return `url` if it is a path of this site or has one of the origins, else `/`."""
     if not url.isprintable() or len(url) > _MAX_RETURN_URL or "\\" in url:

@@ -7,7 +7,6 @@ stands behind the `#` of an address, which no server logs; a token never does.
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from django.http import HttpResponseRedirect
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -22,15 +21,14 @@ from apps.accounts.rest.views import PublicView, signed_in_response
 from apps.accounts.selectors import sign_in_providers
 from apps.accounts.services import oidc
 from apps.accounts.services.external_accounts import (
-    external_sign_in,
-    issue_exchange_code,
+    complete_sign_in,
+    failed_sign_in_url,
+    limit_external_sign_in,
     redeem_exchange_code,
 )
-from apps.accounts.services.rate_limits import OIDC, SIGN_IN, limit_by_ip
-from apps.accounts.services.sign_in import start_session
+from apps.accounts.services.rate_limits import SIGN_IN, limit_by_ip
 from kernel.errors import PlatformError
 
-CALLBACK_PAGE: Final = "/auth/callback"
 _COOKIE_PATH: Final = "/api/v1/auth/oidc"
 _TOLD: Final = frozenset(  # the codes that the front end is told; others are the server's
     {
@@ -62,7 +60,7 @@ class OidcLoginView(PublicView):
     )
     def get(self, request: Request) -> HttpResponseRedirect:
         configured = oidc.configured_provider()
-        limit_by_ip(request, OIDC)
+        limit_external_sign_in(request)
         query = request.query_params
         departure = oidc.begin_sign_in(query.get("return_url", "/"), query.get("flow", ""))
         response = HttpResponseRedirect(departure.url)
@@ -87,7 +85,7 @@ class OidcCallbackView(PublicView):
     @extend_schema(operation_id="auth_oidc_callback", responses={302: None})
     def get(self, request: Request) -> HttpResponseRedirect:
         configured = oidc.configured_provider()
-        limit_by_ip(request, OIDC)
+        limit_external_sign_in(request)
         attempt = oidc.read_attempt(request.COOKIES.get(configured.state_cookie, ""))
         try:
             response = self._finish(request, attempt)
@@ -95,21 +93,23 @@ class OidcCallbackView(PublicView):
             if error.problem_code not in _TOLD:
                 raise
             page = _front_end(configured, attempt)
-            response = _to(page, error=error.problem_code)
+            response = HttpResponseRedirect(failed_sign_in_url(error.problem_code, page))
         response.delete_cookie(configured.state_cookie, path=_COOKIE_PATH, samesite="Lax")
         return _unstored(response)
 
     def _finish(self, request: Request, attempt: oidc.SignInAttempt | None) -> HttpResponseRedirect:
+        configured = oidc.configured_provider()
         identity = oidc.finish_sign_in(attempt, request.query_params)
         if attempt is None:
             raise ExternalSignInRefused("no sign-in was begun", code="oidc_state_invalid")
-        user = external_sign_in(identity)
-        if attempt.flow == oidc.COOKIE:
-            start_session(request._request, user)  # noqa: SLF001 - Django's request
-            return HttpResponseRedirect(attempt.return_url)
-        code = issue_exchange_code(user, identity)
-        page = oidc.configured_provider().frontend_callback_url
-        return _to(page, code=code, return_url=attempt.return_url)
+        is_cookie_flow = attempt.flow == oidc.COOKIE
+        target = complete_sign_in(
+            request._request,  # noqa: SLF001 - Django's request
+            identity,
+            return_url=attempt.return_url,
+            front_end="" if is_cookie_flow else configured.frontend_callback_url,
+        )
+        return HttpResponseRedirect(target)
 
 
 class OidcExchangeView(PublicView):
@@ -127,13 +127,9 @@ class OidcExchangeView(PublicView):
 
 
 def _front_end(configured: conf.OidcSettings, attempt: oidc.SignInAttempt | None) -> str:
-    """Return the page that is told of a failure: that of the flow, else that of the default."""
+    """Return the front end that is told of a failure; empty: our own page."""
     is_cookie_flow = attempt is not None and attempt.flow == oidc.COOKIE
-    return CALLBACK_PAGE if is_cookie_flow else configured.frontend_callback_url or CALLBACK_PAGE
-
-
-def _to(page: str, **facts: str) -> HttpResponseRedirect:
-    return HttpResponseRedirect(f"{page}#{urlencode(facts)}")
+    return "" if is_cookie_flow else configured.frontend_callback_url
 
 
 def _unstored(response: HttpResponseRedirect) -> HttpResponseRedirect:

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
+from django.http import HttpRequest
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import workspace_name, workspace_slug
@@ -18,11 +20,14 @@ from apps.accounts.domain.external_identity import ExternalIdentity
 from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import ExchangeCode, ExternalAccount, Invitation, User
 from apps.accounts.selectors import clear_cached, find_user, is_sign_up_open
+from apps.accounts.services.rate_limits import OIDC, limit_by_ip
+from apps.accounts.services.sign_in import start_session
 from apps.accounts.services.sign_up import create_account, create_invited_account
 from apps.accounts.services.token_pairs import TokenPair, issue_tokens, revoke_everything
 from apps.streams.api import unit_of_work
 from kernel.clock import now
 
+CALLBACK_PAGE: Final = "/auth/callback"
 _TRIES: Final = 3  # two first sign-ins at once: the slower one finds what the faster one made
 
 
@@ -40,6 +45,32 @@ def external_sign_in(identity: ExternalIdentity) -> User:
     _apply_groups(account, identity)
     clear_cached(account.user_id)
     return User.objects.select_related("workspace").get(pk=account.user_id)
+
+
+def complete_sign_in(
+    request: HttpRequest, identity: ExternalIdentity, *, return_url: str, front_end: str
+) -> str:
+    """Sign the identity in, and return where the browser goes.
+
+    Without a `front_end`, start a session here and return `return_url`; else that page, with a
+    one-time code behind the `#`. Raise what `external_sign_in` raises.
+    """
+    user = external_sign_in(identity)
+    if not front_end:
+        start_session(request, user)
+        return return_url
+    code = issue_exchange_code(user, identity)
+    return f"{front_end}#{urlencode({'code': code, 'return_url': return_url})}"
+
+
+def failed_sign_in_url(code: str, front_end: str = "") -> str:
+    """Return the page that is told why nobody was signed in, by a code behind the `#`."""
+    return f"{front_end or CALLBACK_PAGE}#{urlencode({'error': code})}"
+
+
+def limit_external_sign_in(request: HttpRequest) -> None:
+    """Count a step of a sign-in elsewhere by this client; raise TooManyAttempts."""
+    limit_by_ip(request, OIDC)
 
 
 def issue_exchange_code(user: User, identity: ExternalIdentity) -> str:
