@@ -64,6 +64,15 @@ class SettingsAdapter(DefaultSocialAccountAdapter):
         raise ImmediateHttpResponse(_failed(code))
 
 
+def check_providers() -> None:
+    """Raise ImproperlyConfigured if one of the providers is not of OAuth 2."""
+    registry.load()  # their apps may come after this one
+    for name in conf.providers():
+        found = registry.get_class(name)
+        if found is None or not issubclass(found, OAuth2Provider):
+            raise ImproperlyConfigured(f"SOCIAL_PROVIDERS={name!r}: it does not speak OAuth 2")
+
+
 def begin(request: HttpRequest, provider: str, return_url: str) -> HttpResponse:
     """Send the browser to the provider, with a state and a PKCE verifier of its session."""
     if SESSION_KEY not in request.session:  # nobody is signed in: it serves this attempt alone
@@ -82,10 +91,7 @@ def finish(request: HttpRequest, provider: str) -> HttpResponse:
 
 
 def _provider(request: HttpRequest, name: str) -> Any:
-    found = registry.get_class(name)
-    if found is None or not issubclass(found, OAuth2Provider):
-        raise ImproperlyConfigured(f"SOCIAL_PROVIDERS: {name} does not speak OAuth 2")
-    provider = found(request, app=SettingsAdapter(request).get_app(request, name))
+    provider = registry.get_class(name)(request, app=SettingsAdapter(request).get_app(request, name))
     provider.pkce_enabled_default = True
     provider.oauth2_adapter_class = _adapter_of(provider)
     return provider
