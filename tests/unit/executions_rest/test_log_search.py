@@ -47,8 +47,8 @@ def test_a_hostile_pattern_takes_linear_time(query):
     pattern = compiled(query, regex=True, case=True)
     text = "a" * 16_384 + "!"
 
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(20):
         pattern.search(text)
 
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2

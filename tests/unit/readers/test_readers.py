@@ -77,12 +77,12 @@ def test_broken_yaml_is_refused_with_its_place(text, reason, line, column):
 
 def test_aliases_that_multiply_are_refused_at_once():
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    began = time.monotonic()
+    began = time.process_time()
 
     with pytest.raises(Unreadable, match="10000 alias expansions"):
         read_yaml("\n".join(["a0: &a0 [x, x]", *levels]))
 
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_ten_thousand_expansions_are_allowed():
@@ -100,10 +100,10 @@ def test_few_aliases_to_a_large_value_are_refused_when_they_would_be_huge():
 
 @pytest.mark.slow
 def test_a_mapping_of_very_many_keys_is_read_quickly():
-    began = time.monotonic()
+    began = time.process_time()
 
     assert len(read_yaml("\n".join(f"k{n}: 1" for n in range(50_000))).data()) == 50_000
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_json_is_read():

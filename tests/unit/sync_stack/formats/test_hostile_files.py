@@ -109,12 +109,12 @@ def test_sixteen_mebibytes_end_soon(name: str, piece: str) -> None:
 
 
 def ends_within(seconds: float, name: str, text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     try:
         flatten(formats[name].parse(text.encode(), file="x"))
     except ShapingError as error:
         assert error.code in ("parse_error", "too_many_keys", "unsupported_expression")
-    assert time.monotonic() - started < seconds
+    assert time.process_time() - started < seconds
 
 
 def test_files_beyond_sixteen_mebibytes_are_refused_unread() -> None:
@@ -163,8 +163,8 @@ def read_or_refuse(name: str, data: bytes) -> None:
 
 
 def refused(name: str, text: str) -> ShapingError:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(ShapingError) as raised:
         formats[name].parse(text.encode("utf-8", "surrogatepass"), file="x")
-    assert time.monotonic() - started < 3
+    assert time.process_time() - started < 3
     return raised.value

@@ -116,10 +116,10 @@ def test_a_broken_schema_that_marks_secrets_never_lets_a_value_through() -> None
 
 
 def test_patterns_take_linear_time() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     checked(f"a: {'a' * 5000}b", {"properties": {"a": {"pattern": "^(a+)+$"}}})
 
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_numbers_of_any_spelling_are_numbers_to_the_schema() -> None:
