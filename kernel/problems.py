@@ -12,6 +12,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     "profile_not_in_suite backend_unknown package_invalid mock_constraint_failed "
     "mock_request_invalid oidc_state_invalid oidc_denied",
     401: "unauthenticated token_invalid token_expired token_revoked invalid_credentials "
+    "second_factor_required second_factor_invalid "
     "refresh_invalid refresh_reused ticket_invalid code_invalid agent_credential_invalid "
     "mock_secret_required",
     403: "admin_required csrf_failed origin_not_allowed sign_up_disabled password_auth_disabled "

@@ -21,6 +21,7 @@ from apps.accounts.models import (
 )
 from apps.accounts.services.administrators import disable, enable
 from apps.accounts.services.authentication import signed_in
+from apps.accounts.services.second_factor import remove_second_factor_of
 from apps.accounts.services.token_pairs import revoke_everything
 from apps.operations.admin import RowAdmin, confirmed, list_link
 
@@ -32,7 +33,7 @@ class UserAdmin(RowAdmin):
     search_fields = ("email", "full_name")
     ordering = ("email",)
     hidden_fields = ("password",)
-    actions = ("disable", "enable", "sign_out_everywhere")
+    actions = ("disable", "enable", "sign_out_everywhere", "remove_second_factor")
 
     def related_rows(self, row: User) -> Iterable[str]:
         for model, text in (
@@ -75,6 +76,19 @@ class UserAdmin(RowAdmin):
         question = "End all sessions and tokens of these accounts?"
         return confirmed(
             self, request, rows, question=question, action="sign_out_everywhere", do=do
+        )
+
+    @admin.action(description="Remove the second factor", permissions=["view"])
+    def remove_second_factor(
+        self, request: HttpRequest, rows: QuerySet[User]
+    ) -> HttpResponse | None:
+        def do(user: Any) -> str:
+            remove_second_factor_of(user.pk)
+            return "without a second factor"
+
+        question = "Remove the second factor of these accounts? The password alone signs in then."
+        return confirmed(
+            self, request, rows, question=question, action="remove_second_factor", do=do
         )
 
 

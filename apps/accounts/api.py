@@ -66,13 +66,24 @@ from apps.accounts.services.password_reset import (
 )
 from apps.accounts.services.passwords import change_password_session
 from apps.accounts.services.rate_limits import rate_limited
+from apps.accounts.services.second_factor import (
+    SecondFactorSetup,
+    begin_second_factor,
+    confirm_second_factor,
+    pending_second_factor,
+    remove_second_factor,
+    replace_recovery_codes,
+    second_factor_of,
+)
 from apps.accounts.services.sign_in import (
+    finish_sign_in_session,
     sign_in,
     sign_in_session,
     sign_out_session,
     sign_up_session,
     start_session,
 )
+from apps.accounts.services.sign_ins import end_sign_in, sign_ins_of
 from apps.accounts.services.sign_up import sign_up
 from apps.accounts.services.token_pairs import issue_tokens, revoke_everything
 from apps.accounts.services.workspaces import (
@@ -94,6 +105,7 @@ __all__ = [
     "NoAdministrator",
     "Principal",
     "Role",
+    "SecondFactorSetup",
     "SignInProvider",
     "TokenScope",
     "TooManyAttempts",
@@ -104,14 +116,18 @@ __all__ = [
     "attach_session",
     "authenticate_request",
     "authenticate_stream",
+    "begin_second_factor",
     "change_password_session",
     "change_role",
     "complete_sign_in",
+    "confirm_second_factor",
     "create_api_token",
     "create_workspace",
+    "end_sign_in",
     "ensure_seed_admin",
     "external_identity",
     "failed_sign_in_url",
+    "finish_sign_in_session",
     "first_administrator",
     "invitations_to",
     "invite",
@@ -123,11 +139,14 @@ __all__ = [
     "offers_sign_up",
     "operator",
     "password_sign_in_enabled",
+    "pending_second_factor",
     "principal_of",
     "purge_expired",
     "rate_limited",
     "recheck",
     "remove_member",
+    "remove_second_factor",
+    "replace_recovery_codes",
     "request_reset_page",
     "require_session",
     "reset_password_page",
@@ -135,10 +154,12 @@ __all__ = [
     "revoke_everything",
     "revoke_invitation",
     "safe_return_url",
+    "second_factor_of",
     "sign_in",
     "sign_in_provider",
     "sign_in_providers",
     "sign_in_session",
+    "sign_ins_of",
     "sign_out_session",
     "sign_up",
     "sign_up_session",

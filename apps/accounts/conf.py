@@ -64,6 +64,11 @@ def return_origins() -> tuple[str, ...]:
     return tuple(settings.FRONTEND_URLS)
 
 
+def encryption_keys() -> tuple[str, ...]:
+    """Return the key that encrypts, then those that only decrypt."""
+    return tuple(settings.ENCRYPTION_KEYS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcSettings:
     """The OpenID provider. `missing`: the variables without which it cannot be used."""

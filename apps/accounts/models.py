@@ -213,6 +213,31 @@ class PasswordReset(models.Model):
         return str(self.id)
 
 
+class SecondFactor(models.Model):
+    """The secret of a user's authenticator app, encrypted; it counts once it was confirmed."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="second_factor")
+    secret = models.TextField()
+    last_step = models.BigIntegerField(default=0)  # of the newest code that was used: each is once
+    created_at = models.DateTimeField(default=now)
+    confirmed_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class RecoveryCode(models.Model):
+    """A code that stands in for the app, once."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="recovery_codes")
+    code_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class RefreshToken(models.Model):
     """A one-time refresh token and the access token that was issued with it."""
 

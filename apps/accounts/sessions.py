@@ -13,6 +13,7 @@ from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import UiSession
 from kernel.clock import now
 
+SIGNED_IN_FROM = "signed_in_from"  # address and user agent of the sign-in
 _SALT = "partita.ui-session"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -13,10 +14,18 @@ from apps.accounts.api import (
     Principal,
     TokenScope,
     api_tokens_of,
+    begin_second_factor,
     change_password_session,
+    confirm_second_factor,
     create_api_token,
+    end_sign_in,
+    pending_second_factor,
+    remove_second_factor,
+    replace_recovery_codes,
     revoke_api_token,
     revoke_everything,
+    second_factor_of,
+    sign_ins_of,
 )
 from apps.console.views import page
 from apps.operations.api import DatastoreUnavailable
@@ -90,6 +99,52 @@ def revoke_token(request: HttpRequest, principal: Principal) -> HttpResponse:
     return HttpResponseRedirect("/account", status=303)
 
 
+@require_POST
+@page
+def change_second_factor(request: HttpRequest, principal: Principal, action: str) -> HttpResponse:
+    """Begin, confirm or remove the second factor, or replace its recovery codes."""
+    try:
+        codes = _SECOND_FACTOR[action](principal, request.POST.get("code", ""))
+    except DatastoreUnavailable:
+        raise
+    except PlatformError as error:
+        return _account(request, principal, error=error)
+    return _account(request, principal, recovery_codes=codes)
+
+
+@require_POST
+@page
+def end_one_sign_in(request: HttpRequest, principal: Principal) -> HttpResponse:
+    try:
+        end_sign_in(principal, UUID(request.POST.get("sign_in", "")))
+    except ValueError:
+        return _account(request, principal, error=InvalidInput("the form names no sign-in"))
+    except DatastoreUnavailable:
+        raise
+    except PlatformError as error:
+        return _account(request, principal, error=error)
+    return HttpResponseRedirect("/account", status=303)
+
+
+def _begin(principal: Principal, _code: str) -> list[str]:
+    begin_second_factor(principal)
+    return []
+
+
+def _remove(principal: Principal, code: str) -> list[str]:
+    remove_second_factor(principal, code)
+    return []
+
+
+_SECOND_FACTOR: Final = {
+    "begin": _begin,
+    "confirm": confirm_second_factor,
+    "codes": replace_recovery_codes,
+    "remove": _remove,
+}
+SECOND_FACTOR_ACTIONS: Final = tuple(_SECOND_FACTOR)
+
+
 def _scope(text: str) -> TokenScope:
     try:
         return TokenScope(text)
@@ -110,6 +165,7 @@ def _account(
     error: PlatformError | None = None,
     is_changed: bool = False,
     token: str = "",
+    recovery_codes: Sequence[str] = (),
 ) -> HttpResponse:
     context = {
         "principal": principal,
@@ -119,6 +175,10 @@ def _account(
         "tokens": api_tokens_of(principal),
         "scopes": SCOPES,
         "days": DAYS,
+        "recovery_codes": recovery_codes,
+        "second_factor": second_factor_of(principal.user_id),
+        "setup": pending_second_factor(principal),
+        "sign_ins": sign_ins_of(principal),
     }
     status = PROBLEMS[error.problem_code] if error else 200
     response = render(request, "console/account.html", context, status=status)

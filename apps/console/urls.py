@@ -17,6 +17,11 @@ urlpatterns = [
     path("account/tokens", account.create_token, name="create-token"),
     path("account/tokens/revoke", account.revoke_token, name="revoke-token"),
     path("account/sign-out-everywhere", account.sign_out_everywhere, name="sign-out-everywhere"),
+    path("account/sign-ins/end", account.end_one_sign_in, name="end-sign-in"),
+    *(
+        path(f"account/second-factor/{action}", account.change_second_factor, {"action": action})
+        for action in account.SECOND_FACTOR_ACTIONS
+    ),
     path("suites", views.suite_list, name="suites"),
     path("suites/<str:suite_id>", views.suite, name="suite"),
     path("executions/<str:run_id>", views.run, name="run"),

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.api import (
     Principal,
     authenticate_request,
+    finish_sign_in_session,
     offers_reset,
     offers_sign_up,
     password_sign_in_enabled,
@@ -121,14 +122,30 @@ def not_implemented(_request: HttpRequest, _principal: Principal) -> HttpRespons
 def sign_in(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/sign_in.html")
+    if "half" in request.POST:
+        return _second_factor(request)
     try:
-        sign_in_session(
+        half = sign_in_session(
             request,
             email=request.POST.get("email", ""),
             password=request.POST.get("password", ""),
         )
     except PlatformError as error:
         return _form(request, "console/sign_in.html", error)
+    if half:
+        return _form(request, "console/second_factor.html", half=half)
+    return HttpResponseRedirect(same_site(request.POST.get("next", "")))
+
+
+def _second_factor(request: HttpRequest) -> HttpResponse:
+    """Take the code that a right password is not enough without."""
+    half = request.POST["half"]
+    try:
+        finish_sign_in_session(request, half, request.POST.get("code", ""))
+    except PlatformError as error:
+        if error.problem_code == "unauthenticated":  # the password is asked for again
+            return _form(request, "console/sign_in.html", error)
+        return _form(request, "console/second_factor.html", error, half=half)
     return HttpResponseRedirect(same_site(request.POST.get("next", "")))
 
 
@@ -196,6 +213,7 @@ def _form(
     error: PlatformError | None = None,
     *,
     is_done: bool = False,
+    half: str = "",
 ) -> HttpResponse:
     """Render the form; after an error, with the input except the password and the API's status."""
     context = {
@@ -204,6 +222,7 @@ def _form(
         "offers_sign_up": offers_sign_up(),
         "offers_reset": offers_reset(),
         "is_done": is_done,
+        "half": half,
         "token": request.POST.get("token", "") or request.GET.get("token", ""),
         "providers": sign_in_providers(),
         "error": error,

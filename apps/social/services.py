@@ -91,7 +91,8 @@ def finish(request: HttpRequest, provider: str) -> HttpResponse:
 
 
 def _provider(request: HttpRequest, name: str) -> Any:
-    provider = registry.get_class(name)(request, app=SettingsAdapter(request).get_app(request, name))
+    app = SettingsAdapter(request).get_app(request, name)
+    provider = registry.get_class(name)(request, app=app)
     provider.pkce_enabled_default = True
     provider.oauth2_adapter_class = _adapter_of(provider)
     return provider

@@ -64,6 +64,10 @@ AUTH_STATE_SECRET = env.secret("AUTH_STATE_SECRET") or derived_key(JWT_SECRET, "
 SETTINGS_ENCRYPTION_KEY = env.secret("SETTINGS_ENCRYPTION_KEY") or derived_key(
     JWT_SECRET, "settings-encryption"
 )
+ENCRYPTION_KEYS = [  # what a key derived of a previous secret encrypted is still read
+    SETTINGS_ENCRYPTION_KEY,
+    *(derived_key(secret, "settings-encryption") for secret in (JWT_SECRET, *JWT_PREVIOUS_SECRETS)),
+]
 
 # ── accounts ──────────────────────────────────────────────────────────────────
 AUTH_ACCESS_TTL_S = env.duration_s("AUTH_ACCESS_TTL", "12h")

@@ -31,6 +31,9 @@ class SignUpInput(StrictSerializer):
 class SignInInput(StrictSerializer):
     email = serializers.CharField()
     password = serializers.CharField(trim_whitespace=False)
+    code = serializers.CharField(
+        required=False, help_text="of the authenticator app, or a recovery code"
+    )
 
 
 class RefreshInput(StrictSerializer):

@@ -98,7 +98,12 @@ class SignInView(PublicView):
     def post(self, request: Request) -> Response:
         limit_by_ip(request, SIGN_IN)
         body = self.body(wire.SignInInput)
-        user = sign_in(email=body["email"], password=body["password"], ip=client_ip(request))
+        user = sign_in(
+            email=body["email"],
+            password=body["password"],
+            ip=client_ip(request),
+            code=body.get("code", ""),
+        )
         return signed_in_response(issue_tokens(user))
 
 

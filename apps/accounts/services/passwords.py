@@ -11,7 +11,7 @@ from apps.accounts.domain.principal import Principal
 from apps.accounts.models import User
 from apps.accounts.selectors import clear_cached
 from apps.accounts.services.rate_limits import SIGN_IN, limit_by_ip
-from apps.accounts.services.sign_in import sign_in, start_session
+from apps.accounts.services.sign_in import start_session, verify_password
 from apps.accounts.services.token_pairs import revoke_everything
 from apps.http.api import client_ip
 from apps.streams.api import unit_of_work
@@ -22,11 +22,12 @@ def change_password_session(
 ) -> None:
     """Set a new password, end every token and session, and start a new session here.
 
-    A wrong old password counts as a failed sign-in. Raise what `sign_in` raises, WeakPassword.
+    A wrong old password counts as a failed sign-in. Raise what `verify_password` raises,
+    WeakPassword.
     """
     limit_by_ip(request, SIGN_IN)
     try:
-        user = sign_in(email=principal.email, password=old, ip=client_ip(request))
+        user = verify_password(email=principal.email, password=old, ip=client_ip(request))
     except Unauthenticated:
         raise Unauthenticated("the old password is wrong", code="invalid_credentials") from None
     if errors := password_errors(new):

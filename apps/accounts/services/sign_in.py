@@ -7,7 +7,9 @@ from typing import Final
 
 from django.contrib.auth import login
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX, check_password
+from django.core import signing
 from django.http import HttpRequest
+from django.utils.crypto import constant_time_compare
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import normalized_email
@@ -22,16 +24,31 @@ from apps.accounts.services.rate_limits import (
     count_attempt,
     limit_by_ip,
 )
+from apps.accounts.services.second_factor import check_second_factor, second_factor_of
 from apps.accounts.services.sign_up import sign_up
+from apps.accounts.sessions import SIGNED_IN_FROM
 from apps.http.api import client_ip
 
+_HALF_SALT: Final = "partita.second-factor"
+_HALF_LIFE: Final = timedelta(minutes=5)
+_MAX_AGENT: Final = 300
 _FAILURES: Final = "auth.failures"
 _MAX_FAILURES: Final = 10
 _FAILURE_WINDOW: Final = timedelta(minutes=10)
 
 
-def sign_in(*, email: str, password: str, ip: str) -> User:
-    """Return the account with this email address and password.
+def sign_in(*, email: str, password: str, ip: str, code: str = "") -> User:
+    """Return the account with this email address and password; `code`: of its second factor.
+
+    Raise what `verify_password` and `check_second_factor` raise.
+    """
+    user = verify_password(email=email, password=password, ip=ip)
+    check_second_factor(user, code)
+    return user
+
+
+def verify_password(*, email: str, password: str, ip: str) -> User:
+    """Return the account with this email address and password, which may need a second factor.
 
     Raise Forbidden (password_auth_disabled, account_disabled), TooManyAttempts (account_locked),
     Unauthenticated (invalid_credentials).
@@ -59,12 +76,36 @@ def sign_in(*, email: str, password: str, ip: str) -> User:
     return user
 
 
-def sign_in_session(request: HttpRequest, email: str, password: str) -> User:
-    """Sign in within the rate limit and set the session cookie; raise what `sign_in` raises."""
+def sign_in_session(request: HttpRequest, email: str, password: str) -> str:
+    """Check the password within the rate limit, and start a session unless a code is needed.
+
+    Return "", or what `finish_sign_in_session` needs with that code. Raise what
+    `verify_password` raises.
+    """
     limit_by_ip(request, SIGN_IN)
-    user = sign_in(email=email, password=password, ip=client_ip(request))
+    user = verify_password(email=email, password=password, ip=client_ip(request))
+    if second_factor_of(user.pk).is_on:
+        half = {"user": str(user.pk), "password": user.get_session_auth_hash()}
+        return signing.dumps(half, salt=_HALF_SALT)
     start_session(request, user)
-    return user
+    return ""
+
+
+def finish_sign_in_session(request: HttpRequest, half: str, code: str) -> None:
+    """Start the session of a sign-in whose password was right, within five minutes.
+
+    Raise Unauthenticated (unauthenticated: begin again; second_factor_invalid), TooManyAttempts.
+    """
+    limit_by_ip(request, SIGN_IN)
+    try:
+        known = signing.loads(half, salt=_HALF_SALT, max_age=_HALF_LIFE)
+    except signing.BadSignature:  # also an expired one
+        raise _begin_again() from None
+    user = User.objects.filter(pk=known["user"], is_active=True).first()
+    if user is None or not constant_time_compare(known["password"], user.get_session_auth_hash()):
+        raise _begin_again()
+    check_second_factor(user, code)
+    start_session(request, user)
 
 
 def sign_up_session(
@@ -80,8 +121,14 @@ def sign_up_session(
 def start_session(request: HttpRequest, user: User) -> None:
     """Start a session with a new key and a new CSRF token; the previous session ends."""
     request.session.flush()
+    agent = request.headers.get("User-Agent", "")[:_MAX_AGENT]
+    request.session[SIGNED_IN_FROM] = {"address": client_ip(request), "agent": agent}
     login(request, user)  # also sets `request.user` and the time of the last sign-in
     record_actor(user.id, user.workspace_id, is_admin=user.is_admin)
+
+
+def _begin_again() -> Unauthenticated:
+    return Unauthenticated("that took too long; please sign in again")
 
 
 def sign_out_session(request: HttpRequest) -> None:

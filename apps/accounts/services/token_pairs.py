@@ -88,6 +88,17 @@ def revoke_everything(user_id: UUID) -> None:
         _clear_cached_family(family)
 
 
+def end_family(family: RefreshFamily) -> None:
+    """Revoke the tokens of one sign-in."""
+    _end_family(family)
+    _clear_cached_family(family)
+
+
+@unit_of_work
+def _end_family(family: RefreshFamily) -> None:
+    _revoke_family(family)
+
+
 @unit_of_work
 def _rotate(token_hash: str) -> TokenPair | None:
     """Return the next pair, or None for a reused token, whose revocation must be committed."""

@@ -36,6 +36,11 @@ _FORMS: Final = frozenset(
         "/reset-password",
         "/account/password",
         "/account/sign-out-everywhere",
+        "/account/second-factor/begin",
+        "/account/second-factor/codes",
+        "/account/second-factor/confirm",
+        "/account/second-factor/remove",
+        "/account/sign-ins/end",
         "/account/tokens",
         "/account/tokens/revoke",
     }
