@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import functools
 import hashlib
 import json
-import os
-import shutil
 import subprocess
 import threading
 import time
@@ -22,9 +19,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import jwt
-import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.support.npm import npm_package
 from tests.support.processes import ROOT, until
 from tests.support.servers import free_port
 
@@ -32,32 +29,12 @@ PACKAGE: Final = "oidc-provider"
 VERSION: Final = "9.13.3"
 CLIENT_ID: Final = "partita"
 CLIENT_SECRET: Final = "the-secret-of-the-client-0123456789"
-_FOLDER: Final = ROOT / ".cache" / "oidc-provider"
-
-
-def _installed() -> Path:
-    """The folder with the package, fetched once with npm."""
-    index = _FOLDER / "node_modules" / PACKAGE / "package.json"
-    if not index.exists():
-        _FOLDER.mkdir(parents=True, exist_ok=True)
-        with (_FOLDER / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if shutil.which("npm") and not index.exists():
-                command = ["npm", "install", "--no-audit", "--no-fund", "--silent"]
-                wanted = f"{PACKAGE}@{VERSION}"
-                subprocess.run([*command, wanted], cwd=_FOLDER, check=False, timeout=240)
-    if not index.exists():
-        sentence = f"needs npm and its package {PACKAGE} {VERSION}"
-        if os.environ.get("CI"):
-            pytest.fail(sentence)
-        pytest.skip(sentence)
-    return _FOLDER
 
 
 @contextmanager
 def certified_provider(log: Path, *redirects: str) -> Iterator[str]:
     """The issuer of a running provider; `grace`, `eve` and `mallory` sign in, with any password."""
-    folder, port = _installed(), free_port()
+    folder, port = npm_package(PACKAGE, VERSION), free_port()
     script = ROOT / "tests" / "support" / "oidc_provider.mjs"
     issuer = f"http://localhost:{port}"
     with log.open("wb") as output:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import functools
 import hashlib
 import hmac
 import json
-import os
-import shutil
-import subprocess
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from sync_stack.core.bundle.platforms import Flavor, Platform, platform_kinds
 from sync_stack.core.bundle.secrets import SecretRef
+from tests.support.npm import npm_package
 
-FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "webhooks"
 PACKAGE = "@octokit/webhooks-examples"
 VERSION = "7.6.1"
 C1, C2, ZERO = "1" * 40, "2" * 40, "0" * 40
@@ -30,9 +23,8 @@ C1, C2, ZERO = "1" * 40, "2" * 40, "0" * 40
 @functools.cache
 def github_examples() -> list[tuple[str, dict[str, Any]]]:
     """(event, payload) of GitHub's push and pull_request examples, fetched once with npm."""
-    index = FOLDER / "node_modules" / PACKAGE / "api.github.com" / "index.json"
-    if not index.exists():
-        _install(index)
+    folder = npm_package(PACKAGE, VERSION)
+    index = folder / "node_modules" / PACKAGE / "api.github.com" / "index.json"
     events = json.loads(index.read_text())
     return [
         (event["name"], example)
@@ -40,20 +32,6 @@ def github_examples() -> list[tuple[str, dict[str, Any]]]:
         if event["name"] in {"push", "pull_request"}
         for example in event["examples"]
     ]
-
-
-def _install(index: Path) -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if shutil.which("npm") and not index.exists():
-            command = ["npm", "install", "--no-audit", "--no-fund", "--silent"]
-            subprocess.run([*command, f"{PACKAGE}@{VERSION}"], cwd=FOLDER, check=False, timeout=120)
-    if not index.exists():
-        sentence = f"needs npm and its package {PACKAGE} {VERSION}"
-        if os.environ.get("CI"):
-            pytest.fail(sentence)
-        pytest.skip(sentence)
 
 
 def platform(kind: str = "github", *, secret: str | None = "s3cret-key", **fields: Any) -> Platform:

@@ -1,0 +1,85 @@
+"""What axe finds on the pages, light on a desktop and dark on a phone: nothing serious."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.apps.executions.runs import Run
+from tests.integration.test_failed_run_page import SCREENS, run  # noqa: F401 - fixture
+from tests.integration.test_pages import (
+    ada,  # noqa: F401 - fixtures
+    browser,  # noqa: F401
+    server,  # noqa: F401
+    worker,  # noqa: F401
+)
+from tests.support.browser import Reader
+from tests.support.npm import npm_package
+from tests.support.packages import program
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
+]
+VERSION = "4.14.1"
+SERIOUS = ("serious", "critical")
+FOR_ALL = ["/sign-in", "/sign-up", "/forgot-password", "/reset-password?token=x", "/nowhere"]
+FOR_ADA = ["/", "/suites", "/suites/hello", "/account", "/team"]
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    folder = npm_package("axe-core", VERSION)
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+def findings(page: Page, axe: str) -> list[str]:
+    page.evaluate(axe)
+    found: list[dict[str, Any]] = page.evaluate("axe.run().then((found) => found.violations)")
+    return [
+        f"{page.url}: {one['id']} ({one['help']}) {node['html'][:160]} {node['failureSummary']}"
+        for one in found
+        if one["impact"] in SERIOUS
+        for node in one["nodes"]
+    ]
+
+
+def findings_everywhere(page: Page, axe: str, base: str, paths: list[str]) -> list[str]:
+    found = []
+    for scheme, (width, height) in zip(("light", "dark"), SCREENS, strict=True):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": height})
+        for path in paths:
+            page.goto(base + path)
+            found += [f"{scheme} {width}: {one}" for one in findings(page, axe)]
+    return found
+
+
+def test_axe_finds_nothing_serious_on_the_pages_for_all(
+    browser: Browser,  # noqa: F811
+    server: Any,  # noqa: F811
+    axe: str,
+):
+    context = browser.new_context()
+    found = findings_everywhere(context.new_page(), axe, server.url, FOR_ALL)
+    context.close()
+    assert found == []
+
+
+def test_axe_finds_nothing_serious_for_who_is_signed_in(
+    ada: Reader,  # noqa: F811
+    run: Run,  # noqa: F811
+    axe: str,
+):
+    paths = [*FOR_ADA, f"/executions/{run.id}"]
+    assert findings_everywhere(ada.page, axe, ada.url, paths) == []
+
+
+def test_axe_itself_finds_what_is_wrong(browser: Browser, axe: str):  # noqa: F811
+    page = browser.new_page()
+    page.set_content("<main><h1>x</h1><img src='data:,'><input></main>")
+    assert {one.split()[1] for one in findings(page, axe)} >= {"image-alt", "label"}
+    page.close()
