@@ -18,6 +18,7 @@ NAMES = (
     "hostile_suites",
     "api",
     "tabs",
+    "frames",
     "sync_accept",
     "sync_visible",
     "sync_large",
