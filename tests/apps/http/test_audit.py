@@ -63,12 +63,14 @@ def test_posts_to_sign_in_pages_unknown_paths_and_errors_are_audited(
 ) -> None:
     ask("POST", "/sign-in")
     ask("GET", "/accounts/github/login/")
+    ask("GET", "/accounts/nowhere")
     ask("GET", "/api/v1/fault")
 
     records = [json.loads(line) for line in audit_lines]
     assert [(entry["path"], entry["route"], entry["status"]) for entry in records] == [
         ("/sign-in", "/sign-in", 403),
-        ("/accounts/github/login/", "unmatched", 404),
+        ("/accounts/github/login/", "/accounts/{provider}/login/", 404),
+        ("/accounts/nowhere", "unmatched", 404),
         ("/api/v1/fault", "/api/v1/fault", 500),
     ]
 
