@@ -16,6 +16,7 @@ from apps.platform_settings.api import NOT_ISOLATED
 from apps.suites import api as suites
 
 RECENT_RUNS = 50
+RECENT_RUNS_OF_SUITE = 10
 MAX_DRAWN_NODES = 500
 OPEN_GRAPH_NODES = 15  # a larger drawing is folded
 LAST_WORDS = 8  # lines
@@ -95,6 +96,20 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
             contents[chosen]["content"] if chosen else "", display.error_in(chosen, problem)
         ),
     }
+
+
+def suite_runs(principal: Principal, suite_id: str) -> list[dict[str, object]]:
+    """Return the newest runs of a suite that the reader may see, at most `RECENT_RUNS_OF_SUITE`."""
+    now = timezone.now()
+    return [
+        {
+            "run": run,
+            "display": display.run_display(run["status"], failing=run["failing"]),
+            "reason": display.reason_text(run["reason"]) if "reason" in run else "",
+            "ago": display.ago(run["startedAt"], now),
+        }
+        for run in executions.suite_runs(principal, suite_id, limit=RECENT_RUNS_OF_SUITE)
+    ]
 
 
 def run_page(principal: Principal, run_id: str) -> dict[str, object]:

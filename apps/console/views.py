@@ -107,6 +107,7 @@ def suite_list(request: HttpRequest, principal: Principal) -> HttpResponse:
 def suite(request: HttpRequest, principal: Principal, suite_id: str) -> HttpResponse:
     context = selectors.suite_page(suite_id, request.GET.get("file", ""))
     context["launch"] = [one for one in selectors.launch_suites() if one["id"] == suite_id]
+    context["runs"] = selectors.suite_runs(principal, suite_id)
     context |= {"principal": principal, "nav": "suites"}
     return render(request, "console/suite.html", context)
 

@@ -60,6 +60,7 @@ from apps.executions.selectors.runs import (
     jobs_to_stop,
     matching_runs,
     recent_runs,
+    suite_runs,
     summaries,
     summary,
 )
@@ -138,6 +139,7 @@ __all__ = [
     "search_log",
     "source_content",
     "store_artifact",
+    "suite_runs",
     "summaries",
     "summary",
     "sweep",

@@ -85,6 +85,12 @@ def recent_runs(*, status: str = "", suite_id: str = "", limit: int = 20) -> lis
     return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
 
 
+def suite_runs(principal: Principal, suite_id: str, *, limit: int) -> list[RunSummary]:
+    """Return the Summaries of the newest runs of a suite that `principal` may see."""
+    rows = matching_runs(principal, RunFilter(suite_id=suite_id))
+    return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
+
+
 def _narrowed(
     runs: QuerySet[Execution, Execution], wanted: RunFilter
 ) -> QuerySet[Execution, Execution]:

@@ -33,6 +33,10 @@ class FakeExecutions:
     def overview(self, _principal: object) -> dict[str, Any]:
         return wire_samples.overview()
 
+    def suite_runs(self, _principal: object, suite_id: str, *, limit: int) -> list[dict[str, Any]]:
+        runs: list[dict[str, Any]] = wire_samples.overview()["executions"]
+        return [run for run in runs if run["suiteId"] == suite_id][:limit]
+
     def launch_suites(self) -> list[dict[str, Any]]:
         return self.suites
 

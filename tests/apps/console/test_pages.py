@@ -105,6 +105,19 @@ def test_a_broken_suite_shows_its_error_at_its_place(reader: Client, suites: Fak
     assert 'id="topology-title"' not in page
 
 
+def test_a_suite_shows_its_recent_runs(reader: Client, suites: FakeSuites):
+    suites.definitions = [
+        wire_samples.definition(id="hello", title="Hello"),
+        wire_samples.definition(id="new", title="New"),
+    ]
+
+    page = reader.get("/suites/hello").content.decode()
+
+    assert re.findall(r'<tr data-run="([^"]+)"', page) == ["run-aaaa00001111"]
+    assert 'href="/executions/run-aaaa00001111"' in page
+    assert "No run of this suite is kept." in reader.get("/suites/new").content.decode()
+
+
 def test_another_file_of_a_suite_can_be_read(reader: Client):
     page = reader.get("/suites/shop?file=tasks/migrate.sh").content.decode()
 

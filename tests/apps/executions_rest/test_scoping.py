@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from apps.accounts.api import Principal
+from apps.executions import api
 from apps.executions.models import Execution
 from kernel import clock
 from tests.apps.executions_rest.conftest import make_artifact, make_run, problem
@@ -73,6 +77,28 @@ def test_members_list_and_count_their_own_runs_and_admins_all(ada, bob, admin):
         assert seen(ada, path, workspaceId=str(bob.workspace_id))[0] == set()
     assert seen(ada, "executions")[1]["total"] == 1
     assert seen(ada, "engine/overview")[1]["summary"]["totalExecutions"] == 1
+
+
+def test_the_recent_runs_of_a_suite_are_those_of_the_reader(ada, bob):
+    now = clock.now()
+    reader = Principal(
+        user_id=ada.user.pk,
+        workspace_id=ada.workspace_id,
+        is_admin=False,
+        full_name="Ada",
+        email="ada@example.org",
+        expires_at=now + timedelta(hours=1),
+    )
+    runs = [
+        make_run(ada.workspace_id, started_at=now - timedelta(minutes=age)) for age in (3, 1, 2)
+    ]
+    make_run(ada.workspace_id, suite_id="other")
+    make_run(ada.workspace_id, deleted_at=now)
+    make_run(bob.workspace_id)
+
+    shown = api.suite_runs(reader, "shop", limit=2)
+
+    assert [run["id"] for run in shown] == [runs[1].run_id, runs[2].run_id]
 
 
 def test_an_admin_reads_any_run(ada, admin):
