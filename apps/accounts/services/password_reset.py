@@ -20,7 +20,7 @@ from apps.accounts.domain.errors import Forbidden, ResetTokenInvalid, WeakPasswo
 from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import PasswordReset, User
 from apps.accounts.selectors import clear_cached, find_user
-from apps.accounts.services.rate_limits import RESET, limit_by_ip
+from apps.accounts.services.rate_limits import RESET, count_attempt, limit_by_ip
 from apps.accounts.services.token_pairs import revoke_everything
 from apps.operations.api import (
     MailUnavailable,
@@ -35,6 +35,8 @@ from kernel.clock import now
 from kernel.ids import new_uuid
 
 MAIL_TASK: Final = "accounts.mail_reset_link"
+_MAILS: Final = "auth.reset-mails"
+_MAX_MAILS: Final = 3  # for an address, within the life of a link
 _MAIL_EXPIRES_S: Final = 600  # who waits longer has asked again
 _SUBJECT: Final = "Set a new password for Partita"
 _log = logging.getLogger("partita.accounts")
@@ -54,7 +56,10 @@ def request_reset(email: str) -> None:
     if not conf.password_sign_in_enabled():
         raise Forbidden("sign-in by password is turned off", code="password_auth_disabled")
     require_mail_server()
-    user = find_user(normalized_email(email))
+    email = normalized_email(email)
+    if count_attempt(_MAILS, email, limit=_MAX_MAILS, window=conf.RESET_LINK_LIFE):
+        return  # enough are on their way; said to nobody, as all else
+    user = find_user(email)
     user_id = user.id if user else new_uuid()  # the task finds nobody
     try:
         celery_application().send_task(

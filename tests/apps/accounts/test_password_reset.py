@@ -210,6 +210,15 @@ def test_both_routes_are_limited_together(signed_up, api):
     assert api.auth("forgot-password", {"email": "ada@example.org"}).status_code == 429
 
 
+def test_nobody_is_flooded_with_mail_from_however_many_addresses(signed_up, queue):
+    answers = [
+        Api(address=f"203.0.113.{n}").auth("forgot-password", {"email": " Ada@example.org"})
+        for n in range(6)
+    ]
+    assert [answer.status_code for answer in answers] == [200] * 6
+    assert len(queue) == 3
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_two_uses_at_once_one_wins(signed_up, forget):
     token = forget()
