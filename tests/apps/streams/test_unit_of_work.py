@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -36,7 +35,27 @@ def test_a_lost_race_repeats_the_outermost_use_case_as_a_whole():
     assert [topic.name for topic in Topic.objects.all()] == ["try-3"]
 
 
-def test_when_the_patience_is_used_up_the_datastore_is_unavailable(settings):
+class MovedClock:
+    """Stands in for `time`: a sleep moves it, nothing else does."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self._now_s
+
+    def sleep(self, pause_s: float) -> None:
+        self._now_s += pause_s
+
+
+@pytest.fixture
+def clock(monkeypatch) -> MovedClock:
+    clock = MovedClock()
+    monkeypatch.setattr("apps.streams.services.unit_of_work.time", clock)
+    return clock
+
+
+def test_when_the_patience_is_used_up_the_datastore_is_unavailable(settings, clock):
     settings.UNIT_OF_WORK_PATIENCE_S = 0.1
     tries = []
 
@@ -49,6 +68,7 @@ def test_when_the_patience_is_used_up_the_datastore_is_unavailable(settings):
         never()
     assert caught.value.problem_code == "datastore_unavailable"
     assert len(tries) > 2
+    assert 0.1 <= clock.monotonic() < 0.4
 
 
 def test_of_two_that_create_the_same_row_the_later_one_finds_it():
@@ -117,7 +137,7 @@ def test_another_integrity_error_is_raised_at_once():
     assert len(tries) == 1
 
 
-def test_a_slow_attempt_that_lost_a_race_is_repeated(settings):
+def test_a_slow_attempt_that_lost_a_race_is_repeated(settings, clock):
     settings.UNIT_OF_WORK_PATIENCE_S = 2
     tries = []
 
@@ -125,7 +145,7 @@ def test_a_slow_attempt_that_lost_a_race_is_repeated(settings):
     def slow_once() -> int:
         tries.append(1)
         if len(tries) == 1:
-            time.sleep(1.1)
+            clock.sleep(1.1)
             raise streams.LostRace
         return len(tries)
 
