@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.api import (
@@ -46,7 +45,6 @@ def page(view: _View) -> _View:
     page.
     """
 
-    @csrf_protect
     @wraps(view)
     def guarded(request: HttpRequest, **parts: str) -> HttpResponse:
         try:
@@ -119,7 +117,6 @@ def not_implemented(_request: HttpRequest, _principal: Principal) -> HttpRespons
 
 
 @require_http_methods(_FORM_METHODS)
-@csrf_protect
 def sign_in(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/sign_in.html")
@@ -151,7 +148,6 @@ def _second_factor(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(_FORM_METHODS)
-@csrf_protect
 def sign_up(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/sign_up.html")
@@ -169,7 +165,6 @@ def sign_up(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(_FORM_METHODS)
-@csrf_protect
 def forgot_password(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/forgot_password.html")
@@ -181,7 +176,6 @@ def forgot_password(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(_FORM_METHODS)
-@csrf_protect
 def reset_password(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/reset_password.html")
@@ -202,7 +196,6 @@ def sign_in_callback(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@csrf_protect
 def sign_out(request: HttpRequest) -> HttpResponse:
     sign_out_session(request)
     return HttpResponseRedirect("/sign-in")

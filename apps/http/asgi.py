@@ -15,7 +15,9 @@ from urllib.parse import quote
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler
 
+from apps.http import conf
 from apps.http.json_body import MAX_BODY_BYTES
+from apps.http.middleware.on_the_loop import REPLACED
 from apps.operations.api import LifespanPart, begin_drain, is_draining, lifespan_parts
 
 logger = logging.getLogger("partita.system")
@@ -37,6 +39,12 @@ class ControlPlaneHandler(ASGIHandler):
     is read and dropped while the answer goes out. A chunked body gets its length, without which
     Django and DRF take it for empty.
     """
+
+    def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's
+        """Build the chain, with Django's own stages on the event loop."""
+        listed = conf.middleware()
+        with conf.middleware_replaced([REPLACED.get(path, path) for path in listed]):
+            super().load_middleware(is_async)
 
     async def read_body(self, receive: Receive) -> IO[bytes]:
         body = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by Django

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 from django.conf import settings
@@ -38,3 +40,19 @@ def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
         return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
     except ValueError as error:
         raise ImproperlyConfigured(f"TRUSTED_PROXIES: {error}") from None
+
+
+def middleware() -> list[str]:
+    """Return the stages of a request, the outermost first."""
+    return list(settings.MIDDLEWARE)
+
+
+@contextmanager
+def middleware_replaced(paths: list[str]) -> Iterator[None]:
+    """Have Django build a chain of other stages."""
+    listed = settings.MIDDLEWARE
+    settings.MIDDLEWARE = paths
+    try:
+        yield
+    finally:
+        settings.MIDDLEWARE = listed

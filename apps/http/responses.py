@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils.http import parse_etags
+from django.views.decorators.csrf import csrf_exempt
 
 from apps.observability.api import request_context
 from kernel.errors import PlatformError
@@ -47,6 +48,7 @@ def read_only(view: View) -> Any:
     OPTIONS lists the methods.
     """
 
+    @csrf_exempt  # other methods get 405
     @wraps(view)
     async def checked(request: HttpRequest, **kwargs: str) -> HttpResponse:
         if request.method == "OPTIONS":

@@ -9,9 +9,11 @@ from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.selectors import (
     PackageInvalid,
+    ProfileVerdict,
     ResolvedSuite,
     SuiteNotFound,
     TopologyInvalid,
+    check_profiles,
     copy_files,
     find_suite,
     get_definition,
@@ -22,9 +24,11 @@ from apps.suites.selectors import (
 __all__ = [
     "DefinitionDocument",
     "PackageInvalid",
+    "ProfileVerdict",
     "ResolvedSuite",
     "SuiteNotFound",
     "TopologyInvalid",
+    "check_profiles",
     "container_kinds",
     "copy_files",
     "find_suite",

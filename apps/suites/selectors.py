@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
-from apps.profiles.api import select_profile
+from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import workspace
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.problems import TopologyProblem
@@ -86,6 +86,37 @@ def get_definition(suite_id: str, *, profile: str = "") -> DefinitionDocument:
         return library.evaluate(suite).definition
     env = select_profile(suite.profiles, profile, suite_id=suite.suite_id).env
     return definition_of(suite, library.evaluation(suite, env))
+
+
+class ProfileVerdict(TypedDict):
+    """Whether a suite resolves under one of its profiles, and to how many steps."""
+
+    fileName: str
+    steps: int
+    error: NotRequired[Mapping[str, Any]]
+
+
+def check_profiles(suite_id: str) -> list[ProfileVerdict]:
+    """Resolve a suite under each of its profiles; raise SuiteNotFound.
+
+    An `error` has `code` and `message`, and `file`, `line`, `column` where known.
+    """
+    suite = find_suite(suite_id)
+    return [_verdict(suite, profile.file_name) for profile in suite.profiles]
+
+
+def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
+    try:
+        env = select_profile(suite.profiles, file_name, suite_id=suite.suite_id).env
+    except ProfileInvalid as invalid:
+        said = invalid.errors[0].as_dict()
+        place = {key: said[key] for key in ("file", "line", "column") if key in said}
+        error = {"code": invalid.code, "message": said["detail"], **place}
+        return {"fileName": file_name, "steps": 0, "error": error}
+    evaluation = library.evaluation(suite, env)
+    if problem := evaluation.problem:
+        return {"fileName": file_name, "steps": 0, "error": problem.as_dict()}
+    return {"fileName": file_name, "steps": len(evaluation.topology)}
 
 
 def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> ResolvedSuite:

@@ -167,11 +167,6 @@ METRICS_ADDR = env.text("METRICS_ADDR")
 AUDIT_ROWS = True  # tests that do not look at them do without
 
 # ── Django ────────────────────────────────────────────────────────────────────
-SILENCED_SYSTEM_CHECKS = [
-    "security.W001",  # SecurityMiddleware: the stage SecurityHeaders sets these headers
-    "security.W002",  # XFrameOptionsMiddleware: likewise
-    "security.W003",  # CsrfViewMiddleware: the forms and the API check by themselves
-]
 ALLOWED_HOSTS = ["*"]  # every absolute URL is built from PUBLIC_API_URL, never from Host
 ROOT_URLCONF = "platform_site.urls"
 ASGI_APPLICATION = "platform_site.asgi.application"
@@ -215,12 +210,15 @@ if SOCIAL_PROVIDERS:  # nobody else pays for its import; its tables stay unused
 MIDDLEWARE = [  # outermost first (reference: control-plane 2)
     "apps.http.middleware.request.ExceptionMiddleware",
     "apps.http.middleware.compression.CompressionMiddleware",
-    "apps.http.middleware.headers.SecurityHeadersMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "apps.http.middleware.headers.ContentPolicyMiddleware",
     "apps.http.middleware.headers.CorsMiddleware",
     "apps.http.middleware.request.RequestIdMiddleware",
     "apps.accounts.middleware.AuthSessionMiddleware",
     "apps.accounts.middleware.UserMiddleware",
     "apps.accounts.middleware.FlashMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
     "apps.http.middleware.observation.TraceMiddleware",
     "apps.http.middleware.observation.HttpMetricsMiddleware",
     "apps.http.middleware.observation.AuditMiddleware",
@@ -261,6 +259,8 @@ SESSION_COOKIE_SECURE = SECURE_SITE
 CSRF_COOKIE_SECURE = SECURE_SITE
 CSRF_HEADER_NAME = "HTTP_X_CSRFTOKEN"
 CSRF_FAILURE_VIEW = "platform_site.error_handler.on_csrf_failure"
+SECURE_REFERRER_POLICY = "no-referrer"
+X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_API_URL]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
 FILE_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20

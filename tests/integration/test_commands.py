@@ -162,6 +162,7 @@ def test_a_broken_suite_is_shown_with_the_place(up: Up):
     assert "broken: suite.star:3:" in answer.stdout, answer.stdout
     assert "commmand" in answer.stdout
     assert "✓ hello: 4 steps" in answer.stdout
+    assert "  ✓ profile verbose.yaml: 4 steps" in answer.stdout
     assert up.manage("suite", "validate", "hello", "slow").returncode == 0
 
 

@@ -28,17 +28,16 @@ EXPOSED_HEADERS: Final = "ETag, Location, Retry-After, X-Request-Id"
 MAX_AGE_S: Final = "600"
 
 
-class SecurityHeadersMiddleware(AsyncMiddleware):
-    """Sets what the view has not set itself (an artifact's `sandbox` policy stays)."""
+class ContentPolicyMiddleware(AsyncMiddleware):
+    """Sets what the view has not set itself (an artifact's `sandbox` policy stays).
+
+    Django's stages set the rest. Of HSTS, Django's asks whether the request came by https, which
+    only PUBLIC_API_URL knows behind a proxy.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         super().__init__(get_response)
-        self._headers = {
-            "X-Content-Type-Options": "nosniff",
-            "X-Frame-Options": "DENY",
-            "Referrer-Policy": "no-referrer",
-            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-        }
+        self._headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY}
         if conf.is_secure_site():
             self._headers["Strict-Transport-Security"] = "max-age=31536000"
 

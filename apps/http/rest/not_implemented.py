@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, NoReturn
 
 from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
@@ -52,6 +53,7 @@ class NotImplementedView(StrictAPIView):
     get = post = put = delete = refuse
 
 
+@csrf_exempt
 async def mock_route(request: HttpRequest, path: str) -> HttpResponse:
     """`/mocks/…` and `/internal/mock-data/…` need no session."""
     return problem_for(request, NotAvailable(_DETAIL))

@@ -333,3 +333,41 @@ def test_readiness_asks_for_one_launchable_suite(workspace):
 
     probed = launchable_suites()
     assert (probed.ready, probed.detail) == (True, "1 of 2 suites can be launched")
+
+
+def test_every_profile_is_checked_not_only_the_default(workspace):
+    star = """
+task.run("t", image="busybox:1.36")
+if env.get("PLACE") == "far":
+    task.run("u", image="busybox:1.36", commmand=["true"])
+if env.get("PLACE") == "near":
+    task.run("v", image="busybox:1.36")
+"""
+    workspace.add(
+        "s",
+        {
+            "suite.star": star,
+            "profiles/a.yaml": "default: true\n",
+            "profiles/b.yaml": "env:\n  PLACE: near\n",
+            "profiles/c.yaml": "env:\n  PLACE: far\n",
+            "profiles/d.yaml": "extendsId: nobody\n",
+            "profiles/e.yaml": "env:\n  PLACE: [1\n",
+        },
+    )
+
+    verdicts = {each["fileName"]: each for each in api.check_profiles("s")}
+
+    assert {name: each["steps"] for name, each in verdicts.items()} == {
+        "a.yaml": 1,
+        "b.yaml": 2,
+        "c.yaml": 0,
+        "d.yaml": 0,
+        "e.yaml": 0,
+    }
+    far, orphan, torn = (verdicts[name]["error"] for name in ("c.yaml", "d.yaml", "e.yaml"))
+    assert (far["file"], far["line"]) == ("suite.star", 4)
+    assert "commmand" in far["message"]
+    assert "nobody" in orphan["message"]
+    assert orphan["file"] == "profiles/d.yaml"
+    assert torn["file"] == "profiles/e.yaml"
+    assert torn["line"] >= 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,10 @@ class Command(VerbCommand):
         show = self.add_verb(verbs, "show", show_suite, "show one suite: topology and profiles")
         show.add_argument("suite", help="the suite's id, its folder name")
         validate = self.add_verb(
-            verbs, "validate", validate_suites, "resolve suites and report errors"
+            verbs,
+            "validate",
+            validate_suites,
+            "resolve suites under each profile and report errors",
         )
         validate.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
         fork = self.add_verb(verbs, "fork", fork_suite, "copy a suite's files into a new folder")
@@ -82,12 +85,17 @@ def validate_suites(options: dict[str, Any]) -> int:
     known = suites.list_suites()
     wanted = options["suite"] or [definition["id"] for definition in known]
     definitions = [suites.get_definition(suite_id) for suite_id in wanted]
-    broken = [definition for definition in definitions if "topologyError" in definition]
+    checked = [(each, suites.check_profiles(each["id"])) for each in definitions]
     if options["output"] == "json":
-        print_json({"suites": [_summary(definition) for definition in definitions]})
+        verdicts = [_summary(each) | {"profiles": profiles} for each, profiles in checked]
+        print_json({"suites": verdicts})
     else:
-        for definition in definitions:
-            _print_verdict(definition)
+        for definition, profiles in checked:
+            _print_verdict(definition, profiles)
+    broken = any(
+        "topologyError" in definition or any("error" in profile for profile in profiles)
+        for definition, profiles in checked
+    )
     return ExitCode.ERROR if broken else ExitCode.OK
 
 
@@ -121,20 +129,30 @@ def _say(sentence: str) -> None:
     _console().print(escape(sentence))
 
 
-def _print_verdict(definition: suites.DefinitionDocument) -> None:
+def _print_verdict(
+    definition: suites.DefinitionDocument, profiles: Sequence[suites.ProfileVerdict]
+) -> None:
     console = _console()
     error = definition.get("topologyError")
-    if error is None:
-        console.print(
-            f"[green]✓[/] {escape(definition['id'])}: {len(definition['topology'])} steps"
-        )
-    else:
-        what = f"{definition['id']}: {_place(error)}{error['message']}"
-        console.print(f"[red]✗[/] {escape(what)}")
-        if error.get("sourceLine"):
-            console.print(f"    {escape(error['sourceLine'])}")
+    steps = len(definition.get("topology", []))
+    _print_check(console, "", definition["id"], steps, error)
+    for profile in profiles:
+        if error is None or profile.get("error") != error:  # the same one is not said twice
+            name = f"profile {profile['fileName']}"
+            _print_check(console, "  ", name, profile["steps"], profile.get("error"))
     for warning in definition["warnings"]:
         console.print(f"  [yellow]![/] {escape(_place(warning))}{escape(warning['detail'])}")
+
+
+def _print_check(
+    console: Console, indent: str, name: str, steps: int, error: Mapping[str, Any] | None
+) -> None:
+    if error is None:
+        console.print(f"{indent}[green]✓[/] {escape(name)}: {steps} steps")
+        return
+    console.print(f"{indent}[red]✗[/] {escape(name)}: {escape(_place(error) + error['message'])}")
+    if error.get("sourceLine"):
+        console.print(f"{indent}    {escape(error['sourceLine'])}")
 
 
 def _tree(definition: suites.DefinitionDocument) -> Tree:
