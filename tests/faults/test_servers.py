@@ -27,6 +27,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, watch: EngineWatch) -> Ite
 def interrupted_shop(cluster: Cluster, server: str, *signals: signal.Signals) -> str:
     """A run during which the server is ended by each signal in turn, and is back a little later."""
     draw = random.Random(f"{SEED} {server}")
+    cluster.wait_ready()
     run_id = cluster.launch("shop", profile="default.yaml")
     for number in signals:
         after_s, away_s = draw.uniform(0.2, SHOP_S / 2), draw.uniform(0.5, 3.0)

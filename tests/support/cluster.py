@@ -202,12 +202,21 @@ class Cluster:
         }
 
     def wait_ready(self) -> None:
+        """Wait until the site is ready and, with a runner, a launch finds a backend."""
         if "web" in self.processes:
             until(
                 self._is_ready,
                 within_s=START_S,
                 what=lambda: "web: " + self.processes["web"].tail(),
             )
+
+        if {"web", "runner"} <= set(self.processes):
+            until(self._has_backend, within_s=START_S, what="a backend is available")
+
+    def _has_backend(self) -> bool:
+        """Return whether the runner is online and its engine answered the last time."""
+        suites = self.client.get("/executions/launch-suites").json()["suites"]
+        return any(backend["available"] for suite in suites for backend in suite["backends"])
 
     def _is_ready(self) -> bool:
         try:
