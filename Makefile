@@ -91,6 +91,7 @@ migrations-check: $(VENV)/.development
 
 deploy-check: $(VENV)/.development
 	@DJANGO_SETTINGS_MODULE=platform_site.settings.production DB_DRIVER=sqlite PUBLIC_API_URL=https://partita.example \
+	  HTTPS_REDIRECT=true HSTS_INCLUDE_SUBDOMAINS=true HSTS_PRELOAD=true \
 	  JWT_SECRET=only-for-this-check-0123456789abcdefghijklmnop $(PY) manage.py check --deploy --fail-level WARNING
 
 architecture: $(VENV)/.development

@@ -21,8 +21,13 @@ def frontend_origins() -> tuple[str, ...]:
     return tuple(url.rstrip("/") for url in settings.FRONTEND_URLS)
 
 
-def is_secure_site() -> bool:
-    return bool(settings.SECURE_SITE)
+def strict_transport_security() -> str:
+    """Return what browsers are told about https, "" for a site without it."""
+    if not settings.SECURE_HSTS_SECONDS:
+        return ""
+    subdomains = "; includeSubDomains" if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS else ""
+    preload = "; preload" if settings.SECURE_HSTS_PRELOAD else ""
+    return f"max-age={settings.SECURE_HSTS_SECONDS}{subdomains}{preload}"
 
 
 def keeps_audit_rows() -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
 
 from kernel.registry import plugin_names
 from platform_site.settings import embedded, env
@@ -32,6 +35,9 @@ UP_LISTENER_FILE: Path = DATA_DIR / embedded.LISTENER_FILE_NAME
 UP_DEMO = env.flag("UP_DEMO", default=True)
 UP_PASSWORD_ORIGIN = "kept"  # see embedded.prepare
 SECURE_SITE = PUBLIC_API_URL.startswith("https://")
+HTTPS_REDIRECT = env.flag("HTTPS_REDIRECT", default=False)
+if HTTPS_REDIRECT and not SECURE_SITE:
+    raise ImproperlyConfigured("HTTPS_REDIRECT: PUBLIC_API_URL does not begin with https://")
 
 # ── primary store ─────────────────────────────────────────────────────────────
 DB_DRIVER = env.choice("DB_DRIVER", "mongo", ("mongo", "postgres", "sqlite"))
@@ -260,6 +266,15 @@ CSRF_COOKIE_SECURE = SECURE_SITE
 CSRF_HEADER_NAME = "HTTP_X_CSRFTOKEN"
 CSRF_FAILURE_VIEW = "platform_site.error_handler.on_csrf_failure"
 SECURE_REFERRER_POLICY = "no-referrer"
+SECURE_HSTS_SECONDS = 31_536_000 if SECURE_SITE else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("HSTS_INCLUDE_SUBDOMAINS", default=False)
+SECURE_HSTS_PRELOAD = env.flag("HSTS_PRELOAD", default=False)
+SECURE_SSL_REDIRECT = HTTPS_REDIRECT
+SECURE_SSL_HOST = urlsplit(PUBLIC_API_URL).netloc
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # asked without the proxy
+# A client that sends this itself skips the redirect and gains nothing: addresses and cookies go by
+# PUBLIC_API_URL.
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_REDIRECT else None
 X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_API_URL]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from platform_site.settings.base import *
-from platform_site.settings.base import JWT_SECRET, SECURE_SITE
+from platform_site.settings.base import JWT_SECRET
 from platform_site.settings.keys import require_jwt_secret
 
 require_jwt_secret(JWT_SECRET)
-SECURE_HSTS_SECONDS = 31_536_000 if SECURE_SITE else 0

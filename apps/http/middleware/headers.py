@@ -31,15 +31,15 @@ MAX_AGE_S: Final = "600"
 class ContentPolicyMiddleware(AsyncMiddleware):
     """Sets what the view has not set itself (an artifact's `sandbox` policy stays).
 
-    Django's stages set the rest. Of HSTS, Django's asks whether the request came by https, which
-    only PUBLIC_API_URL knows behind a proxy.
+    Django's stages set the other headers. HSTS is set here, too: Django sets it only where the
+    request itself came by https, which most proxies do not pass on.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
         super().__init__(get_response)
         self._headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY}
-        if conf.is_secure_site():
-            self._headers["Strict-Transport-Security"] = "max-age=31536000"
+        if https_only := conf.strict_transport_security():
+            self._headers["Strict-Transport-Security"] = https_only
 
     async def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = await self.get_response(request)

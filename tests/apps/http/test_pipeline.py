@@ -68,6 +68,7 @@ def test_every_answer_carries_the_security_headers(ask: Ask, path: str) -> None:
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-frame-options"] == "DENY"
     assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-opener-policy"] == "same-origin"
     assert "script-src 'self';" in headers["content-security-policy"]
     assert "strict-transport-security" not in headers
 
@@ -77,11 +78,37 @@ def test_a_view_may_narrow_its_content_policy(ask: Ask) -> None:
 
 
 def test_https_sites_ask_for_https(ask: Ask, settings: Any) -> None:
-    settings.SECURE_SITE = True
+    settings.SECURE_HSTS_SECONDS = 31_536_000
 
-    headers = ask("GET", "/healthz").headers
+    assert ask("GET", "/healthz").headers["strict-transport-security"] == "max-age=31536000"
 
-    assert headers["strict-transport-security"] == "max-age=31536000"
+    settings.SECURE_HSTS_INCLUDE_SUBDOMAINS = settings.SECURE_HSTS_PRELOAD = True
+    said = ask("GET", "/healthz").headers["strict-transport-security"]
+    assert said == "max-age=31536000; includeSubDomains; preload"
+
+
+@pytest.fixture
+def redirecting(settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    settings.SECURE_SSL_HOST = "partita.example"
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+
+def test_plain_http_is_redirected_to_the_public_host(ask: Ask, redirecting: None) -> None:
+    answer = ask("GET", "/api/v1/names?page=2", headers={"Host": "evil.example"})
+
+    assert answer.status_code == 301
+    assert answer.headers["location"] == "https://partita.example/api/v1/names?page=2"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_what_came_by_https_and_what_asks_for_health_are_not_redirected(
+    ask: Ask, redirecting: None
+) -> None:
+    by_https = ask("GET", "/api/v1/names", headers={"X-Forwarded-Proto": "https"})
+
+    assert by_https.status_code == 200
+    assert ask("GET", "/healthz").status_code == 200
 
 
 def test_a_preflight_of_an_allowed_origin_says_what_may_be_sent(ask: Ask, settings: Any) -> None:
