@@ -111,7 +111,7 @@ def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
     except ProfileInvalid as invalid:
         said = invalid.errors[0].as_dict()
         place = {key: said[key] for key in ("file", "line", "column") if key in said}
-        error = {"code": invalid.code, "message": said["detail"], **place}
+        error: dict[str, Any] = {"code": invalid.code, "message": said["detail"], **place}
         return {"fileName": file_name, "steps": 0, "error": error}
     evaluation = library.evaluation(suite, env)
     if problem := evaluation.problem:

@@ -56,7 +56,8 @@ class Browser:
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         async def go() -> httpx.Response:
-            transport = httpx.ASGITransport(app=ControlPlaneHandler(), client=("203.0.113.9", 4711))
+            app: Any = ControlPlaneHandler()
+            transport = httpx.ASGITransport(app=app, client=("203.0.113.9", 4711))
             async with httpx.AsyncClient(
                 transport=transport, base_url=SITE, cookies=self.cookies
             ) as client:
@@ -161,7 +162,7 @@ def count_hashes(monkeypatch) -> list[str]:
     real = hasher.encode
 
     def encode(self: BasePasswordHasher, password: str, *arguments: Any, **more: Any) -> str:
-        made.append(self.algorithm)
+        made.append(str(self.algorithm))
         return str(real(self, password, *arguments, **more))
 
     monkeypatch.setattr(hasher, "encode", encode)
