@@ -103,6 +103,22 @@ class StepUsage:
 
 
 NO_USAGE: Final[Mapping[Job, StepUsage]] = MappingProxyType({})
+PROBE_ANSWER_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeProgress:
+    """What the probe of a service that is not ready answered last; `tries`: so far.
+
+    `time_left_ms`: until the service fails. It travels instead of a time, because clocks differ.
+    """
+
+    answer: str
+    tries: int
+    time_left_ms: int
+
+
+NO_PROBES: Final[Mapping[Job, ProbeProgress]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

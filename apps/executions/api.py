@@ -23,6 +23,7 @@ from apps.executions.domain.events import (
     events_topic,
     jobs_nudge,
     logs_topic,
+    probes_nudge,
 )
 from apps.executions.domain.runs import (
     ExecutionActive,
@@ -53,6 +54,7 @@ from apps.executions.selectors.logs import (
     search_log,
 )
 from apps.executions.selectors.overview import OverviewTaker, overview
+from apps.executions.selectors.probes import ProbesTaker
 from apps.executions.selectors.runs import (
     NEWEST_FIRST,
     get_execution,
@@ -97,6 +99,7 @@ __all__ = [
     "LineFilter",
     "LogGap",
     "OverviewTaker",
+    "ProbesTaker",
     "QueueFull",
     "Recorded",
     "ReportBatchResult",
@@ -130,6 +133,7 @@ __all__ = [
     "logs_topic",
     "matching_runs",
     "overview",
+    "probes_nudge",
     "recent_runs",
     "record_reports",
     "releasable_runs",

@@ -134,6 +134,7 @@ class Step(models.Model):
     retries_used = models.PositiveIntegerField(default=0)
     requeues = models.PositiveIntegerField(default=0)
     repeats = models.JSONField(default=dict)
+    probe = models.JSONField(null=True)  # domain.steps.ProbeRecord of a service that is not ready
 
     job_id = models.CharField(max_length=26, unique=True)
     job_state = models.CharField(max_length=9, default=JobState.NONE)

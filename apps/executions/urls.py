@@ -18,6 +18,7 @@ urlpatterns = [
     path(f"{_RUN}/cancel", views.CancelView.as_view(), name="cancel"),
     path(f"{_RUN}/rerun", views.RerunView.as_view(), name="rerun"),
     path(f"{_RUN}/events", streams.events, name="events"),
+    path(f"{_RUN}/probes", streams.probes, name="probes"),
     path(f"{_RUN}/logs", streams.logs, name="logs"),
     path(f"{_RUN}/logs/download", streams.log_download, name="log-download"),
     path(f"{_RUN}/logs/search", views.LogSearchView.as_view(), name="log-search"),

@@ -9,6 +9,7 @@ from apps.operations.api import DatastoreUnavailable
 from apps.streams.domain.chunks import Batch, Chunk
 from apps.streams.domain.sse_frames import resume_after, stream_refused
 from apps.streams.selectors import iterate, last_ids, read, tail
+from apps.streams.services.feeds import ViewOver
 from apps.streams.services.followers import follow, snapshot_stream
 from apps.streams.services.nudges import listen, nudge
 from apps.streams.services.responses import (
@@ -39,6 +40,7 @@ __all__ = [
     "LostRace",
     "TooManyStreams",
     "TopicNotOpen",
+    "ViewOver",
     "append",
     "close_topic",
     "delete_topics",

@@ -32,7 +32,7 @@ from tests.support.browser import Server
 
 CALLERS: Final = ("admin", "agent", "secret", "member", "anonymous")
 ENDLESS: Final = {"/api/v1/engine/overview/stream"}
-STREAMS: Final = ("/events", "/logs")  # asked for where they end: of a finished run
+STREAMS: Final = ("/events", "/logs", "/probes")  # asked for where they end: of a finished run
 # Said on purpose: what this release lacks, and backends and mail that this server has not.
 HONEST: Final = {"not_available", "backend_unavailable", "mail_unavailable"}
 # Of each operation and mode, well and badly made; `make faults` asks for 100 others each time.

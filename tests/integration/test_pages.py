@@ -13,6 +13,7 @@ from apps.accounts.api import Principal, Role
 from apps.executions import api as executions
 from apps.executions.models import WorkLease
 from kernel import clock
+from kernel.agent_protocol import ProbeProgress, job_of
 from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run
 from tests.support.browser import PASSWORD, Reader, Server, chromium, reader
 from tests.support.packages import program
@@ -238,6 +239,22 @@ def test_an_event_older_than_the_fragment_shown_changes_nothing(ada: Reader, wor
         worker.claim()
 
     expect(step).to_have_attribute("data-status", "healthy")
+
+
+def test_a_service_that_is_not_ready_shows_what_its_probe_answers(ada: Reader, worker: Worker):
+    booted = booted_run(node("db", kind="service"), principal=principal(ada))
+    worker.claim()
+    page = open_run(ada, booted)
+    refused = ProbeProgress(answer=f"port 8080: {EVIL}", tries=12, time_left_ms=600_000)
+    db = job_of(worker.jobs["db"])
+    executions.renew(worker.supervisor, [db], {}, {db: refused})
+
+    line = page.locator('.step[data-step="db"] [data-probe]')
+    expect(line).to_contain_text(f"port 8080: {EVIL} · 12 tries · 09:", timeout=10_000)
+    seen = line.text_content()
+    expect(line).not_to_have_text(seen or "")  # the time left ticks
+    worker.report("db", "healthy")
+    expect(line).to_be_hidden(timeout=10_000)
 
 
 def test_a_queued_run_shows_its_plan(nobody_admits: None, ada: Reader):

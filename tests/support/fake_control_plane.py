@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kernel.agent_protocol import (
+    NO_PROBES,
     NO_USAGE,
     AdoptedJob,
     ArtifactUpload,
@@ -19,6 +20,7 @@ from kernel.agent_protocol import (
     JobDirective,
     LogChunk,
     LogLine,
+    ProbeProgress,
     StateReport,
     StepUsage,
 )
@@ -45,6 +47,7 @@ class FakeJob:
     uploads: list[ArtifactUpload] = field(default_factory=list)
     renewals: int = 0
     usages: list[StepUsage] = field(default_factory=list)  # told with renewals
+    probes: list[ProbeProgress] = field(default_factory=list)  # as well
     chunks: int = 0
 
     @property
@@ -160,10 +163,15 @@ class FakeControlPlane:
         return [self.kept.jobs[job_id].spec for job_id in claimed]
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
+        self,
+        jobs: Sequence[Job],
+        usage: Mapping[Job, StepUsage] = NO_USAGE,
+        probes: Mapping[Job, ProbeProgress] = NO_PROBES,
     ) -> Sequence[JobDirective | None]:
         if self.kept.away:
             raise ControlPlaneUnavailable("the fake control plane is away")
+        for job, probe in probes.items():
+            self.kept.jobs[job.job_id].probes.append(probe)
         return [self._renewed(job, usage.get(job)) for job in jobs]
 
     def _renewed(self, job: Job, usage: StepUsage | None) -> JobDirective | None:

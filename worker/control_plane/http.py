@@ -15,6 +15,7 @@ import msgspec
 
 from kernel import clock
 from kernel.agent_protocol import (
+    NO_PROBES,
     NO_USAGE,
     AdoptedJob,
     ArtifactUpload,
@@ -26,6 +27,7 @@ from kernel.agent_protocol import (
     KeptJobAnswer,
     LogChunk,
     LogLine,
+    ProbeProgress,
     RegistrationAnswer,
     StateReport,
     StepUsage,
@@ -224,18 +226,27 @@ class HttpControlPlane:
         return [spec]
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
+        self,
+        jobs: Sequence[Job],
+        usage: Mapping[Job, StepUsage] = NO_USAGE,
+        probes: Mapping[Job, ProbeProgress] = NO_PROBES,
     ) -> Sequence[JobDirective | None]:
-        return [self._lease(job, usage.get(job)) for job in jobs]
+        return [self._lease(job, usage.get(job), probes.get(job)) for job in jobs]
 
-    def _lease(self, job: Job, usage: StepUsage | None = None) -> JobDirective | None:
+    def _lease(
+        self, job: Job, usage: StepUsage | None = None, probe: ProbeProgress | None = None
+    ) -> JobDirective | None:
         """Renew a lease on the calling thread; return None if it is lost."""
-        body = self._of(job) | ({"usage": _usage(usage)} if usage else {})
+        body = {
+            **self._of(job),
+            **({"usage": _usage(usage)} if usage else {}),
+            **({"probe": _probe(probe)} if probe else {}),
+        }
         try:
             answer = self._client.post_blocking(_path(job, "lease"), body, DirectiveAnswer)
             return _directive_of(answer)
         except RequestRefused:
-            if usage is None:
+            if usage is None and probe is None:
                 raise
             log.exception(
                 "the usage of %s was refused; the lease is renewed without it", job.job_id
@@ -350,6 +361,10 @@ def _usage(usage: StepUsage) -> dict[str, float]:
         "memoryPeakBytes": usage.memory_peak_bytes,
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _probe(probe: ProbeProgress) -> dict[str, object]:
+    return {"answer": probe.answer, "tries": probe.tries, "timeLeftMs": probe.time_left_ms}
 
 
 def _text(text: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
 from kernel.agent_protocol import (
+    NO_PROBES,
     NO_USAGE,
     AdoptedJob,
     ArtifactUpload,
@@ -22,6 +23,7 @@ from kernel.agent_protocol import (
     Job,
     JobDirective,
     LogChunk,
+    ProbeProgress,
     StateReport,
     StepUsage,
 )
@@ -118,7 +120,10 @@ class ControlPlane(Reports, Protocol):
         ...
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
+        self,
+        jobs: Sequence[Job],
+        usage: Mapping[Job, StepUsage] = NO_USAGE,
+        probes: Mapping[Job, ProbeProgress] = NO_PROBES,
     ) -> Sequence[JobDirective | None]:
         """Return one answer per job, None for a lost lease. Blocks; callable on any thread."""
         ...

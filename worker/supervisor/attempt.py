@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from worker.domain.masked_output import LineCutter, LogWatch
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import Runtime, RuntimeFailure, Unit
 from worker.domain.step_spec import StepSpec
+from worker.supervisor.probe_progress import ProbeWatch
 from worker.supervisor.readiness_prober import ReadinessProber
 from worker.supervisor.spool import SpoolSpace
 from worker.supervisor.step_log import LogPosition, StepLog
@@ -83,6 +85,7 @@ class StepContext:
     options: SupervisorOptions
     space: SpoolSpace
     prober: ReadinessProber
+    report_probe: Callable[[Job], None] = lambda _job: None  # soon
 
 
 class StepAttempt:
@@ -118,6 +121,9 @@ class StepAttempt:
             else LogPosition(),
             apply_directive=self.apply_directive,
         )
+        self.probing = ProbeWatch(
+            report_soon=partial(context.report_probe, self.job), mask=self.log.mask
+        )
 
     def apply_directive(self, directive: JobDirective) -> None:
         self.confirmed.set()
@@ -133,6 +139,7 @@ class StepAttempt:
 
     def note_probe(self, problem: str) -> None:
         self.probe_problem = problem
+        self.probing.note(problem)
 
     def follow(self, unit: Unit) -> None:
         """Start to read the unit's output and to sample its usage."""

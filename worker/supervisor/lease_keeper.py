@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from kernel.agent_protocol import Job, JobDirective, StepUsage
+from kernel.agent_protocol import Job, JobDirective, ProbeProgress, StepUsage
 from kernel.background import BackgroundThread
 from worker.domain.control_plane import RENEWALS, ControlPlane, ControlPlaneError
 
@@ -30,9 +30,9 @@ def now_s() -> float:
 class LeaseKeeper:
     """Renews the leases of held jobs; calls its callbacks on its own thread.
 
-    `usage(job)`: the usage to send along; it must not block. `on_directive(job, directive)`: each
-    answer, None for a lost lease. `on_expired(job)`: the lease was not renewed for so long that
-    another supervisor may have the job.
+    `usage(job)` and `probe(job)`: what to send along; they must not block.
+    `on_directive(job, directive)`: each answer, None for a lost lease. `on_expired(job)`: the lease
+    was not renewed for so long that another supervisor may have the job.
     """
 
     def __init__(
@@ -40,12 +40,14 @@ class LeaseKeeper:
         control_plane: ControlPlane,
         *,
         usage: Callable[[Job], StepUsage | None],
+        probe: Callable[[Job], ProbeProgress | None] = lambda _job: None,
         on_directive: Callable[[Job, JobDirective | None], None],
         on_expired: Callable[[Job], None],
         lease_s: float = 30.0,
     ) -> None:
         self._control_plane = control_plane
         self._usage = usage
+        self._probe = probe
         self._on_directive = on_directive
         self._on_expired = on_expired
         self._lease_s = lease_s
@@ -53,6 +55,9 @@ class LeaseKeeper:
         self._renewed_at: dict[Job, float] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
+        self._all_soon = False
+        self._to_report: set[Job] = set()  # whose probes have something to say
+        self._all_renewed_at = now_s()
         self._failures = 0  # consecutive failed renewals
         self._stopping = threading.Event()
         self._thread = BackgroundThread(
@@ -68,13 +73,20 @@ class LeaseKeeper:
             self._lease_s = lease_s
             self._renewed_at[job] = now_s()
         if shorter:  # than what the thread waits for now
-            self._wake.set()
+            self.renew_soon()
 
     def release(self, job: Job) -> None:
         with self._lock:
             self._renewed_at.pop(job, None)
 
     def renew_soon(self) -> None:
+        self._all_soon = True
+        self._wake.set()
+
+    def report_soon(self, job: Job) -> None:
+        """Renew this lease now, so that the answer of the job's probe travels with it."""
+        with self._lock:
+            self._to_report.add(job)
         self._wake.set()
 
     def stop(self) -> None:
@@ -84,12 +96,27 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.wait(_AGAIN_S if self._overdue() else self._lease_s / RENEWALS)
+            pause_s = _AGAIN_S if self._overdue() else self._until_next_s()
+            is_woken = self._wake.wait(pause_s)
             self._wake.clear()
             self.expire()
-            if self._held() and not self._stopping.is_set():
-                self._renew()
+            jobs = self._due(everything=not is_woken or not pause_s)
+            if jobs and not self._stopping.is_set():
+                self._renew(jobs)
             self.expire()
+
+    def _until_next_s(self) -> float:
+        """Return the time until all leases are renewed again."""
+        return max(0.0, self._all_renewed_at + self._lease_s / RENEWALS - now_s())
+
+    def _due(self, *, everything: bool) -> list[Job]:
+        with self._lock:
+            reported, self._to_report = self._to_report, set()
+            held = list(self._renewed_at)
+        if everything or self._all_soon:
+            self._all_soon, self._all_renewed_at = False, now_s()
+            return held
+        return [job for job in held if job in reported]
 
     def expire(self) -> None:
         """Give up the jobs whose renewal failed for too long.
@@ -107,11 +134,16 @@ class LeaseKeeper:
         limit = now_s() - self._lease_s - grace_s * _KILL_WITHIN_GRACE
         return [job for job in self._held() if self._renewed_at.get(job, limit) < limit]
 
-    def _renew(self) -> None:
-        jobs, asked_at = self._held(), now_s()
+    def _renew(self, jobs: Sequence[Job]) -> None:
+        asked_at = now_s()
         try:
             usages = ((job, self._usage(job)) for job in jobs)
-            answers = self._control_plane.renew(jobs, {job: used for job, used in usages if used})
+            probes = ((job, self._probe(job)) for job in jobs)
+            answers = self._control_plane.renew(
+                jobs,
+                {job: used for job, used in usages if used},
+                {job: probe for job, probe in probes if probe},
+            )
         except ControlPlaneError as error:
             self._failures += 1
             log.warning("the leases of %d jobs cannot be renewed: %s", len(jobs), error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from itertools import chain, repeat
 from typing import Final
@@ -76,7 +77,7 @@ class ReadinessProber:
         if endpoint is None:
             return await self._runtime.probe_inside(unit, probe, headers)
         if isinstance(probe, TcpProbe):
-            return await _connected(endpoint)
+            return await _connected(endpoint, probe.port)
         return await self._http(probe, endpoint, headers)
 
     async def _http(
@@ -90,14 +91,17 @@ class ReadinessProber:
             return ProbeResponse(problem=f"port {probe.port}: {str(error) or type(error).__name__}")
 
 
-async def _connected(endpoint: tuple[str, int]) -> ProbeResponse:
+async def _connected(endpoint: tuple[str, int], port: int) -> ProbeResponse:
+    """Connect to the endpoint of the service's `port`, which may have another number."""
     try:
         async with asyncio.timeout(_TRY_S):
             _, writer = await asyncio.open_connection(*endpoint)
     except TimeoutError:
-        return ProbeResponse(problem=f"port {endpoint[1]} gave no answer within {_TRY_S:g} s")
+        return ProbeResponse(problem=f"port {port} gave no answer within {_TRY_S:g} s")
     except OSError as error:
-        return ProbeResponse(problem=f"port {endpoint[1]}: {error.strerror or error}")
+        # asyncio puts the address in the place of the system's text
+        said = os.strerror(error.errno).lower() if error.errno else str(error)
+        return ProbeResponse(problem=f"port {port}: {said}")
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()

@@ -14,6 +14,7 @@ from worker.domain.control_plane import RequestRefused
 from worker.domain.evaluation import Failure, judge, service_ended
 from worker.domain.readiness import (
     NO_PROBE_MESSAGE,
+    LogProbe,
     Probe,
     StillRunning,
     choose_probe,
@@ -90,13 +91,19 @@ async def _until_healthy(attempt: StepAttempt, probe: Probe) -> Failure | None:
     """Wait until the service is ready or is to stop, then return None; else why it failed."""
     rules, ready = attempt.spec.evaluation, attempt.spec.node.ready
     limit_ms = ready.start_period_ms + ready.timeout_ms if ready else attempt.spec.timeout_ms
-    first = await first_of(
-        stop=attempt.stop_requested,
-        matched=until_any_seen(attempt.log, *rules.fail_on_logs) if rules.fail_on_logs else None,
-        ready=_until_ready(attempt, probe),
-        ended=attempt.context.runtime.wait(attempt.running_unit),
-        timeout_s=limit_ms / 1000,
-    )
+    attempt.probing.begin(limit_ms / 1000)
+    try:
+        first = await first_of(
+            stop=attempt.stop_requested,
+            matched=until_any_seen(attempt.log, *rules.fail_on_logs)
+            if rules.fail_on_logs
+            else None,
+            ready=_until_ready(attempt, probe),
+            ended=attempt.context.runtime.wait(attempt.running_unit),
+            timeout_s=limit_ms / 1000,
+        )
+    finally:
+        attempt.probing.end()
     if first == "matched":
         found = ", ".join(map(repr, attempt.log_matches().matched))
         return Failure(reason="fail_on_logs_matched", detail=f"a line contains {found}")
@@ -108,6 +115,8 @@ async def _until_healthy(attempt: StepAttempt, probe: Probe) -> Failure | None:
 async def _until_ready(attempt: StepAttempt, probe: Probe) -> None:
     ready = attempt.spec.node.ready or Ready()
     await asyncio.sleep(ready.start_period_ms / 1000)
+    if isinstance(probe, LogProbe):
+        attempt.probing.note(f"no line contains {probe.text!r} yet", is_try=False)
     await attempt.context.prober.until_ready(
         probe,
         attempt.running_unit,
@@ -116,6 +125,9 @@ async def _until_ready(attempt: StepAttempt, probe: Probe) -> None:
         interval_s=ready.interval_ms / 1000,
         on_miss=attempt.note_probe,
     )
+    if missing := attempt.log_matches().missing:
+        texts = ", ".join(map(repr, missing))
+        attempt.probing.note(f"the probe passed, but no line contains {texts} yet", is_try=False)
     await until_all_seen(attempt.log, *attempt.spec.evaluation.expect_logs)
 
 

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kernel.agent_protocol import AdoptedJob, Completion, Job, JobDirective, StepUsage
+from kernel.agent_protocol import (
+    AdoptedJob,
+    Completion,
+    Job,
+    JobDirective,
+    ProbeProgress,
+    StepUsage,
+)
 from kernel.background import keep_running
 from kernel.errors import InvalidInput
 from worker.domain import ownership
@@ -48,6 +55,7 @@ class Supervisor:
                 options.state_dir / "spool", limit=0 if control_plane.in_order else DISK_BYTES
             ),
             prober=self._prober,
+            report_probe=lambda job: self._leases.report_soon(job),  # noqa: PLW0108 - made below
         )
         self._runs: dict[Job, StepRun] = {}
         self._tasks: dict[Job, asyncio.Task[None]] = {}
@@ -58,6 +66,7 @@ class Supervisor:
         self._leases = LeaseKeeper(
             control_plane,
             usage=self._usage_of,
+            probe=self._probe_of,
             on_directive=self._in_loop(self._apply_directive),
             on_expired=self._in_loop(self._expire),
             lease_s=options.lease_s,
@@ -261,6 +270,11 @@ class Supervisor:
         """Return the latest usage; called on the thread of the leases."""
         step = self._runs.get(job)
         return step.attempt.usage if step else None
+
+    def _probe_of(self, job: Job) -> ProbeProgress | None:
+        """Return what the probe answered; called on the thread of the leases."""
+        step = self._runs.get(job)
+        return step.attempt.probing.latest if step else None
 
     def _apply_directive(self, job: Job, directive: JobDirective | None) -> None:
         if step := self._runs.get(job):

@@ -17,7 +17,7 @@ from kernel.errors import FieldError, InvalidInput
 
 # The six routes that accept `?token=` (reference: control-plane 3).
 _STREAMING: Final = re.compile(
-    r"/api/v1/(?:executions/[^/]+/(?:events|logs)|engine/overview/stream|sandboxes/events|streams)"
+    r"/api/v1/(?:executions/[^/]+/(?:events|logs|probes)|engine/overview/stream|sandboxes/events|streams)"
     r"|/ws/executions/[^/]+"
 )
 

@@ -69,6 +69,11 @@ def jobs_nudge(agent_id: str) -> str:
     return f"jobs:{agent_id}"
 
 
+def probes_nudge(run_id: str) -> str:
+    """Return the nudge for new answers of the probes of a run's services."""
+    return f"probes:{run_id}"
+
+
 def event_id(source: str, what: str, *, attempt: int = 0, nth: int = 1) -> str:
     """Return `api-running`, `api-running-2` in attempt 2, `api-running-2.2` repeated there.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from apps.executions.domain.states import TERMINAL_STEP, StepStatus
 
@@ -43,6 +43,31 @@ class BuiltIns:
             "MOCK_BASE_URL": self.mock_base_url,
         }
         return {f"{prefix}_{name}": text for prefix in prefixes for name, text in values.items()}
+
+
+class ProbeBody(TypedDict):
+    """What the probe of a service that is not ready answered last, as on the wire."""
+
+    answer: str
+    tries: int
+    deadline: str
+
+
+class ProbeRecord(ProbeBody):
+    """As stored; it is of no use for a later attempt."""
+
+    attempt: int
+
+
+def probe_of(record: ProbeRecord | None, *, status: str, attempt: int) -> ProbeBody | None:
+    """Return the answer that is stored for a step if the step still waits in that attempt."""
+    if record is None or status != StepStatus.RUNNING or record["attempt"] != attempt:
+        return None
+    return {
+        "answer": record["answer"],
+        "tries": record["tries"],
+        "deadline": record["deadline"],
+    }
 
 
 def layered_env(

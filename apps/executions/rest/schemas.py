@@ -107,6 +107,14 @@ class Usage(Shape):
     memoryPeakBytes = Number(required=False)
 
 
+class ProbeShape(Shape):
+    """What the probe of a service that is not ready answered last."""
+
+    answer = Text(max_length=200, help_text="masked like log lines")
+    tries = Number(min_value=0)
+    deadline = Instant(help_text="when the service fails as `not_ready`")
+
+
 class StepShape(Shape):
     id = Text()
     name = Text()
@@ -132,6 +140,7 @@ class StepShape(Shape):
     duration = Text(help_text="MM:SS")
     durationMs = Number(required=False, min_value=0)
     usage = Usage(required=False)
+    probe = ProbeShape(required=False)
 
 
 class EventShape(Shape):

@@ -23,6 +23,7 @@ from apps.executions.rest.streams import (
     on_request_thread,
     only_get,
     overview_frames,
+    probe_frames,
     streamed,
 )
 from apps.http.rest import InvalidParameter, refuse_unknown_parameters
@@ -76,6 +77,10 @@ def _opened(principal: Principal, address: str) -> _Open:
         refuse_unknown_parameters(query, {"workspaceId"})
         workspaces = visible_workspaces(principal, query.get("workspaceId"))
         return lambda: overview_frames(workspaces)
+    if match.view_name == "executions:probes":
+        refuse_unknown_parameters(query, ())
+        api.get_execution(principal, match.kwargs["executionId"])
+        return lambda: probe_frames(match.kwargs["executionId"])
     if match.view_name not in ("executions:events", "executions:logs"):
         raise InvalidParameter("stream must be the path of a stream")
     is_log = match.view_name == "executions:logs"

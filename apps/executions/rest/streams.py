@@ -31,6 +31,7 @@ T = TypeVar("T")
 View = Callable[..., Any]
 _MEDIA_TYPES: Final = {"txt": "text/plain; charset=utf-8", "ndjson": "application/x-ndjson"}
 _METHODS: Final = ("GET", "HEAD", "OPTIONS")
+_PROBES_POLL_S: Final = 5.0  # a lost nudge, or the end of the run, is seen by then
 _PIECE_BYTES: Final = 256 * 2**10
 _readers = ThreadPoolExecutor(2, thread_name_prefix="log-download")
 
@@ -76,6 +77,14 @@ async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
 
 
 @only_get
+async def probes(request: HttpRequest, **path: str) -> HttpResponseBase:
+    """Stream what the services of a run wait for that are not ready, whenever it has changed."""
+    run_id = path["executionId"]
+    _, principal = await on_request_thread(lambda: _admitted(request, run_id, {"token"}))
+    return await streamed(request, probe_frames(run_id), principal, "execution-probes")
+
+
+@only_get
 async def overview(request: HttpRequest) -> HttpResponseBase:
     """Stream the engine overview, again whenever it has changed."""
     workspaces, principal = await on_request_thread(lambda: _admitted_to_overview(request))
@@ -97,6 +106,16 @@ def log_frames(run_id: str, after: int, sources: Collection[str]) -> AsyncGenera
         member="line",
         envelope=api.log_envelope,
         sources=sources,
+    )
+
+
+def probe_frames(run_id: str) -> AsyncGenerator[bytes]:
+    """Return the frames of the probes of a run, which the caller may see."""
+    return streams.snapshot_stream(
+        api.probes_nudge(run_id),
+        scope="",
+        take=api.ProbesTaker(run_id),
+        poll_s=_PROBES_POLL_S,
     )
 
 
@@ -256,6 +275,12 @@ _PATHS: Final = {
     ),
     "/api/v1/executions/{executionId}/logs": _operation(
         "executions_logs", "A run's log lines, as SSE.", [_RUN, _SINCE, _SOURCE, _TOKEN], _SSE
+    ),
+    "/api/v1/executions/{executionId}/probes": _operation(
+        "executions_probes",
+        "What services that are not ready wait for, as SSE.",
+        [_RUN, _TOKEN],
+        _SSE,
     ),
     "/api/v1/executions/{executionId}/logs/download": _operation(
         "executions_logs_download", "A run's log as a file.", [_RUN, _FORMAT, _ONE_SOURCE], _FILE

@@ -13,7 +13,7 @@ from typing import Any, Final, NotRequired, TypedDict
 from apps.accounts.api import Principal
 from apps.executions.domain.events import CauseLink, events_topic, logs_topic
 from apps.executions.domain.runs import RunSummary
-from apps.executions.domain.steps import StepEdges, waiting_on
+from apps.executions.domain.steps import ProbeBody, StepEdges, probe_of, waiting_on
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.artifacts import ArtifactDocument, artifacts_of
 from apps.executions.selectors.definitions import edges_of, suite_of
@@ -49,6 +49,7 @@ class StepTimes(TypedDict):
     queuedAt: NotRequired[str]
     startedAt: NotRequired[str]
     finishedAt: NotRequired[str]
+    probe: NotRequired[ProbeBody]
 
 
 class StepDocument(StepOutcome, StepTimes):
@@ -233,6 +234,8 @@ def _step_times(step: Step, now: datetime) -> StepTimes:
         times["durationMs"] = clock.milliseconds(took)
     if step.finished_at is not None:
         times["finishedAt"] = clock.rfc3339(step.finished_at)
+    if probe := probe_of(step.probe, status=step.status, attempt=step.attempt):
+        times["probe"] = probe
     return times
 
 

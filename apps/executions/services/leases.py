@@ -21,9 +21,11 @@ from apps.executions.domain.agent_reports import (
     StaleAttempt,
     SupervisorSession,
 )
+from apps.executions.domain.events import probes_nudge
 from apps.executions.domain.retry_rules import is_irreplaceable
-from apps.executions.domain.states import JobState
-from apps.executions.models import Step
+from apps.executions.domain.states import JobState, StepStatus
+from apps.executions.domain.steps import ProbeRecord
+from apps.executions.models import Execution, Step
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import fail_for_secrets, release_bindings, step_spec
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
@@ -31,20 +33,31 @@ from apps.executions.services.run_progression import progress_run
 from apps.executions.services.secrets import SecretUnresolved
 from apps.observability.api import metrics
 from apps.platform_settings.api import backends
-from apps.streams.api import unit_of_work
+from apps.streams.api import nudge, unit_of_work
 from kernel import clock
-from kernel.agent_protocol import NO_USAGE, AdoptedJob, Job, StepUsage
+from kernel.agent_protocol import (
+    NO_PROBES,
+    NO_USAGE,
+    PROBE_ANSWER_CHARACTERS,
+    AdoptedJob,
+    Job,
+    ProbeProgress,
+    StepUsage,
+)
 
 _SHARED: Final = ("remote-docker", "kubernetes")  # backends whose units others can reach
 
 
 @unit_of_work
 def renew(
-    supervisor: SupervisorSession, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
+    supervisor: SupervisorSession,
+    jobs: Sequence[Job],
+    usage: Mapping[Job, StepUsage] = NO_USAGE,
+    probes: Mapping[Job, ProbeProgress] = NO_PROBES,
 ) -> list[Lease | StaleAttempt]:
     """Renew the leases that this process still holds; the result of the others is StaleAttempt.
 
-    Store the usage of the steps whose leases are renewed.
+    Store the usage of the steps whose leases are renewed, and what their probes answered.
     """
     heard_of(supervisor.agent_id, supervisor.incarnation)
     expires_at = clock.now() + conf.lease()
@@ -60,6 +73,9 @@ def renew(
     grace = lease_grace(supervisor)
     results = [_renewed(held.get(job), grace) for job in jobs]
     _store_usage((held[job], usage[job]) for job in jobs if job in held and job in usage)
+    _store_probes(
+        {held[job].pk: (held[job], probe) for job, probe in probes.items() if job in held}
+    )
     return results
 
 
@@ -237,6 +253,26 @@ def _store_usage(measurements: Iterable[tuple[Step, StepUsage]]) -> None:
         measured.append(step)
     if measured:
         Step.objects.bulk_update(measured, step_transitions.USAGE_COLUMNS)
+
+
+def _store_probes(probes: Mapping[UUID, tuple[Step, ProbeProgress]]) -> None:
+    """Store what the probes of services that are not ready answered, and wake their readers."""
+    if not probes:
+        return
+    now = clock.now()
+    for pk, (step, probe) in probes.items():
+        deadline = now + timedelta(milliseconds=probe.time_left_ms)
+        record: ProbeRecord = {
+            "attempt": step.attempt,
+            "answer": probe.answer[:PROBE_ANSWER_CHARACTERS].replace("\0", "\ufffd"),
+            "tries": probe.tries,
+            "deadline": clock.rfc3339(deadline),
+        }
+        not_ready = _running().filter(pk=pk, attempt=step.attempt, status=StepStatus.RUNNING.value)
+        not_ready.update(probe=record)
+    runs = {step.execution_id for step, _ in probes.values()}
+    for run_id in Execution.objects.filter(pk__in=runs).values_list("run_id", flat=True):
+        nudge(probes_nudge(run_id))
 
 
 def _kept_job(run: RunAggregate, index: int) -> AdoptedJob | None:

@@ -18,6 +18,7 @@ from apps.streams.domain.sse_frames import (
     MOST_RECORDS,
     RecordPage,
     Wrapping,
+    end,
     page_of,
     snapshot,
 )
@@ -134,8 +135,9 @@ class TopicFeed(Feed):
 class SnapshotFeed(Feed):
     """The newest state of one view in one scope. Older states are dropped unsent."""
 
-    def __init__(self, nudge_name: str, take: Take) -> None:
+    def __init__(self, nudge_name: str, take: Take, poll_s: float) -> None:
         super().__init__(nudge_name)
+        self.over = b""  # the last frame, once there will be no other state
         self.version = 0
         self.frame = b""
         self.taking = False
@@ -144,11 +146,12 @@ class SnapshotFeed(Feed):
         self._taken_at = 0.0
         self._nudged = True
         self._body = b""
+        self._poll_s = poll_s
 
     def is_due(self, now: float, nudged: Collection[str]) -> bool:
         self._nudged |= self.nudge_name in nudged
-        pause_s = SNAPSHOT_PAUSE_S if self._nudged else SNAPSHOT_POLL_S
-        return not self.taking and now - self._taken_at >= pause_s
+        pause_s = SNAPSHOT_PAUSE_S if self._nudged else self._poll_s
+        return not (self.taking or self.over) and now - self._taken_at >= pause_s
 
     def begin(self, now: float) -> None:
         self.taking, self._nudged, self._taken_at = True, False, now
@@ -162,6 +165,20 @@ class SnapshotFeed(Feed):
         self.version = max(self.version + 1, int(time.time() * 1000))
         self.frame = snapshot(self.version, body)
         self.wake()
+
+    def finish(self, status: str) -> None:
+        """End the stream: the subject of the view has ended."""
+        self.taking = False
+        self.over = end(status, self.version)
+        self.wake()
+
+
+class ViewOver(Exception):
+    """Raised by a `take` whose subject has ended; there will be no other state."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 def read_page(

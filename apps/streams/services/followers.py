@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Collection
 from apps.observability.api import metrics
 from apps.streams import selectors
 from apps.streams.domain.sse_frames import CONNECTED, PING, RecordPage, end, gap
-from apps.streams.services.feeds import Envelope, Take, TopicFeed
+from apps.streams.services.feeds import SNAPSHOT_POLL_S, Envelope, Take, TopicFeed
 from apps.streams.services.hub import Hub, process_hub
 
 
@@ -94,20 +94,26 @@ class _Follower:
         self._started = True
 
 
-async def snapshot_stream(nudge_name: str, *, scope: str, take: Take) -> AsyncGenerator[bytes]:
+async def snapshot_stream(
+    nudge_name: str, *, scope: str, take: Take, poll_s: float = SNAPSHOT_POLL_S
+) -> AsyncGenerator[bytes]:
     """Yield the newest `take()` (JSON bytes on one line), now and after each nudge that changes it.
 
     Yield at most four per second and drop older ones; ids increase over processes and restarts.
-    All streams of one `nudge_name` and `scope` share one call, on a thread. Only a drain ends it.
+    All streams of one `nudge_name` and `scope` share one call, on a thread, at least every
+    `poll_s`. Only a drain ends it, or `take` when it raises ViewOver.
     """
     hub = process_hub()
-    with hub.snapshots(nudge_name, scope, take) as feed:
+    with hub.snapshots(nudge_name, scope, take, poll_s) as feed:
         yield CONNECTED
         seen, sent_at = 0, hub.loop.time()
         while not hub.over:
             if feed.version > seen:
                 seen, sent_at = feed.version, hub.loop.time()
                 yield feed.frame
+            elif feed.over:
+                yield feed.over
+                return
             elif hub.is_ping_due(sent_at):
                 sent_at = hub.loop.time()
                 yield PING

@@ -21,7 +21,7 @@ from django.db import connection
 from apps.operations.api import DatastoreUnavailable
 from apps.streams import selectors
 from apps.streams.domain.sse_frames import RecordPage
-from apps.streams.services.feeds import Envelope, Feed, SnapshotFeed, Take, TopicFeed
+from apps.streams.services.feeds import Envelope, Feed, SnapshotFeed, Take, TopicFeed, ViewOver
 from apps.streams.services.nudges import listen
 from apps.streams.services.unit_of_work import release_stale_connection
 from kernel.background import keep_running
@@ -98,9 +98,9 @@ class Hub:
         return self.followed(("", name), lambda: TopicFeed(name, member, envelope))
 
     def snapshots(
-        self, nudge_name: str, scope: str, take: Take
+        self, nudge_name: str, scope: str, take: Take, poll_s: float
     ) -> contextlib.AbstractContextManager[SnapshotFeed]:
-        return self.followed((nudge_name, scope), lambda: SnapshotFeed(nudge_name, take))
+        return self.followed((nudge_name, scope), lambda: SnapshotFeed(nudge_name, take, poll_s))
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run `work` on the thread for replays."""
@@ -203,6 +203,8 @@ class Hub:
         except STORE_IS_AWAY as error:
             feed.taking = False
             self._note_store(away=error)
+        except ViewOver as over:
+            feed.finish(over.status)
         except Exception as error:  # noqa: BLE001 - the followers raise it
             self._fail(feed, error)
         else:

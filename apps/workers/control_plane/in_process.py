@@ -19,12 +19,14 @@ from apps.streams.api import DatastoreUnavailable, listen, release_stale_connect
 from apps.workers import conf
 from apps.workers.control_plane.report_batcher import FutureBridge, ReportBatcher
 from kernel.agent_protocol import (
+    NO_PROBES,
     NO_USAGE,
     ArtifactUpload,
     Completion,
     Job,
     JobDirective,
     LogChunk,
+    ProbeProgress,
     StateReport,
     StepSpecBody,
     StepUsage,
@@ -104,10 +106,13 @@ class InProcessControlPlane:
         return await _answer(self._bridge, self._batcher.claim(limit))
 
     def renew(
-        self, jobs: Sequence[Job], usage: Mapping[Job, StepUsage] = NO_USAGE
+        self,
+        jobs: Sequence[Job],
+        usage: Mapping[Job, StepUsage] = NO_USAGE,
+        probes: Mapping[Job, ProbeProgress] = NO_PROBES,
     ) -> Sequence[JobDirective | None]:
         """Renew leases on the calling thread."""
-        leases = _translated(lambda: executions.renew(self._supervisor, jobs, usage))
+        leases = _translated(lambda: executions.renew(self._supervisor, jobs, usage, probes))
         return [None if isinstance(lease, executions.StaleAttempt) else lease for lease in leases]
 
     async def report(self, report: StateReport) -> JobDirective:

@@ -109,6 +109,20 @@ class UsageInput(AgentSerializer):
     memoryPeakBytes = serializers.IntegerField(min_value=0, max_value=INT64, required=False)
 
 
+class ProbeInput(AgentSerializer):
+    """Of a service that is not ready; workers of older releases leave it out."""
+
+    answer = serializers.CharField(
+        max_length=_TEXT,
+        allow_blank=True,
+        help_text="what the probe answered last, masked; 200 characters of it are kept",
+    )
+    tries = serializers.IntegerField(min_value=0, max_value=INT32)
+    timeLeftMs = serializers.IntegerField(
+        min_value=0, max_value=INT32, help_text="until the service fails as `not_ready`"
+    )
+
+
 class JobInput(AgentSerializer):
     agentId = serializers.RegexField(_AGENT_ID)
     attempt = serializers.IntegerField(min_value=1, max_value=INT32)
@@ -116,6 +130,7 @@ class JobInput(AgentSerializer):
 
 class LeaseInput(JobInput):
     usage = UsageInput(required=False)
+    probe = ProbeInput(required=False)
 
 
 class StateInput(JobInput):

@@ -26,7 +26,15 @@ from apps.workers.rest import inputs, schemas
 from apps.workers.rest.credentials import UNCACHED, AgentView
 from apps.workers.services.remote_workers import record
 from kernel import clock
-from kernel.agent_protocol import ArtifactUpload, Completion, Job, LogChunk, StateReport, StepUsage
+from kernel.agent_protocol import (
+    ArtifactUpload,
+    Completion,
+    Job,
+    LogChunk,
+    ProbeProgress,
+    StateReport,
+    StepUsage,
+)
 
 FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")
 MOMENTS: Final = ("success", "failure", "always")
@@ -68,7 +76,13 @@ class LeaseView(JobView):
     def post(self, request: Request, **_path: str) -> Response:
         body = self.own_body(inputs.LeaseInput)
         job, usage = self.job(body["attempt"]), usage_of(body)
-        (lease,) = executions.renew(self.supervisor, [job], {job: usage} if usage else {})
+        probe = _probe_of(body)
+        (lease,) = executions.renew(
+            self.supervisor,
+            [job],
+            {job: usage} if usage else {},
+            {job: probe} if probe else {},
+        )
         if isinstance(lease, executions.StaleAttempt):
             raise lease if executions.is_job(job.job_id) else executions.JobNotFound
         answer = {
@@ -211,6 +225,15 @@ def _text(request: Request, name: str, longest: int) -> str:
     if len(text) > longest or _UNPRINTABLE.search(text):
         raise InvalidParameter(f"{name} has at most {longest} characters and no control characters")
     return text
+
+
+def _probe_of(body: Mapping[str, Any]) -> ProbeProgress | None:
+    probe = body.get("probe")
+    if not probe:
+        return None
+    return ProbeProgress(
+        answer=probe["answer"], tries=probe["tries"], time_left_ms=probe["timeLeftMs"]
+    )
 
 
 def usage_of(body: Mapping[str, Any]) -> StepUsage | None:

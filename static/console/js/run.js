@@ -5,6 +5,7 @@ import { onKey } from "./keys.js";
 import { AllLines, LinesOfSource } from "./loglines.js";
 import { LogSearch } from "./logsearch.js";
 import { LogView } from "./logview.js";
+import { followProbes, showProbes, stopProbes } from "./probes.js";
 import { clock, RUN_OVER, runDisplay, setIcon, showStatus, stepDisplay } from "./status_display.js";
 import { showLink, Stream } from "./stream.js";
 import { call, checkSession, Problem } from "./wire.js";
@@ -215,6 +216,7 @@ function startTicking() {
 }
 
 function tick() {
+  showProbes();
   if (ticking) byId("run-head").querySelector("[data-duration]").textContent = clock(ticking.base + performance.now() - ticking.since);
 }
 
@@ -263,6 +265,7 @@ function ended() {
   ticking = null;
   document.querySelector("[data-action=cancel]").hidden = true;
   byId("cancel").close();
+  stopProbes();
 }
 
 /** Fetches the fragments at most every REFRESH_MS; a change during a fetch brings another. */
@@ -302,6 +305,7 @@ document.body.addEventListener("htmx:afterRequest", () => {
   startTicking();
   showLocalTimes();
   showNewerEvents();
+  showProbes();
   if (state.over) ended();
   for (const step of byId("run-steps").querySelectorAll(".step")) showNode(step.dataset.step, step.dataset.status);
   selectFirstFailure();
@@ -374,6 +378,8 @@ new Stream(`${api}/logs`, {
     refused: checkSession,
   },
 });
+
+if (!state.over) followProbes(api);
 
 // ── keys ─────────────────────────────────────────────────────────────────────
 

@@ -168,6 +168,27 @@ async def test_a_snapshot_stream_sends_the_newest_first_and_skips_what_is_overta
     assert len(taken) <= 8
 
 
+async def test_a_snapshot_stream_ends_when_its_subject_has_ended(hub):
+    over = False
+
+    def take() -> bytes:
+        if over:
+            raise streams.ViewOver("Healthy")
+        return b'{"n":1}'
+
+    async with aclosing(
+        streams.snapshot_stream("probes:r", scope="", take=take, poll_s=60)
+    ) as frames:
+        seen = [await anext(frames), await anext(frames)]
+        over = True
+        streams.nudge("probes:r")
+        async with asyncio.timeout(5):
+            seen += [frame async for frame in frames]
+
+    last_id = parsed(seen[1])[0]
+    assert seen[2:] == [b'event: end\ndata: {"status":"Healthy","lastId":%d}\n\n' % last_id]
+
+
 def parsed(frame: bytes) -> tuple[int, int]:
     head, _, data = frame.partition(b"\ndata: ")
     return int(head.removeprefix(b"id: ")), json.loads(data)["n"]

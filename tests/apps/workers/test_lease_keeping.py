@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernel.agent_protocol import Job, JobDirective, StepUsage
+from kernel.agent_protocol import Job, JobDirective, ProbeProgress, StepUsage
 from tests.apps.workers.conftest import Stage
 from worker.domain.control_plane import ControlPlaneUnavailable
 from worker.supervisor import lease_keeper
@@ -163,7 +163,10 @@ class Renewals:
         self._answered = False
 
     def renew(
-        self, jobs: Sequence[Job], _usage: Mapping[Job, StepUsage]
+        self,
+        jobs: Sequence[Job],
+        _usage: Mapping[Job, StepUsage],
+        _probes: Mapping[Job, ProbeProgress],
     ) -> list[JobDirective | None]:
         if self._answered:
             raise ControlPlaneUnavailable("away")
@@ -189,7 +192,7 @@ def test_a_job_is_given_up_well_before_another_may_have_it(
     job = Job(job_id="job", attempt=1)
     keeper.hold(job, lease_s=30.0)
     for _ in range(4):
-        keeper._renew()
+        keeper._renew([job])
 
     plane.now = 1000.0 + 49
     keeper.expire()

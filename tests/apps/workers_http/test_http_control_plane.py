@@ -17,6 +17,7 @@ from kernel.agent_protocol import (
     Completion,
     LogChunk,
     LogLine,
+    ProbeProgress,
     StateReport,
     StepUsage,
     job_of,
@@ -141,6 +142,17 @@ async def test_private_runs_are_neither_told_nor_released(
     assert server.bodies("heartbeat") == [
         {"runningJobs": 1, "runtimeAvailable": False, "runs": ["run-over"]}
     ]
+
+
+async def test_what_a_probe_answered_travels_with_the_renewal_of_its_job_alone(
+    plane: HttpControlPlane, held: HeldJobs, server: Server
+):
+    probe = ProbeProgress(answer="port 8080: refused", tries=4, time_left_ms=56_000)
+
+    await asyncio.to_thread(plane.renew, [JOB, OTHER_JOB], {}, {JOB: probe})
+
+    told = [body.get("probe") for body in server.bodies("lease")]
+    assert told == [{"answer": "port 8080: refused", "tries": 4, "timeLeftMs": 56_000}, None]
 
 
 async def test_failing_loops_are_named_only_while_there_are_some(
