@@ -182,7 +182,11 @@ class Runtime(ABC):
 
     @abstractmethod
     def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
-        """Yield all records after the first `after` in a stable order; end with the unit."""
+        """Yield all records after the first `after` in a stable order; end with the unit.
+
+        The records of stdout are in the order in which they were written, and so are those of
+        stderr. Between the two the order is that in which they were read.
+        """
 
     @abstractmethod
     async def wait(self, unit: Unit) -> UnitExit:

@@ -11,6 +11,8 @@ from tests.contracts.runtime.conftest import Driver
 from tests.support import steps
 from worker.domain.runtime import PathRefused, StartFailed, UnitLost, UnitState
 
+ALTERNATING = tuple(f"{('out', 'err')[number % 2]}:{number}" for number in range(200))
+
 
 async def test_output_is_complete_and_tells_stdout_from_stderr(driver: Driver) -> None:
     unit = await driver.start("out:one", "err:two", "out:three")
@@ -21,6 +23,29 @@ async def test_output_is_complete_and_tells_stdout_from_stderr(driver: Driver) -
     assert by_stream == {("stdout", b"one\n"), ("stderr", b"two\n"), ("stdout", b"three\n")}
     assert [record.position for record in records] == [1, 2, 3]
     assert all(record.time and record.time.endswith("Z") for record in records)
+
+
+async def test_each_stream_keeps_its_order_beside_the_other(driver: Driver) -> None:
+    """Between the two no order is promised: each is a pipe (reference: control-plane 14.3)."""
+    unit = await driver.start(*ALTERNATING)
+
+    records = await driver.records(unit)
+
+    numbers = {
+        stream: [int(record.data) for record in records if record.stream == stream]
+        for stream in ("stdout", "stderr")
+    }
+    assert numbers == {"stdout": list(range(0, 200, 2)), "stderr": list(range(1, 200, 2))}
+
+
+async def test_a_step_that_writes_both_to_one_pipe_is_read_in_the_order_it_wrote(
+    driver: Driver,
+) -> None:
+    unit = await driver.start("sh:exec 2>&1", *ALTERNATING)
+
+    records = await driver.records(unit)
+
+    assert [int(record.data) for record in records] == list(range(200))
 
 
 async def test_output_goes_on_behind_the_records_taken(driver: Driver) -> None:
