@@ -12,10 +12,8 @@ from apps.accounts.api import Principal
 from apps.console.domain import display, layout
 from apps.executions import api as executions
 from apps.executions.api import FINAL_EXECUTION
-from apps.platform_settings.api import NOT_ISOLATED
 from apps.suites import api as suites
 
-RECENT_RUNS = 50
 RECENT_RUNS_OF_SUITE = 10
 MAX_DRAWN_NODES = 500
 OPEN_GRAPH_NODES = 15  # a larger drawing is folded
@@ -34,18 +32,6 @@ class StepRow(TypedDict):
     took: str
     command: str
     usage: str
-
-
-def home(principal: Principal) -> dict[str, object]:
-    """Return `summary` and `runs` of the engine overview, newest first, at most `RECENT_RUNS`."""
-    overview = executions.overview(principal)
-    now = timezone.now()
-    return {
-        "statuses": {**display.FOR_SCRIPTS, "notIsolated": NOT_ISOLATED},
-        "summary": overview["summary"],
-        "empty_row": {"isolated": True},
-        "runs": [run_row(item, now) for item in overview["executions"][:RECENT_RUNS]],
-    }
 
 
 def launch_suites() -> list[dict[str, object]]:

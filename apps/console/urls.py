@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.console import account, team, views
+from apps.console import account, run_list, team, views
 
 app_name = "console"
 SETTINGS_SECTIONS = ("general", "agents", "registries", "secrets")
 
 urlpatterns = [
-    path("", views.home, name="home"),
+    path("", run_list.home, name="home"),
     path("sign-in", views.sign_in, name="sign-in"),
     path("sign-up", views.sign_up, name="sign-up"),
     path("sign-out", views.sign_out, name="sign-out"),

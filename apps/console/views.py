@@ -74,13 +74,6 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @page
-def home(request: HttpRequest, principal: Principal) -> HttpResponse:
-    context = selectors.home(principal) | {"suites": selectors.launch_suites()}
-    return render(request, "console/home.html", context | {"principal": principal, "nav": "runs"})
-
-
-@require_safe
-@page
 def run(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
     context = selectors.run_page(principal, run_id)
     return render(request, "console/run.html", context | {"principal": principal, "nav": "runs"})

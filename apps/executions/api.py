@@ -34,6 +34,7 @@ from apps.executions.domain.runs import (
     Launched,
     LaunchRequest,
     QueueFull,
+    RunFilter,
     RunSummary,
 )
 from apps.executions.domain.states import FINAL_EXECUTION
@@ -53,7 +54,7 @@ from apps.executions.selectors.logs import (
     log_pages,
     search_log,
 )
-from apps.executions.selectors.overview import OverviewTaker, overview
+from apps.executions.selectors.overview import OverviewTaker, RunPage, overview, run_page
 from apps.executions.selectors.probes import ProbesTaker
 from apps.executions.selectors.runs import (
     NEWEST_FIRST,
@@ -103,6 +104,8 @@ __all__ = [
     "QueueFull",
     "Recorded",
     "ReportBatchResult",
+    "RunFilter",
+    "RunPage",
     "RunSummary",
     "SearchState",
     "StaleAttempt",
@@ -140,6 +143,7 @@ __all__ = [
     "remove_old_runs",
     "renew",
     "run_detail",
+    "run_page",
     "search_log",
     "source_content",
     "store_artifact",

@@ -430,6 +430,38 @@ def test_home_shows_runs_as_they_go(ada: Reader, worker: Worker):
     expect(page.locator("h1")).to_have_text("Demo")
 
 
+def test_the_suite_that_was_launched_last_comes_first(ada: Reader):
+    ada.open("/")
+    ada.page.evaluate("localStorage.setItem('partita.last-suite', 'shop')")
+    ada.page.reload()
+
+    ada.page.keyboard.press("l")
+
+    suite = ada.page.get_by_role("dialog").get_by_label("Suite")
+    expect(suite).to_have_value("shop")
+    assert len(suite.locator("option").all()) > 1
+
+
+def test_a_filtered_list_keeps_its_runs_and_says_what_began(ada: Reader, worker: Worker):
+    booted_run(node("seed"), principal=principal(ada))
+    ada.open("/?status=Queued%2CBooting%2CCanceling")
+    page = ada.page
+    rows = page.locator(".run-row")
+
+    booted_run(node("later"), principal=principal(ada))
+    expect(page.locator("#new-runs")).to_have_text("1 run began since. Show")
+    expect(rows).to_have_count(1)
+    page.locator("#new-runs").click()
+    expect(rows).to_have_count(2)
+
+    page.get_by_label("Status").select_option("Failed")
+    expect(page).to_have_url(ada.url + "/?status=Failed")
+    expect(page.get_by_text("No run matches")).to_be_visible()
+    page.go_back()
+    expect(rows).to_have_count(2)
+    expect(page.get_by_label("Status")).to_have_value("Queued,Booting,Canceling")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_page_is_wider_than_its_window(
@@ -439,7 +471,7 @@ def test_no_page_is_wider_than_its_window(
         who.page.set_viewport_size({"width": width, "height": 844})
         who.sign_in()
         run = three_steps(who)
-        for path in ("/", "/suites", "/suites/shop", f"/executions/{run.id}"):
+        for path in ("/", "/?status=Failed", "/suites", "/suites/shop", f"/executions/{run.id}"):
             who.open(path)
             wide = "document.documentElement.scrollWidth > innerWidth"
             assert not who.page.evaluate(wide), path

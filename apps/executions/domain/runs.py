@@ -115,8 +115,9 @@ class Launched:
 class RunFilter:
     """Which runs a list holds; empty and None mean any.
 
-    `since` (inclusive) and `until` (exclusive) apply to the time of acceptance. `words` is searched
-    in ids, titles, profile, author, branch, commit and message.
+    `since` (inclusive) and `until` (exclusive) apply to the time of acceptance. `live_since` takes
+    the active runs and those that ended since. `words` is searched in ids, titles, profile, author,
+    branch, commit and message, `author` in the author.
     """
 
     statuses: frozenset[str] = frozenset()
@@ -125,6 +126,8 @@ class RunFilter:
     backend_id: str = ""
     trigger: str = ""
     words: str = ""
+    author: str = ""
+    live_since: datetime | None = None
     since: datetime | None = None
     until: datetime | None = None
 

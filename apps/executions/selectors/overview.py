@@ -8,32 +8,36 @@ versions with the store and reads what changed, so that a lost nudge delays it b
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Event, Lock
 from typing import Any, Final, TypedDict
 from uuid import UUID
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.api import Principal, visible_workspaces
 from apps.executions.domain.events import OVERVIEW_NUDGE
-from apps.executions.domain.runs import RunSummary
+from apps.executions.domain.runs import RunFilter, RunSummary
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import edges_of
-from apps.executions.selectors.runs import all_runs, summaries
+from apps.executions.selectors.runs import NEWEST_FIRST, all_runs, matching_runs, summaries
 from apps.streams import api as streams
 from kernel import clock
+from kernel.errors import InvalidInput
 
 MAX_AGE_S: Final = 0.25
 FINISHED_SHOWN: Final = 200
 FINISHED_FOR: Final = timedelta(hours=24)
 _FINISHED_HELD: Final = 5_000  # of 24 hours, over all workspaces
 _ACTIVE: Final = [status for status in ExecutionStatus if status not in FINAL_EXECUTION]
+_POSITION: Final = re.compile(r"^(\d{1,14})-([0-9a-f]{32})\Z")  # milliseconds, primary key
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TICKING: Final = ("duration", "durationMs")
 _Mark = tuple[int, datetime]
 _RUN_COUNTS: Final = {
@@ -159,6 +163,44 @@ def overview_of(workspaces: frozenset[UUID] | None) -> OverviewBody:
     wire = summaries([entry.row for entry in entries], now=now)
     items = [item(entry, summary) for entry, summary in zip(entries, wire, strict=True)]
     return document(items, updated_at=clock.rfc3339(now))
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A page of the list of runs; `older` is where the next one begins, "" at the end."""
+
+    items: list[OverviewItemBody]
+    older: str
+
+
+def run_page(principal: Principal, wanted: RunFilter, *, before: str = "", limit: int) -> RunPage:
+    """Return the newest matching runs, or those that follow `before`, the `older` of a page.
+
+    Raise InvalidInput if `before` is no such thing.
+    """
+    runs = matching_runs(principal, wanted)
+    if before:
+        started_at, pk = _position(before)
+        runs = runs.filter(Q(started_at__lt=started_at) | Q(started_at=started_at, id__lt=pk))
+    rows = list(runs.order_by(*NEWEST_FIRST).only("pk", "started_at")[: limit + 1])
+    more, rows = len(rows) > limit, rows[:limit]
+    read = _read([row.pk for row in rows])
+    entries = [read[row.pk] for row in rows if row.pk in read]
+    wire = summaries([entry.row for entry in entries])
+    items = [item(entry, summary) for entry, summary in zip(entries, wire, strict=True)]
+    last = rows[-1] if more else None
+    if last is None:
+        return RunPage(items, "")
+    return RunPage(
+        items, f"{(last.started_at - _EPOCH) // timedelta(milliseconds=1)}-{last.pk.hex}"
+    )
+
+
+def _position(before: str) -> tuple[datetime, UUID]:
+    found = _POSITION.match(before)
+    if not found:
+        raise InvalidInput("before: this page of runs does not exist", code="invalid_parameter")
+    return _EPOCH + timedelta(milliseconds=int(found[1])), UUID(found[2])
 
 
 class OverviewTaker:

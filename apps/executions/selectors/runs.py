@@ -104,6 +104,10 @@ def _narrowed(
         "status__in": list(wanted.statuses),
     }
     runs = runs.filter(**{name: value for name, value in equal.items() if value})
+    if wanted.author:
+        runs = runs.filter(author__icontains=wanted.author)
+    if wanted.live_since:
+        runs = runs.filter(Q(finished_at=None) | Q(finished_at__gte=wanted.live_since))
     if not wanted.words:
         return runs
     anywhere = Q()

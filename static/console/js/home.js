@@ -1,4 +1,5 @@
-// The runs, live from the overview stream.
+// The runs, live from the overview stream. Filters and further pages keep their rows: only what is
+// shown changes, and a link says how many runs began since.
 
 import { onKey } from "./keys.js";
 import { ago, clock, isIsolated, RUN_OVER, runDisplay, showStatus, showTicks } from "./status_display.js";
@@ -8,7 +9,9 @@ import { checkSession } from "./wire.js";
 const list = document.getElementById("runs");
 const empty = document.getElementById("no-runs");
 const template = document.getElementById("run-row");
+const newRuns = document.getElementById("new-runs");
 const MAX_ROWS = 50;
+const live = list.dataset.live === "all";
 let active = new Map(); // row → [durationMs, when it was true]
 
 function slot(row, name) {
@@ -17,6 +20,7 @@ function slot(row, name) {
 
 function fill(row, item) {
   row.dataset.run = item.id;
+  row.dataset.started = item.startedAt;
   slot(row, "link").href = `/executions/${encodeURIComponent(item.id)}`;
   showStatus(row.querySelector(".status"), runDisplay(item.status, item.failing));
   showTicks(row.querySelector(".ticks"), item);
@@ -36,13 +40,24 @@ function show(overview) {
     cell.textContent = overview.summary[cell.dataset.sum];
   }
   const known = new Map([...list.children].map((row) => [row.dataset.run, row]));
-  const rows = overview.executions.slice(0, MAX_ROWS).map((item) => {
+  if (live) return showNewest(overview.executions, known);
+  for (const item of overview.executions) if (known.has(item.id)) fill(known.get(item.id), item);
+  const since = overview.executions.filter((item) => item.startedAt > list.dataset.readAt).length;
+  newRuns.hidden = since === 0;
+  newRuns.textContent = since === 1 ? "1 run began since. Show" : `${since} runs began since. Show`;
+}
+
+/** The runs of the overview, then the older ones that the page came with. */
+function showNewest(items, known) {
+  const rows = items.map((item) => {
     const row = known.get(item.id) ?? template.content.firstElementChild.cloneNode(true);
     fill(row, item);
     return row;
   });
-  arrange(rows);
-  empty.hidden = rows.length > 0;
+  const oldest = items.at(-1)?.startedAt ?? "9";
+  const older = [...known.values()].filter((row) => !rows.includes(row) && row.dataset.started < oldest);
+  arrange([...rows, ...older].slice(0, MAX_ROWS));
+  empty.hidden = list.children.length > 0;
 }
 
 /** Puts the rows in order without moving those that are in place: focus and selection stay. */
@@ -69,5 +84,16 @@ setInterval(() => {
     slot(row, "duration").textContent = clock(base + performance.now() - since);
   }
 }, 1000);
+// Fields without a value stay out of the address.
+const filters = document.querySelector("[data-filters]");
+filters.addEventListener("submit", () => {
+  for (const field of filters.elements) field.disabled = field.name !== "" && field.value.trim() === "";
+});
+filters.addEventListener("change", (event) => {
+  if (event.target instanceof HTMLSelectElement) filters.requestSubmit();
+});
+addEventListener("pageshow", () => {
+  for (const field of filters.elements) field.disabled = false;
+});
 onKey("j", () => move(1));
 onKey("k", () => move(-1));

@@ -5,8 +5,18 @@ import { call, Problem, randomKey } from "./wire.js";
 
 const dialog = document.getElementById("launch");
 const form = document.getElementById("launch-form");
-const suites = JSON.parse(document.getElementById("launch-suites").textContent);
+const NONE = "No suite can be launched; the suites page says why.";
+const LAST = "partita.last-suite";
+const SEARCHED_FROM = 8; // suites
+const suites = lastFirst(JSON.parse(document.getElementById("launch-suites").textContent));
+const search = form.elements.search;
 let key = "";
+
+/** The suite that was launched here last, then the others by title. */
+function lastFirst(all) {
+  const last = localStorage.getItem(LAST);
+  return [...all.filter((suite) => suite.id === last), ...all.filter((suite) => suite.id !== last)];
+}
 
 function fill(select, options) {
   select.replaceChildren(...options.map(({ value, text, selected, disabled }) => {
@@ -19,6 +29,20 @@ function fill(select, options) {
 
 function chosen() {
   return suites.find((suite) => suite.id === form.elements.suiteId.value);
+}
+
+/** The suites with the words of the search in title, id or description. */
+function showSuites() {
+  const words = search.value.toLowerCase().split(/\s+/);
+  const found = suites.filter((suite) => {
+    const text = `${suite.title} ${suite.id} ${suite.description}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+  fill(form.elements.suiteId, found.map((suite) => ({ value: suite.id, text: suite.title })));
+  form.querySelector("[type=submit]").disabled = found.length === 0;
+  showError(found.length ? "" : suites.length ? "No suite has these words." : NONE);
+  key = randomKey();
+  showSuite();
 }
 
 function showSuite() {
@@ -55,11 +79,10 @@ function showError(text) {
 }
 
 function open() {
-  key = randomKey();
-  showError(suites.length ? "" : "No suite can be launched; the suites page says why.");
-  form.querySelector("[type=submit]").disabled = suites.length === 0;
+  search.value = "";
+  showSuites();
   dialog.showModal();
-  form.elements.suiteId.focus();
+  (search.closest("label").hidden ? form.elements.suiteId : search).focus();
 }
 
 async function launch(event) {
@@ -71,6 +94,7 @@ async function launch(event) {
   const body = { suiteId, ...(profile && { profile }), ...(backend && { backend }) };
   try {
     const run = await call("POST", "/api/v1/executions", { body, headers: { "Idempotency-Key": key } });
+    localStorage.setItem(LAST, suiteId);
     location.assign(`/executions/${encodeURIComponent(run.id)}`);
   } catch (error) {
     showError(error instanceof Problem ? error.words : "The server did not answer; try again.");
@@ -78,7 +102,8 @@ async function launch(event) {
   }
 }
 
-fill(form.elements.suiteId, suites.map((suite) => ({ value: suite.id, text: suite.title })));
+search.closest("label").hidden = suites.length < SEARCHED_FROM;
+search.addEventListener("input", showSuites);
 form.elements.suiteId.addEventListener("change", () => { key = randomKey(); showSuite(); });
 form.elements.profile.addEventListener("change", () => { key = randomKey(); });
 form.elements.backend.addEventListener("change", () => { key = randomKey(); showIsolation(); });
@@ -87,4 +112,4 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-action=launch]")) open();
 });
 onKey("l", open);
-showSuite();
+showSuites();

@@ -8,10 +8,15 @@ export class Problem extends Error {
     this.errors = document.errors || [];
   }
 
-  /** One text with every entry of `errors`. */
+  /** One text with every entry of `errors` and its place; what an entry repeats is said once. */
   get words() {
-    return [this.message, ...this.errors.map((entry) => entry.detail)].join(" · ");
+    const repeated = this.errors.some((entry) => this.message.endsWith(entry.detail));
+    return [...(repeated ? [] : [this.message]), ...this.errors.map(located)].join(" · ");
   }
+}
+
+function located({ file, line, column, detail }) {
+  return file ? `${[file, line, column].filter(Boolean).join(":")}: ${detail}` : detail;
 }
 
 const UNSAFE = new Set(["POST", "PUT", "DELETE"]);

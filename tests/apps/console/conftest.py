@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.console import selectors
-from apps.executions.api import FailedCase
+from apps.console import run_list, selectors
+from apps.executions.api import FailedCase, RunFilter, RunPage
 from apps.executions.domain.events import LineRecord
 from kernel.errors import NotFound
 from tests.apps.console import wire_samples
@@ -25,6 +25,8 @@ class SuiteNotFound(NotFound):
 class FakeExecutions:
     """`executions.api` as far as the pages read it, over wire samples."""
 
+    RunFilter = RunFilter
+
     run: dict[str, Any] = field(default_factory=wire_samples.detail)
     suites: list[dict[str, Any]] = field(default_factory=wire_samples.launch_suites)
     cases: list[FailedCase] = field(default_factory=list)
@@ -32,6 +34,10 @@ class FakeExecutions:
 
     def overview(self, _principal: object) -> dict[str, Any]:
         return wire_samples.overview()
+
+    def run_page(self, _principal: object, _wanted: object, **_page: object) -> RunPage:
+        items: list[Any] = wire_samples.overview()["executions"]
+        return RunPage(items, "")
 
     def suite_runs(self, _principal: object, suite_id: str, *, limit: int) -> list[dict[str, Any]]:
         runs: list[dict[str, Any]] = wire_samples.overview()["executions"]
@@ -71,14 +77,16 @@ class FakeSuites:
 @pytest.fixture
 def executions(monkeypatch: pytest.MonkeyPatch) -> FakeExecutions:
     fake = FakeExecutions()
-    monkeypatch.setattr(selectors, "executions", fake)
+    for reader in (selectors, run_list):
+        monkeypatch.setattr(reader, "executions", fake)
     return fake
 
 
 @pytest.fixture
 def suites(monkeypatch: pytest.MonkeyPatch) -> FakeSuites:
     fake = FakeSuites()
-    monkeypatch.setattr(selectors, "suites", fake)
+    for reader in (selectors, run_list):
+        monkeypatch.setattr(reader, "suites", fake)
     return fake
 
 
