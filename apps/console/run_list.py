@@ -30,7 +30,7 @@ _STATUSES: Final = {
     "": "Any status",
     "Queued,Booting,Canceling": "Active",
     "Queued": "Queued",
-    "Booting,Canceling": "Booting or canceling",
+    "Booting,Canceling": "Running",
     "Healthy": "Healthy",
     "Failed": "Failed",
     "Canceled": "Canceled",
@@ -45,7 +45,7 @@ _TIMES: Final = {
 _FILTERS: Final = ("status", "suite", "profile", "author", "q", "time")
 _GAUGES: Final = (
     ("Queued", "queuedExecutions", "Queued"),
-    ("Booting", "bootingExecutions", "Booting,Canceling"),
+    ("Running", "bootingExecutions", "Booting,Canceling"),
     ("Healthy", "healthyExecutions", "Healthy"),
     ("Failed", "failedExecutions", "Failed"),
     ("Canceled", "canceledExecutions", "Canceled"),

@@ -30,6 +30,7 @@ class StepRow(TypedDict):
     reason: str
     causes: Sequence[tuple[str, str]]  # step, why
     took: str
+    ticks: bool  # it still runs
     command: str
     usage: str
 
@@ -111,7 +112,9 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
     return {
         "statuses": display.FOR_SCRIPTS,
         "run": run,
-        "display": display.run_display(run["status"], failing=run["failing"]),
+        "display": display.run_display(
+            run["status"], failing=run["failing"], begun=has_healthy_step(run)
+        ),
         "over": run["status"] in FINAL_EXECUTION,
         "reason": display.reason_text(run["reason"]) if "reason" in run else "",
         "isolated": display.is_isolated(run["backend"]),
@@ -138,7 +141,9 @@ def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, object]:
     counts = display.overview_counts(item)
     return {
         "run": item,
-        "display": display.run_display(item["status"], failing=item["failing"]),
+        "display": display.run_display(
+            item["status"], failing=item["failing"], begun=item["healthySteps"] > 0
+        ),
         "ticks": display.ticks(counts),
         "words": ", ".join(f"{count} {status}" for status, count in counts.items()),
         "isolated": display.is_isolated(item["backend"]),
@@ -157,9 +162,14 @@ def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> StepRow:
         "reason": display.reason_text(step["reason"]) if "reason" in step else "",
         "causes": display.cause_links(step.get("cause", [])),
         "took": display.duration(step.get("durationMs")),
+        "ticks": "startedAt" in step and "finishedAt" not in step,
         "command": " ".join(node.get("command", ())),
         "usage": display.usage_text(step.get("usage", {})),
     }
+
+
+def has_healthy_step(run: Mapping[str, Any]) -> bool:
+    return any(step["status"] == "healthy" for step in run["steps"])
 
 
 def graph(nodes: Sequence[Mapping[str, Any]]) -> layout.Drawing | None:
@@ -202,5 +212,5 @@ def announcement(run: Mapping[str, Any]) -> str:
     """Return the status of a run as one sentence for screen readers."""
     if run["status"] == "Queued" and "queuePosition" in run:
         return f"Queued, position {run['queuePosition']}"
-    shown = display.run_display(run["status"], failing=run["failing"])
+    shown = display.run_display(run["status"], failing=run["failing"], begun=has_healthy_step(run))
     return f"{shown.label} after {run['duration']}"

@@ -14,7 +14,14 @@ from apps.executions import api as executions
 from apps.executions.models import WorkLease
 from kernel import clock
 from kernel.agent_protocol import ProbeProgress, job_of
-from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run
+from tests.apps.executions.runs import (
+    Run,
+    Worker,
+    booted_run,
+    let_retries_be_due,
+    node,
+    queued_run,
+)
 from tests.support.browser import PASSWORD, Reader, Server, chromium, reader
 from tests.support.packages import program
 
@@ -183,7 +190,7 @@ def test_the_page_follows_a_run_and_picks_its_first_failure(ada: Reader, worker:
     expect(page.locator(".node[data-node=check]")).to_have_attribute("data-status", "running")
     worker.fail("check", error="exit code 3, expected 0", exit_code=3)
 
-    expect(page.locator(".run-title .status-text")).to_have_text("Booting, failing")
+    expect(page.locator(".run-title .status-text")).to_have_text("Running, failing")
     expect(page.locator(".step.is-selected .step-name")).to_have_text("check")
     expect(page.locator(".step.is-selected")).to_contain_text("exit code 3, expected 0")
     expect(page.locator("#log-filter")).to_have_value("check")
@@ -337,6 +344,81 @@ def test_the_whole_log_is_searched_and_a_hit_is_shown(ada: Reader, worker: Worke
     ada.open(f"/executions/{run.id}#L{first + 5000}")
     page.reload()
     expect(page.locator(".log-row.is-marked .log-text")).to_have_text("line 5000")
+
+
+def test_a_hit_far_to_the_right_is_in_sight_and_its_line_can_be_read_whole(
+    ada: Reader, worker: Worker
+):
+    run = booted_run(node("seed"), principal=principal(ada))
+    worker.claim()
+    worker.log("seed", "short", "x" * 3000 + " \x1b[31mneedle\x1b[0m " + "y" * 50, "after")
+    page = open_run(ada, run)
+    expect(page.locator(".log-text", has_text="after")).to_be_visible()
+    assert page.locator("#log").evaluate("log => log.scrollLeft") == 0
+
+    page.keyboard.press("/")
+    page.keyboard.type("needle")
+    page.keyboard.press("Enter")
+
+    line = page.locator("#log-line")
+    expect(line.locator("pre")).to_have_text("x" * 3000 + " needle " + "y" * 50)
+    expect(line.locator("p")).to_contain_text("seed")
+    page.wait_for_function("document.getElementById('log').scrollLeft > 10000")
+    hit = "[...CSS.highlights.get('log-hit')].map(range => range.toString())"
+    assert page.evaluate(hit) == ["needle"]
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    line.get_by_role("button", name="Close the line").click()
+    expect(line).to_be_hidden()
+    expect(page.locator(".log-row.is-marked")).to_have_count(0)
+
+
+def test_lines_can_show_the_time_of_day(ada: Reader, worker: Worker):
+    run = booted_run(node("seed"), principal=principal(ada))
+    worker.claim()
+    worker.log("seed", "hello")
+    page = open_run(ada, run)
+    row = page.locator(".log-row", has=page.get_by_text("hello", exact=True))
+    expect(row.locator(".log-time")).to_have_text(re.compile(r"^\d\d:\d\d$"))
+
+    page.get_by_role("button", name="Clock times").click()
+    expect(row.locator(".log-time")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
+    page.reload()
+    expect(row.locator(".log-time")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
+
+
+def test_attempts_of_a_step_are_divided(ada: Reader, worker: Worker):
+    run = booted_run(node("seed", retries=1), principal=principal(ada))
+    worker.claim()
+    worker.log("seed", "first try")
+    worker.fail("seed")
+    let_retries_be_due()
+    executions.sweep()
+    worker.claim()
+    worker.log("seed", "second try")
+    page = open_run(ada, run)
+
+    page.locator(".step[data-step=seed] .step-head").click()
+
+    divided = page.locator(".log-row.begins-attempt .log-text")
+    expect(divided).to_have_count(1)
+    expect(divided).to_have_attribute("data-attempt", "2")
+
+
+def test_the_clock_of_a_running_step_goes_on(ada: Reader, worker: Worker):
+    run = booted_run(node("seed"), node("later", after=["seed"]), principal=principal(ada))
+    worker.claim()
+    worker.report("seed", "running")
+    page = open_run(ada, run)
+    took = page.locator(".step[data-step=seed] .step-took")
+
+    expect(took).to_have_text(re.compile(r"^[1-9]\d* s$"))
+    before = took.inner_text()
+    expect(took).not_to_have_text(before)
+    expect(page.locator(".step[data-step=later] .step-took")).to_have_text("")
+    expect(page.locator(".run-title .status-text")).to_have_text("Booting")
+    worker.end("seed")
+    expect(page.locator(".run-title .status-text")).to_have_text("Running")
+    expect(took).to_have_text(re.compile(r"^[\d.]+ m?s$"))
 
 
 def test_a_step_shows_only_its_own_lines_old_and_new(ada: Reader, worker: Worker):

@@ -73,11 +73,15 @@ class StatusDisplay:
     label: str
 
 
-def run_display(status: str, *, failing: bool = False) -> StatusDisplay:
-    """Return the display of a run; the label of one that will fail says so."""
+def run_display(status: str, *, failing: bool = False, begun: bool = False) -> StatusDisplay:
+    """Return the display of a run; the label of one that will fail says so.
+
+    A run boots until its first step is healthy (`begun`); then it runs. The API says Booting.
+    """
+    label = "Running" if begun and status == "Booting" else status
     if failing and status not in FINAL_EXECUTION:
-        return StatusDisplay(key="failing", label=f"{status}, failing")
-    return StatusDisplay(key=status.lower(), label=status)
+        return StatusDisplay(key="failing", label=f"{label}, failing")
+    return StatusDisplay(key=label.lower(), label=label)
 
 
 def step_display(status: str) -> StatusDisplay:

@@ -22,7 +22,7 @@ function fill(row, item) {
   row.dataset.run = item.id;
   row.dataset.started = item.startedAt;
   slot(row, "link").href = `/executions/${encodeURIComponent(item.id)}`;
-  showStatus(row.querySelector(".status"), runDisplay(item.status, item.failing));
+  showStatus(row.querySelector(".status"), runDisplay(item.status, item.failing, item.healthySteps > 0));
   showTicks(row.querySelector(".ticks"), item);
   const texts = {
     title: item.suiteTitle, profile: item.profile, backend: item.backend, id: item.id,
@@ -92,8 +92,9 @@ filters.addEventListener("submit", () => {
 filters.addEventListener("change", (event) => {
   if (event.target instanceof HTMLSelectElement) filters.requestSubmit();
 });
-addEventListener("pageshow", () => {
+addEventListener("pageshow", (event) => {
   for (const field of filters.elements) field.disabled = false;
+  if (event.persisted) filters.reset(); // back: the fields are those of the list, not of what followed
 });
 onKey("j", () => move(1));
 onKey("k", () => move(-1));

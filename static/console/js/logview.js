@@ -3,6 +3,7 @@
 // pixels: beyond `TALLEST` the space is shorter than the rows, and rows are placed by proportion.
 
 import { plain, render } from "./ansi.js";
+import { clockTime, showHit } from "./logline.js";
 
 const TALLEST = 8_000_000;
 const SPARE = 12; // rows above and below the window
@@ -15,8 +16,14 @@ export class LogView {
   #lastHeight = 0;
   #atPause = 0;
   #marked = 0;
+  #words = "";
+  #told = 0;
+  #clockTimes = false;
 
-  /** `on.follow(boolean, newLines)` whenever following or the number of unseen lines changes. */
+  /**
+   * `on.follow(boolean, newLines)` whenever following or the number of unseen lines changes,
+   * `on.mark(line)` once the marked line is there, with null when none is marked any more.
+   */
   constructor(element, { lines, on }) {
     this.element = element;
     this.lines = lines;
@@ -34,7 +41,7 @@ export class LogView {
   /** Shows other lines, at their end. */
   show(lines) {
     this.lines = lines;
-    this.#marked = 0;
+    this.#mark(0, "");
     this.setFollowing(true);
   }
 
@@ -45,11 +52,18 @@ export class LogView {
     this.draw();
   }
 
+  /** Shows when each line was written, by the reader's clock; else since the run began. */
+  setClockTimes(shown) {
+    this.#clockTimes = shown;
+    this.element.classList.toggle("clock-times", shown);
+    this.draw();
+  }
+
   /** Brings the line with that id into the middle and marks it; false when it is not there. */
-  goTo(id) {
+  goTo(id, words = "") {
     const index = this.lines.indexOf(id);
     if (index < 0) return false;
-    this.#marked = id;
+    this.#mark(id, words);
     this.following = false;
     this.#atPause = this.lines.length;
     this.on.follow(false, 0);
@@ -58,6 +72,19 @@ export class LogView {
     this.#lastTop = this.element.scrollTop;
     this.draw();
     return true;
+  }
+
+  unmark() {
+    this.#mark(0, "");
+    this.draw();
+  }
+
+  #mark(id, words) {
+    this.#marked = id;
+    this.#words = words;
+    this.#told = 0;
+    showHit(this.element, "", this.element);
+    if (!id) this.on.mark(null);
   }
 
   /** Draws once in the next frame, however often it is called. */
@@ -79,13 +106,28 @@ export class LogView {
     const offset = this.element.scrollTop - (top - from) * this.rowHeight;
     const exact = this.#isWhole() ? from * this.rowHeight : offset;
     this.window.style.transform = `translateY(${exact}px)`;
+    if (this.#marked && this.#told !== this.#marked) this.#tellMarked(from);
+  }
+
+  #tellMarked(from) {
+    const index = this.lines.indexOf(this.#marked);
+    const [row, line] = [this.#rows[index - from], this.lines.row(index)];
+    if (!row || !line || line.gap) return; // it is on its way
+    this.#told = this.#marked;
+    showHit(row.text, this.#words, this.element);
+    this.on.mark(line);
   }
 
   #fill(from, to) {
     while (this.#rows.length < to - from) this.#rows.push(new Row(this.window));
     while (this.#rows.length > to - from) this.#rows.pop().remove();
     this.#first = from;
-    this.#rows.forEach((row, at) => row.show(this.lines.row(from + at), from + at, this.#marked));
+    let before = from ? this.lines.row(from - 1) : undefined;
+    this.#rows.forEach((row, at) => {
+      const line = this.lines.row(from + at);
+      row.show(line, from + at, { marked: this.#marked, before, clockTimes: this.#clockTimes });
+      before = line;
+    });
   }
 
   #resize() {
@@ -133,7 +175,7 @@ export class LogView {
 
   #measure() {
     const row = new Row(this.window);
-    row.show({ id: 1, source: "x", timestamp: "00:00", text: "x", kind: "output", level: "info" }, 0, 0);
+    row.show({ id: 1, source: "x", timestamp: "00:00", text: "x", kind: "output", level: "info" }, 0, {});
     const height = row.height || 20;
     row.remove();
     return height;
@@ -142,7 +184,7 @@ export class LogView {
 
 class Row {
   #shown = null;
-  #mark = false;
+  #look = "";
 
   constructor(parent) {
     this.element = div("log-row");
@@ -160,14 +202,18 @@ class Row {
     return this.element.getBoundingClientRect().height;
   }
 
-  show(line, index, marked) {
+  show(line, index, { marked, before, clockTimes = false }) {
     const isMarked = line !== undefined && line.id === marked;
-    if (line !== undefined && line === this.#shown && isMarked === this.#mark) return;
+    const begins = beginsAttempt(line, before);
+    const look = `${isMarked} ${begins} ${clockTimes}`;
+    if (line !== undefined && line === this.#shown && look === this.#look) return;
     this.#shown = line ?? null;
-    this.#mark = isMarked;
+    this.#look = look;
     this.element.classList.toggle("is-marked", isMarked);
+    this.element.classList.toggle("begins-attempt", begins);
     if (line === undefined || line.gap) this.#blank(line, index);
-    else this.#print(line);
+    else this.#print(line, clockTimes);
+    if (begins) this.text.dataset.attempt = line.attempt;
   }
 
   #blank(line, index) {
@@ -178,11 +224,11 @@ class Row {
     this.text.textContent = line ? "this line is no longer kept" : "…";
   }
 
-  #print(line) {
+  #print(line, clockTimes) {
     this.element.dataset.kind = line.kind || "event";
     this.element.dataset.level = line.level;
     this.#gutter(line.id);
-    this.time.textContent = line.timestamp;
+    this.time.textContent = clockTimes ? clockTime(line.time) : line.timestamp;
     this.source.textContent = line.source;
     this.source.title = line.attempt > 1 ? `${line.source}, attempt ${line.attempt}` : line.source;
     if (line.kind === "metric") this.text.textContent = plain(line.text);
@@ -198,6 +244,10 @@ class Row {
   remove() {
     this.element.remove();
   }
+}
+
+function beginsAttempt(line, before) {
+  return line?.attempt > 1 && before?.source === line.source && before.attempt !== line.attempt;
 }
 
 function div(name) {

@@ -4,8 +4,10 @@ import { showLocalTimes } from "./frame.js";
 import { onKey } from "./keys.js";
 import { AllLines, LinesOfSource } from "./loglines.js";
 import { LogSearch } from "./logsearch.js";
+import { showLine } from "./logline.js";
 import { LogView } from "./logview.js";
 import { followProbes, showProbes, stopProbes } from "./probes.js";
+import { clocksAreFresh, showClocks } from "./step_clocks.js";
 import { clock, RUN_OVER, runDisplay, setIcon, showStatus, stepDisplay } from "./status_display.js";
 import { showLink, Stream } from "./stream.js";
 import { call, checkSession, Problem } from "./wire.js";
@@ -109,7 +111,7 @@ function selectFirstFailure() {
 
 const lastLog = Number(run.dataset.lastLog);
 const all = new AllLines(`${api}/logs`, lastLog, () => changed());
-const view = new LogView(byId("log"), { lines: all, on: { follow: showFollowing } });
+const view = new LogView(byId("log"), { lines: all, on: { follow: showFollowing, mark: (line) => showLine(byId("log-line"), line) } });
 
 function changed() {
   const { lines } = view;
@@ -154,16 +156,16 @@ function bringLogIntoView() {
   byId("log").scrollIntoView({ block: "nearest" });
 }
 
-function goToLine(id) {
+function goToLine(id, words = "") {
   bringLogIntoView();
-  if (view.goTo(id)) return;
+  if (view.goTo(id, words)) return;
   state.touched = true;
   select("", { filter: true });
-  view.goTo(id);
+  view.goTo(id, words);
 }
 
 const search = new LogSearch(`${api}/logs/search`, {
-  hit: goToLine,
+  hit: (id) => goToLine(id, search.words),
   state: (text, hasHits) => {
     byId("log-hits").textContent = text;
     for (const button of byId("log-search").querySelectorAll("[data-hit]")) button.hidden = !hasHits;
@@ -185,6 +187,17 @@ byId("log-filter").addEventListener("change", (event) => {
   state.touched = true;
   select(event.target.value);
 });
+const CLOCK_TIMES = "partita.log-clock-times";
+function showClockTimes(shown) {
+  byId("log-clock").setAttribute("aria-pressed", shown);
+  view.setClockTimes(shown);
+}
+byId("log-clock").addEventListener("click", () => {
+  const shown = byId("log-clock").getAttribute("aria-pressed") !== "true";
+  localStorage.setItem(CLOCK_TIMES, shown);
+  showClockTimes(shown);
+});
+byId("log-line").querySelector("button").addEventListener("click", () => view.unmark());
 byId("log-follow").addEventListener("click", () => view.setFollowing(!view.following));
 byId("log-new").addEventListener("click", () => view.setFollowing(true));
 byId("log").addEventListener("click", (event) => {
@@ -212,11 +225,13 @@ let ticking = null;
 function startTicking() {
   const head = byId("run-head");
   state.over = head.dataset.over === "true";
+  clocksAreFresh();
   ticking = state.over ? null : { base: Number(head.dataset.durationMs), since: performance.now() };
 }
 
 function tick() {
   showProbes();
+  showClocks();
   if (ticking) byId("run-head").querySelector("[data-duration]").textContent = clock(ticking.base + performance.now() - ticking.since);
 }
 
@@ -235,14 +250,18 @@ function renderedEvent() {
 }
 
 function showStatuses(data) {
-  const look = runDisplay(data.executionStatus, data.failing);
+  if (data.event.source !== "execution") showStep(data.event.source, data.event.status);
+  const look = runDisplay(data.executionStatus, data.failing, hasHealthyStep());
   const head = byId("run-head");
   head.dataset.status = look.key;
   showStatus(head.querySelector(".run-title .status"), look);
   document.title = `${look.label} · ${run.dataset.title} · Partita`;
   announce(`${look.label} after ${data.duration}`, look.key);
-  if (data.event.source !== "execution") showStep(data.event.source, data.event.status);
   if (RUN_OVER.has(data.executionStatus)) ended();
+}
+
+function hasHealthyStep() {
+  return byId("run-steps").querySelector(".step[data-status=healthy]") !== null;
 }
 
 /** The fragments may have been rendered before events that the page has already shown. */
@@ -398,6 +417,7 @@ onKey("Escape", (event) => {
 
 setInterval(tick, 1000);
 startTicking();
+showClockTimes(localStorage.getItem(CLOCK_TIMES) === "true");
 view.setFollowing(true);
 if (!openPermalink()) selectFirstFailure();
 changed();

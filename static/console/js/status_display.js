@@ -5,9 +5,11 @@ const SVG = "http://www.w3.org/2000/svg";
 const STATUSES = JSON.parse(document.getElementById("statuses").textContent);
 export const RUN_OVER = new Set(STATUSES.runOver);
 
-export function runDisplay(status, failing) {
-  if (failing && !RUN_OVER.has(status)) return { key: "failing", label: `${status}, failing` };
-  return { key: status.toLowerCase(), label: status };
+/** A run boots until its first step is healthy; then it runs, though the API says Booting. */
+export function runDisplay(status, failing, begun = false) {
+  const label = status === "Booting" && begun ? "Running" : status;
+  if (failing && !RUN_OVER.has(status)) return { key: "failing", label: `${label}, failing` };
+  return { key: label.toLowerCase(), label };
 }
 
 export function stepDisplay(status) {
@@ -21,10 +23,12 @@ export function isIsolated(backend) {
 
 /** Fills a `.status` element. */
 export function showStatus(element, display) {
-  if (!element || element.dataset.status === display.key) return;
+  if (!element) return;
+  const text = element.querySelector(".status-text");
+  if (element.dataset.status === display.key && text.textContent === display.label) return;
   element.dataset.status = display.key;
   element.querySelector("use").setAttribute("href", `${SPRITE}#${display.key}`);
-  element.querySelector(".status-text").textContent = display.label;
+  text.textContent = display.label;
 }
 
 export function setIcon(element, name) {

@@ -120,11 +120,20 @@ def test_an_error_belongs_to_its_file_only():
 
 def test_a_run_that_fails_but_goes_on_says_both():
     assert display.run_display("Booting", failing=True).label == "Booting, failing"
+    assert display.run_display("Booting", failing=True, begun=True).label == "Running, failing"
     assert display.run_display("Failed", failing=True) == display.StatusDisplay(
         key="failed", label="Failed"
     )
     assert display.run_display("Healthy").key == "healthy"
     assert display.step_display("queued").label == "Queued"
+
+
+def test_a_run_runs_once_a_step_is_healthy():
+    assert display.run_display("Booting").label == "Booting"
+    assert display.run_display("Booting", begun=True) == display.StatusDisplay(
+        key="running", label="Running"
+    )
+    assert display.run_display("Canceling", begun=True).label == "Canceling"
 
 
 def test_reasons_are_words_and_unknown_ones_stay_readable():

@@ -134,7 +134,7 @@ def test_a_suite_without_readable_files_has_a_page_too(reader: Client, suites: F
 def test_a_run_shows_steps_reasons_and_causes(reader: Client):
     page = reader.get(RUN).content.decode()
 
-    assert "Booting, failing" in page
+    assert "Running, failing" in page
     assert "exit code 3, expected 0" in page
     assert 'data-go-to-step="checkout"' in page
     assert "exited with an error code (exit code 3)" in page
