@@ -194,7 +194,7 @@ def test_the_page_follows_a_run_and_picks_its_first_failure(ada: Reader, worker:
     expect(page.locator(".step.is-selected .step-name")).to_have_text("check")
     expect(page.locator(".step.is-selected")).to_contain_text("exit code 3, expected 0")
     expect(page.locator("#log-filter")).to_have_value("check")
-    expect(page.locator("#run-live")).to_have_text(re.compile("^Booting, failing after"))
+    expect(page.locator("#run-live")).to_have_text(re.compile("^Running, failing after"))
     worker.claim()
     worker.end("tidy")
     expect(page.locator(".run-title .status-text")).to_have_text("Failed")
