@@ -2,9 +2,9 @@
 
 import { showLocalTimes } from "./frame.js";
 import { onKey } from "./keys.js";
+import { showLine } from "./logline.js";
 import { AllLines, LinesOfSource } from "./loglines.js";
 import { LogSearch } from "./logsearch.js";
-import { showLine } from "./logline.js";
 import { LogView } from "./logview.js";
 import { followProbes, showProbes, stopProbes } from "./probes.js";
 import { clocksAreFresh, showClocks } from "./step_clocks.js";
