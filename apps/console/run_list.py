@@ -37,10 +37,10 @@ _STATUSES: Final = {
 }
 _TIMES: Final = {
     "": ("Any time", None),
-    "1h": ("Active, or ended within 1 hour", timedelta(hours=1)),
-    "24h": ("Active, or ended within 24 hours", timedelta(hours=24)),
-    "7d": ("Active, or ended within 7 days", timedelta(days=7)),
-    "30d": ("Active, or ended within 30 days", timedelta(days=30)),
+    "1h": ("Last hour", timedelta(hours=1)),
+    "24h": ("Last 24 hours", timedelta(hours=24)),
+    "7d": ("Last 7 days", timedelta(days=7)),
+    "30d": ("Last 30 days", timedelta(days=30)),
 }
 _FILTERS: Final = ("status", "suite", "profile", "author", "q", "time")
 _GAUGES: Final = (

@@ -50,6 +50,7 @@ def team(request: HttpRequest, principal: Principal) -> HttpResponse:
 def change(request: HttpRequest, principal: Principal, action: str) -> HttpResponse:
     """Do what a form of the page asks for, and show the page again."""
     try:
+        _require_same_workspace(principal, request)
         made = _ACTIONS[action](principal, request)
     except DatastoreUnavailable:
         raise
@@ -91,6 +92,14 @@ def _team(
     }
     status = PROBLEMS[error.problem_code] if error else 200
     return render(request, "console/team.html", context, status=status)
+
+
+def _require_same_workspace(principal: Principal, request: HttpRequest) -> None:
+    """Refuse a form that an older tab shows of another workspace."""
+    if request.POST.get("in", "") not in ("", str(principal.workspace_id)):
+        raise InvalidInput(
+            "you have switched to another workspace since; nothing was changed. This is its team"
+        )
 
 
 def _invite(principal: Principal, request: HttpRequest) -> NewInvitation:

@@ -40,7 +40,14 @@ class TokenPair:
 def issue_tokens(
     user: User, *, provider: str = "password", groups: Sequence[str] = ()
 ) -> TokenPair:
-    """Start a family of refresh tokens; its access tokens name the provider and the groups."""
+    """Start a family of refresh tokens; its access tokens name the provider and the groups.
+
+    Raise Unauthenticated (invalid_credentials) if the account was disabled or its password changed
+    since `user` was read: what that change ended does not begin again.
+    """
+    unchanged = User.objects.filter(pk=user.pk, password=user.password, is_active=True)
+    if not unchanged.update(last_login=now()):
+        raise Unauthenticated("the account has changed; sign in again", code="invalid_credentials")
     family = RefreshFamily.objects.create(
         user=user,
         provider=provider,

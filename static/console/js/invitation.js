@@ -27,6 +27,7 @@ async function show(token) {
     text.textContent = `${found.invitedBy} invites you to “${found.workspaceName}” as a ${found.role}.`;
     page.querySelector("[data-answer]").hidden = false;
   } catch (problem) {
+    if (problem.status) sessionStorage.removeItem(KEY); // used, revoked or expired
     text.textContent = "This link leads nowhere.";
     showError(problem.message);
   }
@@ -49,8 +50,19 @@ if (page) {
   page.querySelector("[data-accept]")?.addEventListener("click", () => accept(token));
 }
 if (form && token) {
-  form.hidden = false; // also where sign-up is closed: the server checks the invitation
-  document.querySelector("[data-closed]")?.remove();
   form.elements.invitation.value = token;
   form.elements.next.value = "/";
+  call("POST", "/api/v1/invitations/preview", { body: { token } }).then(showForm, forget);
+}
+
+/** Also where sign-up is closed: the server checks the invitation again. */
+function showForm() {
+  form.hidden = false;
+  document.querySelector("[data-closed]")?.remove();
+}
+
+function forget(problem) {
+  if (!problem.status) return; // the server did not answer
+  sessionStorage.removeItem(KEY);
+  form.elements.invitation.value = "";
 }

@@ -16,7 +16,8 @@ import pytest
 from apps.accounts import selectors
 from apps.accounts.api import Principal, issue_tokens, recheck, revoke_everything, sign_up
 from apps.accounts.domain import tokens
-from apps.accounts.models import RefreshToken, RevokedToken, User
+from apps.accounts.domain.errors import Unauthenticated
+from apps.accounts.models import RefreshFamily, RefreshToken, RevokedToken, User
 from kernel.clock import now
 from tests.apps.accounts.conftest import PASSWORD, Api, problem
 
@@ -441,3 +442,16 @@ def test_a_recheck_notices_the_end_of_the_credential(ada, ada_row):
     )
 
     assert not recheck(principal)
+
+
+@pytest.mark.parametrize("change", [{"password": "another"}, {"is_active": False}])
+def test_a_sign_in_that_a_change_of_the_account_overtook_gets_no_tokens(ada, change):
+    read_before = User.objects.get(email="ada@example.org")
+    User.objects.filter(pk=read_before.pk).update(**change)
+    families = RefreshFamily.objects.count()
+
+    with pytest.raises(Unauthenticated) as refused:
+        issue_tokens(read_before)
+
+    assert refused.value.problem_code == "invalid_credentials"
+    assert RefreshFamily.objects.count() == families

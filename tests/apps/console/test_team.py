@@ -120,3 +120,18 @@ def test_the_page_of_a_run_that_is_not_there_says_that_it_may_be_elsewhere(ada: 
     page = text_of(ada, "/executions/run-0123456789ab")
 
     assert "Or it belongs to another workspace" in page
+
+
+def test_a_form_of_another_workspace_changes_nothing(ada: Client):
+    home = Membership.objects.get(workspace__slug="ada").workspace_id
+    ada.post("/team/create", {"name": "Shop team"})
+
+    answer = ada.post("/team/invite", {"role": "viewer", "in": home})
+
+    assert answer.status_code == 400
+    assert "switched to another workspace" in answer.content.decode()
+    assert not Invitation.objects.exists()
+    page = ada.get("/team").content.decode()
+    assert page.count('name="in"') == page.count('action="/team/role"') + page.count(
+        'action="/team/remove"'
+    ) + page.count('action="/team/invite"') + page.count('action="/team/revoke"')
