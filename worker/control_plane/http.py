@@ -249,7 +249,7 @@ class HttpControlPlane:
             if usage is None and probe is None:
                 raise
             log.exception(
-                "the usage of %s was refused; the lease is renewed without it", job.job_id
+                "the usage or probe of %s was refused; the lease is renewed without", job.job_id
             )
             return self._lease(job)
         except StaleJob:

@@ -31,6 +31,7 @@ def streamed(run: Run) -> Any:
     return json.loads(api.ProbesTaker(run.id)())
 
 
+@pytest.mark.store
 def test_a_waiting_service_shows_the_answer_the_tries_and_the_deadline(worker: Worker):
     run = booted_run(node("db", kind="service"))
     worker.claim()
@@ -53,6 +54,7 @@ def test_a_later_answer_replaces_it_and_is_cut(worker: Worker):
     assert (probe_of(run, "db")["answer"], probe_of(run, "db")["tries"]) == ("x" * 200, 8)
 
 
+@pytest.mark.store
 def test_it_is_gone_once_the_service_is_healthy_even_if_the_last_answer_comes_late(worker: Worker):
     run = booted_run(node("db", kind="service"))
     worker.claim()

@@ -134,6 +134,20 @@ def test_usage_of_a_lease_is_shown(worker):
     assert run.step("a").memory_peak_bytes == 2**40
 
 
+def test_what_the_probe_of_a_lease_answered_is_shown(worker):
+    run = booted_run(node("db", kind="service"))
+    worker.claim()
+    probe = {"answer": "port 5432: connection refused", "tries": 3, "timeLeftMs": 9_000, "new": 1}
+
+    assert worker.report("db", "lease").status_code == 200
+    assert "probe" not in executions.run_detail(run.id)["steps"][0]
+    assert worker.report("db", "lease", probe=probe).status_code == 200
+    shown = executions.run_detail(run.id)["steps"][0]["probe"]
+    assert (shown["answer"], shown["tries"]) == ("port 5432: connection refused", 3)
+    refused = worker.report("db", "lease", probe=probe | {"tries": -1})
+    assert problem(refused) == (400, "validation_failed")
+
+
 def test_without_a_status_an_error_means_failed(worker):
     run = booted_run(node("a"), node("b", after=["a"], continueOnFailure=True))
     worker.claim()
