@@ -152,6 +152,7 @@ def test_what_a_reader_opened_stays_open_when_it_is_fetched_again(
     ada.open(f"/executions/{run.id}")
     first_case = page.locator(".failed-case").first
     page.get_by_text("2 failed steps").click()
+    page.get_by_role("tab", name="Tests").click()
     first_case.locator("summary").click()
 
     for _ in range(2):

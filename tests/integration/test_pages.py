@@ -227,7 +227,7 @@ def test_a_late_fragment_does_not_take_a_step_back(ada: Reader, worker: Worker):
     route, response = late[0]
     with page.expect_response("**/panels"):  # the next fragment follows the late one
         route.fulfill(response=response)
-        page.wait_for_function("window.shown.length > 0")
+        page.wait_for_function("() => window.shown.length > 0")
 
     assert {each.partition(" ")[0] for each in page.evaluate("window.shown")} == {"healthy"}
 
@@ -363,7 +363,7 @@ def test_a_hit_far_to_the_right_is_in_sight_and_its_line_can_be_read_whole(
     line = page.locator("#log-line")
     expect(line.locator("pre")).to_have_text("x" * 3000 + " needle " + "y" * 50)
     expect(line.locator("p")).to_contain_text("seed")
-    page.wait_for_function("document.getElementById('log').scrollLeft > 10000")
+    page.wait_for_function("() => document.getElementById('log').scrollLeft > 10000")
     hit = "[...CSS.highlights.get('log-hit')].map(range => range.toString())"
     assert page.evaluate(hit) == ["needle"]
     assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
@@ -419,6 +419,34 @@ def test_the_clock_of_a_running_step_goes_on(ada: Reader, worker: Worker):
     worker.end("seed")
     expect(page.locator(".run-title .status-text")).to_have_text("Running")
     expect(took).to_have_text(re.compile(r"^[\d.]+ m?s$"))
+
+
+def test_the_parts_of_a_run_are_tabs_that_the_address_names(ada: Reader, worker: Worker):
+    run = booted_run(node("seed"), principal=principal(ada))
+    page = open_run(ada, run)
+    log, events = page.locator("#log"), page.locator("#run-events li")
+    expect(page.get_by_role("tab", selected=True)).to_have_text("Log")
+    expect(page.locator("#pane-graph")).to_be_hidden()
+
+    page.get_by_role("tab", name="Log").press("ArrowRight")
+    expect(page.get_by_role("tab", name="Graph")).to_be_focused()
+    expect(page.locator("#pane-graph")).to_be_visible()
+    expect(log).to_be_hidden()
+    page.keyboard.press("End")
+    expect(page).to_have_url(re.compile(r"\?tab=events$"))
+    expect(events.filter(has_text="admitted")).to_have_count(1)
+    worker.claim()
+    worker.end("seed")
+    expect(events.filter(has_text="ended as expected")).to_have_count(1)
+    assert len(events.all()) == len(set(events.all_inner_texts()))
+
+    page.reload()
+    expect(page.get_by_role("tab", selected=True)).to_have_text("Events")
+    expect(events.filter(has_text="ended as expected")).to_have_count(1)
+    ada.open(f"/executions/{run.id}?tab=graph#L2")
+    page.reload()
+    expect(page.locator(".log-row.is-marked")).to_be_visible()
+    expect(page.get_by_role("tab", selected=True)).to_have_text("Log")
 
 
 def test_a_step_shows_only_its_own_lines_old_and_new(ada: Reader, worker: Worker):

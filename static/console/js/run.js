@@ -7,6 +7,7 @@ import { AllLines, LinesOfSource } from "./loglines.js";
 import { LogSearch } from "./logsearch.js";
 import { LogView } from "./logview.js";
 import { followProbes, showProbes, stopProbes } from "./probes.js";
+import { addEvent, selectTab, showFailedTests, startTabs } from "./run_tabs.js";
 import { clocksAreFresh, showClocks } from "./step_clocks.js";
 import { clock, RUN_OVER, runDisplay, setIcon, showStatus, stepDisplay } from "./status_display.js";
 import { showLink, Stream } from "./stream.js";
@@ -153,6 +154,7 @@ function record(data) {
 
 /** A link names something in the log: the page scrolls to it, not only the log within the page. */
 function bringLogIntoView() {
+  selectTab("log");
   byId("log").scrollIntoView({ block: "nearest" });
 }
 
@@ -238,6 +240,7 @@ function tick() {
 const newest = new Map(); // the last event of each source, oldest first
 
 function showEvent(data, id) {
+  addEvent(data.event);
   newest.delete(data.event.source);
   newest.set(data.event.source, { id, data });
   if (id > renderedEvent()) showStatuses(data); // else the page shows what came after it
@@ -320,6 +323,7 @@ function keepUnfolded() {
 
 document.body.addEventListener("htmx:afterRequest", () => {
   keepUnfolded();
+  showFailedTests();
   markSelected();
   startTicking();
   showLocalTimes();
@@ -415,6 +419,8 @@ onKey("Escape", (event) => {
   return select("");
 });
 
+startTabs(api);
+showFailedTests();
 setInterval(tick, 1000);
 startTicking();
 showClockTimes(localStorage.getItem(CLOCK_TIMES) === "true");
