@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from django.urls import path
+from rest_framework.routers import SimpleRouter
 
-from apps.suites.rest.views import SuiteDetailView, SuiteListView
+from apps.suites.rest.views import SuiteViewSet
+
+_router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+_router.register("suites", SuiteViewSet, "suites")
 
 app_name = "suites"
-urlpatterns = [
-    path("suites", SuiteListView.as_view(), name="list"),
-    path("suites/<str:suite_id>", SuiteDetailView.as_view(), name="detail"),
-]
+urlpatterns = _router.urls

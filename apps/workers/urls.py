@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from django.urls import path
+from rest_framework.routers import SimpleRouter
 
 from apps.workers.rest import agents, claims, jobs
 
 app_name = "workers"
 _JOB = "agent-control/jobs/<str:jobId>"
 
+_router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+_router.register("agents", agents.AgentViewSet, "agents")
+
 urlpatterns = [
-    path("agents", agents.AgentListView.as_view(), name="agents"),
     path("agents/register", agents.RegisterView.as_view(), name="register"),
-    path("agents/<str:agentId>", agents.AgentRemovalView.as_view(), name="agent"),
+    *_router.urls,
     path("agents/<str:agentId>/heartbeat", agents.HeartbeatView.as_view(), name="heartbeat"),
     path("agent-control/claims/next", claims.ClaimView.as_view(), name="claim"),
     path(f"{_JOB}/lease", jobs.LeaseView.as_view(), name="lease"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
@@ -89,6 +90,7 @@ class Summary(Shape):
     workspaceId = serializers.UUIDField()
 
 
+@extend_schema_serializer(many=False)
 class ExecutionList(Shape):
     executions = Summary(many=True)
     total = Number(min_value=0)

@@ -16,6 +16,7 @@ from django.http import HttpResponse
 from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -25,7 +26,7 @@ from apps.executions.rest import parameters, schemas
 from apps.http.api import is_not_modified, problem_for
 from apps.http.rest import (
     PAGING,
-    StrictAPIView,
+    StrictViewSet,
     conditional_response,
     paginate,
     paginate_queryset,
@@ -48,8 +49,15 @@ _BYTES: Final = "application/octet-stream"
 _HARMLESS: Final = {"Content-Security-Policy": "sandbox", "X-Content-Type-Options": "nosniff"}
 
 
-class ExecutionsView(StrictAPIView):
-    """A view for signed-in callers; `run_id` is the id in the path of an execution."""
+class ExecutionViewSet(StrictViewSet):  # the streams of runs are raw views, in `streams`
+    lookup_url_kwarg = "executionId"
+    query_parameters: ClassVar[Parameters] = {
+        "launch_suites": PAGING,
+        "overview": frozenset({"workspaceId"}),
+        "list": PAGING | parameters.FILTERS,
+        "retrieve": frozenset({"omit"}),
+        "log_search": PAGING | parameters.SEARCH,
+    }
 
     @property
     def principal(self) -> Principal:
@@ -82,42 +90,32 @@ class ExecutionsView(StrictAPIView):
         """Raise TooManyAttempts above the limit."""
         rate_limited(LAUNCHES, self.principal.key, LAUNCHES_A_MINUTE)
 
-
-class LaunchSuitesView(ExecutionsView):
-    query_parameters: ClassVar[Parameters] = PAGING
-
     @extend_schema(
         operation_id="launch_suites",
         parameters=parameters.PAGING_PARAMETERS,
         responses=schemas.LaunchSuites,
     )
-    def get(self, request: Request) -> Response:
+    @action(detail=False, url_path="launch-suites")
+    def launch_suites(self, request: Request) -> Response:
         suites = api.launch_suites()
         page = paginate(request, suites, key=lambda suite: (suite["title"], suite["id"]))
         return Response(page.as_dict("suites", page.items, total=len(suites)))
-
-
-class OverviewView(ExecutionsView):
-    query_parameters: ClassVar[Parameters] = frozenset({"workspaceId"})
 
     @extend_schema(
         parameters=[parameters.query("workspaceId", "administrators: only this workspace")],
         responses=schemas.Overview,
     )
-    def get(self, request: Request) -> Response:
+    @action(detail=False)
+    def overview(self, request: Request) -> Response:
         workspace_id = request.query_params.get("workspaceId")
         return Response(api.overview(self.principal, workspace_id=workspace_id))
-
-
-class ExecutionListView(ExecutionsView):
-    query_parameters: ClassVar[Parameters] = {"GET": PAGING | parameters.FILTERS}
 
     @extend_schema(
         operation_id="executions_list",
         parameters=[*parameters.FILTER_PARAMETERS, *parameters.PAGING_PARAMETERS],
         responses=schemas.ExecutionList,
     )
-    def get(self, request: Request) -> Response:
+    def list(self, request: Request) -> Response:
         workspace_id = request.query_params.get("workspaceId")
         wanted = parameters.run_filter(request)
         rows = api.matching_runs(self.principal, wanted, workspace_id=workspace_id)
@@ -132,7 +130,7 @@ class ExecutionListView(ExecutionsView):
         request=schemas.LaunchInput,
         responses={201: schemas.Summary},
     )
-    def post(self, request: Request) -> Response:
+    def create(self, request: Request) -> Response:
         self.limit_launches()
         idempotency = self.idempotency()
         wanted = _launch_request(self.body(schemas.LaunchInput))
@@ -141,6 +139,96 @@ class ExecutionListView(ExecutionsView):
         if launched.replayed:
             headers["Idempotent-Replayed"] = "true"
         return Response(launched.summary, status=201, headers=headers)
+
+    @extend_schema(
+        operation_id="executions_detail",
+        parameters=parameters.DETAIL_PARAMETERS,
+        responses={200: schemas.Detail, 304: None},
+    )
+    def retrieve(self, request: Request, **_path: str) -> Response:
+        omit = parameters.omitted_parts(request)
+        return conditional_response(request, api.detail(self.principal, self.run_id, omit=omit))
+
+    @extend_schema(
+        operation_id="executions_delete",
+        parameters=[OpenApiParameter("If-Match", str, OpenApiParameter.HEADER)],
+        responses={204: None},
+    )
+    def destroy(self, request: Request, **_path: str) -> Response:
+        api.delete(self.principal, self.run_id, require=partial(require_match, request))
+        return Response(status=204)
+
+    @extend_schema(
+        operation_id="executions_cancel",
+        request=schemas.CancelInput,
+        responses={202: schemas.Summary},
+    )
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, **_path: str) -> Response:
+        api.get_execution(self.principal, self.run_id)
+        body = self.body(schemas.CancelInput)
+        summary = api.cancel(self.principal, self.run_id, reason=body.get("reason", ""))
+        return Response(summary, status=202)
+
+    @extend_schema(
+        operation_id="executions_rerun",
+        request=schemas.RerunInput,
+        responses={201: schemas.Summary},
+    )
+    @action(detail=True, methods=["post"])
+    def rerun(self, request: Request, **_path: str) -> Response:
+        api.get_execution(self.principal, self.run_id)
+        self.limit_launches()
+        self.idempotency()
+        self.body(schemas.RerunInput)
+        raise NotAvailable("rerun is not available in this release; launch the suite instead")
+
+    @extend_schema(
+        operation_id="executions_log_search",
+        parameters=[*parameters.SEARCH_PARAMETERS, *parameters.PAGING_PARAMETERS],
+        responses=schemas.LogMatches,
+    )
+    @action(detail=True, url_path="logs/search")
+    def log_search(self, request: Request, **_path: str) -> Response:
+        api.get_execution(self.principal, self.run_id)
+        wanted = parameters.line_filter(request)
+        limit, place = requested_page(request)
+        page = api.search_log(self.run_id, wanted, api.SearchState(*place or ()), limit=limit)
+        body: dict[str, Any] = {"matches": page.matches, "total": page.total}
+        if page.rest is not None:
+            body["nextCursor"] = write_cursor(request, page.rest.as_key())
+        return Response(body)
+
+    @extend_schema(
+        operation_id="executions_artifact",
+        responses={(200, "*/*"): OpenApiTypes.BINARY, (206, "*/*"): OpenApiTypes.BINARY, 304: None},
+    )
+    @action(detail=True, url_path="artifacts/<str:artifactId>")
+    def artifact(self, request: Request, **_path: str) -> HttpResponse:
+        file = api.artifact_file(self.principal, self.run_id, str(self.kwargs["artifactId"]))
+        etag = f'"{file.sha256}"'
+        if is_not_modified(etag, request.headers.get("If-None-Match", "")):
+            return HttpResponse(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": etag})
+        try:
+            # `If-Range` with another ETag: send everything
+            is_current = request.headers.get("If-Range", etag) == etag
+            header = request.headers.get("Range", "") if is_current else ""
+            part = requested_range(header, size=len(file.body))
+        except RangeNotSatisfiable as error:
+            fact = PlatformError(str(error), code="range_not_satisfiable")
+            response = problem_for(request, fact)
+            response["Content-Range"] = f"bytes */{len(file.body)}"
+            return response
+        return _bytes(file, etag, part)
+
+    @extend_schema(
+        operation_id="executions_junit",
+        responses={(200, "application/xml"): OpenApiTypes.STR},
+    )
+    @action(detail=True)
+    def junit(self, request: Request, **_path: str) -> HttpResponse:
+        document = api.junit_document(self.principal, self.run_id)
+        return HttpResponse(document, content_type="application/xml", headers=_HARMLESS)
 
 
 def _launch_request(body: Mapping[str, Any]) -> api.LaunchRequest:
@@ -155,74 +243,6 @@ def _launch_request(body: Mapping[str, Any]) -> api.LaunchRequest:
         branch=body.get("branch", ""),
         message=body.get("message", ""),
     )
-
-
-class ExecutionDetailView(ExecutionsView):
-    query_parameters: ClassVar[Parameters] = {"GET": frozenset({"omit"})}
-
-    @extend_schema(
-        operation_id="executions_detail",
-        parameters=parameters.DETAIL_PARAMETERS,
-        responses={200: schemas.Detail, 304: None},
-    )
-    def get(self, request: Request, **_path: str) -> Response:
-        omit = parameters.omitted_parts(request)
-        return conditional_response(request, api.detail(self.principal, self.run_id, omit=omit))
-
-    @extend_schema(
-        operation_id="executions_delete",
-        parameters=[OpenApiParameter("If-Match", str, OpenApiParameter.HEADER)],
-        responses={204: None},
-    )
-    def delete(self, request: Request, **_path: str) -> Response:
-        api.delete(self.principal, self.run_id, require=partial(require_match, request))
-        return Response(status=204)
-
-
-class CancelView(ExecutionsView):
-    @extend_schema(
-        operation_id="executions_cancel",
-        request=schemas.CancelInput,
-        responses={202: schemas.Summary},
-    )
-    def post(self, request: Request, **_path: str) -> Response:
-        api.get_execution(self.principal, self.run_id)
-        body = self.body(schemas.CancelInput)
-        summary = api.cancel(self.principal, self.run_id, reason=body.get("reason", ""))
-        return Response(summary, status=202)
-
-
-class RerunView(ExecutionsView):
-    @extend_schema(
-        operation_id="executions_rerun",
-        request=schemas.RerunInput,
-        responses={201: schemas.Summary},
-    )
-    def post(self, request: Request, **_path: str) -> Response:
-        api.get_execution(self.principal, self.run_id)
-        self.limit_launches()
-        self.idempotency()
-        self.body(schemas.RerunInput)
-        raise NotAvailable("rerun is not available in this release; launch the suite instead")
-
-
-class LogSearchView(ExecutionsView):
-    query_parameters: ClassVar[Parameters] = PAGING | parameters.SEARCH
-
-    @extend_schema(
-        operation_id="executions_log_search",
-        parameters=[*parameters.SEARCH_PARAMETERS, *parameters.PAGING_PARAMETERS],
-        responses=schemas.LogMatches,
-    )
-    def get(self, request: Request, **_path: str) -> Response:
-        api.get_execution(self.principal, self.run_id)
-        wanted = parameters.line_filter(request)
-        limit, place = requested_page(request)
-        page = api.search_log(self.run_id, wanted, api.SearchState(*place or ()), limit=limit)
-        body: dict[str, Any] = {"matches": page.matches, "total": page.total}
-        if page.rest is not None:
-            body["nextCursor"] = write_cursor(request, page.rest.as_key())
-        return Response(body)
 
 
 class RangeNotSatisfiable(ValueError):
@@ -259,39 +279,6 @@ def requested_range(header: str, *, size: int) -> ByteRange | None:
     if first >= size:
         raise RangeNotSatisfiable(f"the artifact has {size} bytes")
     return ByteRange(first, min(last, size - 1))
-
-
-class ArtifactView(ExecutionsView):
-    @extend_schema(
-        operation_id="executions_artifact",
-        responses={(200, "*/*"): OpenApiTypes.BINARY, (206, "*/*"): OpenApiTypes.BINARY, 304: None},
-    )
-    def get(self, request: Request, **_path: str) -> HttpResponse:
-        file = api.artifact_file(self.principal, self.run_id, str(self.kwargs["artifactId"]))
-        etag = f'"{file.sha256}"'
-        if is_not_modified(etag, request.headers.get("If-None-Match", "")):
-            return HttpResponse(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": etag})
-        try:
-            # `If-Range` with another ETag: send everything
-            is_current = request.headers.get("If-Range", etag) == etag
-            header = request.headers.get("Range", "") if is_current else ""
-            part = requested_range(header, size=len(file.body))
-        except RangeNotSatisfiable as error:
-            fact = PlatformError(str(error), code="range_not_satisfiable")
-            response = problem_for(request, fact)
-            response["Content-Range"] = f"bytes */{len(file.body)}"
-            return response
-        return _bytes(file, etag, part)
-
-
-class JUnitView(ExecutionsView):
-    @extend_schema(
-        operation_id="executions_junit",
-        responses={(200, "application/xml"): OpenApiTypes.STR},
-    )
-    def get(self, request: Request, **_path: str) -> HttpResponse:
-        document = api.junit_document(self.principal, self.run_id)
-        return HttpResponse(document, content_type="application/xml", headers=_HARMLESS)
 
 
 def _bytes(file: api.StoredFile, etag: str, part: ByteRange | None) -> HttpResponse:

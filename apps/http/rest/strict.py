@@ -99,7 +99,14 @@ class StrictAPIView(APIView):
 
 
 class StrictViewSet(ViewSetMixin, StrictAPIView):
-    """The same for several views of one resource, which a router gives their paths."""
+    """The same for several views of one resource, which a router gives their paths.
+
+    A mapping of `query_parameters` has actions as keys.
+    """
+
+    def allowed_parameters(self, request: Request) -> Collection[str]:
+        known = self.query_parameters
+        return tuple(known.get(self.action or "", ())) if isinstance(known, Mapping) else known
 
 
 class StrictSerializer(serializers.Serializer[Any]):

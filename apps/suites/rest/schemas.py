@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import OpenApiParameter, extend_schema_serializer
 from rest_framework import serializers
 
 Text = serializers.CharField
@@ -102,6 +102,7 @@ class Definition(Shape):
     warnings = SuiteWarning(many=True)
 
 
+@extend_schema_serializer(many=False)
 class SuiteList(Shape):
     suites = Definition(many=True)
     total = Number(min_value=0)

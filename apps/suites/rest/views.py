@@ -9,22 +9,26 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.http.rest import PAGING, StrictAPIView, choice_parameter, conditional_response, paginate
+from apps.http.rest import PAGING, StrictViewSet, choice_parameter, conditional_response, paginate
 from apps.suites import api
 from apps.suites.domain.definition import DefinitionDocument, summary_of, without_contents
 from apps.suites.rest import schemas
 from kernel.errors import NotAvailable
 
 
-class SuiteListView(StrictAPIView):
-    query_parameters: ClassVar[Any] = {"GET": PAGING | {"q", "tag", "view"}}
+class SuiteViewSet(StrictViewSet):
+    lookup_url_kwarg = "suite_id"
+    query_parameters: ClassVar[Any] = {
+        "list": PAGING | {"q", "tag", "view"},
+        "retrieve": {"profile"},
+    }
 
     @extend_schema(
         operation_id="suites_list",
         parameters=schemas.LIST_PARAMETERS,
         responses=schemas.SuiteList,
     )
-    def get(self, request: Request) -> Response:
+    def list(self, request: Request) -> Response:
         view = choice_parameter(request, "view", ("summary", "full"), default="full")
         found = [
             definition
@@ -37,24 +41,20 @@ class SuiteListView(StrictAPIView):
         return Response(page.as_dict("suites", suites, total=len(found)))
 
     @extend_schema(exclude=True)
-    def post(self, request: Request) -> Response:
+    def create(self, request: Request) -> Response:
         raise NotAvailable("registering suites from text is not available yet")
-
-
-class SuiteDetailView(StrictAPIView):
-    query_parameters: ClassVar[Any] = {"GET": {"profile"}}
 
     @extend_schema(
         operation_id="suites_detail",
         parameters=schemas.DETAIL_PARAMETERS,
         responses={200: schemas.Definition, 304: None},
     )
-    def get(self, request: Request, suite_id: str) -> Response:
+    def retrieve(self, request: Request, suite_id: str) -> Response:
         profile = request.query_params.get("profile", "")
         return conditional_response(request, api.get_definition(suite_id, profile=profile))
 
     @extend_schema(exclude=True)
-    def delete(self, request: Request, suite_id: str) -> Response:
+    def destroy(self, request: Request, suite_id: str) -> Response:
         raise NotAvailable("registering suites from text is not available yet")
 
 

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from apps.agents import api as agents
 from apps.executions.api import Adopted, releasable_runs
-from apps.http.rest import PAGING, StrictAPIView, choice_parameter, paginate
+from apps.http.rest import PAGING, StrictAPIView, StrictViewSet, choice_parameter, paginate
 from apps.observability.api import audit_agent
 from apps.operations.api import installation_id
 from apps.workers import conf
@@ -25,12 +25,17 @@ STATUSES: Final = ("online", "offline")
 _AGENT_ID_LENGTH: Final = 128
 
 
-class AgentListView(StrictAPIView):
+class AgentViewSet(StrictViewSet):
     authentication_classes: Any = [credentials.AgentOrSessionAuthentication]
-    permission_classes: Any = [credentials.IsAgentOrSignedIn]
+    lookup_url_kwarg = "agentId"
     query_parameters: ClassVar[Collection[str] | Mapping[str, Collection[str]]] = {
-        "GET": PAGING | {"status"}
+        "list": PAGING | {"status"}
     }
+
+    def get_permissions(self) -> list[Any]:
+        """One agent is removed by itself or by administrators; all are listed for everybody."""
+        kind = credentials.IsThatAgentOrAdmin if self.detail else credentials.IsAgentOrSignedIn
+        return [kind()]
 
     @extend_schema(
         operation_id="agents_list",
@@ -42,13 +47,24 @@ class AgentListView(StrictAPIView):
         ],
         responses=schemas.AgentList,
     )
-    def get(self, request: Request) -> Response:
+    def list(self, request: Request) -> Response:
         wanted = choice_parameter(request, "status", STATUSES)
         now = clock.now()
         wires = [agent.as_wire(now) for agent in agents.list_agents()]
         found = [wire for wire in wires if wanted in ("", wire["status"])]
         page = paginate(request, found, key=lambda wire: (wire["name"], wire["agentId"]))
         return Response(page.as_dict("agents", page.items))
+
+    @extend_schema(
+        operation_id="agents_remove",
+        auth=credentials.AGENT_OR_SESSION,
+        responses={200: schemas.Removed},
+    )
+    def destroy(self, request: Request, **_path: str) -> Response:
+        agent_id = str(self.kwargs["agentId"])
+        if agent_id.isascii() and agent_id.isprintable() and len(agent_id) <= _AGENT_ID_LENGTH:
+            remove_agent(agent_id)  # other ids cannot be registered
+        return Response({"status": "removed"})
 
 
 class RegisterView(StrictAPIView):
@@ -97,22 +113,6 @@ class HeartbeatView(credentials.AgentView):
             failing_loops=body.get("failingLoops", ()),
         )
         return Response(agent.as_wire(clock.now()) | {"releaseRuns": releasable_runs(runs)})
-
-
-class AgentRemovalView(StrictAPIView):
-    authentication_classes: Any = [credentials.AgentOrSessionAuthentication]
-    permission_classes: Any = [credentials.IsThatAgentOrAdmin]
-
-    @extend_schema(
-        operation_id="agents_remove",
-        auth=credentials.AGENT_OR_SESSION,
-        responses={200: schemas.Removed},
-    )
-    def delete(self, request: Request, **_path: str) -> Response:
-        agent_id = str(self.kwargs["agentId"])
-        if agent_id.isascii() and agent_id.isprintable() and len(agent_id) <= _AGENT_ID_LENGTH:
-            remove_agent(agent_id)  # other ids cannot be registered
-        return Response({"status": "removed"})
 
 
 def _registration(body: Mapping[str, Any]) -> agents.Registration:

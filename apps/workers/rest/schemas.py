@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import OpenApiParameter, extend_schema_serializer
 from rest_framework import serializers
 
 _CANCEL_REASONS: Final = ["canceled", "teardown", "detach", "timeout"]
@@ -42,6 +42,7 @@ class AgentRegistration(Shape):
     )
 
 
+@extend_schema_serializer(many=False)
 class AgentList(Shape):
     agents = AgentRegistration(many=True)
     nextCursor = serializers.CharField(required=False)
