@@ -87,8 +87,20 @@ class ReadinessProber:
         try:
             async with self._client.stream("GET", url, headers=dict(headers)) as answer:
                 return ProbeResponse(status=answer.status_code)
+        except httpx.TimeoutException:
+            return ProbeResponse(problem=f"port {probe.port} gave no answer within {_TRY_S:g} s")
         except httpx.HTTPError as error:
-            return ProbeResponse(problem=f"port {probe.port}: {str(error) or type(error).__name__}")
+            return ProbeResponse(problem=f"port {probe.port}: {_words(error)}")
+
+
+def _words(error: httpx.HTTPError) -> str:
+    """Return what the system said, such as `connection refused`, else what the client says."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno:
+            return os.strerror(cause.errno).lower()
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__
 
 
 async def _connected(endpoint: tuple[str, int], port: int) -> ProbeResponse:

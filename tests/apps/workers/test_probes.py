@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
+import pytest
+
 from tests.apps.workers.conftest import Stage
 from tests.support.fake_runtime import FakeRuntime
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
@@ -71,19 +73,23 @@ async def test_a_probe_that_cannot_be_made_never_makes_a_service_healthy(stage: 
     assert error.endswith("the probe cannot be made: no image")
 
 
-async def test_a_port_that_nobody_listens_on_is_not_ready(stage: Stage) -> None:
+@pytest.mark.parametrize("ready", [{"tcp": 1}, {"http": "/health"}])
+async def test_a_port_that_nobody_listens_on_is_not_ready(
+    stage: Stage, ready: dict[str, object]
+) -> None:
     """Invariant 1: the runtime names an address, and a connection to it is refused."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody else gets the port
         stage.runtime.ports = {1: taken.getsockname()[1]}
-        reason, error = await _reason_of_a_port(stage)
+        reason, error = await _reason_of_a_port(stage, ready)
 
     assert reason == "not_ready"
     assert error.endswith("port 1: connection refused")
 
 
-async def _reason_of_a_port(stage: Stage) -> tuple[str, str]:
-    service = {"kind": "service", "ready": {"tcp": 1, "timeoutMs": 300, "intervalMs": 50}}
+async def _reason_of_a_port(stage: Stage, ready: dict[str, object]) -> tuple[str, str]:
+    times = {"timeoutMs": 300, "intervalMs": 50}
+    service = {"kind": "service", "ports": ["1"], "ready": {**ready, **times}}
     async with stage.supervisor():
         job = await stage.add("serve", node=service)
         await stage.store.state(job, "running")
