@@ -17,6 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.selectors import clear_cached, find_user
 from apps.accounts.services.sign_up import create_account
 from apps.accounts.services.token_pairs import revoke_everything
+from apps.streams.api import unit_of_work
 from kernel import clock
 from kernel.errors import NotFound, PlatformError
 
@@ -107,10 +108,24 @@ def disable(user_id: UUID, *, by: UUID) -> None:
     """Keep an account out, and end its sessions and tokens; raise NotFound, Forbidden."""
     if user_id == by:
         raise Forbidden("nobody disables their own account; ask another administrator")
-    if not User.objects.filter(pk=user_id).update(is_active=False):
-        raise NotFound("there is no such account")
+    _disable(user_id, by)
     clear_cached(user_id)
     revoke_everything(user_id)
+
+
+@unit_of_work
+def _disable(user_id: UUID, by: UUID) -> None:
+    """Of two administrators who disable each other at once, the second one is no longer one.
+
+    Not on MongoDB, which locks no rows that are only read.
+    """
+    both = User.objects.select_for_update().filter(pk__in=[user_id, by]).order_by("pk")
+    active = {row.pk: row.is_active for row in both}
+    if user_id not in active:
+        raise NotFound("there is no such account")
+    if not active.get(by):
+        raise Forbidden("your account has been disabled", code="account_disabled")
+    User.objects.filter(pk=user_id).update(is_active=False)
 
 
 def enable(user_id: UUID) -> None:

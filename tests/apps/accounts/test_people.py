@@ -17,6 +17,7 @@ from apps.accounts.api import (
     sign_up,
     visible_workspaces,
 )
+from apps.accounts.domain.errors import Forbidden
 from apps.accounts.lifespan import AccountsPart
 from apps.accounts.models import (
     LimitHit,
@@ -28,6 +29,7 @@ from apps.accounts.models import (
     User,
     Workspace,
 )
+from apps.accounts.services.administrators import disable
 from apps.accounts.services.tickets import issue_ticket
 from kernel.clock import now
 from kernel.errors import InvalidInput
@@ -209,3 +211,24 @@ def test_createsuperuser_of_django_makes_an_administrator_who_can_sign_in(monkey
         assert answer.json()["user"]["isAdmin"] is True
         assert Api(token=answer.json()["token"]).me().json()["role"] == "admin"
     assert set(Workspace.objects.values_list("name", flat=True)) == {"Root's workspace"}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.store
+def test_of_two_administrators_who_disable_each_other_at_once_one_stays():
+    for name in ("ada", "bob"):
+        sign_up(full_name=name, email=f"{name}@example.org", password=PASSWORD)
+    User.objects.update(is_admin=True)
+    ada, bob = User.objects.order_by("email").values_list("pk", flat=True)
+
+    def disabled(user, by) -> str:
+        try:
+            disable(user, by=by)
+        except Forbidden as error:
+            return error.problem_code
+        return "done"
+
+    said = at_once([lambda: disabled(ada, bob), lambda: disabled(bob, ada)])
+
+    assert sorted(said) == ["account_disabled", "done"]
+    assert User.objects.filter(is_active=True).count() == 1
