@@ -166,6 +166,9 @@ class RefreshFamily(models.Model):
     def __str__(self) -> str:
         return str(self.id)
 
+    class Meta:
+        verbose_name_plural = "refresh families"
+
 
 class ExternalAccount(models.Model):
     """What a sign-in provider calls a user."""
@@ -280,6 +283,9 @@ class ApiToken(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    class Meta:
+        verbose_name = "API token"
+
 
 class StreamTicket(models.Model):
     """A credential for one connection, valid as long as the credential that requested it."""
@@ -311,6 +317,9 @@ class UiSession(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    class Meta:
+        verbose_name = "UI session"
 
 
 class LimitHit(models.Model):
