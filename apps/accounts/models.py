@@ -163,11 +163,11 @@ class RefreshFamily(models.Model):
     expires_at = models.DateTimeField(db_index=True)  # of its newest token
     revoked_at = models.DateTimeField(null=True)
 
-    def __str__(self) -> str:
-        return str(self.id)
-
     class Meta:
         verbose_name_plural = "refresh families"
+
+    def __str__(self) -> str:
+        return str(self.id)
 
 
 class ExternalAccount(models.Model):
@@ -280,11 +280,11 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(db_index=True)
     last_used_at = models.DateTimeField(null=True)
 
-    def __str__(self) -> str:
-        return self.name
-
     class Meta:
         verbose_name = "API token"
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class StreamTicket(models.Model):
@@ -315,11 +315,11 @@ class UiSession(models.Model):
     created_at = models.DateTimeField(default=now)
     expires_at = models.DateTimeField(db_index=True)
 
-    def __str__(self) -> str:
-        return str(self.id)
-
     class Meta:
         verbose_name = "UI session"
+
+    def __str__(self) -> str:
+        return str(self.id)
 
 
 class LimitHit(models.Model):

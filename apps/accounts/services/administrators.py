@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.contrib.auth.hashers import check_password, make_password
+from django.db.models import F
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import normalized_email, workspace_slug
@@ -115,12 +116,13 @@ def disable(user_id: UUID, *, by: UUID) -> None:
 
 @unit_of_work
 def _disable(user_id: UUID, by: UUID) -> None:
-    """Of two administrators who disable each other at once, the second one is no longer one.
+    """Of two administrators who disable each other at once, the second waits and is refused.
 
-    Not on MongoDB, which locks no rows that are only read.
+    Not on MongoDB, where a write of the same value is none.
     """
-    both = User.objects.select_for_update().filter(pk__in=[user_id, by]).order_by("pk")
-    active = {row.pk: row.is_active for row in both}
+    for key in sorted((user_id, by)):
+        User.objects.filter(pk=key).update(is_active=F("is_active"))
+    active = dict(User.objects.filter(pk__in=[user_id, by]).values_list("pk", "is_active"))
     if user_id not in active:
         raise NotFound("there is no such account")
     if not active.get(by):
