@@ -141,3 +141,35 @@ def test_what_is_refused_has_a_close_code(client, run, worker):  # noqa: F811
         assert close_code(socket)[0] == 1008
     with pytest.raises(InvalidStatus):
         connect(f"ws://{client.base_url.netloc.decode()}/ws/nowhere")
+
+
+def test_a_client_that_does_not_read_delays_only_itself(client, run, worker):  # noqa: F811
+    """Invariant 10: and it still gets every line."""
+    query = "?sinceLogs=0&source=seed"
+    with (
+        socket_of(client, run.id, query, **bearer(client)) as slow,
+        socket_of(client, run.id, query, **bearer(client)) as quick,
+    ):
+        for start in range(0, 6_000, 1_000):
+            worker.log("seed", *(f"{start + n} {'x' * 1_000}" for n in range(1_000)), seq=start)
+        worker.end("seed")
+
+        seen = [lines_of(socket) for socket in (quick, slow)]
+
+    assert seen == [list(range(6_000))] * 2
+
+
+def lines_of(socket: ClientConnection) -> list[int]:
+    """The numbers at the beginning of the lines with output, until the server closes."""
+    lines = (each["data"].get("line", {}) for each in messages(socket) if "data" in each)
+    return [int(line["text"].split()[0]) for line in lines if line.get("kind") == "output"]
+
+
+def test_a_process_that_shuts_down_says_so(client, run, worker, server: Server):  # noqa: F811
+    with socket_of(client, run.id, **bearer(client)) as socket:
+        assert json.loads(socket.recv(timeout=10))["type"] == "record"
+        assert server.process is not None
+        server.process.terminate()
+        assert close_code(socket)[0] == 1001
+    assert server.process.wait(20) is not None
+    server.start()
