@@ -22,7 +22,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def browser(settings, tmp_path) -> Client:
+def browser(settings, tmp_path, monkeypatch) -> Client:
+    monkeypatch.setattr("apps.executions.selectors.overview._overview_cache", None)
     settings.SUITES_DIR = tmp_path
     settings.EXECUTION_MAX_ACTIVE = 100
     client = Client()
