@@ -98,9 +98,9 @@ def sweep(presence: Presence | None = None) -> bool:
         forget_gauges()
         return False
     for work in _WORK:
-        if presence and work in _ENDING:
-            presence.check()
-            if not presence.is_long_enough():
+        if presence:
+            presence.check()  # between all of them: a busy machine's slow sweep is no pause
+            if work in _ENDING and not presence.is_long_enough():
                 continue
         try:
             work()

@@ -139,3 +139,22 @@ def test_whoever_sweeps_after_a_pause_gives_the_others_time_to_return(
         time_of_the_sweep.now_s += 8
         api.sweep(presence)
     assert run.reasons["migrate"] == "agent_lost"
+
+
+def test_a_sweep_that_is_slow_as_a_whole_is_no_pause(
+    worker: Worker, time_of_the_sweep: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    """On a busy machine each kind of work takes seconds; leases still end."""
+
+    def slow() -> None:
+        time_of_the_sweep.now_s += 4
+
+    works = [each for work in sweeping._WORK for each in (work, slow)]
+    monkeypatch.setattr(sweeping, "_WORK", works)
+    presence = sweeping.Presence()
+    run = held_run(worker)
+    api.sweep(presence)
+    let_leases_lapse()
+    assert run.row.failing is False
+    api.sweep(presence)
+    assert run.reasons["migrate"] == "agent_lost"
