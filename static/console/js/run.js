@@ -321,7 +321,8 @@ function keepUnfolded() {
   }
 }
 
-document.body.addEventListener("htmx:afterRequest", () => {
+document.body.addEventListener("htmx:afterRequest", (event) => {
+  if (!event.detail.successful) return; // what is shown goes on; the next event asks again
   keepUnfolded();
   showFailedTests();
   markSelected();
