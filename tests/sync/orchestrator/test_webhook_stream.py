@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import grpc
@@ -58,15 +58,26 @@ async def answers(stub: Any, *webhooks: pb.ForwardedWebhook) -> list[tuple[int, 
 
 
 async def status_of_stream(stub: Any, *batches: pb.ProcessWebhookBatch, **call: Any) -> str:
-    made = stub.ProcessWebhooks(**call)
-    try:
-        for each in batches:
-            await made.write(each)
-        await made.done_writing()
-        while await made.read() is not grpc.aio.EOF:
-            pass
-    except grpc.aio.AioRpcError as error:
-        return str(error.code().name)
+    """Return the status that the server ends the stream with.
+
+    A write of grpc.aio that meets the end of its stream may hide the status behind its own INTERNAL
+    (github.com/grpc/grpc/issues/36066); the stream is opened again then, at most ten times.
+    """
+    for _ in range(10):
+        try:
+            return await _status_of_stream(stub.ProcessWebhooks(**call), batches)
+        except grpc.aio.AioRpcError as error:
+            if error.details() != "Internal error from Core":
+                return str(error.code().name)
+    return "INTERNAL"
+
+
+async def _status_of_stream(made: Any, batches: Sequence[pb.ProcessWebhookBatch]) -> str:
+    for each in batches:
+        await made.write(each)
+    await made.done_writing()
+    while await made.read() is not grpc.aio.EOF:
+        pass
     return "OK"
 
 
