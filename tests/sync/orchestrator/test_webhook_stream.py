@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import grpc
@@ -73,9 +74,10 @@ async def status_of_stream(stub: Any, *batches: pb.ProcessWebhookBatch, **call: 
 
 
 async def _status_of_stream(made: Any, batches: Sequence[pb.ProcessWebhookBatch]) -> str:
-    for each in batches:
-        await made.write(each)
-    await made.done_writing()
+    with suppress(asyncio.InvalidStateError):  # the stream has ended already
+        for each in batches:
+            await made.write(each)
+        await made.done_writing()
     while await made.read() is not grpc.aio.EOF:
         pass
     return "OK"
