@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument
+from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.selectors import (
     PackageInvalid,
     ProfileVerdict,
@@ -23,6 +24,7 @@ from apps.suites.selectors import (
 
 __all__ = [
     "DefinitionDocument",
+    "ImportedSuite",
     "PackageInvalid",
     "ProfileVerdict",
     "ResolvedSuite",

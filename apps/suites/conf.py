@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from django.conf import settings
@@ -14,10 +14,22 @@ def suites_dir() -> Path:
     return Path(settings.SUITES_DIR)
 
 
+def max_nodes() -> int:
+    """Return how many nodes a topology may have."""
+    limit: int = settings.SUITE_MAX_NODES
+    return limit
+
+
+def env_prefixes() -> Sequence[str]:
+    """Return the prefixes of the variables that every step gets."""
+    prefixes: Sequence[str] = settings.STEP_ENV_PREFIXES
+    return prefixes
+
+
 def evaluation_rules(files: Iterable[str]) -> Rules:
     """Return the evaluator's limits and the package's paths (reference: control-plane 7.3)."""
     return {
-        "maxNodes": settings.SUITE_MAX_NODES,
+        "maxNodes": max_nodes(),
         "maxTimeoutMs": round(settings.STEP_MAX_TIMEOUT_S * 1000),
         "defaultTimeoutMs": round(settings.STEP_DEFAULT_TIMEOUT_S * 1000),
         "maxMemory": settings.STEP_MAX_MEMORY,

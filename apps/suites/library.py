@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,8 @@ from typing import Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import conf, workspace
-from apps.suites.domain.calls import EvaluationAnswer, Rules
+from apps.suites.composition import Composition, closure_digest
+from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import (
     DefinitionDocument,
     Suite,
@@ -27,13 +28,15 @@ from apps.suites.domain.definition import (
     definition_of,
     suite_of,
 )
+from apps.suites.domain.flattening import IMPORT
 from apps.suites.domain.package import TOPOLOGY_FILE
-from apps.suites.domain.problems import TopologyProblem
-from apps.suites.domain.topology import ResolvedNode, build_topology
+from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
 
 CACHED_EVALUATIONS: Final = 256
 KILLED_CACHED_S: Final = 60.0
+_OWN: Final = "own"  # the key of an evaluation without imports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,7 @@ class Library:
         """
         until = None if self.patience_s is None else time.monotonic() + self.patience_s
         suites = self.suites()
-        futures = {suite.suite_id: self._start_default(suite) for suite in suites}
+        futures = {suite.suite_id: self._start_default(suite, suites) for suite in suites}
         wait(futures.values(), timeout=None if until is None else until - time.monotonic())
         return [self._evaluated(suite, futures[suite.suite_id]) for suite in suites]
 
@@ -129,7 +132,9 @@ class Library:
             self._evaluated_suites[suite.suite_id] = evaluated
         return evaluated
 
-    def _start_default(self, suite: Suite) -> Future[SuiteEvaluation]:
+    def _start_default(
+        self, suite: Suite, suites: Sequence[Suite] | None = None
+    ) -> Future[SuiteEvaluation]:
         try:
             env = select_profile(suite.profiles, suite_id=suite.suite_id).env
         except ProfileInvalid as invalid:
@@ -138,41 +143,82 @@ class Library:
                 "profile_invalid", invalid.detail, file=at.file, line=at.line, column=at.column
             )
             return _done(SuiteEvaluation(problem=problem))
-        return self._start(suite, env)
+        return self._start(suite, env, suites)
 
-    def _start(self, suite: Suite, env: Mapping[str, str]) -> Future[SuiteEvaluation]:
-        """Return the running or finished evaluation of this content with this env."""
+    def _start(
+        self, suite: Suite, env: Mapping[str, str], suites: Sequence[Suite] | None = None
+    ) -> Future[SuiteEvaluation]:
+        """Return the running or finished evaluation of this content, and its imports, in this env.
+
+        `suites` are those that can be imported, by default all of the workspace.
+        """
         if suite.package_problem:
             return _done(SuiteEvaluation(problem=suite.package_problem))
-        rules = conf.evaluation_rules(suite.package.files)
-        inputs = json.dumps([suite.digest, dict(env), rules], sort_keys=True)
-        key = hashlib.sha256(inputs.encode()).hexdigest()
+        if suite.dependencies.entries:
+            suites = self.suites() if suites is None else suites
+        importable = suites or ()
+        key = _key(suite, env, closure_digest(suite, importable))
         with self._lock:
-            cached = self._cached.get(key)
-            if cached and cached.until > time.monotonic():
-                self._cached.move_to_end(key)
-                return _done(cached.evaluation)
+            if known := self._known(key):
+                return _done(known)
             if key not in self._running:
                 if self._threads is None:
                     self._threads = ThreadPoolExecutor(CHILDREN, "suite-evaluation")
-                self._running[key] = self._threads.submit(self._run, key, suite, env, rules)
+                self._running[key] = self._threads.submit(self._run, key, suite, env, importable)
             return self._running[key]
 
-    def _run(self, key: str, suite: Suite, env: Mapping[str, str], rules: Rules) -> SuiteEvaluation:
+    def _known(self, key: str) -> SuiteEvaluation | None:
+        cached = self._cached.get(key)
+        if cached is None or cached.until <= time.monotonic():
+            return None
+        self._cached.move_to_end(key)
+        return cached.evaluation
+
+    def _run(
+        self, key: str, suite: Suite, env: Mapping[str, str], suites: Sequence[Suite]
+    ) -> SuiteEvaluation:
         try:
-            answer = run_evaluator(suite.package.text(TOPOLOGY_FILE), env=env, rules=rules)
-            evaluation = evaluation_of(answer)
-            # A killed evaluation may succeed on a quieter machine, so it is cached for a minute.
-            age = KILLED_CACHED_S if answer.get("killed") else float("inf")
-            cached = _CachedEvaluation(evaluation=evaluation, until=time.monotonic() + age)
-            with self._lock:
-                self._cached[key] = cached
-                while len(self._cached) > CACHED_EVALUATIONS:
-                    self._cached.popitem(last=False)
+            evaluation = Composition(suites, self._own_evaluation).whole(suite, env)
+            self._keep(key, evaluation)
             return evaluation
         finally:
             with self._lock:
                 self._running.pop(key, None)
+
+    def _own_evaluation(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
+        """Return the evaluation of a suite without its imports, from the cache or a child process.
+
+        Runs on the thread that needs it: if imports waited for other threads of the pool, all of
+        these could wait for each other.
+        """
+        if suite.package_problem:
+            return SuiteEvaluation(problem=suite.package_problem)
+        key = _key(suite, env, _OWN)
+        with self._lock:
+            if known := self._known(key):
+                return known
+        rules = conf.evaluation_rules(suite.package.files)
+        answer = run_evaluator(suite.package.text(TOPOLOGY_FILE), env=env, rules=rules)
+        evaluation = evaluation_of(answer)
+        if suite.dependencies.entries or evaluation.import_calls:
+            self._keep(key, evaluation)
+        return evaluation
+
+    def _keep(self, key: str, evaluation: SuiteEvaluation) -> None:
+        # A killed evaluation may succeed on a quieter machine, so it is cached for a minute.
+        age = KILLED_CACHED_S if evaluation.killed else float("inf")
+        cached = _CachedEvaluation(evaluation=evaluation, until=time.monotonic() + age)
+        with self._lock:
+            self._cached[key] = cached
+            while len(self._cached) > CACHED_EVALUATIONS:
+                self._cached.popitem(last=False)
+
+
+def _key(suite: Suite, env: Mapping[str, str], imports: str) -> str:
+    """Return the key of an evaluation; `imports` is the digest of all that it may import."""
+    rules = conf.evaluation_rules(suite.package.files)
+    inputs = [suite.suite_id if imports else "", suite.digest, dict(env), rules, imports]
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
 def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
@@ -189,7 +235,19 @@ def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
         problem=problem,
         loads=tuple(answer["loads"]),
         printed=tuple(answer["printed"]),
+        import_calls=_import_calls(answer) if topology else {},
+        killed=bool(answer.get("killed")),
     )
+
+
+def _import_calls(answer: EvaluationAnswer) -> dict[str, Position]:
+    """Return the positions of the calls of `suite.run`, by the ids of their nodes."""
+    ids = identities(answer["nodes"], answer["bound"])
+    return {
+        node_id: call.get("position", {})
+        for node_id, call in zip(ids, answer["nodes"], strict=True)
+        if call["kind"] == IMPORT
+    }
 
 
 def _done(evaluation: SuiteEvaluation) -> Future[SuiteEvaluation]:

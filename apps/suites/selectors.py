@@ -10,6 +10,7 @@ from typing import Any, NotRequired, TypedDict
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import workspace
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
+from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.library import library
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
@@ -51,7 +52,8 @@ class ResolvedSuite:
     """A suite for a run: its metadata, its topology under one profile env, and its files.
 
     `definition` and `topology` are in wire form (reference: control-plane 9), the topology by level
-    and call order; do not change them. `print_lines` has at most 100 lines of 8 KiB.
+    and call order; do not change them. `print_lines` has at most 100 lines of 8 KiB. `imports` are
+    the suites whose steps it contains.
     """
 
     id: str
@@ -64,6 +66,7 @@ class ResolvedSuite:
     files: Mapping[str, bytes]
     content_digest: str
     print_lines: tuple[str, ...]
+    imports: tuple[ImportedSuite, ...] = ()
 
 
 def list_suites() -> list[DefinitionDocument]:
@@ -185,4 +188,5 @@ def _resolved(
         files=suite.package.files,
         content_digest=suite.digest,
         print_lines=evaluation.printed,
+        imports=evaluation.imports,
     )

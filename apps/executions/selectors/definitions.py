@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -58,7 +58,7 @@ _indexes: Final[BoundedCache[str, JobIndex]] = BoundedCache(20_000)
 class RunDefinition:
     """A snapshot as planning and claims need it; `nodes` are wire nodes in topology order.
 
-    `suite` has id, title, repository; `contents` source suite id → {digest, size}.
+    `suite` has id, title, repository; `contents` source suite id → {digest, size, offset?}.
     """
 
     plan: RunPlan
@@ -66,6 +66,25 @@ class RunDefinition:
     suite: Mapping[str, str]
     profile: Mapping[str, Any]
     contents: Mapping[str, Mapping[str, Any]]
+    secrets_of_imports: Mapping[str, Sequence[Mapping[str, str]]]
+
+    def secret_refs(self, step_id: str) -> list[Mapping[str, str]]:
+        """Return the secrets of a step: those of the launch and of the imports around it.
+
+        Where several have a key, the suite that imports the other one decides.
+        """
+        by_key: dict[str, Mapping[str, str]] = {}
+        path = step_id.rpartition("/")[0]
+        while path:
+            by_key |= {each["key"]: each for each in self.secrets_of_imports.get(path, ())}
+            path = path.rpartition("/")[0]
+        by_key |= {each["key"]: each for each in self.profile["secretRefs"]}
+        return list(by_key.values())
+
+    def all_secret_refs(self) -> list[Mapping[str, str]]:
+        """Return every secret that a step of the run gets."""
+        inner = self.secrets_of_imports.values()
+        return [*self.profile["secretRefs"], *(each for own in inner for each in own)]
 
 
 @lru_cache(maxsize=256)
@@ -78,6 +97,7 @@ def run_definition(snapshot_id: UUID) -> RunDefinition:
         suite={key: suite[key] for key in ("id", "title", "repository")},
         profile=document["profile"],
         contents=document["contents"],
+        secrets_of_imports=document.get("secretRefsOfImports", {}),
     )
 
 

@@ -167,7 +167,7 @@ def step_spec(run: RunAggregate, index: int) -> StepSpecBody:
     """
     definition = run.definition
     node = definition.nodes[index]
-    secrets = resolve_secrets(definition.profile["secretRefs"])
+    secrets = resolve_secrets(definition.secret_refs(node["id"]))
     env = _env(run, index, secrets)
     imported = cast(
         "ImportBody", {key: node[key] for key in ImportBody.__annotations__ if key in node}
@@ -195,7 +195,7 @@ def step_spec(run: RunAggregate, index: int) -> StepSpecBody:
     if traceparent := _traceparent(run, index):
         spec["traceparent"] = env["TRACEPARENT"] = traceparent
     if content := definition.contents.get(source_suite(definition, index)):
-        spec["content"] = dict(content)
+        spec["content"] = {"digest": content["digest"], "size": content["size"]}
     if "traffic" in node:
         spec["traffic"] = node["traffic"]
     return spec

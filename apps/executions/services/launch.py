@@ -8,6 +8,7 @@ admitted while capacity is free, round-robin over workspaces.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -46,7 +47,7 @@ from apps.executions.services.storage import (
 )
 from apps.observability.api import request_context
 from apps.platform_settings.api import Backend, backends, select_backend
-from apps.profiles.api import LaunchProfile, ProfileInvalid, select_profile
+from apps.profiles.api import LaunchProfile, ProfileInvalid, SecretRef, select_profile
 from apps.streams.api import open_topics, unit_of_work
 from apps.suites.api import ResolvedSuite, find_suite, resolve
 from kernel import clock
@@ -108,8 +109,10 @@ def launch_once(
 def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
     found = find_suite(request.suite_id)
     profile = select_profile(found.profiles, request.profile, suite_id=found.suite_id)
-    _refuse_unknown_providers(profile)
+    _refuse_unknown_providers(profile.secret_refs)
     suite = resolve(request.suite_id, profile_env=profile.env)
+    for imported in suite.imports:
+        _refuse_unknown_providers(imported.secret_refs)
     online = online_agents()
     backend = select_backend(request.backend, lambda one: is_available(one, online))
     if request.keep_alive_ms:
@@ -126,8 +129,8 @@ def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
     )
 
 
-def _refuse_unknown_providers(profile: LaunchProfile) -> None:
-    for reference in profile.secret_refs:
+def _refuse_unknown_providers(references: Iterable[SecretRef]) -> None:
+    for reference in references:
         if source_of(reference.provider, reference.ref) is None:
             raise ProfileInvalid(
                 f"secret {reference.key}: unknown secret provider {reference.provider!r}"
@@ -326,7 +329,7 @@ def _problem(execution_pk: UUID) -> Problem | None:
             f"backend {execution.backend_id!r} was removed or disabled after the launch",
         )
     try:
-        resolve_secrets(run_definition(execution.snapshot_id).profile["secretRefs"])
+        resolve_secrets(run_definition(execution.snapshot_id).all_secret_refs())
     except SecretUnresolved as error:
         return RunReason.SECRET_UNRESOLVED, error.detail
     return None

@@ -309,7 +309,7 @@ def run_log_node(run: RunAggregate, index: int) -> None:
     """Execute a log node: write its line, with placeholders filled in and secrets as `***`."""
     node = run.definition.nodes[index]
     profile = run.definition.profile
-    masked = {ref["key"]: "***" for ref in profile["secretRefs"]}
+    masked = {ref["key"]: "***" for ref in run.definition.secret_refs(node["id"])}
     overrides = overriding(masked=True)
     env = layered_env(node, profile=profile, overrides=overrides, secrets=masked, built_ins={})
     text = filled_in(

@@ -64,8 +64,11 @@ class ArtifactTooLarge(PlatformError):
 
 
 def source_content(supervisor: SupervisorSession, job: Job) -> bytes:
-    """Return the files of the suite as tar.gz; raise JobNotFound, StaleAttempt, ContentNotFound."""
-    step = Step.objects.select_related("execution").filter(job_id=job.job_id).first()
+    """Return the files of the step's suite as tar.gz.
+
+    Raise JobNotFound, StaleAttempt or ContentNotFound.
+    """
+    step = Step.objects.select_related("execution__snapshot").filter(job_id=job.job_id).first()
     if step is None:
         raise JobNotFound
     refuse_stale(step, supervisor, job.attempt)
@@ -73,8 +76,11 @@ def source_content(supervisor: SupervisorSession, job: Job) -> bytes:
     content = definition.contents.get(source_suite(definition, step.index - 1))
     if content is None:
         raise ContentNotFound
-    sha256 = content["digest"].removeprefix("sha256:")
-    return bytes(Blob.objects.values_list("data", flat=True).get(sha256=sha256))
+    snapshot = step.execution.snapshot
+    sha256 = snapshot.archive_sha256 or content["digest"].removeprefix("sha256:")
+    stored = bytes(Blob.objects.values_list("data", flat=True).get(sha256=sha256))
+    begin = content.get("offset", 0)
+    return stored[begin : begin + content["size"]]
 
 
 def store_artifact(
@@ -167,6 +173,7 @@ def _read_report(upload: ArtifactUpload) -> _TestReport:
 class PackedSuite:
     """A snapshot before it is stored; `archive` has the files as tar.gz, or is empty.
 
+    The archives of imported suites follow that of the suite, at the offsets in `contents`.
     `archive_sha256` is 64 hex digits, or empty without an archive.
     """
 
@@ -178,14 +185,13 @@ class PackedSuite:
 
 def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
     """Pack a suite and a profile; equal ones give equal bytes."""
-    archive = tar_gz(suite.files) if suite.files else b""
-    sha256 = hashlib.sha256(archive).hexdigest() if archive else ""
-    contents = {suite.id: {"digest": f"sha256:{sha256}", "size": len(archive)}} if archive else {}
+    archive, contents = _archives(suite)
     document = json.dumps(
         {
             "suite": _without_file_contents(suite),
             "profile": _profile_document(profile),
             "contents": contents,
+            **_secrets_of_imports(suite),
         },
         sort_keys=True,
         separators=(",", ":"),
@@ -194,8 +200,33 @@ def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
         digest=f"sha256:{hashlib.sha256(document).hexdigest()}",
         document=zlib.compress(document),
         archive=archive,
-        archive_sha256=sha256,
+        archive_sha256=hashlib.sha256(archive).hexdigest() if archive else "",
     )
+
+
+def _archives(suite: ResolvedSuite) -> tuple[bytes, dict[str, dict[str, object]]]:
+    """Return the archives of a suite and its imports as one, and the place of each by suite id."""
+    files = {suite.id: suite.files} | {each.suite_id: each.files for each in suite.imports}
+    whole, contents = b"", dict[str, dict[str, object]]()
+    for suite_id, own in files.items():
+        archive = tar_gz(own) if own else b""
+        if archive:
+            digest = hashlib.sha256(archive).hexdigest()
+            contents[suite_id] = {"digest": f"sha256:{digest}", "size": len(archive)}
+            if whole:
+                contents[suite_id]["offset"] = len(whole)
+            whole += archive
+    return whole, contents
+
+
+def _secrets_of_imports(suite: ResolvedSuite) -> dict[str, dict[str, list[dict[str, str]]]]:
+    """Return the secretRefs of imported suites by the path of the import, if there are any."""
+    found = {
+        each.path: [reference.as_dict() for reference in each.secret_refs]
+        for each in suite.imports
+        if each.secret_refs
+    }
+    return {"secretRefsOfImports": found} if found else {}
 
 
 def store_snapshot(packed: PackedSuite) -> Snapshot:

@@ -12,9 +12,6 @@ _TRAFFIC = (
 node_kinds.register("mock")(
     NodeKind(summary="a mock server", hint="use mock.serve(…)", unavailable=("serve",))
 )
-node_kinds.register("suite")(
-    NodeKind(summary="an imported suite", hint='use suite.run(ref="…")', unavailable=("run",))
-)
 node_kinds.register("traffic")(
     NodeKind(summary="load on a service", hint="use traffic.<variant>(…)", unavailable=_TRAFFIC)
 )

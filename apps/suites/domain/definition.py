@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final, NotRequired, TypedDict
 
 from apps.profiles.api import Profile, default_profile, profiles_of
+from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
+from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.metadata import PROVIDER, Metadata, metadata_of
 from apps.suites.domain.package import (
     TOPOLOGY_FILE,
@@ -17,7 +19,7 @@ from apps.suites.domain.package import (
     WarningDocument,
     content_digest,
 )
-from apps.suites.domain.problems import ProblemDocument, TopologyProblem
+from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
 
@@ -97,6 +99,7 @@ class _Identity(_Labels):
 
 
 class _Outcome(TypedDict):
+    resolvedDependencies: NotRequired[list[DependencyDocument]]
     topology: NotRequired[list[ResolvedNode]]
     topologyError: NotRequired[ProblemDocument]
 
@@ -127,6 +130,7 @@ class Suite:
     digest: str
     metadata: Metadata
     profiles: tuple[Profile, ...]
+    dependencies: Dependencies = field(default_factory=Dependencies)
 
     @property
     def suite_id(self) -> str:
@@ -145,17 +149,26 @@ class Suite:
                 file=self.metadata.problem_file,
                 line=self.metadata.problem_line,
             )
-        return None
+        return self.dependencies.problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteEvaluation:
-    """The result of suite.star under one profile's env: a topology or a problem."""
+    """The result of suite.star under one profile's env: a topology or a problem.
+
+    `import_calls` has the position of each `suite.run` by its node's id, while the imports are not
+    expanded yet; `imports` and `dependencies` are known after it. An evaluation that was `killed`
+    by a limit may succeed on a quieter machine.
+    """
 
     topology: tuple[ResolvedNode, ...] = ()
     problem: TopologyProblem | None = None
     loads: tuple[str, ...] = ()
     printed: tuple[str, ...] = ()
+    import_calls: Mapping[str, Position] = field(default_factory=dict)
+    imports: tuple[ImportedSuite, ...] = ()
+    dependencies: tuple[DependencyDocument, ...] = ()
+    killed: bool = False
 
 
 def suite_of(package: Package) -> Suite:
@@ -165,6 +178,7 @@ def suite_of(package: Package) -> Suite:
         digest=content_digest(package.files),
         metadata=metadata_of(package, profiles),
         profiles=profiles,
+        dependencies=dependencies_of(package),
     )
 
 
@@ -261,11 +275,14 @@ def _outcome(evaluation: SuiteEvaluation | None) -> _Outcome:
         return {}
     if evaluation.problem:
         return {"topologyError": evaluation.problem.as_dict()}
-    return {"topology": list(evaluation.topology)}
+    outcome: _Outcome = {"topology": list(evaluation.topology)}
+    if evaluation.dependencies:
+        outcome["resolvedDependencies"] = list(evaluation.dependencies)
+    return outcome
 
 
 def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageWarning]:
-    found = [*suite.metadata.warnings]
+    found = [*suite.metadata.warnings, *suite.dependencies.warnings]
     for profile in suite.profiles:
         problems = [replace(profile.problem, code="profile_invalid")] if profile.problem else []
         found += [
@@ -281,15 +298,10 @@ def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageW
 def _unavailable_content(package: Package) -> list[PackageWarning]:
     """Return a warning for each part of the package that this release does not use."""
     surfaces = [path for path in sorted(package.files) if path.startswith(("api/", "mock/"))]
-    imports = package.first_of("dependencies.yaml", "dependencies.yml")
-    found = []
-    if surfaces:
-        detail = "API surfaces and mocks are not available yet; api/ and mock/ are not used"
-        found.append(PackageWarning(code="not_available", detail=detail, file=surfaces[0]))
-    if imports:
-        detail = "dependencies are not available yet; the file is not used"
-        found.append(PackageWarning(code="not_available", detail=detail, file=imports))
-    return found
+    if not surfaces:
+        return []
+    detail = "API surfaces and mocks are not available yet; api/ and mock/ are not used"
+    return [PackageWarning(code="not_available", detail=detail, file=surfaces[0])]
 
 
 def language(path: str) -> str:

@@ -30,6 +30,8 @@ class ResolvedNode(TypedDict):
     retries: int
     timeoutMs: int
     image: NotRequired[str]
+    ref: NotRequired[str]
+    runtimeEnv: NotRequired[dict[str, str]]
 
 
 def build_topology(
@@ -47,7 +49,12 @@ def build_topology(
     nodes = [_resolved(call, index, ids) for index, call in enumerate(recorded)]
     needs = {node["id"]: node["dependsOn"] for node in nodes}
     _refuse_cycles(needs, dict(zip(ids, recorded, strict=True)))
-    levels = _levels(needs)
+    return leveled(nodes)
+
+
+def leveled(nodes: Sequence[ResolvedNode]) -> tuple[ResolvedNode, ...]:
+    """Return nodes without cycles with their levels, by level and, within one, in call order."""
+    levels = _levels({node["id"]: node["dependsOn"] for node in nodes})
     for node in nodes:
         node["level"] = levels[node["id"]]
     return tuple(sorted(nodes, key=lambda node: node["level"]))  # stable: keeps the call order

@@ -1,0 +1,172 @@
+"""The expansion of imported suites into one flat topology (reference: control-plane 8). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from apps.profiles.api import LaunchProfile, SecretRef
+from apps.suites.domain.dependencies import Pin
+from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.topology import ResolvedNode, leveled
+from kernel.ids import slug
+
+IMPORT: Final = "suite"  # the kind of a node that stands for an imported suite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedSuite:
+    """A suite that a topology contains, with the files of its steps.
+
+    `path` is that of the import, such as `pay` or `shop/pay`; the steps are below it.
+    `secret_refs` are those of its profile.
+    """
+
+    path: str
+    suite_id: str
+    title: str
+    repository: str
+    version: str
+    digest: str
+    files: Mapping[str, bytes]
+    secret_refs: tuple[SecretRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """What takes the place of an import node: the flat topology of the suite, and its origin."""
+
+    pin: Pin
+    suite: ImportedSuite
+    profile: LaunchProfile
+    topology: Sequence[ResolvedNode]
+
+
+def flatten(
+    nodes: Sequence[ResolvedNode],
+    imports: Mapping[str, Import],
+    positions: Mapping[str, Position],
+    *,
+    env_prefixes: Sequence[str],
+    max_nodes: int,
+) -> tuple[ResolvedNode, ...]:
+    """Return the topology without import nodes, by level and call order.
+
+    `imports` and `positions` (of the calls) are those of the import nodes, by their id. Raise
+    TopologyProblem `too_many_nodes` or `duplicate_step`.
+    """
+    count = sum(len(imports[node["id"]].topology) if node["id"] in imports else 1 for node in nodes)
+    if count > max_nodes:
+        last = positions[list(imports)[-1]]
+        raise TopologyProblem(
+            "too_many_nodes", f"more than {max_nodes} nodes with the imported suites", **last
+        )
+    leaves = {path: _leaves(each.topology, path) for path, each in imports.items()}
+    everyone = {
+        path: [f"{path}/{node['id']}" for node in each.topology] for path, each in imports.items()
+    }
+    flat: list[ResolvedNode] = []
+    for node in nodes:
+        after, on_failure = _expanded(node["after"], leaves), _expanded(node["onFailure"], everyone)
+        if node["id"] in imports:
+            imported = imports[node["id"]]
+            flat += [_imported(each, imported, after, env_prefixes) for each in imported.topology]
+        else:
+            flat.append(_with_edges(node, after, on_failure))
+    _refuse_similar_ids(flat, positions)
+    return leveled(flat)
+
+
+def below(path: str, suite: ImportedSuite) -> ImportedSuite:
+    """Return an imported suite as it is seen from the suite that imports its importer."""
+    return replace(suite, path=f"{path}/{suite.path}")
+
+
+def _leaves(topology: Sequence[ResolvedNode], path: str) -> list[str]:
+    """Return the ids of the nodes on which no other node of the suite depends."""
+    needed = {needed for node in topology for needed in node["dependsOn"]}
+    return [f"{path}/{node['id']}" for node in topology if node["id"] not in needed]
+
+
+def _expanded(ids: Iterable[str], imported: Mapping[str, Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(each for one in ids for each in imported.get(one, (one,))))
+
+
+def _with_edges(node: ResolvedNode, after: list[str], on_failure: list[str]) -> ResolvedNode:
+    depends_on = list(dict.fromkeys([*after, *on_failure]))
+    return {**node, "after": after, "onFailure": on_failure, "dependsOn": depends_on}
+
+
+def _imported(
+    node: ResolvedNode, imported: Import, after: Sequence[str], env_prefixes: Sequence[str]
+) -> ResolvedNode:
+    """Return a node of an imported suite as a node of the suite that imports it.
+
+    `after` is what the import waits for; the roots of the imported suite wait for it.
+    """
+    path, pin = imported.suite.path, imported.pin
+    own_after = [f"{path}/{each}" for each in node["after"]]
+    on_failure = [f"{path}/{each}" for each in node["onFailure"]]
+    first = [] if node["dependsOn"] else after
+    moved = _with_edges(node, [*own_after, *first], on_failure)
+    inner = cast("Mapping[str, object]", node)
+    members: dict[str, object] = {
+        "id": f"{path}/{node['id']}",
+        "name": f"{path}/{node['id']}",
+        "runtimeEnv": {
+            **node.get("runtimeEnv", {}),
+            **imported.profile.env,
+            **imported.profile.services.get(node["name"], {}),
+            **imported.profile.services.get(node["id"], {}),
+            **pin.inputs,
+            **({} if "dependencyAlias" in inner else _variables(imported, env_prefixes)),
+        },
+    }
+    if "dependencyAlias" not in inner:
+        members |= _origin(imported)
+    return cast("ResolvedNode", {**moved, **members})
+
+
+def _origin(imported: Import) -> dict[str, object]:
+    suite, pin = imported.suite, imported.pin
+    optional = {"digest": pin.digest, "runtimeProfile": imported.profile.file_name}
+    return {
+        "sourceSuiteId": suite.suite_id,
+        "sourceSuiteTitle": suite.title,
+        "sourceRepository": suite.repository,
+        "sourceVersion": suite.version,
+        "dependencyAlias": pin.alias,
+        "resolvedRef": pin.resolved,
+        **{key: value for key, value in optional.items() if value},
+    }
+
+
+def _variables(imported: Import, prefixes: Sequence[str]) -> dict[str, str]:
+    pin = imported.pin
+    values = {
+        "ALIAS": pin.alias,
+        "SUITE": imported.suite.suite_id,
+        "REF": pin.ref,
+        "PROFILE": imported.profile.file_name,
+        "RESOLVED": pin.resolved,
+        "DIGEST": pin.digest,
+    }
+    return {
+        f"{prefix}_DEPENDENCY_{name}": text for prefix in prefixes for name, text in values.items()
+    }
+
+
+def _refuse_similar_ids(nodes: Sequence[ResolvedNode], positions: Mapping[str, Position]) -> None:
+    """Raise TopologyProblem for two ids, or two import paths, of which containers share a name."""
+    seen: dict[str, str] = {}
+    paths = dict.fromkeys(node["id"].rpartition("/")[0] for node in nodes)
+    for group in ([node["id"] for node in nodes], [path for path in paths if path]):
+        seen.clear()
+        for each in group:
+            earlier = seen.setdefault(slug(each), each)
+            if earlier != each:
+                at = positions.get((each if "/" in each else earlier).split("/")[0], {})
+                raise TopologyProblem(
+                    "duplicate_step", f'"{each}" is too similar to "{earlier}"', **at
+                )
