@@ -1,13 +1,15 @@
 """Suites: packages of the workspace, their definitions and topologies.
 
-Knows nothing of executions; everything here reads.
+Knows nothing of executions. `lock_suite` writes a file of the workspace; all others only read.
 """
 
 from __future__ import annotations
 
 from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument
+from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.locking import NewLock
 from apps.suites.selectors import (
     PackageInvalid,
     ProfileVerdict,
@@ -19,12 +21,15 @@ from apps.suites.selectors import (
     find_suite,
     get_definition,
     list_suites,
+    lock_suite,
     resolve,
 )
 
 __all__ = [
+    "DEPENDENCY_FILES",
     "DefinitionDocument",
     "ImportedSuite",
+    "NewLock",
     "PackageInvalid",
     "ProfileVerdict",
     "ResolvedSuite",
@@ -36,5 +41,6 @@ __all__ = [
     "find_suite",
     "get_definition",
     "list_suites",
+    "lock_suite",
     "resolve",
 ]

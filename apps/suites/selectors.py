@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from apps.profiles.api import ProfileInvalid, select_profile
-from apps.suites import workspace
+from apps.suites import conf, workspace
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.library import library
+from apps.suites.locking import NewLock, new_lock, write_lock
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
 
 
@@ -120,6 +121,26 @@ def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
     if problem := evaluation.problem:
         return {"fileName": file_name, "steps": 0, "error": problem.as_dict()}
     return {"fileName": file_name, "steps": len(evaluation.topology)}
+
+
+def lock_suite(suite_id: str, *, write: bool) -> NewLock:
+    """Return the new lock of a suite of the workspace, and write its file if it differs.
+
+    Raise SuiteNotFound, TopologyInvalid if an import does not resolve, InvalidInput if the file
+    cannot be written.
+    """
+    suite = find_suite(suite_id)
+    try:
+        lock = new_lock(suite, library.suites())
+    except TopologyProblem as problem:
+        raise TopologyInvalid(problem) from None
+    if write and not lock.is_current:
+        folder = conf.suites_dir() / suite.suite_id
+        try:
+            write_lock(folder, lock)
+        except OSError as error:
+            raise InvalidInput(f"{folder / lock.path}: {error.strerror}") from None
+    return lock
 
 
 def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> ResolvedSuite:

@@ -1,4 +1,4 @@
-"""`manage.py suite list|show|validate|pull|fork`."""
+"""`manage.py suite list|show|validate|lock|pull|fork`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class Command(VerbCommand):
   manage.py suite show hello
   manage.py suite validate shop        exit code 1 and file:line:column when it is broken
   manage.py suite validate -o json     every suite, for a pipeline
+  manage.py suite lock composite       pin the suites that it imports to their present content
+  manage.py suite lock --check         exit code 1 when a lock is missing or out of date
   manage.py suite fork workspace/shop:workspace ./my-shop
   manage.py suite pull workspace/shop:workspace"""
 
@@ -36,6 +38,15 @@ class Command(VerbCommand):
             "resolve suites under each profile and report errors",
         )
         validate.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
+        lock = self.add_verb(
+            verbs, "lock", lock_suites, "pin the imports of suites to their present content"
+        )
+        lock.add_argument(
+            "suite", nargs="*", help="suite ids (default: every suite with a dependencies.yaml)"
+        )
+        lock.add_argument(
+            "--check", action="store_true", help="write nothing; report what a new lock changes"
+        )
         fork = self.add_verb(verbs, "fork", fork_suite, "copy a suite's files into a new folder")
         pull = self.add_verb(verbs, "pull", pull_suite, "check whether a suite is in the workspace")
         for verb in (fork, pull):
@@ -97,6 +108,55 @@ def validate_suites(options: dict[str, Any]) -> int:
         for definition, profiles in checked
     )
     return ExitCode.ERROR if broken else ExitCode.OK
+
+
+def lock_suites(options: dict[str, Any]) -> int:
+    wanted = options["suite"] or [
+        definition["id"]
+        for definition in suites.list_suites()
+        if any(file["path"] in suites.DEPENDENCY_FILES for file in definition["sourceFiles"])
+    ]
+    locks = {name: suites.lock_suite(name, write=not options["check"]) for name in wanted}
+    if options["output"] == "json":
+        print_json({"suites": [_lock_document(name, lock) for name, lock in locks.items()]})
+    else:
+        for name, lock in locks.items():
+            _print_lock(name, lock, written=not options["check"])
+        if not locks:
+            _say("no suite imports another one")
+    outdated = any(not lock.is_current for lock in locks.values())
+    return ExitCode.ERROR if options["check"] and outdated else ExitCode.OK
+
+
+def _lock_document(name: str, lock: suites.NewLock) -> dict[str, object]:
+    listed = [
+        {
+            "alias": each.alias,
+            "ref": each.ref,
+            "state": each.state,
+            "before": each.before,
+            "after": each.after,
+        }
+        for each in lock.dependencies
+    ]
+    return {"id": name, "file": lock.path, "current": lock.is_current, "dependencies": listed}
+
+
+def _print_lock(name: str, lock: suites.NewLock, *, written: bool) -> None:
+    console = _console()
+    if lock.is_current:
+        console.print(f"[green]✓[/] {escape(name)}: {escape(lock.path)} is up to date")
+        return
+    outcome = "written" if written else "out of date; `manage.py suite lock` renews it"
+    mark = "[green]✓[/]" if written else "[red]✗[/]"
+    console.print(f"{mark} {escape(name)}: {escape(lock.path)} {outcome}")
+    for each in lock.dependencies:
+        change = " → ".join(filter(None, (_short(each.before), _short(each.after))))
+        console.print(f"    {each.state:<8} {escape(each.alias)}  {escape(change)}")
+
+
+def _short(digest: str) -> str:
+    return digest[:19]
 
 
 def fork_suite(options: dict[str, Any]) -> int:

@@ -1,0 +1,144 @@
+"""dependencies.lock.yaml: what a new lock would say, and the file (reference: control-plane 8)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from apps.suites.composition import chosen_suite
+from apps.suites.domain.definition import Suite
+from apps.suites.domain.dependencies import LOCK_FILES, Entry, lock_of, pin_of
+from apps.suites.domain.problems import TopologyProblem
+from readers.yaml import read_yaml
+
+_HEAD: Final = "# Written by `manage.py suite lock`; run it again after a change that you want.\n"
+_FILE_MODE: Final = 0o644
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedDependency:
+    """An alias under the present lock and under a new one; a digest is "" where there is none.
+
+    `state` is `same`, `added`, `changed` or `removed`.
+    """
+
+    alias: str
+    ref: str
+    suite_id: str
+    before: str
+    after: str
+
+    @property
+    def state(self) -> str:
+        if self.before == self.after:
+            return "same"
+        if not self.before:
+            return "added"
+        return "changed" if self.after else "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLock:
+    """A new lock of a suite: its changes by alias, and the text of the file."""
+
+    path: str
+    dependencies: tuple[LockedDependency, ...]
+    text: str
+    present: bool
+
+    @property
+    def is_current(self) -> bool:
+        return all(each.state == "same" for each in self.dependencies) and (
+            self.present or not self.dependencies
+        )
+
+
+def new_lock(suite: Suite, suites: Sequence[Suite]) -> NewLock:
+    """Return the lock of the present content of all that a suite imports directly.
+
+    An imported suite has a lock of its own for its imports. Raise TopologyProblem at an alias that
+    does not resolve, and the problem of unreadable files.
+    """
+    declared = suite.dependencies
+    if declared.problem:
+        raise declared.problem
+    unlocked = replace(declared, locks={})
+    found: list[LockedDependency] = []
+    locks: dict[str, Entry] = {}
+    for alias, entry in sorted(declared.entries.items()):
+        try:
+            pin = pin_of(unlocked, alias)
+            imported = chosen_suite(pin, suites)
+        except TopologyProblem as problem:
+            raise TopologyProblem(problem.code, f"{alias}: {problem.message}") from None
+        locks[alias] = Entry(
+            ref=entry.ref,
+            version=pin.version,
+            resolved=f"{imported.metadata.repository}@{imported.digest}",
+            digest=imported.digest,
+        )
+        found.append(
+            LockedDependency(
+                alias=alias,
+                ref=entry.ref,
+                suite_id=imported.suite_id,
+                before=lock_of(declared, alias).digest,
+                after=imported.digest,
+            )
+        )
+    found += [
+        LockedDependency(alias=alias, ref=lock.ref, suite_id="", before=lock.digest, after="")
+        for alias, lock in sorted(declared.locks.items())
+        if alias not in declared.entries
+    ]
+    path = suite.package.first_of(*LOCK_FILES)
+    return NewLock(
+        path=path or LOCK_FILES[0],
+        dependencies=tuple(found),
+        text=_text(locks, _modules(suite)),
+        present=path is not None,
+    )
+
+
+def write_lock(folder: Path, lock: NewLock) -> None:
+    """Write the file whole or not at all; raise OSError."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=folder, prefix=".lock-", delete=False
+    ) as file:
+        scratch = Path(file.name)
+        try:
+            file.write(lock.text)
+            file.flush()
+            os.fsync(file.fileno())
+            scratch.chmod(_FILE_MODE)
+            scratch.replace(folder / lock.path)
+        except BaseException:
+            scratch.unlink(missing_ok=True)
+            raise
+
+
+def _modules(suite: Suite) -> Mapping[str, Any]:
+    """Return the pinned modules of the present lock, which stay."""
+    path = suite.package.first_of(*LOCK_FILES)
+    root = read_yaml(suite.package.text(path)) if path else None
+    modules = root.get("modules") if root is not None and root.pairs is not None else None
+    return {} if modules is None or modules.is_null else {"modules": modules.data()}
+
+
+def _text(locks: Mapping[str, Entry], modules: Mapping[str, Any]) -> str:
+    shown = {
+        alias: {
+            key: text
+            for key in ("ref", "version", "resolved", "digest")
+            if (text := getattr(entry, key))
+        }
+        for alias, entry in locks.items()
+    }
+    body: str = yaml.safe_dump({"locks": shown, **modules}, sort_keys=False, width=200)
+    return _HEAD + body
