@@ -57,10 +57,10 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     up.end()
 
 
-def record(up: Up, profile: str) -> Recording:
+def record(up: Up, profile: str, suite: str = "shop") -> Recording:
     """Both streams are followed from the launch on."""
     with up.client() as client:
-        answer = client.post("/executions", json={"suiteId": "shop", "profile": profile})
+        answer = client.post("/executions", json={"suiteId": suite, "profile": profile})
         run_id = answer.json()["id"]
         events = sse.recorded(client, f"/executions/{run_id}/events")
         logs = sse.recorded(client, f"/executions/{run_id}/logs")
@@ -111,6 +111,22 @@ def test_the_steps_of_shop_go_through_their_states_in_order(healthy: Recording):
     assert (skipped["level"], skipped["reason"]) == ("info", "trigger_not_failed")
     assert healthy.detail["status"] == "Healthy"
     assert healthy.step("warm-cache")["attempt"] == 2
+
+
+def test_two_suites_in_one_run_with_their_own_files_names_and_profiles(up: Up):
+    """Every step of `composite` but the rollback is healthy (reference: control-plane 8, 14.3)."""
+    composite = record(up, "", "composite")
+
+    assert composite.detail["status"] == "Healthy", composite.detail
+    steps = {step["id"]: step["status"] for step in composite.detail["steps"]}
+    assert steps.pop("shop/rollback") == "skipped"
+    assert set(steps.values()) == {"healthy"}
+    assert len(steps) == 14
+    lines = [frame.data["line"] for frame in sse.frames(composite.logs)[:-1]]
+    said = {line["text"] for line in lines if line["source"] == "open-for-business"}
+    assert any(text.startswith('the shop says: {"schema"') for text in said), said
+    printed = " ".join(line["text"] for line in lines if line["source"] == "hello/letters")
+    assert "Hallo" in printed, "hello runs with its profile verbose.yaml"
 
 
 def test_a_broken_seed_runs_the_rollback_and_nothing_else(broken: Recording):

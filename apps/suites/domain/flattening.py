@@ -84,9 +84,18 @@ def below(path: str, suite: ImportedSuite) -> ImportedSuite:
 
 
 def _leaves(topology: Sequence[ResolvedNode], path: str) -> list[str]:
-    """Return the ids of the nodes on which no other node of the suite depends."""
-    needed = {needed for node in topology for needed in node["dependsOn"]}
-    return [f"{path}/{node['id']}" for node in topology if node["id"] not in needed]
+    """Return the ids of the nodes on which no other node of the suite depends.
+
+    Nodes that run only after a failure are left out: they are skipped in every good run, and so
+    would be all that waits for them.
+    """
+    handlers: set[str] = set()
+    for node in topology:  # in order of level
+        if node["onFailure"] or not handlers.isdisjoint(node["after"]):
+            handlers.add(node["id"])
+    regular = [node for node in topology if node["id"] not in handlers]
+    needed = {needed for node in regular for needed in node["dependsOn"]}
+    return [f"{path}/{node['id']}" for node in regular if node["id"] not in needed]
 
 
 def _expanded(ids: Iterable[str], imported: Mapping[str, Sequence[str]]) -> list[str]:

@@ -74,6 +74,22 @@ class Node(Shape):
     timeoutMs = Number(min_value=1)
 
 
+class Dependency(Shape):
+    """An imported suite; `locked` when dependencies.lock.yaml has an entry for it."""
+
+    alias = Text()
+    ref = Text()
+    version = Text(required=False)
+    resolved = Text()
+    digest = Text(required=False)
+    profile = Text(required=False)
+    inputs = serializers.DictField(child=Text(allow_blank=True), required=False)
+    suiteId = Text()
+    suiteTitle = Text()
+    repository = Text()
+    locked = Flag()
+
+
 class Definition(Shape):
     id = Text()
     title = Text()
@@ -95,6 +111,7 @@ class Definition(Shape):
     sourceFiles = SourceFile(many=True, required=False)
     topology = Node(many=True, required=False)
     topologyError = Fault(required=False)
+    resolvedDependencies = Dependency(many=True, required=False)
     contracts = serializers.ListField(child=Text())
     apiSurfaces = serializers.ListField(child=serializers.DictField(), required=False)
     launchable = Flag()

@@ -161,14 +161,14 @@ def test_profiles_are_the_launchable_ones_default_first(workspace):
     ]
 
 
-def test_no_claim_is_made_about_mocks_or_imports(workspace):
+def test_no_claim_is_made_about_mocks(workspace):
     definition = workspace.definition(
         {"suite.star": GOOD, "api/x.yaml": "", "mock/y.metadata.yaml": "", "dependencies.yaml": ""}
     )
 
     assert definition["apiSurfaces"] == []
     assert "resolvedDependencies" not in definition
-    assert [each["code"] for each in definition["warnings"]] == ["not_available", "not_available"]
+    assert [each["code"] for each in definition["warnings"]] == ["not_available"]
 
 
 def test_modules_are_those_of_profiles_and_loads(workspace):

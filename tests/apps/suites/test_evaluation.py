@@ -216,7 +216,7 @@ def test_windows_line_ends_are_fine(workspace):
             1,
             8,
         ),
-        ('a = suite.run(ref="b")\n', "unsupported_node", "suite.run is not available yet", 1, 5),
+        ('a = suite.run(ref="b")\n', "dependency_missing", 'no entry "b"', 1, 5),
         ('service.mock("m")\n', "unsupported_node", "not available yet", 1, 1),
         ('task.run("a", imge=1)\n', "unknown_keyword", 'unknown keyword "imge"', 1, 1),
         (

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from django.core.management import call_command
 
 from apps.suites import api
 from apps.suites.selectors import TopologyInvalid
@@ -122,6 +126,23 @@ b = suite.run(name = "b", ref = "payments", after = [a])
 
     assert nodes["b/pg"]["after"] == ["a/api", "a/seed"]
     assert nodes["b/api"]["after"] == ["b/pg", "b/psp"]
+
+
+def test_who_depends_on_an_import_does_not_wait_for_its_failure_handlers(workspace):
+    star = """
+seed = task.run(name = "seed", image = "a:1")
+undo = task.run(name = "undo", image = "a:1", on_failure = [seed])
+task.run(name = "report", image = "a:1", after = [undo])
+"""
+    workspace.add("leaf", star)
+    nodes = workspace.topology(
+        parent(
+            'task.run(name = "e2e", image = "a:1", after = [suite.run(name = "x", ref = "leaf")])',
+            "dependencies: {leaf: leaf}",
+        )
+    )
+
+    assert next(each for each in nodes if each["id"] == "e2e")["after"] == ["x/seed"]
 
 
 def test_an_import_inside_an_import_keeps_its_origin_and_takes_the_outer_env(workspace):
@@ -307,3 +328,77 @@ def test_an_unknown_keyword_of_an_import_is_refused(workspace):
 
     error = workspace.error(parent('suite.run("x")'))
     assert error["code"] == "missing_argument"
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "oci-suites"
+
+
+def test_the_example_resolves_to_the_table_of_its_readme(settings, library):
+    settings.SUITES_DIR = EXAMPLES
+    nodes = api.get_definition("composite")["topology"]
+
+    rows = re.findall(
+        r"^\| (\d+) \| (.*?) \| (.*?)\|$", (EXAMPLES / "composite/README.md").read_text(), re.M
+    )
+    expected = {
+        step: (int(level), set(re.findall("`(.*?)`", needs)))
+        for level, steps, needs in rows
+        for step in re.findall("`(.*?)`", steps)
+    }
+    assert {node["id"]: (node["level"], set(node["dependsOn"])) for node in nodes} == expected
+
+
+def typed(*words: str) -> int:
+    """The exit code of a `manage.py suite …`."""
+    try:
+        call_command("suite", *words)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def test_the_locks_of_the_examples_are_up_to_date(settings, library):
+    settings.SUITES_DIR = EXAMPLES
+    assert typed("lock", "--check") == 0
+
+
+def test_a_lock_is_checked_written_and_renewed(workspace, payments, capsys):
+    folder = workspace.add("s", parent(dependencies="dependencies: {payments: payments}"))
+    lock = folder / "dependencies.lock.yaml"
+
+    assert typed("lock", "--check") == 1
+    assert not lock.exists()
+    assert typed("lock", "s") == 0
+    assert "added    payments" in capsys.readouterr().out
+    assert typed("lock", "--check") == 0
+    assert api.resolve("s").definition["resolvedDependencies"][0]["locked"]
+
+    workspace.add("payments", {"README.md": "# another content\n"})
+    assert typed("lock", "--check") == 1
+    assert "changed  payments" in capsys.readouterr().out
+    with pytest.raises(TopologyInvalid):
+        api.resolve("s")
+    assert typed("lock") == 0
+    assert api.resolve("s").topology
+    assert [path.name for path in folder.glob(".lock-*")] == []
+
+
+def test_a_lock_keeps_the_pinned_modules(workspace, payments):
+    folder = workspace.add(
+        "s",
+        parent(dependencies="dependencies: {payments: payments}")
+        | {"dependencies.lock.yaml": "modules: {'@acme/things': 'x@sha256:1'}\n"},
+    )
+
+    assert typed("lock") == 0
+    assert "'@acme/things': x@sha256:1" in (folder / "dependencies.lock.yaml").read_text()
+
+
+def test_a_lock_of_an_import_that_does_not_resolve_names_it_and_writes_nothing(
+    workspace, payments, capsys
+):
+    folder = workspace.add("s", parent(dependencies="dependencies: {payments: nowhere}"))
+
+    assert typed("lock", "s") == 1
+    assert 'payments: there is no suite "nowhere"' in capsys.readouterr().err
+    assert not (folder / "dependencies.lock.yaml").exists()

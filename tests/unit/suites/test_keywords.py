@@ -320,7 +320,7 @@ def test_a_bad_keyword_is_refused_in_words(call, keywords, code, says):
     assert says in caught.value.message
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", [call for call in CALLS if call != "suite.run"])
 @pytest.mark.parametrize("keyword", ["imge", "surface", "ref", "plan", "target", "rps", "_handle"])
 def test_an_unknown_keyword_names_the_known_ones(call, keyword):
     """Invariant 26."""
