@@ -21,7 +21,7 @@ from apps.executions.services.storage import packed_suite
 from apps.platform_settings.api import backends
 from apps.profiles.api import LaunchProfile, SecretRef
 from apps.streams.api import read
-from apps.suites.api import ResolvedSuite
+from apps.suites.api import ImportedSuite, ResolvedSuite
 from kernel import clock
 from kernel.agent_protocol import Completion, LogChunk, LogLine, StateReport, job_of
 
@@ -58,7 +58,10 @@ def topology(*nodes: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def suite(
-    *nodes: dict[str, Any], id_: str = "demo", files: Mapping[str, bytes] | None = None
+    *nodes: dict[str, Any],
+    id_: str = "demo",
+    files: Mapping[str, bytes] | None = None,
+    imports: tuple[ImportedSuite, ...] = (),
 ) -> ResolvedSuite:
     definition: Any = {
         "id": id_,
@@ -77,6 +80,7 @@ def suite(
         files=files or {},
         content_digest="sha256:0",
         print_lines=(),
+        imports=imports,
     )
 
 
@@ -105,9 +109,10 @@ def accepted(
     principal: Principal | None = None,
     with_profile: LaunchProfile | None = None,
     files: Mapping[str, bytes] | None = None,
+    imports: tuple[ImportedSuite, ...] = (),
 ) -> Accepted:
     chosen = with_profile or profile()
-    resolved = suite(*nodes, files=files)
+    resolved = suite(*nodes, files=files, imports=imports)
     return Accepted(
         principal=principal or somebody(),
         request=api.LaunchRequest(suite_id=resolved.id),
