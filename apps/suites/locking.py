@@ -13,7 +13,7 @@ import yaml
 
 from apps.suites.composition import chosen_suite
 from apps.suites.domain.definition import Suite
-from apps.suites.domain.dependencies import LOCK_FILES, Entry, lock_of, pin_of
+from apps.suites.domain.dependencies import LOCK_FILES, DeclaredDependency, lock_of, pin_of
 from apps.suites.domain.problems import TopologyProblem
 from readers.yaml import read_yaml
 
@@ -70,14 +70,14 @@ def new_lock(suite: Suite, suites: Sequence[Suite]) -> NewLock:
         raise declared.problem
     unlocked = replace(declared, locks={})
     found: list[LockedDependency] = []
-    locks: dict[str, Entry] = {}
+    locks: dict[str, DeclaredDependency] = {}
     for alias, entry in sorted(declared.entries.items()):
         try:
             pin = pin_of(unlocked, alias)
             imported = chosen_suite(pin, suites)
         except TopologyProblem as problem:
             raise TopologyProblem(problem.code, f"{alias}: {problem.message}") from None
-        locks[alias] = Entry(
+        locks[alias] = DeclaredDependency(
             ref=entry.ref,
             version=pin.version,
             resolved=f"{imported.metadata.repository}@{imported.digest}",
@@ -131,7 +131,7 @@ def _modules(suite: Suite) -> Mapping[str, Any]:
     return {} if modules is None or modules.is_null else {"modules": modules.data()}
 
 
-def _text(locks: Mapping[str, Entry], modules: Mapping[str, Any]) -> str:
+def _text(locks: Mapping[str, DeclaredDependency], modules: Mapping[str, Any]) -> str:
     shown = {
         alias: {
             key: text

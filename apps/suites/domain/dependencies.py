@@ -35,7 +35,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class DeclaredDependency:
     """An entry of dependencies.yaml or of its lock; `resolved` and `digest` are set in locks only.
 
     `inputs` become env of every imported node.
@@ -53,8 +53,8 @@ class Entry:
 class Dependencies:
     """The entries and locks of a suite by alias; `problem` is the first error of the files."""
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
-    locks: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, DeclaredDependency] = field(default_factory=dict)
+    locks: Mapping[str, DeclaredDependency] = field(default_factory=dict)
     warnings: tuple[PackageWarning, ...] = ()
     problem: TopologyProblem | None = None
 
@@ -99,7 +99,7 @@ class Pin:
 def dependencies_of(package: Package) -> Dependencies:
     """Return what a package imports; an unreadable file becomes the `problem`."""
     warnings: list[PackageWarning] = []
-    found: dict[str, dict[str, Entry]] = {}
+    found: dict[str, dict[str, DeclaredDependency]] = {}
     for section, names, keys in (
         ("dependencies", FILES, _ENTRY_KEYS),
         ("locks", LOCK_FILES, _LOCK_KEYS),
@@ -160,7 +160,7 @@ def pin_of(dependencies: Dependencies, alias: str) -> Pin:
     )
 
 
-def lock_of(dependencies: Dependencies, alias: str) -> Entry:
+def lock_of(dependencies: Dependencies, alias: str) -> DeclaredDependency:
     """Return the lock of an alias, an empty one if there is none or its `ref` is another one."""
     lock = dependencies.locks.get(alias, _NO_LOCK)
     entry = dependencies.entries[alias]
@@ -175,7 +175,7 @@ def parsed_reference(text: str) -> Reference:
     return Reference(repository=f"{folder}{slash}{name}", tag=tag, digest=digest)
 
 
-_NO_LOCK: Final = Entry()
+_NO_LOCK: Final = DeclaredDependency()
 
 
 def _refuse_latest(*versions: str) -> None:
@@ -192,7 +192,7 @@ def _completed(ref: str, named: Reference, version: str, digest: str) -> str:
 
 
 def _outdated(
-    entries: Mapping[str, Entry], locks: Mapping[str, Entry], path: str
+    entries: Mapping[str, DeclaredDependency], locks: Mapping[str, DeclaredDependency], path: str
 ) -> list[PackageWarning]:
     """Return a warning for each lock that is not used: its entry has another ref, or is gone."""
     found = []
@@ -215,7 +215,9 @@ class _FileReader:
         self.path = path
         self.warnings = warnings
 
-    def entries(self, root: Node, section: str, keys: tuple[str, ...]) -> dict[str, Entry]:
+    def entries(
+        self, root: Node, section: str, keys: tuple[str, ...]
+    ) -> dict[str, DeclaredDependency]:
         if root.is_null:
             return {}
         self._mapping(root, "the file")
@@ -228,26 +230,30 @@ class _FileReader:
             alias.text or "": self._entry(alias, value, keys) for alias, value in listed.pairs or []
         }
 
-    def _entry(self, alias: Node, value: Node, keys: tuple[str, ...]) -> Entry:
+    def _entry(self, alias: Node, value: Node, keys: tuple[str, ...]) -> DeclaredDependency:
         locks = "resolved" in keys
         if value.text is not None and not value.is_null:
-            return Entry(resolved=value.text) if locks else self._checked(value, value.text)
+            return (
+                DeclaredDependency(resolved=value.text)
+                if locks
+                else self._checked(value, value.text)
+            )
         self._mapping(value, f"{alias.text}")
         self._warn_of_unknown(value, keys, f"{alias.text}.")
         texts = {key: self._text(value, key) for key in keys if key != "inputs"}
-        entry = Entry(**texts, inputs=self._inputs(value))
+        entry = DeclaredDependency(**texts, inputs=self._inputs(value))
         if entry.digest and not _is_digest(entry.digest):
             raise value.unreadable(f"{alias.text}.digest must be sha256: and 64 hex digits")
         return entry if locks else replace(entry, ref=self._checked(value, entry.ref).ref)
 
-    def _checked(self, place: Node, ref: str) -> Entry:
+    def _checked(self, place: Node, ref: str) -> DeclaredDependency:
         if not ref:
             raise place.unreadable("a dependency requires ref")
         named = parsed_reference(ref)
         if not named.repository or (named.digest and not _is_digest(named.digest)):
             raise place.unreadable(f'"{ref}" is not a reference: use a suite id or a repository, '
                                    "with :tag or @sha256:…")  # fmt: skip
-        return Entry(ref=ref)
+        return DeclaredDependency(ref=ref)
 
     def _inputs(self, value: Node) -> dict[str, str]:
         listed = value.get("inputs")
