@@ -11,7 +11,7 @@ from apps.profiles.api import LaunchProfile, ProfileInvalid, ProfileNotInSuite, 
 from apps.suites import conf
 from apps.suites.domain.definition import Suite, SuiteEvaluation
 from apps.suites.domain.dependencies import DependencyDocument, Pin, parsed_reference, pin_of
-from apps.suites.domain.flattening import IMPORT, Import, ImportedSuite, below, flatten
+from apps.suites.domain.flattening import IMPORT, ExpandedImport, ImportedSuite, below, flatten
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
 from kernel.errors import known_names
@@ -110,7 +110,7 @@ class Composition:
     def _expanded(
         self, suite: Suite, own: SuiteEvaluation, importers: tuple[str, ...]
     ) -> tuple[SuiteEvaluation, int]:
-        imports: dict[str, Import] = {}
+        imports: dict[str, ExpandedImport] = {}
         inner: dict[str, SuiteEvaluation] = {}
         height = 0
         for node in _import_nodes(own):
@@ -143,7 +143,7 @@ class Composition:
 
     def _import(
         self, importer: Suite, node: ResolvedNode, importers: tuple[str, ...]
-    ) -> tuple[Import, SuiteEvaluation, int]:
+    ) -> tuple[ExpandedImport, SuiteEvaluation, int]:
         pin = pin_of(importer.dependencies, node["ref"])
         suite = chosen_suite(pin, self._suites)
         if suite.suite_id in importers:
@@ -170,7 +170,9 @@ class Composition:
             files=suite.package.files,
             secret_refs=profile.secret_refs,
         )
-        found = Import(pin=pin, suite=imported, profile=profile, topology=evaluation.topology)
+        found = ExpandedImport(
+            pin=pin, suite=imported, profile=profile, topology=evaluation.topology
+        )
         return found, evaluation, height
 
 
@@ -205,7 +207,7 @@ def _printed(own: SuiteEvaluation, inner: Iterable[SuiteEvaluation]) -> Iterator
 
 
 def _suites_inside(
-    imports: Mapping[str, Import], inner: Mapping[str, SuiteEvaluation]
+    imports: Mapping[str, ExpandedImport], inner: Mapping[str, SuiteEvaluation]
 ) -> Iterator[ImportedSuite]:
     """Yield the imported suites and, below their paths, those that they import."""
     for path, each in imports.items():
@@ -213,7 +215,7 @@ def _suites_inside(
         yield from (below(path, deeper) for deeper in inner[path].imports)
 
 
-def _document(each: Import) -> DependencyDocument:
+def _document(each: ExpandedImport) -> DependencyDocument:
     pin, suite = each.pin, each.suite
     document: DependencyDocument = {
         "alias": pin.alias,

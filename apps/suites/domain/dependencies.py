@@ -26,7 +26,7 @@ _DIGEST_LENGTH: Final = len(_SHA256) + 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class SuiteReference:
     """A reference to a suite: its id or repository, with a tag, a digest, or neither."""
 
     repository: str
@@ -167,12 +167,12 @@ def lock_of(dependencies: Dependencies, alias: str) -> DeclaredDependency:
     return _NO_LOCK if lock.ref and lock.ref != entry.ref else lock
 
 
-def parsed_reference(text: str) -> Reference:
+def parsed_reference(text: str) -> SuiteReference:
     """Split `repository[:tag][@sha256:…]`; a colon before the last slash is of a port."""
     named, _, digest = text.partition("@")
     folder, slash, last = named.rpartition("/")
     name, _, tag = last.partition(":")
-    return Reference(repository=f"{folder}{slash}{name}", tag=tag, digest=digest)
+    return SuiteReference(repository=f"{folder}{slash}{name}", tag=tag, digest=digest)
 
 
 _NO_LOCK: Final = DeclaredDependency()
@@ -185,7 +185,7 @@ def _refuse_latest(*versions: str) -> None:
         )
 
 
-def _completed(ref: str, named: Reference, version: str, digest: str) -> str:
+def _completed(ref: str, named: SuiteReference, version: str, digest: str) -> str:
     if digest:
         return f"{named.repository}@{digest}"
     return f"{named.repository}:{version}" if version else ref

@@ -34,7 +34,7 @@ class ImportedSuite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class ExpandedImport:
     """What takes the place of an import node: the flat topology of the suite, and its origin."""
 
     pin: Pin
@@ -45,7 +45,7 @@ class Import:
 
 def flatten(
     nodes: Sequence[ResolvedNode],
-    imports: Mapping[str, Import],
+    imports: Mapping[str, ExpandedImport],
     positions: Mapping[str, Position],
     *,
     env_prefixes: Sequence[str],
@@ -108,7 +108,7 @@ def _with_edges(node: ResolvedNode, after: list[str], on_failure: list[str]) -> 
 
 
 def _imported(
-    node: ResolvedNode, imported: Import, after: Sequence[str], env_prefixes: Sequence[str]
+    node: ResolvedNode, imported: ExpandedImport, after: Sequence[str], env_prefixes: Sequence[str]
 ) -> ResolvedNode:
     """Return a node of an imported suite as a node of the suite that imports it.
 
@@ -137,7 +137,7 @@ def _imported(
     return cast("ResolvedNode", {**moved, **members})
 
 
-def _origin(imported: Import) -> dict[str, object]:
+def _origin(imported: ExpandedImport) -> dict[str, object]:
     suite, pin = imported.suite, imported.pin
     optional = {"digest": pin.digest, "runtimeProfile": imported.profile.file_name}
     return {
@@ -151,7 +151,7 @@ def _origin(imported: Import) -> dict[str, object]:
     }
 
 
-def _variables(imported: Import, prefixes: Sequence[str]) -> dict[str, str]:
+def _variables(imported: ExpandedImport, prefixes: Sequence[str]) -> dict[str, str]:
     pin = imported.pin
     values = {
         "ALIAS": pin.alias,
