@@ -581,7 +581,13 @@ def test_no_page_is_wider_than_its_window(
         who.page.set_viewport_size({"width": width, "height": 844})
         who.sign_in()
         run = three_steps(who)
-        for path in ("/", "/?status=Failed", "/suites", "/suites/shop", f"/executions/{run.id}"):
+        for path in (
+            "/",
+            "/?status=Failed",
+            "/suites",
+            "/suites/composite",
+            f"/executions/{run.id}",
+        ):
             who.open(path)
             wide = "document.documentElement.scrollWidth > innerWidth"
             assert not who.page.evaluate(wide), path

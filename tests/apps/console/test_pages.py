@@ -118,6 +118,28 @@ def test_a_suite_shows_its_recent_runs(reader: Client, suites: FakeSuites):
     assert "No run of this suite is kept." in reader.get("/suites/new").content.decode()
 
 
+def test_a_suite_shows_what_it_imports(reader: Client, suites: FakeSuites):
+    imported = {
+        "alias": "pay",
+        "ref": "payments",
+        "resolved": "payments",
+        "profile": "ci.yaml",
+        "inputs": {"REGION": EVIL},
+        "suiteId": "payments",
+        "suiteTitle": EVIL,
+        "repository": "workspace/payments",
+        "locked": False,
+    }
+    assert "Imported suites" not in reader.get("/suites/shop").content.decode()
+    suites.definitions = [wire_samples.definition(resolvedDependencies=[imported])]
+
+    page = reader.get("/suites/shop").content.decode()
+    assert 'href="/suites/payments"' in page
+    assert "not locked" in page
+    assert "manage.py suite lock shop" in page
+    assert EVIL not in page
+
+
 def test_another_file_of_a_suite_can_be_read(reader: Client):
     page = reader.get("/suites/shop?file=tasks/migrate.sh").content.decode()
 
