@@ -9,6 +9,7 @@ from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.linting import Finding
 from apps.suites.locking import NewLock
 from apps.suites.selectors import (
     PackageInvalid,
@@ -20,6 +21,7 @@ from apps.suites.selectors import (
     copy_files,
     find_suite,
     get_definition,
+    lint_suite,
     list_suites,
     lock_suite,
     resolve,
@@ -28,6 +30,7 @@ from apps.suites.selectors import (
 __all__ = [
     "DEPENDENCY_FILES",
     "DefinitionDocument",
+    "Finding",
     "ImportedSuite",
     "NewLock",
     "PackageInvalid",
@@ -40,6 +43,7 @@ __all__ = [
     "copy_files",
     "find_suite",
     "get_definition",
+    "lint_suite",
     "list_suites",
     "lock_suite",
     "resolve",

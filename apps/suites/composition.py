@@ -99,12 +99,12 @@ class Composition:
         own = self._evaluate(suite, env)
         if own.problem:
             return (_with_place(own, suite) if importers else own), 0
-        if not own.import_calls:
+        if all(node["kind"] != IMPORT for node in own.topology):
             return own, 0
         try:
             return self._expanded(suite, own, (*importers, suite.suite_id))
         except TopologyProblem as problem:
-            failed = replace(own, topology=(), import_calls={}, problem=problem)
+            failed = replace(own, topology=(), problem=problem)
             return replace(failed, killed=problem.code == "limit_exceeded"), 0
 
     def _expanded(
@@ -118,15 +118,13 @@ class Composition:
                 found, evaluation, levels = self._import(suite, node, importers)
             except TopologyProblem as problem:
                 message = f"{node['ref']}: {problem.message}"
-                raise TopologyProblem(
-                    problem.code, message, **own.import_calls[node["id"]]
-                ) from None
+                raise TopologyProblem(problem.code, message, **own.calls[node["id"]]) from None
             imports[node["id"]], inner[node["id"]] = found, evaluation
             height = max(height, levels + 1)
         topology = flatten(
             own.topology,
             imports,
-            own.import_calls,
+            own.calls,
             env_prefixes=conf.env_prefixes(),
             max_nodes=conf.max_nodes(),
         )
@@ -134,7 +132,6 @@ class Composition:
         evaluation = replace(
             own,
             topology=topology,
-            import_calls={},
             printed=tuple(_printed(own, inner.values()))[:MAX_PRINTED],
             imports=tuple(_suites_inside(imports, inner)),
             dependencies=tuple(_document(each) for _, each in sorted(pins.items())),

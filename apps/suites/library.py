@@ -28,7 +28,6 @@ from apps.suites.domain.definition import (
     definition_of,
     suite_of,
 )
-from apps.suites.domain.flattening import IMPORT
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
@@ -200,7 +199,7 @@ class Library:
         rules = conf.evaluation_rules(suite.package.files)
         answer = run_evaluator(suite.package.text(TOPOLOGY_FILE), env=env, rules=rules)
         evaluation = evaluation_of(answer)
-        if suite.dependencies.entries or evaluation.import_calls:
+        if suite.dependencies.entries:
             self._keep(key, evaluation)
         return evaluation
 
@@ -235,19 +234,16 @@ def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
         problem=problem,
         loads=tuple(answer["loads"]),
         printed=tuple(answer["printed"]),
-        import_calls=_import_calls(answer) if topology else {},
+        calls=_calls(answer) if topology else {},
         killed=bool(answer.get("killed")),
     )
 
 
-def _import_calls(answer: EvaluationAnswer) -> dict[str, Position]:
-    """Return the positions of the calls of `suite.run`, by the ids of their nodes."""
+def _calls(answer: EvaluationAnswer) -> dict[str, Position]:
+    """Return the positions of the calls by the ids of their nodes."""
     ids = identities(answer["nodes"], answer["bound"])
-    return {
-        node_id: call.get("position", {})
-        for node_id, call in zip(ids, answer["nodes"], strict=True)
-        if call["kind"] == IMPORT
-    }
+    pairs = zip(ids, answer["nodes"], strict=True)
+    return {node_id: call.get("position", {}) for node_id, call in pairs}
 
 
 def _done(evaluation: SuiteEvaluation) -> Future[SuiteEvaluation]:

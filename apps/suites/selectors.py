@@ -9,8 +9,11 @@ from typing import Any, NotRequired, TypedDict
 
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import conf, workspace
+from apps.suites.composition import candidates
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
+from apps.suites.domain.dependencies import parsed_reference
 from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.linting import ERROR, Finding, lint, problem_findings
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.library import library
 from apps.suites.locking import NewLock, new_lock, write_lock
@@ -121,6 +124,37 @@ def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
     if problem := evaluation.problem:
         return {"fileName": file_name, "steps": 0, "error": problem.as_dict()}
     return {"fileName": file_name, "steps": len(evaluation.topology)}
+
+
+def lint_suite(suite_id: str) -> list[Finding]:
+    """Return what is wrong, or most likely wrong, in a suite: errors first; raise SuiteNotFound."""
+    suite = find_suite(suite_id)
+    evaluations: dict[str, SuiteEvaluation] = {}
+    broken: list[Finding] = []
+    for name in [profile.file_name for profile in suite.profiles] or [""]:
+        try:
+            env = select_profile(suite.profiles, name, suite_id=suite.suite_id).env
+        except ProfileInvalid as invalid:
+            at = invalid.errors[0]
+            broken.append(
+                Finding(
+                    code=invalid.code,
+                    severity=ERROR,
+                    detail=at.detail,
+                    file=at.file,
+                    line=at.line,
+                    column=at.column,
+                )
+            )
+            continue
+        evaluations[name] = library.evaluation(suite, env)
+    known = library.suites()
+    importable = {
+        alias: found[0]
+        for alias, declared in suite.dependencies.entries.items()
+        if (found := candidates(parsed_reference(declared.ref).repository, known))
+    }
+    return [*broken, *problem_findings(evaluations), *lint(suite, evaluations, importable)]
 
 
 def lock_suite(suite_id: str, *, write: bool) -> NewLock:

@@ -156,16 +156,16 @@ class Suite:
 class SuiteEvaluation:
     """The result of suite.star under one profile's env: a topology or a problem.
 
-    `import_calls` has the position of each `suite.run` by its node's id, while the imports are not
-    expanded yet; `imports` and `dependencies` are known after it. An evaluation that was `killed`
-    by a limit may succeed on a quieter machine.
+    `calls` has the positions of the suite's own nodes by id. `imports` and `dependencies` are known
+    once imported suites are expanded. An evaluation that was `killed` by a limit may succeed on a
+    quieter machine.
     """
 
     topology: tuple[ResolvedNode, ...] = ()
     problem: TopologyProblem | None = None
     loads: tuple[str, ...] = ()
     printed: tuple[str, ...] = ()
-    import_calls: Mapping[str, Position] = field(default_factory=dict)
+    calls: Mapping[str, Position] = field(default_factory=dict)
     imports: tuple[ImportedSuite, ...] = ()
     dependencies: tuple[DependencyDocument, ...] = ()
     killed: bool = False

@@ -1,8 +1,9 @@
-"""`manage.py suite list|show|validate|lock|pull|fork`."""
+"""`manage.py suite list|show|validate|lint|lock|pull|fork`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ class Command(VerbCommand):
   manage.py suite show hello
   manage.py suite validate shop        exit code 1 and file:line:column when it is broken
   manage.py suite validate -o json     every suite, for a pipeline
+  manage.py suite lint shop            what is legal but most likely wrong
   manage.py suite lock composite       pin the suites that it imports to their present content
   manage.py suite lock --check         exit code 1 when a lock is missing or out of date
   manage.py suite fork workspace/shop:workspace ./my-shop
@@ -38,6 +40,11 @@ class Command(VerbCommand):
             "resolve suites under each profile and report errors",
         )
         validate.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
+        lint = self.add_verb(
+            verbs, "lint", lint_suites, "report what is wrong, or legal but most likely wrong"
+        )
+        lint.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
+        lint.add_argument("--strict", action="store_true", help="exit code 1 on warnings too")
         lock = self.add_verb(
             verbs, "lock", lock_suites, "pin the imports of suites to their present content"
         )
@@ -108,6 +115,43 @@ def validate_suites(options: dict[str, Any]) -> int:
         for definition, profiles in checked
     )
     return ExitCode.ERROR if broken else ExitCode.OK
+
+
+def lint_suites(options: dict[str, Any]) -> int:
+    wanted = options["suite"] or [definition["id"] for definition in suites.list_suites()]
+    findings = {name: suites.lint_suite(name) for name in wanted}
+    if options["output"] == "json":
+        listed = [
+            {"id": name, "findings": [_present(asdict(each)) for each in own]}
+            for name, own in findings.items()
+        ]
+        print_json({"suites": listed})
+    else:
+        for name, own in findings.items():
+            _print_findings(name, own)
+    severities = {each.severity for own in findings.values() for each in own}
+    failed = "error" in severities or (options["strict"] and severities)
+    return ExitCode.ERROR if failed else ExitCode.OK
+
+
+def _print_findings(name: str, findings: Sequence[suites.Finding]) -> None:
+    console = _console()
+    errors = sum(each.severity == "error" for each in findings)
+    warnings = len(findings) - errors
+    mark = "[red]✗[/]" if errors else "[yellow]![/]" if warnings else "[green]✓[/]"
+    counts = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    console.print(f"{mark} {escape(name)}: {counts if findings else 'nothing to report'}")
+    for each in findings:
+        place = _place(_present(asdict(each)))
+        console.print(f"    {each.severity:<7} {escape(place + each.detail)}  [dim]{each.code}[/]")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _present(members: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in members.items() if value is not None}
 
 
 def lock_suites(options: dict[str, Any]) -> int:

@@ -1,0 +1,254 @@
+"""What is legal in a suite but most likely wrong. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from apps.profiles.api import Profile
+from apps.suites.domain.definition import Suite, SuiteEvaluation
+from apps.suites.domain.dependencies import DeclaredDependency, lock_of
+from apps.suites.domain.package import TOPOLOGY_FILE
+from apps.suites.domain.topology import ResolvedNode
+
+ERROR: Final = "error"
+WARNING: Final = "warning"
+_SCRIPT_FOLDERS: Final = ("services/", "tasks/", "tests/")
+_SECRET_NAME: Final = re.compile(
+    r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIALS?)$", re.IGNORECASE
+)
+_SECRET_VALUE: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
+    r"|\bglpat-[A-Za-z0-9_-]{20}|\bxox[abprs]-[A-Za-z0-9-]{10}"
+)
+_WHOLE_FILE_LIMIT: Final = 256 * 1024  # bytes of a file that are searched for names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something to look at; `severity` is `error` or `warning`. It never holds a value of env."""
+
+    code: str
+    severity: str
+    detail: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+def lint(
+    suite: Suite, evaluations: Mapping[str, SuiteEvaluation], importable: Mapping[str, Suite]
+) -> list[Finding]:
+    """Return the findings of a suite, by file and line, each once.
+
+    `evaluations` are those under each profile, by file name; `importable` are the imported suites
+    by their alias.
+    """
+    found: list[Finding] = [*_warnings_of_files(suite)]
+    for evaluation in evaluations.values():
+        found += _findings_of_nodes(evaluation)
+    resolved = [each for each in evaluations.values() if each.problem is None]
+    found += _unused_files(suite, resolved)
+    for profile in suite.profiles:
+        found += _findings_of_profile(suite, profile, resolved)
+    found += _findings_of_dependencies(suite, importable)
+    place = {each: (each.file or "", each.line or 0, each.code, each.detail) for each in found}
+    return sorted(place, key=lambda each: place[each])
+
+
+def problem_findings(evaluations: Mapping[str, SuiteEvaluation]) -> Iterator[Finding]:
+    """Yield why the suite does not resolve under a profile."""
+    for name, evaluation in evaluations.items():
+        if problem := evaluation.problem:
+            where = f"with {name}: " if name else ""
+            yield Finding(
+                code=problem.code,
+                severity=ERROR,
+                detail=f"{where}{problem.message}",
+                file=problem.file,
+                line=problem.line,
+                column=problem.column,
+            )
+
+
+def _warnings_of_files(suite: Suite) -> Iterator[Finding]:
+    for each in (*suite.metadata.warnings, *suite.dependencies.warnings):
+        yield Finding(
+            code=each.code, severity=WARNING, detail=each.detail, file=each.file, line=each.line
+        )
+    for profile in suite.profiles:
+        for unknown in profile.warnings:
+            yield Finding(
+                code=unknown.code,
+                severity=WARNING,
+                detail=unknown.detail,
+                file=unknown.file,
+                line=unknown.line,
+            )
+
+
+def _findings_of_nodes(evaluation: SuiteEvaluation) -> Iterator[Finding]:
+    needed = {name for node in evaluation.topology for name in node["dependsOn"]}
+    for node in evaluation.topology:
+        position = evaluation.calls.get(node["id"])
+        if position is None:
+            continue  # of an imported suite, which is linted on its own
+        for code, detail in _of_node(node, is_needed=node["id"] in needed):
+            yield Finding(
+                code=code,
+                severity=WARNING,
+                detail=f"{node['id']}: {detail}",
+                file=position.get("file"),
+                line=position.get("line"),
+                column=position.get("column"),
+            )
+
+
+def _of_node(node: ResolvedNode, *, is_needed: bool) -> Iterator[tuple[str, str]]:
+    image = node.get("image", "")
+    if image and not _is_pinned(image):
+        yield "floating_image", f'the image "{image}" may be another one tomorrow; name a version'
+    if node["kind"] == "service" and not is_needed:
+        yield "unused_service", "no step waits for this service; name it in an `after`"
+    members = cast("Mapping[str, Any]", node)
+    yield from _of_readiness(members.get("ready", {}), members.get("evaluation", {}))
+    for name, value in members.get("env", {}).items():
+        if _is_secret(name, value):
+            yield "plain_secret", f"{name} looks like a secret; use `secretRefs` of a profile"
+
+
+def _of_readiness(
+    ready: Mapping[str, Any], evaluation: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    if not ready:
+        return
+    if ready.get("startPeriodMs", 0) >= ready["timeoutMs"]:
+        yield "never_ready", "`start_period` is not shorter than `timeout`, so no probe can pass"
+    elif ready.get("intervalMs", 0) >= ready["timeoutMs"]:
+        yield "never_ready", "`interval` is not shorter than `timeout`: one probe decides"
+    awaited = ready.get("log")
+    if awaited and any(text in awaited for text in evaluation.get("failOnLogs", ())):
+        yield "never_ready", "the line that `ready` waits for is one of `fail_on_logs`"
+
+
+def _is_pinned(image: str) -> bool:
+    name, _, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return bool(digest) or tag not in ("", "latest")
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return bool(value) and bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
+
+
+def _unused_files(suite: Suite, evaluations: Sequence[SuiteEvaluation]) -> Iterator[Finding]:
+    """Yield the scripts that no step runs under any profile and no other file names."""
+    if not evaluations:
+        return
+    members = [cast("Mapping[str, Any]", node) for each in evaluations for node in each.topology]
+    used = {node.get("file") for node in members if "sourceSuiteId" not in node}
+    for path in sorted(suite.package.files):
+        if not path.startswith(_SCRIPT_FOLDERS) or path in used:
+            continue
+        name = path.rpartition("/")[2]
+        words = (name, name.rpartition(".")[0] or name)
+        if not any(_mentions(suite, word, without=path) for word in words):
+            yield Finding(
+                code="unused_file",
+                severity=WARNING,
+                detail="no step runs this file, and no other file names it",
+                file=path,
+            )
+
+
+def _findings_of_profile(
+    suite: Suite, profile: Profile, evaluations: Sequence[SuiteEvaluation]
+) -> Iterator[Finding]:
+    path = f"profiles/{profile.file_name}"
+    text = suite.package.text(path)
+    known = {name for each in evaluations for node in each.topology for name in _names(node)}
+    for step in profile.services:
+        if known and step not in known:
+            yield Finding(
+                code="unknown_step",
+                severity=WARNING,
+                detail=f'"{step}" is no step of this suite under any profile',
+                file=path,
+                line=_line_of(text, step),
+            )
+    for env in (profile.env, *profile.services.values()):
+        for name, value in env.items():
+            if value and _is_secret(name, value):
+                yield Finding(
+                    code="plain_secret",
+                    severity=WARNING,
+                    detail=f"{name} looks like a secret; use `secretRefs`",
+                    file=path,
+                    line=_line_of(text, name),
+                )
+    if _runs_scripts_only(evaluations):
+        yield from _unread_variables(suite, profile, path)
+
+
+def _unread_variables(suite: Suite, profile: Profile, path: str) -> Iterator[Finding]:
+    for name in profile.env:
+        if not _mentions(suite, name, without="profiles/"):
+            yield Finding(
+                code="unread_variable",
+                severity=WARNING,
+                detail=f"no file of the suite reads {name}",
+                file=path,
+                line=_line_of(suite.package.text(path), name),
+            )
+
+
+def _findings_of_dependencies(suite: Suite, importable: Mapping[str, Suite]) -> Iterator[Finding]:
+    path = suite.package.first_of("dependencies.yaml", "dependencies.yml") or ""
+    text = suite.package.text(path)
+    for alias, declared in suite.dependencies.entries.items():
+        line = _line_of(text, alias)
+        for code, detail in _of_dependency(suite, alias, declared, importable.get(alias)):
+            yield Finding(code=code, severity=WARNING, detail=detail, file=path, line=line)
+
+
+def _of_dependency(
+    suite: Suite, alias: str, declared: DeclaredDependency, imported: Suite | None
+) -> Iterator[tuple[str, str]]:
+    if not _mentions(suite, alias, without="dependencies."):
+        yield "unused_dependency", f'{TOPOLOGY_FILE} does not import "{alias}"'
+    if not lock_of(suite.dependencies, alias).digest and "@" not in declared.ref:
+        yield "not_locked", f'"{alias}" is not locked; run `manage.py suite lock`'
+    for name in declared.inputs:
+        if imported is not None and not _mentions(imported, name):
+            yield "unread_variable", f"no file of {imported.suite_id} reads the input {name}"
+
+
+def _names(node: ResolvedNode) -> Iterable[str]:
+    return node["id"], node["name"]
+
+
+def _runs_scripts_only(evaluations: Sequence[SuiteEvaluation]) -> bool:
+    """Tell whether every program is in the files of the suite; images may read any variable."""
+    programs = ("file", "command", "commands")
+    nodes = [node for each in evaluations for node in each.topology if node["kind"] != "log"]
+    return bool(nodes) and all(
+        "sourceSuiteId" not in node and any(key in node for key in programs) for node in nodes
+    )
+
+
+def _mentions(suite: Suite, word: str, *, without: str = "") -> bool:
+    """Tell whether a file has a word; those whose path begins with `without` do not count."""
+    pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])")
+    return any(
+        pattern.search(content[:_WHOLE_FILE_LIMIT].decode(errors="replace"))
+        for path, content in suite.package.files.items()
+        if not (without and path.startswith(without))
+    )
+
+
+def _line_of(text: str, key: str) -> int | None:
+    """Return the line of a key in YAML, or None for a key in a flow mapping."""
+    match = re.search(rf"^[ \t]*['\"]?{re.escape(key)}['\"]?[ \t]*:", text, re.MULTILINE)
+    return text.count("\n", 0, match.start()) + 1 if match else None

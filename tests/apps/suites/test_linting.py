@@ -1,0 +1,155 @@
+"""`suite lint`: what is legal but most likely wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from apps.suites import api
+from tests.apps.suites.test_imports import EXAMPLES, typed
+
+GOOD = """
+db = service.run(name = "db", image = "a:1", ports = [1])
+test.run(name = "t", file = "t.sh", image = "a:1", after = [db])
+"""
+SCRIPT = {"tests/t.sh": "#!/bin/sh\necho $REGION\n"}
+
+
+def found(workspace, star: str = GOOD, **more: str) -> list[tuple[str, str, int | None]]:
+    """Code, file and line of each finding."""
+    files = (
+        {"suite.star": star}
+        | SCRIPT
+        | {path.replace("__", "/"): text for path, text in more.items()}
+    )
+    workspace.add("s", files)
+    return [(each.code, each.file or "", each.line) for each in api.lint_suite("s")]
+
+
+def profiled(text: str) -> dict[str, str]:
+    return {"profiles__ci.yaml": text}
+
+
+def test_a_good_suite_has_no_findings(workspace):
+    assert found(workspace, **profiled("env: {REGION: eu}\nservices: {db: {env: {A: b}}}\n")) == []
+
+
+def test_the_examples_have_no_findings(settings, library):
+    settings.SUITES_DIR = EXAMPLES
+    for suite in api.list_suites():
+        assert api.lint_suite(suite["id"]) == []
+
+
+@pytest.mark.parametrize(
+    ("star", "code"),
+    [
+        ('task.run(name = "t", image = "postgres")', "floating_image"),
+        ('task.run(name = "t", image = "host:5000/postgres")', "floating_image"),
+        ('task.run(name = "t", image = "postgres:latest")', "floating_image"),
+        ('service.run(name = "alone", image = "a:1")', "unused_service"),
+        (
+            'task.run(name = "t", image = "a:1", env = {"DB_PASSWORD": "hunter2"})',
+            "plain_secret",
+        ),
+        (
+            'task.run(name = "t", image = "a:1", env = {"X": "AKIAABCDEFGHIJKLMNOP"})',
+            "plain_secret",
+        ),
+        (
+            'x = service.run("x", image = "a:1", ready = {"log": "up", "start_period": "2m"})\n'
+            'task.run(name = "t", image = "a:1", after = [x])',
+            "never_ready",
+        ),
+        (
+            'x = service.run("x", image = "a:1", ready = {"log": "is up"}, fail_on_logs = "up")\n'
+            'task.run(name = "t", image = "a:1", after = [x])',
+            "never_ready",
+        ),
+    ],
+)
+def test_a_node_that_is_most_likely_wrong(star, code, workspace):
+    workspace.add("s", star)
+    (finding,) = api.lint_suite("s")
+
+    assert (finding.code, finding.severity) == (code, "warning")
+    assert (finding.file, finding.line) == ("suite.star", 1)
+    assert "hunter2" not in finding.detail
+    assert "AKIA" not in finding.detail
+
+
+@pytest.mark.parametrize("image", ["a@sha256:" + "0" * 64, "host:5000/a:1", "a:1"])
+def test_a_pinned_image_is_none_of_them(image, workspace):
+    workspace.add("s", f'task.run(name = "t", image = "{image}")')
+    assert api.lint_suite("s") == []
+
+
+@pytest.mark.parametrize(
+    ("profile", "finding"),
+    [
+        ("env:\n  REGION: eu\nservices:\n  dbb:\n    env: {A: b}\n", ("unknown_step", 4)),
+        ("env:\n  REGION: eu\n  API_TOKEN: abc\n", ("plain_secret", 3)),
+        ("env:\n  REGION: eu\nspeed: 1\n", ("unknown_key", 3)),
+    ],
+)
+def test_a_profile_that_is_most_likely_wrong(profile, finding, workspace):
+    assert found(workspace, **profiled(profile)) == [(finding[0], "profiles/ci.yaml", finding[1])]
+
+
+def test_a_variable_that_no_file_reads(workspace):
+    scripts_only = 'test.run(name = "t", file = "t.sh", image = "a:1")'
+    profile = profiled("env:\n  REGION: eu\n  REGOIN: eu\n")
+
+    assert found(workspace, scripts_only, **profile) == [("unread_variable", "profiles/ci.yaml", 3)]
+    assert found(workspace, GOOD, **profile) == [], "an image may read any variable"
+
+
+def test_a_script_that_nobody_runs(workspace):
+    more = {"tests__old.sh": "echo\n", "tests__lib.sh": "echo\n"}
+    star = GOOD + "# t.sh sources lib.sh\n"
+
+    assert found(workspace, star, **more) == [("unused_file", "tests/old.sh", None)]
+
+
+def test_dependencies_that_are_most_likely_wrong(workspace):
+    workspace.add("leaf", 'task.run(name = "t", image = "a:1", commands = ["echo $REGION"])')
+    star = 'suite.run(name = "x", ref = "used")'
+    dependencies = "dependencies:\n  used: {ref: leaf, inputs: {REGOIN: eu}}\n  other: leaf\n"
+    workspace.add("s", {"suite.star": star, "dependencies.yaml": dependencies})
+
+    assert [(each.code, each.line) for each in api.lint_suite("s")] == [
+        ("not_locked", 2),
+        ("unread_variable", 2),
+        ("not_locked", 3),
+        ("unused_dependency", 3),
+    ]
+
+
+def test_a_suite_that_does_not_resolve_is_an_error_with_its_place(workspace):
+    profiles = {"profiles/a.yaml": "env: {A: '1'}\n", "profiles/b.yaml": "env: [\n"}
+    workspace.add("s", {"suite.star": 'x = env["A"]\ntask.run(imge = 1)'} | profiles)
+    errors = api.lint_suite("s")
+
+    assert [(each.code, each.severity, each.file) for each in errors] == [
+        ("profile_invalid", "error", "profiles/b.yaml"),
+        ("unknown_keyword", "error", "suite.star"),
+    ]
+    assert errors[1].detail.startswith("with a.yaml: ")
+    assert errors[1].line == 2
+
+
+def test_the_command_prints_places_and_fails_on_errors_only(workspace, capsys):
+    workspace.add("s", 'task.run(name = "t", image = "postgres")')
+
+    assert typed("lint", "s") == 0
+    assert "suite.star:1:1: t: the image" in capsys.readouterr().out
+    assert typed("lint", "s", "--strict") == 1
+    capsys.readouterr()
+    assert typed("lint", "-o", "json") == 0
+    (shown,) = json.loads(capsys.readouterr().out)["suites"]
+    assert shown["findings"][0]["code"] == "floating_image"
+
+    Path(workspace.root / "s" / "suite.star").write_text("task.run(imge = 1)")
+    assert typed("lint") == 1
+    assert "1 error, 0 warnings" in capsys.readouterr().out
