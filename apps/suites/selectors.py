@@ -13,7 +13,7 @@ from apps.suites.composition import candidates
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.dependencies import parsed_reference
 from apps.suites.domain.flattening import ImportedSuite
-from apps.suites.domain.linting import ERROR, Finding, lint, problem_findings
+from apps.suites.domain.linting import ERROR, Diagnostic, lint, problem_diagnostics
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.library import library
 from apps.suites.locking import NewLock, new_lock, write_lock
@@ -126,18 +126,18 @@ def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
     return {"fileName": file_name, "steps": len(evaluation.topology)}
 
 
-def lint_suite(suite_id: str) -> list[Finding]:
+def lint_suite(suite_id: str) -> list[Diagnostic]:
     """Return what is wrong, or most likely wrong, in a suite: errors first; raise SuiteNotFound."""
     suite = find_suite(suite_id)
     evaluations: dict[str, SuiteEvaluation] = {}
-    broken: list[Finding] = []
+    broken: list[Diagnostic] = []
     for name in [profile.file_name for profile in suite.profiles] or [""]:
         try:
             env = select_profile(suite.profiles, name, suite_id=suite.suite_id).env
         except ProfileInvalid as invalid:
             at = invalid.errors[0]
             broken.append(
-                Finding(
+                Diagnostic(
                     code=invalid.code,
                     severity=ERROR,
                     detail=at.detail,
@@ -154,7 +154,7 @@ def lint_suite(suite_id: str) -> list[Finding]:
         for alias, declared in suite.dependencies.entries.items()
         if (found := candidates(parsed_reference(declared.ref).repository, known))
     }
-    return [*broken, *problem_findings(evaluations), *lint(suite, evaluations, importable)]
+    return [*broken, *problem_diagnostics(evaluations), *lint(suite, evaluations, importable)]
 
 
 def lock_suite(suite_id: str, *, write: bool) -> NewLock:

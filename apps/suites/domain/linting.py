@@ -27,7 +27,7 @@ _WHOLE_FILE_LIMIT: Final = 256 * 1024  # bytes of a file that are searched for n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Diagnostic:
     """Something to look at; `severity` is `error` or `warning`. It never holds a value of env."""
 
     code: str
@@ -40,30 +40,30 @@ class Finding:
 
 def lint(
     suite: Suite, evaluations: Mapping[str, SuiteEvaluation], importable: Mapping[str, Suite]
-) -> list[Finding]:
-    """Return the findings of a suite, by file and line, each once.
+) -> list[Diagnostic]:
+    """Return the diagnostics of a suite, by file and line, each once.
 
     `evaluations` are those under each profile, by file name; `importable` are the imported suites
     by their alias.
     """
-    found: list[Finding] = [*_warnings_of_files(suite)]
+    found: list[Diagnostic] = [*_warnings_of_files(suite)]
     for evaluation in evaluations.values():
-        found += _findings_of_nodes(evaluation)
+        found += _diagnostics_of_nodes(evaluation)
     resolved = [each for each in evaluations.values() if each.problem is None]
     found += _unused_files(suite, resolved)
     for profile in suite.profiles:
-        found += _findings_of_profile(suite, profile, resolved)
-    found += _findings_of_dependencies(suite, importable)
+        found += _diagnostics_of_profile(suite, profile, resolved)
+    found += _diagnostics_of_dependencies(suite, importable)
     place = {each: (each.file or "", each.line or 0, each.code, each.detail) for each in found}
     return sorted(place, key=lambda each: place[each])
 
 
-def problem_findings(evaluations: Mapping[str, SuiteEvaluation]) -> Iterator[Finding]:
+def problem_diagnostics(evaluations: Mapping[str, SuiteEvaluation]) -> Iterator[Diagnostic]:
     """Yield why the suite does not resolve under a profile."""
     for name, evaluation in evaluations.items():
         if problem := evaluation.problem:
             where = f"with {name}: " if name else ""
-            yield Finding(
+            yield Diagnostic(
                 code=problem.code,
                 severity=ERROR,
                 detail=f"{where}{problem.message}",
@@ -73,14 +73,14 @@ def problem_findings(evaluations: Mapping[str, SuiteEvaluation]) -> Iterator[Fin
             )
 
 
-def _warnings_of_files(suite: Suite) -> Iterator[Finding]:
+def _warnings_of_files(suite: Suite) -> Iterator[Diagnostic]:
     for each in (*suite.metadata.warnings, *suite.dependencies.warnings):
-        yield Finding(
+        yield Diagnostic(
             code=each.code, severity=WARNING, detail=each.detail, file=each.file, line=each.line
         )
     for profile in suite.profiles:
         for unknown in profile.warnings:
-            yield Finding(
+            yield Diagnostic(
                 code=unknown.code,
                 severity=WARNING,
                 detail=unknown.detail,
@@ -89,14 +89,14 @@ def _warnings_of_files(suite: Suite) -> Iterator[Finding]:
             )
 
 
-def _findings_of_nodes(evaluation: SuiteEvaluation) -> Iterator[Finding]:
+def _diagnostics_of_nodes(evaluation: SuiteEvaluation) -> Iterator[Diagnostic]:
     needed = {name for node in evaluation.topology for name in node["dependsOn"]}
     for node in evaluation.topology:
         position = evaluation.calls.get(node["id"])
         if position is None:
             continue  # of an imported suite, which is linted on its own
         for code, detail in _of_node(node, is_needed=node["id"] in needed):
-            yield Finding(
+            yield Diagnostic(
                 code=code,
                 severity=WARNING,
                 detail=f"{node['id']}: {detail}",
@@ -143,7 +143,7 @@ def _is_secret(name: str, value: str) -> bool:
     return bool(value) and bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
 
-def _unused_files(suite: Suite, evaluations: Sequence[SuiteEvaluation]) -> Iterator[Finding]:
+def _unused_files(suite: Suite, evaluations: Sequence[SuiteEvaluation]) -> Iterator[Diagnostic]:
     """Yield the scripts that no step runs under any profile and no other file names."""
     if not evaluations:
         return
@@ -155,7 +155,7 @@ def _unused_files(suite: Suite, evaluations: Sequence[SuiteEvaluation]) -> Itera
         name = path.rpartition("/")[2]
         words = (name, name.rpartition(".")[0] or name)
         if not any(_mentions(suite, word, without=path) for word in words):
-            yield Finding(
+            yield Diagnostic(
                 code="unused_file",
                 severity=WARNING,
                 detail="no step runs this file, and no other file names it",
@@ -163,15 +163,15 @@ def _unused_files(suite: Suite, evaluations: Sequence[SuiteEvaluation]) -> Itera
             )
 
 
-def _findings_of_profile(
+def _diagnostics_of_profile(
     suite: Suite, profile: Profile, evaluations: Sequence[SuiteEvaluation]
-) -> Iterator[Finding]:
+) -> Iterator[Diagnostic]:
     path = f"profiles/{profile.file_name}"
     text = suite.package.text(path)
     known = {name for each in evaluations for node in each.topology for name in _names(node)}
     for step in profile.services:
         if known and step not in known:
-            yield Finding(
+            yield Diagnostic(
                 code="unknown_step",
                 severity=WARNING,
                 detail=f'"{step}" is no step of this suite under any profile',
@@ -181,7 +181,7 @@ def _findings_of_profile(
     for env in (profile.env, *profile.services.values()):
         for name, value in env.items():
             if value and _is_secret(name, value):
-                yield Finding(
+                yield Diagnostic(
                     code="plain_secret",
                     severity=WARNING,
                     detail=f"{name} looks like a secret; use `secretRefs`",
@@ -192,10 +192,10 @@ def _findings_of_profile(
         yield from _unread_variables(suite, profile, path)
 
 
-def _unread_variables(suite: Suite, profile: Profile, path: str) -> Iterator[Finding]:
+def _unread_variables(suite: Suite, profile: Profile, path: str) -> Iterator[Diagnostic]:
     for name in profile.env:
         if not _mentions(suite, name, without="profiles/"):
-            yield Finding(
+            yield Diagnostic(
                 code="unread_variable",
                 severity=WARNING,
                 detail=f"no file of the suite reads {name}",
@@ -204,13 +204,15 @@ def _unread_variables(suite: Suite, profile: Profile, path: str) -> Iterator[Fin
             )
 
 
-def _findings_of_dependencies(suite: Suite, importable: Mapping[str, Suite]) -> Iterator[Finding]:
+def _diagnostics_of_dependencies(
+    suite: Suite, importable: Mapping[str, Suite]
+) -> Iterator[Diagnostic]:
     path = suite.package.first_of("dependencies.yaml", "dependencies.yml") or ""
     text = suite.package.text(path)
     for alias, declared in suite.dependencies.entries.items():
         line = _line_of(text, alias)
         for code, detail in _of_dependency(suite, alias, declared, importable.get(alias)):
-            yield Finding(code=code, severity=WARNING, detail=detail, file=path, line=line)
+            yield Diagnostic(code=code, severity=WARNING, detail=detail, file=path, line=line)
 
 
 def _of_dependency(

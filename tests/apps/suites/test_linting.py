@@ -18,7 +18,7 @@ SCRIPT = {"tests/t.sh": "#!/bin/sh\necho $REGION\n"}
 
 
 def found(workspace, star: str = GOOD, **more: str) -> list[tuple[str, str, int | None]]:
-    """Code, file and line of each finding."""
+    """Code, file and line of each diagnostic."""
     files = (
         {"suite.star": star}
         | SCRIPT
@@ -32,11 +32,11 @@ def profiled(text: str) -> dict[str, str]:
     return {"profiles__ci.yaml": text}
 
 
-def test_a_good_suite_has_no_findings(workspace):
+def test_a_good_suite_has_no_diagnostics(workspace):
     assert found(workspace, **profiled("env: {REGION: eu}\nservices: {db: {env: {A: b}}}\n")) == []
 
 
-def test_the_examples_have_no_findings(settings, library):
+def test_the_examples_have_no_diagnostics(settings, library):
     settings.SUITES_DIR = EXAMPLES
     for suite in api.list_suites():
         assert api.lint_suite(suite["id"]) == []
@@ -71,12 +71,12 @@ def test_the_examples_have_no_findings(settings, library):
 )
 def test_a_node_that_is_most_likely_wrong(star, code, workspace):
     workspace.add("s", star)
-    (finding,) = api.lint_suite("s")
+    (diagnostic,) = api.lint_suite("s")
 
-    assert (finding.code, finding.severity) == (code, "warning")
-    assert (finding.file, finding.line) == ("suite.star", 1)
-    assert "hunter2" not in finding.detail
-    assert "AKIA" not in finding.detail
+    assert (diagnostic.code, diagnostic.severity) == (code, "warning")
+    assert (diagnostic.file, diagnostic.line) == ("suite.star", 1)
+    assert "hunter2" not in diagnostic.detail
+    assert "AKIA" not in diagnostic.detail
 
 
 @pytest.mark.parametrize("image", ["a@sha256:" + "0" * 64, "host:5000/a:1", "a:1"])
@@ -86,15 +86,17 @@ def test_a_pinned_image_is_none_of_them(image, workspace):
 
 
 @pytest.mark.parametrize(
-    ("profile", "finding"),
+    ("profile", "diagnostic"),
     [
         ("env:\n  REGION: eu\nservices:\n  dbb:\n    env: {A: b}\n", ("unknown_step", 4)),
         ("env:\n  REGION: eu\n  API_TOKEN: abc\n", ("plain_secret", 3)),
         ("env:\n  REGION: eu\nspeed: 1\n", ("unknown_key", 3)),
     ],
 )
-def test_a_profile_that_is_most_likely_wrong(profile, finding, workspace):
-    assert found(workspace, **profiled(profile)) == [(finding[0], "profiles/ci.yaml", finding[1])]
+def test_a_profile_that_is_most_likely_wrong(profile, diagnostic, workspace):
+    assert found(workspace, **profiled(profile)) == [
+        (diagnostic[0], "profiles/ci.yaml", diagnostic[1])
+    ]
 
 
 def test_a_variable_that_no_file_reads(workspace):
@@ -148,7 +150,7 @@ def test_the_command_prints_places_and_fails_on_errors_only(workspace, capsys):
     capsys.readouterr()
     assert typed("lint", "-o", "json") == 0
     (shown,) = json.loads(capsys.readouterr().out)["suites"]
-    assert shown["findings"][0]["code"] == "floating_image"
+    assert shown["diagnostics"][0]["code"] == "floating_image"
 
     Path(workspace.root / "s" / "suite.star").write_text("task.run(imge = 1)")
     assert typed("lint") == 1

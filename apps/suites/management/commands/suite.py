@@ -119,29 +119,29 @@ def validate_suites(options: dict[str, Any]) -> int:
 
 def lint_suites(options: dict[str, Any]) -> int:
     wanted = options["suite"] or [definition["id"] for definition in suites.list_suites()]
-    findings = {name: suites.lint_suite(name) for name in wanted}
+    diagnostics = {name: suites.lint_suite(name) for name in wanted}
     if options["output"] == "json":
         listed = [
-            {"id": name, "findings": [_present(asdict(each)) for each in own]}
-            for name, own in findings.items()
+            {"id": name, "diagnostics": [_present(asdict(each)) for each in own]}
+            for name, own in diagnostics.items()
         ]
         print_json({"suites": listed})
     else:
-        for name, own in findings.items():
-            _print_findings(name, own)
-    severities = {each.severity for own in findings.values() for each in own}
+        for name, own in diagnostics.items():
+            _print_diagnostics(name, own)
+    severities = {each.severity for own in diagnostics.values() for each in own}
     failed = "error" in severities or (options["strict"] and severities)
     return ExitCode.ERROR if failed else ExitCode.OK
 
 
-def _print_findings(name: str, findings: Sequence[suites.Finding]) -> None:
+def _print_diagnostics(name: str, diagnostics: Sequence[suites.Diagnostic]) -> None:
     console = _console()
-    errors = sum(each.severity == "error" for each in findings)
-    warnings = len(findings) - errors
+    errors = sum(each.severity == "error" for each in diagnostics)
+    warnings = len(diagnostics) - errors
     mark = "[red]✗[/]" if errors else "[yellow]![/]" if warnings else "[green]✓[/]"
     counts = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
-    console.print(f"{mark} {escape(name)}: {counts if findings else 'nothing to report'}")
-    for each in findings:
+    console.print(f"{mark} {escape(name)}: {counts if diagnostics else 'nothing to report'}")
+    for each in diagnostics:
         place = _place(_present(asdict(each)))
         console.print(f"    {each.severity:<7} {escape(place + each.detail)}  [dim]{each.code}[/]")
 
