@@ -23,6 +23,7 @@ _SECRET_VALUE: Final = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
     r"|\bglpat-[A-Za-z0-9_-]{20}|\bxox[abprs]-[A-Za-z0-9-]{10}"
 )
+_SHORTEST_SECRET: Final = 6  # characters; "app" of a throwaway database is none
 _WHOLE_FILE_LIMIT: Final = 256 * 1024  # bytes of a file that are searched for names
 
 
@@ -140,7 +141,8 @@ def _is_pinned(image: str) -> bool:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    return bool(value) and bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
+    named = len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name)
+    return bool(named or _SECRET_VALUE.search(value))
 
 
 def _unused_files(suite: Suite, evaluations: Sequence[SuiteEvaluation]) -> Iterator[Diagnostic]:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 from apps.suites.domain import values
 from apps.suites.domain.problems import TopologyProblem
@@ -23,6 +24,11 @@ def quoted(value: object) -> str:
     """Return the text in POSIX single quotes."""
     escaped = values.text(value, "utils.quoted: text").replace("'", "'\\''")
     return f"'{escaped}'"
+
+
+def url_quoted(value: object) -> str:
+    """Return the text as a part of a URL, every reserved character in percent encoding."""
+    return quote(values.text(value, "utils.url_quoted: text"), safe="")
 
 
 def sql_value(value: object) -> str:
@@ -83,6 +89,7 @@ def _number(value: float, where: str) -> str:
 FUNCTIONS: Final[dict[str, Callable[[object], str]]] = {
     "sanitize": sanitize,
     "quoted": quoted,
+    "url_quoted": url_quoted,
     "sql_value": sql_value,
     "sql_predicate": sql_predicate,
     "js_value": js_value,

@@ -9,7 +9,8 @@ from apps.suites.calls import node_kinds
 from apps.suites.domain.problems import Position, TopologyProblem
 
 FILE: Final = "suite.star"
-UNAVAILABLE_MODULES: Final = ("postgres", "kafka", "redis", "mongodb", "playwright")
+BUILT_IN_MODULES: Final = ("postgres", "redis")
+UNAVAILABLE_MODULES: Final = ("kafka", "mongodb", "playwright")
 _FRAME: Final = re.compile(r"^  \* suite\.star:(\d+), in ", re.MULTILINE)
 _ARROW: Final = re.compile(r"^ *--> (.+?):(\d+):(\d+)$", re.MULTILINE)
 _ERROR: Final = re.compile(r"^error: ", re.MULTILINE)
@@ -159,5 +160,6 @@ def module_problem(label: str, module: str | None, source: SuiteSource) -> Topol
     elif module in UNAVAILABLE_MODULES:
         reason = f'the built-in module "{module}" is not available yet'
     else:
-        reason = "modules of registries are not available yet; known: runtime"
+        known = ", ".join(("runtime", *BUILT_IN_MODULES))
+        reason = f"modules of registries are not available yet; known: {known}"
     return TopologyProblem("module_not_found", f'load("{label}"): {reason}', **position)

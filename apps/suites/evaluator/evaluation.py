@@ -23,7 +23,7 @@ from apps.suites.domain.text_functions import FUNCTIONS
 from apps.suites.domain.topology import identities
 from apps.suites.domain.values import Foreign, Handle, export
 from apps.suites.evaluator import diagnosis
-from apps.suites.evaluator.diagnosis import FILE, SuiteSource
+from apps.suites.evaluator.diagnosis import BUILT_IN_MODULES, FILE, SuiteSource
 
 PREDECLARED: Final = ("env", "utils", "true", "false", "null", "print", "traf")
 RUNTIME: Final = "runtime"
@@ -33,6 +33,7 @@ MAX_PRINTED: Final = 100
 MAX_MESSAGE: Final = 2000
 MAX_PRINTED_BYTES: Final = 8192  # per line
 _PRELUDE: Final = Path(__file__).with_name("prelude.star")
+_MODULES: Final = Path(__file__).with_name("modules")
 _MODULE_LABEL: Final = re.compile(r"^@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)\Z")
 _BINDER: Final = "bound_by_the_evaluator"
 _PRELUDE_LABEL: Final = "prelude"
@@ -67,6 +68,7 @@ class _EvaluationPass:
         self._ticks = itertools.count(1)
         self._max_ticks = request["instructions"] // 1000
         self._epilogue = False
+        self._modules: dict[str, Any] = {}
 
     def run(self) -> EvaluationAnswer:
         try:
@@ -89,9 +91,7 @@ class _EvaluationPass:
         module, globals_ = starlark.Module(), _globals(starlark.LibraryExtension.StructType)
         self.prelude = self._frozen_prelude()
         loader = starlark.FileLoader(self._load)
-        names = ", ".join(f'"{name}"' for name in (*dict(hints()), *PREDECLARED))
-        first_line = f'load("{_PRELUDE_LABEL}", {names})\n'
-        starlark.eval(module, _parsed(_PRELUDE_LABEL, first_line), globals_, loader)
+        starlark.eval(module, _parsed(_PRELUDE_LABEL, self._names_of_prelude()), globals_, loader)
         # From here on, the suite can load only @scope/module.
         text = _parsed(FILE, self.source.for_parser())
         self.loads = [load.module_id for load in text.loads()]
@@ -205,8 +205,28 @@ class _EvaluationPass:
         match = _MODULE_LABEL.match(label)
         if match and match[2] == RUNTIME:
             return self.prelude
+        if match and match[2] in BUILT_IN_MODULES:
+            return self._built_in(match[2])
         self.problem = diagnosis.module_problem(label, match and match[2], self.source)
         raise self.problem
+
+    def _built_in(self, name: str) -> Any:
+        """Return a module of ours; its functions see what a suite sees."""
+        if name not in self._modules:
+            module = starlark.Module()
+            globals_ = _globals(starlark.LibraryExtension.StructType)
+            loader = starlark.FileLoader(lambda _: self.prelude)
+            starlark.eval(
+                module, _parsed(_PRELUDE_LABEL, self._names_of_prelude()), globals_, loader
+            )
+            text = _MODULES.joinpath(f"{name}.star").read_text(encoding="utf-8")
+            starlark.eval(module, _parsed(f"{name}.star", text), globals_)
+            self._modules[name] = module.freeze()
+        return self._modules[name]
+
+    def _names_of_prelude(self) -> str:
+        names = ", ".join(f'"{name}"' for name in (*dict(hints()), *PREDECLARED))
+        return f'load("{_PRELUDE_LABEL}", {names})\n'
 
     def _bind(self, name: str, handle: object) -> None:
         if isinstance(handle, Handle):
