@@ -9,7 +9,6 @@ from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
-from apps.suites.domain.linting import Diagnostic
 from apps.suites.locking import NewLock
 from apps.suites.selectors import (
     PackageInvalid,
@@ -30,7 +29,6 @@ from apps.suites.selectors import (
 __all__ = [
     "DEPENDENCY_FILES",
     "DefinitionDocument",
-    "Diagnostic",
     "ImportedSuite",
     "NewLock",
     "PackageInvalid",

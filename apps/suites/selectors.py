@@ -13,11 +13,12 @@ from apps.suites.composition import candidates
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.dependencies import parsed_reference
 from apps.suites.domain.flattening import ImportedSuite
-from apps.suites.domain.linting import ERROR, Diagnostic, lint, problem_diagnostics
+from apps.suites.domain.linting import lint, problem_diagnostics
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.library import library
 from apps.suites.locking import NewLock, new_lock, write_lock
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
+from readers.diagnostics import Diagnostic
 
 
 class SuiteNotFound(NotFound):
@@ -139,11 +140,10 @@ def lint_suite(suite_id: str) -> list[Diagnostic]:
             broken.append(
                 Diagnostic(
                     code=invalid.code,
-                    severity=ERROR,
-                    detail=at.detail,
-                    file=at.file,
-                    line=at.line,
-                    column=at.column,
+                    message=at.detail,
+                    file=at.file or "",
+                    line=at.line or 0,
+                    column=at.column or 0,
                 )
             )
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from apps.profiles.api import Profile
@@ -12,9 +11,8 @@ from apps.suites.domain.definition import Suite, SuiteEvaluation
 from apps.suites.domain.dependencies import DeclaredDependency, lock_of
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.topology import ResolvedNode
+from readers.diagnostics import Diagnostic
 
-ERROR: Final = "error"
-WARNING: Final = "warning"
 _SCRIPT_FOLDERS: Final = ("services/", "tasks/", "tests/")
 _SECRET_NAME: Final = re.compile(
     r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIALS?)$", re.IGNORECASE
@@ -25,18 +23,6 @@ _SECRET_VALUE: Final = re.compile(
 )
 _SHORTEST_SECRET: Final = 6  # characters; "app" of a throwaway database is none
 _WHOLE_FILE_LIMIT: Final = 256 * 1024  # bytes of a file that are searched for names
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnostic:
-    """Something to look at; `severity` is `error` or `warning`. It never holds a value of env."""
-
-    code: str
-    severity: str
-    detail: str
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
 
 
 def lint(
@@ -55,7 +41,7 @@ def lint(
     for profile in suite.profiles:
         found += _diagnostics_of_profile(suite, profile, resolved)
     found += _diagnostics_of_dependencies(suite, importable)
-    place = {each: (each.file or "", each.line or 0, each.code, each.detail) for each in found}
+    place = {each: (each.file, each.line, each.code, each.message) for each in found}
     return sorted(place, key=lambda each: place[each])
 
 
@@ -66,27 +52,31 @@ def problem_diagnostics(evaluations: Mapping[str, SuiteEvaluation]) -> Iterator[
             where = f"with {name}: " if name else ""
             yield Diagnostic(
                 code=problem.code,
-                severity=ERROR,
-                detail=f"{where}{problem.message}",
-                file=problem.file,
-                line=problem.line,
-                column=problem.column,
+                severity="error",
+                message=f"{where}{problem.message}",
+                file=problem.file or "",
+                line=problem.line or 0,
+                column=problem.column or 0,
             )
 
 
 def _warnings_of_files(suite: Suite) -> Iterator[Diagnostic]:
     for each in (*suite.metadata.warnings, *suite.dependencies.warnings):
         yield Diagnostic(
-            code=each.code, severity=WARNING, detail=each.detail, file=each.file, line=each.line
+            code=each.code,
+            severity="warning",
+            message=each.detail,
+            file=each.file or "",
+            line=each.line or 0,
         )
     for profile in suite.profiles:
         for unknown in profile.warnings:
             yield Diagnostic(
                 code=unknown.code,
-                severity=WARNING,
-                detail=unknown.detail,
-                file=unknown.file,
-                line=unknown.line,
+                severity="warning",
+                message=unknown.detail,
+                file=unknown.file or "",
+                line=unknown.line or 0,
             )
 
 
@@ -99,11 +89,11 @@ def _diagnostics_of_nodes(evaluation: SuiteEvaluation) -> Iterator[Diagnostic]:
         for code, detail in _of_node(node, is_needed=node["id"] in needed):
             yield Diagnostic(
                 code=code,
-                severity=WARNING,
-                detail=f"{node['id']}: {detail}",
-                file=position.get("file"),
-                line=position.get("line"),
-                column=position.get("column"),
+                severity="warning",
+                message=f"{node['id']}: {detail}",
+                file=position.get("file", ""),
+                line=position.get("line", 0),
+                column=position.get("column", 0),
             )
 
 
@@ -159,8 +149,8 @@ def _unused_files(suite: Suite, evaluations: Sequence[SuiteEvaluation]) -> Itera
         if not any(_mentions(suite, word, without=path) for word in words):
             yield Diagnostic(
                 code="unused_file",
-                severity=WARNING,
-                detail="no step runs this file, and no other file names it",
+                severity="warning",
+                message="no step runs this file, and no other file names it",
                 file=path,
             )
 
@@ -175,8 +165,8 @@ def _diagnostics_of_profile(
         if known and step not in known:
             yield Diagnostic(
                 code="unknown_step",
-                severity=WARNING,
-                detail=f'"{step}" is no step of this suite under any profile',
+                severity="warning",
+                message=f'"{step}" is no step of this suite under any profile',
                 file=path,
                 line=_line_of(text, step),
             )
@@ -185,8 +175,8 @@ def _diagnostics_of_profile(
             if value and _is_secret(name, value):
                 yield Diagnostic(
                     code="plain_secret",
-                    severity=WARNING,
-                    detail=f"{name} looks like a secret; use `secretRefs`",
+                    severity="warning",
+                    message=f"{name} looks like a secret; use `secretRefs`",
                     file=path,
                     line=_line_of(text, name),
                 )
@@ -199,8 +189,8 @@ def _unread_variables(suite: Suite, profile: Profile, path: str) -> Iterator[Dia
         if not _mentions(suite, name, without="profiles/"):
             yield Diagnostic(
                 code="unread_variable",
-                severity=WARNING,
-                detail=f"no file of the suite reads {name}",
+                severity="warning",
+                message=f"no file of the suite reads {name}",
                 file=path,
                 line=_line_of(suite.package.text(path), name),
             )
@@ -214,7 +204,7 @@ def _diagnostics_of_dependencies(
     for alias, declared in suite.dependencies.entries.items():
         line = _line_of(text, alias)
         for code, detail in _of_dependency(suite, alias, declared, importable.get(alias)):
-            yield Diagnostic(code=code, severity=WARNING, detail=detail, file=path, line=line)
+            yield Diagnostic(code=code, severity="warning", message=detail, file=path, line=line)
 
 
 def _of_dependency(
@@ -252,7 +242,7 @@ def _mentions(suite: Suite, word: str, *, without: str = "") -> bool:
     )
 
 
-def _line_of(text: str, key: str) -> int | None:
-    """Return the line of a key in YAML, or None for a key in a flow mapping."""
+def _line_of(text: str, key: str) -> int:
+    """Return the line of a key in YAML, or 0 for a key in a flow mapping."""
     match = re.search(rf"^[ \t]*['\"]?{re.escape(key)}['\"]?[ \t]*:", text, re.MULTILINE)
-    return text.count("\n", 0, match.start()) + 1 if match else None
+    return text.count("\n", 0, match.start()) + 1 if match else 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json, print_table
 from apps.suites import api as suites
+from readers.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -122,7 +122,7 @@ def lint_suites(options: dict[str, Any]) -> int:
     diagnostics = {name: suites.lint_suite(name) for name in wanted}
     if options["output"] == "json":
         listed = [
-            {"id": name, "diagnostics": [_present(asdict(each)) for each in own]}
+            {"id": name, "diagnostics": [each.as_dict() for each in own]}
             for name, own in diagnostics.items()
         ]
         print_json({"suites": listed})
@@ -134,7 +134,7 @@ def lint_suites(options: dict[str, Any]) -> int:
     return ExitCode.ERROR if failed else ExitCode.OK
 
 
-def _print_diagnostics(name: str, diagnostics: Sequence[suites.Diagnostic]) -> None:
+def _print_diagnostics(name: str, diagnostics: Sequence[Diagnostic]) -> None:
     console = _console()
     errors = sum(each.severity == "error" for each in diagnostics)
     warnings = len(diagnostics) - errors
@@ -142,16 +142,11 @@ def _print_diagnostics(name: str, diagnostics: Sequence[suites.Diagnostic]) -> N
     counts = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
     console.print(f"{mark} {escape(name)}: {counts if diagnostics else 'nothing to report'}")
     for each in diagnostics:
-        place = _place(_present(asdict(each)))
-        console.print(f"    {each.severity:<7} {escape(place + each.detail)}  [dim]{each.code}[/]")
+        console.print(f"    {each.severity:<7} {escape(str(each))}")
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _present(members: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in members.items() if value is not None}
 
 
 def lock_suites(options: dict[str, Any]) -> int:
