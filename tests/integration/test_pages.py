@@ -133,7 +133,7 @@ def test_a_newcomer_signs_up_launches_a_suite_and_sees_it_end(
         page.get_by_role("link", name="Runs", exact=True).click()
         page.get_by_role("button", name="Launch", exact=True).click()
         dialog = page.get_by_role("dialog", name="Launch a suite")
-        dialog.get_by_label("Suite").select_option("hello")
+        dialog.get_by_role("combobox", name="Suite").select_option("hello")
         dialog.get_by_role("button", name="Launch").click()
 
         page.wait_for_url("**/executions/run-*")
@@ -547,7 +547,7 @@ def test_the_suite_that_was_launched_last_comes_first(ada: Reader):
 
     ada.page.keyboard.press("l")
 
-    suite = ada.page.get_by_role("dialog").get_by_label("Suite")
+    suite = ada.page.get_by_role("dialog").get_by_role("combobox", name="Suite")
     expect(suite).to_have_value("shop")
     assert len(suite.locator("option").all()) > 1
 
