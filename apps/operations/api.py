@@ -1,4 +1,4 @@
-"""Operations: life cycle, commands, audit trail, Redis and Celery clients, a store that is away."""
+"""Operations: life cycle, commands, audit, Redis, Celery, cached reads, a store that is away."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from apps.operations.domain.lifecycle import (
 )
 from apps.operations.domain.mail import MailServer
 from apps.operations.services.audit_trail import Audited, is_audited, recorded_path, trail
+from apps.operations.services.cached_reads import CachedReads, generation, raise_generation
 from apps.operations.services.mail import (
     MailUnavailable,
     RecipientRefused,
@@ -43,6 +44,7 @@ from apps.operations.services.store import (
 
 __all__ = [
     "Audited",
+    "CachedReads",
     "DatastoreUnavailable",
     "ExitCode",
     "LifespanPart",
@@ -58,6 +60,7 @@ __all__ = [
     "celery_application",
     "db_driver",
     "escape",
+    "generation",
     "installation_id",
     "is_audited",
     "is_draining",
@@ -68,6 +71,7 @@ __all__ = [
     "print_json",
     "print_table",
     "printable",
+    "raise_generation",
     "recorded_path",
     "redis_key",
     "redis_url",

@@ -38,6 +38,11 @@ def redis_prefix() -> str:
     return str(settings.REDIS_PREFIX)
 
 
+def cache_ttl_s(topic: str) -> float:
+    """Return for how long a cached read may be used; raise KeyError for an unknown topic."""
+    return float(settings.CACHE_TTL_S[topic])
+
+
 def mail_server() -> MailServer | None:
     """Return the server of EMAIL_URL, or None when it is not set."""
     if not settings.EMAIL_HOST or not settings.DEFAULT_FROM_EMAIL:

@@ -1,4 +1,4 @@
-"""Rows of the platform itself: its identity, its audit trail, and the mark of the store probe."""
+"""Rows of the platform itself: identity, audit trail, generations of caches, the probe's mark."""
 
 from __future__ import annotations
 
@@ -46,3 +46,14 @@ class AuditRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.method} {self.path} {self.status}"
+
+
+class CacheGeneration(models.Model):
+    """How often what the cached reads of a topic are computed from has changed."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    topic = models.CharField(max_length=64, unique=True)
+    number = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.topic} {self.number}"

@@ -51,6 +51,14 @@ REDIS_PASSWORD = env.secret("REDIS_PASSWORD")
 REDIS_DB = env.integer("REDIS_DB", 0)
 REDIS_PREFIX = env.text("REDIS_PREFIX", "partita")
 REDIS_URL = env.redis_url(REDIS_ADDR, REDIS_PASSWORD, REDIS_DB)
+CACHE_TTL_S = {  # cached reads by topic (reference: control-plane 20)
+    "platform": env.duration_s("CACHE_TTL_PLATFORM", "2m"),
+    "profiles": env.duration_s("CACHE_TTL_PROFILES", "2m"),
+    "catalog": env.duration_s("CACHE_TTL_CATALOG", "45s"),
+    "favorites": env.duration_s("CACHE_TTL_FAVORITES", "2m"),
+    "workspaces": env.duration_s("CACHE_TTL_WORKSPACE", "5m"),
+    "executions": env.duration_s("CACHE_TTL_EXECUTION_RUNTIME", "24h"),
+}
 CELERY_BROKER_URL = env.secret("CELERY_BROKER_URL") or REDIS_URL or "memory://localhost/"
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_WORKER_PREFETCH_MULTIPLIER = 10
@@ -197,7 +205,10 @@ INSTALLED_APPS = [
     "apps.social",
     "apps.platform_settings",
     "apps.agents",
+    "apps.oci",
+    "apps.profiles",
     "apps.suites",
+    "apps.catalog",
     "apps.executions",
     "apps.workers",
     "apps.console",
