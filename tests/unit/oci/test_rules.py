@@ -12,6 +12,7 @@ from apps.oci.domain.challenges import next_link, read_challenge
 from apps.oci.domain.reference import InvalidReference, parse_reference
 from apps.oci.domain.versions import chosen_tag, sorted_tags
 
+REALM = {"realm": "https://x/t", "service": "r"}
 DIGEST = "sha256:" + "0a" * 32
 
 
@@ -39,10 +40,12 @@ def test_a_reference_is_read_and_written(text: str, parts: tuple[str, ...]):
     "text",
     [
         "", "shop", "core/shop:1", "registry.example/", "registry.example/Shop", "/shop",
-        "registry.example/a//b", "registry.example/../a", "registry.example/a:", "registry.example/a: 1",
-        "registry.example/a@sha256:00", f"registry.example/a@md5:{'0' * 32}", "https://registry.example/a",
+        "registry.example/a//b", "registry.example/../a", "registry.example/a:",
+        "registry.example/a: 1", f"registry.example/a@md5:{'0' * 32}",
+        "registry.example/a@sha256:00", "https://registry.example/a",
         "user@registry.example/a", "registry.example/a\n", "registry.example/" + "a" * 300,
-        "registry.example/a:" + "1" * 129, "registry.example/a?x=1", "registry.example/a%2e", "x" * 10_000,
+        "registry.example/a:" + "1" * 129, "registry.example/a?x=1",
+        "registry.example/a%2e", "x" * 10_000,
     ],
 )  # fmt: skip
 def test_what_is_no_reference_is_refused(text: str):
