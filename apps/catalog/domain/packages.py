@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NotRequired, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 from apps.catalog.domain.tags import chosen_version
 from kernel.ids import humanized, slug
@@ -140,11 +140,11 @@ def united(
     built_in = [_of_module(module) for module in modules]
     _give_ids(drafts, [entry["package"]["id"] for entry in built_in])
     drafts += built_in
-    return sorted(drafts, key=sort_key)
+    return sorted(drafts, key=lambda entry: package_key(entry["package"]))
 
 
-def sort_key(entry: CatalogEntry) -> tuple[str, str, str]:
-    package = entry["package"]
+def package_key(package: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the key by which packages are sorted: kind, title and id."""
     return (package["kind"], package["title"].casefold(), package["id"])
 
 

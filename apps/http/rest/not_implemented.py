@@ -20,10 +20,6 @@ from kernel.errors import NotAvailable
 NOT_IMPLEMENTED: Final[Mapping[str, tuple[str, ...]]] = {
     "platform-settings": ("GET", "PUT"),
     "platform-settings/registries/<str:registry_id>/sync": ("POST",),
-    "catalog/packages": ("GET",),
-    "catalog/packages/<str:package_id>": ("GET",),
-    "catalog/favorites": ("GET",),
-    "catalog/favorites/<str:package_id>": ("POST", "DELETE"),
     "profiles/suites": ("GET",),
     "profiles/suites/<str:suite_id>": ("GET", "POST"),
     "profiles/suites/<str:suite_id>/<str:profile_id>": ("PUT", "DELETE"),

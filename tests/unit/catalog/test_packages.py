@@ -169,7 +169,9 @@ def test_repositories_with_equal_slugs_all_get_digits_of_their_name():
     found = packages(repository("a/b-c"), repository("a-b/c"), repository("other"))
 
     ids = {each["repository"]: each["id"] for each in found}
-    digits = {path: sha256(f"{HOST}/{path}".encode()).hexdigest()[:6] for path in ("a/b-c", "a-b/c")}
+    digits = {
+        path: sha256(f"{HOST}/{path}".encode()).hexdigest()[:6] for path in ("a/b-c", "a-b/c")
+    }
     assert ids == {
         f"{HOST}/a/b-c": f"registry-example-com-a-b-c-{digits['a/b-c']}",
         f"{HOST}/a-b/c": f"registry-example-com-a-b-c-{digits['a-b/c']}",
