@@ -12,13 +12,15 @@ from apps.platform_settings.domain.backends import (
     Mode,
     runtime_labels,
 )
-from apps.platform_settings.domain.registries import Credentials
+from apps.platform_settings.domain.registries import Credentials, ImageRegistry, RegistryNotFound
 from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.platform_settings.selectors import (
     backends,
+    get_registry,
     global_overrides,
     mode,
     pull_credentials,
+    registries,
     secret_managers,
     select_backend,
 )
@@ -29,15 +31,19 @@ __all__ = [
     "BackendUnavailable",
     "BackendUnknown",
     "Credentials",
+    "ImageRegistry",
     "Kind",
     "Mode",
     "Override",
+    "RegistryNotFound",
     "SecretManagers",
     "backends",
+    "get_registry",
     "global_overrides",
     "local_runtime",
     "mode",
     "pull_credentials",
+    "registries",
     "runtime_labels",
     "secret_managers",
     "select_backend",

@@ -19,7 +19,12 @@ from apps.platform_settings.domain.backends import (
     runtime_labels,
 )
 from apps.platform_settings.domain.document import Document, SettingsInvalid, read_document
-from apps.platform_settings.domain.registries import Credentials, credentials_for
+from apps.platform_settings.domain.registries import (
+    Credentials,
+    ImageRegistry,
+    RegistryNotFound,
+    credentials_for,
+)
 from apps.platform_settings.domain.secrets import Override, SecretManagers
 from kernel.errors import FieldError
 
@@ -90,6 +95,19 @@ def select_backend(requested: str, available: Callable[[Backend], bool]) -> Back
 def pull_credentials(image: str) -> Credentials | None:
     """Return the credentials for the registry of an image, or None."""
     return credentials_for(_file.state()[0].registries, image)
+
+
+def registries() -> tuple[ImageRegistry, ...]:
+    """Return the registries in the order of the settings."""
+    return _file.state()[0].registries
+
+
+def get_registry(registry_id: str) -> ImageRegistry:
+    """Return a registry by its id in any case; raise RegistryNotFound."""
+    for registry in registries():
+        if registry.registry_id.lower() == registry_id.lower():
+            return registry
+    raise RegistryNotFound(f"the platform settings have no registry {registry_id!r}")
 
 
 def global_overrides() -> tuple[Override, ...]:

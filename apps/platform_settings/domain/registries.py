@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from apps.platform_settings.domain.fields import Fields
+from kernel.errors import PlatformError
 from readers.yaml import Node
 
 KEYS: Final = frozenset({
@@ -30,11 +31,17 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRegistry:
+    """An entry of `registries`: where images and suites are pulled from."""
+
     registry_id: str
+    name: str = ""
+    provider: str = ""
     url: str
     username: str = field(default="", repr=False)
     secret: str = field(default="", repr=False)
     scope: tuple[str, ...] = ()  # names and path prefixes of repositories; empty: all
+    region: str = ""
+    allow_local_network: bool = False
 
     @property
     def host(self) -> str:
@@ -50,6 +57,10 @@ class ImageRegistry:
         return not self.scope or any(
             repository == name or repository.startswith(f"{name}/") for name in self.scope
         )
+
+
+class RegistryNotFound(PlatformError):
+    code = "registry_not_found"
 
 
 def credentials_for(registries: Iterable[ImageRegistry], image: str) -> Credentials | None:
@@ -85,18 +96,20 @@ def read_registries(fields: Fields, root: Node) -> Iterator[ImageRegistry]:
 
 
 def _registry(fields: Fields, node: Node, pointer: str) -> ImageRegistry:
-    for key in ("name", "provider"):
-        fields.required(node, pointer, key)
     scope = (
         name.strip().strip("/") for name in fields.text(node, pointer, "repositoryScope").split(",")
     )
-    names = tuple(filter(None, scope))
+    names_of_scope = tuple(filter(None, scope))
     return ImageRegistry(
         registry_id=fields.required(node, pointer, "registryId"),
+        name=fields.required(node, pointer, "name"),
+        provider=fields.required(node, pointer, "provider"),
         url=_url(fields, node, pointer),
         username=fields.text(node, pointer, "username"),
         secret=fields.text(node, pointer, "secret"),
-        scope=() if "*" in names else names,
+        scope=() if "*" in names_of_scope else names_of_scope,
+        region=fields.text(node, pointer, "region"),
+        allow_local_network=fields.flag(node, pointer, "allowLocalNetwork", default=False),
     )
 
 

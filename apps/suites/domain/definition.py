@@ -17,11 +17,11 @@ from apps.suites.domain.package import (
     Package,
     PackageWarning,
     WarningDocument,
-    content_digest,
 )
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
+from readers.archive import content_digest
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
 _POINTS: Final = 20  # per merit

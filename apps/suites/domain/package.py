@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NotRequired, TypedDict
@@ -59,19 +58,6 @@ class PackageWarning:
         if self.line is not None:
             document["line"] = self.line
         return document
-
-
-def content_digest(files: Mapping[str, bytes]) -> str:
-    """Return `sha256:` of the sorted `path NUL size NUL sha256(file) LF`.
-
-    (reference: control-plane 8)
-    """
-    whole = hashlib.sha256()
-    for path in sorted(files):
-        content = files[path]
-        own = hashlib.sha256(content).hexdigest()
-        whole.update(f"{path}\0{len(content)}\0{own}\n".encode())
-    return f"sha256:{whole.hexdigest()}"
 
 
 def broken_text_rule(content: bytes) -> str:
