@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NotRequired, TypedDict
 
-from apps.catalog.domain.tags import chosen_version
 from kernel.ids import humanized, slug
 
 SUITE: Final = "suite"
@@ -31,8 +30,8 @@ _HASH_DIGITS: Final = 6
 class AdvertisedRepository:
     """A repository as a registry's index has it.
 
-    `tags` are sorted. `digest` is that of the manifest of `version`. `error` says why its content
-    cannot be had, or is empty.
+    `tags` are sorted, `version` is the one that stands for it, and `digest` that of its manifest.
+    `error` says why its content cannot be had, or is empty.
     """
 
     registry_id: str
@@ -182,8 +181,8 @@ def _first_of_each(repositories: Iterable[AdvertisedRepository]) -> list[Adverti
 
 
 def _of_repository(offered: AdvertisedRepository, suite: KnownSuite | None) -> CatalogEntry:
-    wanted = suite.version if suite and not suite.is_pulled else ""
-    version = chosen_version(offered.tags, wanted or offered.version)
+    is_tagged = suite is not None and not suite.is_pulled and suite.version in offered.tags
+    version = suite.version if suite and is_tagged else offered.version
     segments = offered.path.split("/")
     is_module = suite is None and (
         offered.is_module or any(segment.startswith("@") for segment in segments)

@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 from apps.accounts.api import issue_tokens, sign_up
 from apps.accounts.models import User
 from apps.catalog import contents, selectors
-from apps.catalog.domain.tags import sorted_tags
+from apps.oci.api import MODULE_TYPE, Repository, chosen_tag, sorted_tags
 from apps.operations.api import CachedReads, raise_generation
 from apps.streams.api import unit_of_work
 from tests.apps.suites.conftest import library, workspace
@@ -28,14 +28,14 @@ SEEN = datetime(2026, 11, 24, 8, 0, tzinfo=UTC)
 class FakeIndex:
     """`oci.api` and the registries of the settings, as far as the catalog reads them."""
 
-    registries_: list[Any] = field(default_factory=list)
-    rows: list[Any] = field(default_factory=list)
+    configured: list[Any] = field(default_factory=list)
+    rows: list[Repository] = field(default_factory=list)
     failing: list[Any] = field(default_factory=list)
     reads: int = 0
-    MODULE_TYPE = "application/vnd.partita.module.v1"
+    MODULE_TYPE = MODULE_TYPE
 
     def registry(self, registry_id: str, provider: str = "Zot") -> None:
-        self.registries_.append(SimpleNamespace(registry_id=registry_id, provider=provider))
+        self.configured.append(SimpleNamespace(registry_id=registry_id, provider=provider))
 
     def offer(self, registry_id: str, path: str, tags: Iterable[str], **more: Any) -> None:
         """Put a repository into the index, as a sync does."""
@@ -45,16 +45,17 @@ class FakeIndex:
             "host": f"{registry_id}.example.com",
             "path": path,
             "tags": ordered,
-            "version": next((tag for tag in ordered if tag != "latest"), ordered[0]),
+            "version": chosen_tag(ordered),
             "digest": "",
             "artifact_type": "",
+            "media_types": (),
             "pulled": False,
             "suite_id": "",
             "error_code": "",
             "error_detail": "",
             "seen_at": SEEN,
         }
-        self._write(SimpleNamespace(**(facts | more)))
+        self._write(Repository(**(facts | more)))
 
     def fail(self, registry_id: str, detail: str) -> None:
         self.failing.append(
@@ -67,11 +68,11 @@ class FakeIndex:
         raise_generation("catalog")
 
     def registries(self) -> tuple[Any, ...]:
-        return tuple(self.registries_)
+        return tuple(self.configured)
 
     def list_repositories(self) -> tuple[Any, ...]:
         self.reads += 1
-        order = [each.registry_id for each in self.registries_]
+        order = [each.registry_id for each in self.configured]
         known = [row for row in self.rows if row.registry_id in order]
         return tuple(sorted(known, key=lambda row: order.index(row.registry_id)))
 

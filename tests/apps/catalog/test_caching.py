@@ -86,7 +86,7 @@ def test_each_write_is_seen_by_the_next_read(
     workspace.add("mine", {"metadata.yaml": "{title: Renamed}"})
     assert titles(client) == ["Renamed", "Shop"]
     other_process()
-    index.registries_[0].provider = "Harbor"
+    index.configured[0].provider = "Harbor"
     assert titles(client, "&provider=Harbor") == ["Shop"]
     client.post(f"{FAVORITES}/main-example-com-core-shop")
     assert titles(client, "&starred=true") == ["Shop"]
@@ -95,7 +95,7 @@ def test_each_write_is_seen_by_the_next_read(
     assert client.get(FAVORITES).json() == {"packageIds": ["main-example-com-core-shop"]}
     client.delete(f"{FAVORITES}/main-example-com-core-shop")
     assert titles(client, "&starred=true") == []
-    index.registries_.clear()
+    index.configured.clear()
     assert titles(client) == ["Renamed"]
 
 

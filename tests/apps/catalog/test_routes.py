@@ -201,7 +201,7 @@ def test_only_what_is_there_can_be_marked_and_any_mark_can_be_taken_away(
 
 def test_a_favorite_stays_while_its_package_is_gone(client: APIClient, offers: FakeIndex):
     client.post(f"{FAVORITES}/main-example-com-core-payments")
-    offers.registries_.clear()
+    offers.configured.clear()
 
     assert ids(client.get(f"{PACKAGES}?starred=true")) == []
     assert client.get(FAVORITES).json()["packageIds"] == ["main-example-com-core-payments"]

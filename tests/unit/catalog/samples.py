@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from apps.catalog.domain.packages import AdvertisedRepository, BuiltInModule, KnownSuite
-from apps.catalog.domain.tags import chosen_version
+from apps.oci.domain.versions import chosen_tag
 
 HOST = "registry.example.com"
 
@@ -17,7 +17,7 @@ def repository(path: str, *tags: str, **more: Any) -> AdvertisedRepository:
         "host": HOST,
         "path": path,
         "tags": tags or ("1.0",),
-        "version": chosen_version(tags or ("1.0",)),
+        "version": chosen_tag(tags or ("1.0",)),
     }
     return AdvertisedRepository(**(facts | more))
 
