@@ -166,24 +166,26 @@ def _page_of(found: list[CatalogEntry], after: str) -> tuple[list[CatalogEntry],
 
 
 def _facets(found: Sequence[Facet], given: dict[str, str]) -> list[dict[str, object]]:
-    """Return each facet with its choices; the address of a choice sets it, or takes it back."""
+    """Return each facet with its choices, the marks as one facet."""
+    groups: dict[str, list[dict[str, object]]] = {}
+    for facet in found:
+        group = groups.setdefault("only" if facet.name in _MARKS else facet.name, [])
+        group += [_choice(facet.name, value, count, given) for value, count in facet.counts]
     return [
-        {
-            "name": facet.name,
-            "label": catalog_display.FACETS[facet.name],
-            "choices": [
-                {
-                    "text": catalog_display.choice_text(facet.name, value),
-                    "count": count,
-                    "chosen": given.get(facet.name) == value,
-                    "address": _address(_toggled(given, facet.name, value)),
-                }
-                for value, count in facet.counts
-            ],
-        }
-        for facet in found
-        if facet.counts
+        {"name": name, "label": catalog_display.FACETS[name], "choices": choices}
+        for name, choices in groups.items()
+        if choices
     ]
+
+
+def _choice(name: str, value: str, count: int, given: dict[str, str]) -> dict[str, object]:
+    """Return a choice; its address sets it, or takes it back."""
+    return {
+        "text": catalog_display.choice_text(name, value),
+        "count": count,
+        "chosen": given.get(name) == value,
+        "address": _address(_toggled(given, name, value)),
+    }
 
 
 def _toggled(given: dict[str, str], name: str, value: str) -> dict[str, str]:

@@ -14,15 +14,13 @@ FACETS: Final = {
     "provider": "Provider",
     "owner": "Owner",
     "module": "Module",
-    "runnable": "Runnable",
-    "inspectable": "Inspectable",
-    "starred": "Starred",
+    "only": "Only",
 }
 _CHOICES: Final = {
     ("kind", "suite"): "suites",
     ("kind", "stdlib"): "modules",
-    ("runnable", "true"): "can be launched",
-    ("inspectable", "true"): "content can be read",
+    ("runnable", "true"): "runnable",
+    ("inspectable", "true"): "inspectable",
     ("starred", "true"): "my favorites",
 }
 _STATUSES: Final = {

@@ -34,8 +34,9 @@ class FakeIndex:
     reads: int = 0
     MODULE_TYPE = MODULE_TYPE
 
-    def registry(self, registry_id: str, provider: str = "Zot") -> None:
-        self.configured.append(SimpleNamespace(registry_id=registry_id, provider=provider))
+    def registry(self, registry_id: str, provider: str = "Zot", name: str = "") -> None:
+        facts = {"registry_id": registry_id, "provider": provider, "name": name}
+        self.configured.append(SimpleNamespace(**facts))
 
     def offer(self, registry_id: str, path: str, tags: Iterable[str], **more: Any) -> None:
         """Put a repository into the index, as a sync does."""
@@ -77,7 +78,7 @@ class FakeIndex:
         return tuple(sorted(known, key=lambda row: order.index(row.registry_id)))
 
     def built_in_modules(self) -> list[Any]:
-        return [SimpleNamespace(name=n, description=f"{n} server") for n in ("postgres", "redis")]
+        return [SimpleNamespace(name=n, description=f"{n} server", functions=()) for n in ("postgres", "redis")]
 
     def registry_warnings(self) -> tuple[Any, ...]:
         return tuple(self.failing)
