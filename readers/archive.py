@@ -9,6 +9,7 @@ Nothing is ever written to disk: an archive becomes a mapping of paths to conten
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import tarfile
 import zlib
@@ -72,6 +73,19 @@ def unpack(data: bytes, *, limits: ArchiveLimits = LIMITS) -> dict[str, bytes]:
     for entry in _entries(_Inflated(data, limits.extracted + _OVERHEAD), limits):
         files.add(entry)
     return files.stripped()
+
+
+def content_digest(files: Mapping[str, bytes]) -> str:
+    """Return `sha256:` of the sorted `path NUL size NUL sha256(file) LF`.
+
+    (reference: control-plane 8)
+    """
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        content = files[path]
+        own = hashlib.sha256(content).hexdigest()
+        whole.update(f"{path}\0{len(content)}\0{own}\n".encode())
+    return f"sha256:{whole.hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +249,7 @@ def _header(stream: _Inflated) -> bytes:
 def _parsed(block: bytes) -> tarfile.TarInfo:
     try:
         entry = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-    except (tarfile.HeaderError, ValueError, OverflowError):  # type: ignore[attr-defined]
+    except (tarfile.HeaderError, ValueError, OverflowError):
         raise ArchiveRefused("corrupt", "has an invalid tar header") from None
     if entry.size < 0:
         raise ArchiveRefused("corrupt", "has a negative size", entry=entry.name)
