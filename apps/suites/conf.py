@@ -14,6 +14,12 @@ def suites_dir() -> Path:
     return Path(settings.SUITES_DIR)
 
 
+def suite_registration() -> str:
+    """Return who may register suites: `admin`, `members` or `off`."""
+    allowed: str = settings.SUITE_REGISTRATION
+    return allowed
+
+
 def max_nodes() -> int:
     """Return how many nodes a topology may have."""
     limit: int = settings.SUITE_MAX_NODES

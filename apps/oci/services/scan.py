@@ -144,8 +144,7 @@ class Scan:
         names = iter(self.names)
         try:
             async with asyncio.timeout_at(self._loop_deadline()), asyncio.TaskGroup() as group:
-                for _ in range(IN_FLIGHT):
-                    group.create_task(self._worker(names, queue))
+                _workers = [group.create_task(self._worker(names, queue)) for _ in range(IN_FLIGHT)]
         except TimeoutError:
             self.errors.append(
                 RepositoryError(

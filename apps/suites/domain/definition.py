@@ -11,8 +11,9 @@ from typing import Final, NotRequired, TypedDict
 from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
 from apps.suites.domain.flattening import ImportedSuite
-from apps.suites.domain.metadata import PROVIDER, Metadata, metadata_of
+from apps.suites.domain.metadata import Metadata, metadata_of
 from apps.suites.domain.package import (
+    REGISTRY,
     TOPOLOGY_FILE,
     Package,
     PackageWarning,
@@ -119,6 +120,7 @@ class DefinitionDocument(_Identity, _Outcome):
     apiSurfaces: list[object]
     launchable: bool
     contentDigest: str
+    digest: NotRequired[str]  # of the manifest, for a package of a registry
     warnings: list[WarningDocument]
 
 
@@ -135,6 +137,34 @@ class Suite:
     @property
     def suite_id(self) -> str:
         return self.package.suite_id
+
+    @property
+    def source(self) -> str:
+        """`workspace`, `registered` or `registry`."""
+        return self.package.origin.source
+
+    @property
+    def repository_digest(self) -> str:
+        """The digest of the manifest of a package of a registry, else ""."""
+        return self.package.origin.digest
+
+    @property
+    def lock_digest(self) -> str:
+        """The digest by which a lock pins the suite (reference: control-plane 8, item 3)."""
+        return self.repository_digest or self.digest
+
+    @property
+    def identity(self) -> str:
+        """What stays when the content changes: for suites that contain themselves."""
+        if self.source == REGISTRY:
+            return self.metadata.repository
+        return f"{self.source}:{self.suite_id}"
+
+    @property
+    def status(self) -> str:
+        if self.package_problem:
+            return "Invalid"
+        return "Verified" if self.source == REGISTRY else "Installed"
 
     @property
     def package_problem(self) -> TopologyProblem | None:
@@ -157,8 +187,9 @@ class SuiteEvaluation:
     """The result of suite.star under one profile's env: a topology or a problem.
 
     `calls` has the positions of the suite's own nodes by id. `imports` and `dependencies` are known
-    once imported suites are expanded. An evaluation that was `killed` by a limit may succeed on a
-    quieter machine.
+    once imported suites are expanded, and so are the `warnings` about them. An evaluation that was
+    `killed` by a limit may succeed on a quieter machine, and one that needs a package of an
+    `unreachable` registry (the reason) once that answers.
     """
 
     topology: tuple[ResolvedNode, ...] = ()
@@ -168,7 +199,9 @@ class SuiteEvaluation:
     calls: Mapping[str, Position] = field(default_factory=dict)
     imports: tuple[ImportedSuite, ...] = ()
     dependencies: tuple[DependencyDocument, ...] = ()
+    warnings: tuple[PackageWarning, ...] = ()
     killed: bool = False
+    unreachable: str = ""
 
 
 def suite_of(package: Package) -> Suite:
@@ -195,7 +228,7 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> Definitio
     launchable_profiles = [profile for profile in suite.profiles if profile.launchable]
     return {
         **_identity(suite, known),
-        "status": "Invalid" if suite.package_problem else "Installed",
+        "status": suite.status,
         "score": _score(suite, resolves=resolves),
         "pullCommand": f"partita suite pull {reference}",
         "forkCommand": f"partita suite fork {reference} ./{folder}",
@@ -208,6 +241,7 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> Definitio
         "apiSurfaces": [],
         "launchable": resolves and bool(launchable_profiles or not suite.profiles),
         "contentDigest": suite.digest,
+        **({"digest": suite.repository_digest} if suite.repository_digest else {}),
         "warnings": [each.as_dict() for each in _warnings(suite, evaluation)],
     }
 
@@ -234,7 +268,7 @@ def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
         "title": metadata.title,
         "repository": metadata.repository,
         "owner": metadata.owner,
-        "provider": PROVIDER,
+        "provider": suite.package.origin.provider,
         "version": metadata.version,
         **labels,
         "tags": list(metadata.tags),
@@ -289,6 +323,7 @@ def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageW
             PackageWarning(code=each.code, detail=each.detail, file=each.file, line=each.line)
             for each in (*profile.warnings, *problems)
         ]
+    found += evaluation.warnings if evaluation else ()
     if evaluation is None:
         detail = "suite.star is being evaluated; reload this suite for its topology"
         found.append(PackageWarning(code="evaluating", detail=detail))
