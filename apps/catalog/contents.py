@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from apps.catalog.domain.merits import merits_of
 from apps.catalog.domain.packages import AdvertisedRepository, BuiltInModule, KnownSuite
@@ -12,6 +13,7 @@ from apps.suites import api as suites
 from kernel import clock
 from kernel.version import VERSION
 
+WORKSPACE: Final = "Workspace"  # the provider of suites that no registry has
 
 def providers() -> dict[str, str]:
     """Return registry id → provider, in the order of the settings."""
@@ -30,7 +32,7 @@ def advertised_repositories(providers: Mapping[str, str]) -> list[AdvertisedRepo
 def known_suites() -> list[KnownSuite]:
     """Return the suites of the library, those of registries last: an own suite is preferred."""
     found = [_suite(definition) for definition in suites.list_suites()]
-    return sorted(found, key=lambda suite: (suite.is_pulled, suite.suite_id))
+    return sorted(found, key=lambda suite: (suite.is_remote, suite.suite_id))
 
 
 def built_in_modules() -> list[BuiltInModule]:
@@ -77,6 +79,6 @@ def _suite(definition: suites.DefinitionDocument) -> KnownSuite:
         modules=tuple(definition["modules"]),
         score=definition["score"],
         launchable=definition["launchable"],
-        is_pulled=definition["status"] == "Verified",
+        is_remote=definition["provider"] != WORKSPACE,
         merits=merits_of(definition),
     )

@@ -56,8 +56,8 @@ class AdvertisedRepository:
 class KnownSuite:
     """A suite that the library has, as far as the catalog shows it.
 
-    `is_pulled`: its content comes from a registry and has been checked against its digest. `merits`
-    are those that the score counts, by name.
+    `is_remote`: it is the package of a registry, not a suite of the workspace. `merits` are those
+    that the score counts, by name.
     """
 
     suite_id: str
@@ -70,7 +70,7 @@ class KnownSuite:
     modules: tuple[str, ...]
     score: int
     launchable: bool
-    is_pulled: bool = False
+    is_remote: bool = False
     merits: Mapping[str, bool] = field(default_factory=dict)
 
 
@@ -155,18 +155,18 @@ class _SuitesByRepository:
         self._by_repository: dict[str, KnownSuite] = {}
         for suite in suites:
             self._by_repository.setdefault(suite.repository, suite)
-        self._pulled = {suite.suite_id: suite for suite in suites if suite.is_pulled}
+        self._remote = {suite.suite_id: suite for suite in suites if suite.is_remote}
         self._found: set[str] = set()
 
     def of(self, repository: AdvertisedRepository) -> KnownSuite | None:
         """Return the suite whose repository is this one, with or without its host."""
-        pulled = self._pulled.get(repository.suite_id)
+        remote = self._remote.get(repository.suite_id)
         suite = (
             self._by_repository.get(repository.repository)
             or self._by_repository.get(repository.path)
-            or pulled
+            or remote
         )
-        self._found |= {each.suite_id for each in (suite, pulled) if each}
+        self._found |= {each.suite_id for each in (suite, remote) if each}
         return suite
 
     def unmatched(self) -> Iterator[KnownSuite]:
@@ -181,7 +181,7 @@ def _first_of_each(repositories: Iterable[AdvertisedRepository]) -> list[Adverti
 
 
 def _of_repository(offered: AdvertisedRepository, suite: KnownSuite | None) -> CatalogEntry:
-    is_tagged = suite is not None and not suite.is_pulled and suite.version in offered.tags
+    is_tagged = suite is not None and not suite.is_remote and suite.version in offered.tags
     version = suite.version if suite and is_tagged else offered.version
     segments = offered.path.split("/")
     is_module = suite is None and (
@@ -264,9 +264,9 @@ def _commands(repository: str, version: str) -> _Commands:
 
 
 def _status(suite: KnownSuite | None, *, is_pulled: bool) -> str:
-    if suite and not suite.is_pulled:
+    if suite and not suite.is_remote:
         return INSTALLED
-    return VERIFIED if suite or is_pulled else LISTED
+    return VERIFIED if is_pulled else LISTED
 
 
 def _entry(

@@ -100,7 +100,7 @@ def test_the_digest_is_that_of_the_version_shown_or_absent():
 
 def test_content_that_was_pulled_is_verified():
     offered = repository("core/shop", "2.0", is_pulled=True, suite_id="shop")
-    known = suite("shop", repository=f"{HOST}/core/shop", is_pulled=True, version="0.9")
+    known = suite("shop", repository=f"{HOST}/core/shop", is_remote=True, version="0.9")
 
     (package,) = packages(offered, suites=[known])
 
@@ -109,10 +109,18 @@ def test_content_that_was_pulled_is_verified():
     assert packages(offered)[0]["status"] == "Verified"
 
 
+def test_a_package_that_was_refused_is_only_listed_though_its_suite_says_why():
+    offered = repository("core/shop", "2.0", suite_id="shop", error="a link leads out of it")
+
+    (package,) = packages(offered, suites=[suite("shop", repository="x", is_remote=True)])
+
+    assert (package["status"], package["suiteId"]) == ("Listed", "shop")
+
+
 def test_the_suite_that_was_pulled_is_no_second_package_beside_that_of_the_workspace():
     offered = repository("core/shop", "2.0", is_pulled=True, suite_id="core-shop")
     own = suite("shop", repository="core/shop")
-    pulled = suite("core-shop", repository=f"{HOST}/elsewhere", is_pulled=True)
+    pulled = suite("core-shop", repository=f"{HOST}/elsewhere", is_remote=True)
 
     (package,) = packages(offered, suites=[own, pulled])
 
