@@ -14,6 +14,11 @@ def suites_dir() -> Path:
     return Path(settings.SUITES_DIR)
 
 
+def mock_base_url() -> str:
+    """Return the address under which steps and people reach mocks."""
+    return str(settings.MOCK_BASE_URL)
+
+
 def max_nodes() -> int:
     """Return how many nodes a topology may have."""
     limit: int = settings.SUITE_MAX_NODES

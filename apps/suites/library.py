@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import conf, workspace
@@ -30,8 +30,10 @@ from apps.suites.domain.definition import (
 )
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
+from apps.suites.hydration import Hydrations
 
 CACHED_EVALUATIONS: Final = 256
 KILLED_CACHED_S: Final = 60.0
@@ -40,11 +42,19 @@ _OWN: Final = "own"  # the key of an evaluation without imports
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedSuite:
-    """A suite and its evaluation under its default profile; None while that runs."""
+    """A suite, its evaluation under its default profile and its API surfaces.
+
+    Each is None while it is being made.
+    """
 
     suite: Suite
     evaluation: SuiteEvaluation | None
+    hydrated: HydratedSurfaces | None
     definition: DefinitionDocument
+
+    @property
+    def is_complete(self) -> bool:
+        return self.evaluation is not None and self.hydrated is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +78,7 @@ class Library:
         self._cached: OrderedDict[str, _CachedEvaluation] = OrderedDict()
         self._running: dict[str, Future[SuiteEvaluation]] = {}
         self._threads: ThreadPoolExecutor | None = None
+        self._hydrations = Hydrations()
 
     def suites(self) -> list[Suite]:
         """Return the suites of the workspace by id; read those whose files have changed."""
@@ -88,14 +99,24 @@ class Library:
         until = None if self.patience_s is None else time.monotonic() + self.patience_s
         suites = self.suites()
         futures = {suite.suite_id: self._start_default(suite, suites) for suite in suites}
-        wait(futures.values(), timeout=None if until is None else until - time.monotonic())
-        return [self._evaluated(suite, futures[suite.suite_id]) for suite in suites]
+        hydrations = [self._hydrations.start(suite) for suite in suites]
+        awaited: list[Future[Any]] = [*futures.values(), *hydrations]
+        wait(awaited, timeout=None if until is None else until - time.monotonic())
+        return [
+            self._evaluated(suite, futures[suite.suite_id], hydration)
+            for suite, hydration in zip(suites, hydrations, strict=True)
+        ]
 
     def evaluate(self, suite: Suite) -> EvaluatedSuite:
         """Evaluate a suite under its default profile, and wait."""
-        future = self._start_default(suite)
-        wait([future])
-        return self._evaluated(suite, future)
+        future, hydration = self._start_default(suite), self._hydrations.start(suite)
+        awaited: list[Future[Any]] = [future, hydration]
+        wait(awaited)
+        return self._evaluated(suite, future, hydration)
+
+    def hydrated(self, suite: Suite) -> HydratedSurfaces:
+        """Return the API surfaces of a suite, and wait."""
+        return self._hydrations.start(suite).result()
 
     def evaluation(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         """Evaluate a suite under a profile env, and wait."""
@@ -107,6 +128,7 @@ class Library:
             threads, self._threads = self._threads, None
         if threads:
             threads.shutdown(wait=False, cancel_futures=True)
+        self._hydrations.close()
 
     def _suite(self, suite_id: str, folder: Path) -> Suite:
         signature = workspace.signature(folder)
@@ -118,15 +140,26 @@ class Library:
             self._read[suite_id] = (signature, suite)
         return suite
 
-    def _evaluated(self, suite: Suite, future: Future[SuiteEvaluation]) -> EvaluatedSuite:
+    def _evaluated(
+        self,
+        suite: Suite,
+        future: Future[SuiteEvaluation],
+        hydration: Future[HydratedSurfaces],
+    ) -> EvaluatedSuite:
         before = self._evaluated_suites.get(suite.suite_id)
         evaluation = future.result() if future.done() else None
-        waits = evaluation is None and before is not None and before.evaluation is not None
-        same = before and before.suite is suite and before.evaluation is evaluation
-        if before and (waits or same):
+        hydrated = hydration.result() if hydration.done() else None
+        if before and before.suite is suite and before.evaluation is evaluation:
+            if before.hydrated is hydrated:
+                return before
+        elif before and before.is_complete and (evaluation is None or hydrated is None):
             return before
-        definition = definition_of(suite, evaluation)
-        evaluated = EvaluatedSuite(suite=suite, evaluation=evaluation, definition=definition)
+        evaluated = EvaluatedSuite(
+            suite=suite,
+            evaluation=evaluation,
+            hydrated=hydrated,
+            definition=definition_of(suite, evaluation, hydrated),
+        )
         with self._lock:
             self._evaluated_suites[suite.suite_id] = evaluated
         return evaluated
