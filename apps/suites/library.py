@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.streams.api import then_disconnect
@@ -30,8 +30,10 @@ from apps.suites.domain.definition import (
 from apps.suites.domain.dependencies import Pin
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
+from apps.suites.hydration import Hydrations
 from apps.suites.registry_packages import TAG_KEPT_S
 from apps.suites.resolution import Closure, Resolver
 from apps.suites.shelf import Shelf
@@ -46,11 +48,19 @@ _FOREVER: Final = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedSuite:
-    """A suite and its evaluation under its default profile; None while that runs."""
+    """A suite, its evaluation under its default profile and its API surfaces.
+
+    Each is None while it is being made.
+    """
 
     suite: Suite
     evaluation: SuiteEvaluation | None
+    hydrated: HydratedSurfaces | None
     definition: DefinitionDocument
+
+    @property
+    def is_complete(self) -> bool:
+        return self.evaluation is not None and self.hydrated is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +76,18 @@ class _Basis:
     suites: tuple[Suite, ...]
     rules: str
     resolver: Resolver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InProgress:
+    """The parts of an evaluated suite, made or under way."""
+
+    evaluation: Future[SuiteEvaluation]
+    closure: Closure
+    hydrated: Future[HydratedSurfaces]
+
+    def parts(self) -> Sequence[Future[Any]]:
+        return self.evaluation, self.hydrated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +116,7 @@ class Library:
         self._cached: OrderedDict[str, _CachedEvaluation] = OrderedDict()
         self._running: dict[str, Future[SuiteEvaluation]] = {}
         self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._hydrations = Hydrations()
 
     @property
     def patience_s(self) -> float | None:
@@ -120,20 +143,20 @@ class Library:
         until = None if self.patience_s is None else time.monotonic() + self.patience_s
         basis = self._current_basis()
         ready = {each.suite_id: self._ready(each, basis) for each in basis.suites}
-        futures = {
-            suite.suite_id: self._start_default(suite, basis)
+        begun = {
+            suite.suite_id: self._begin(suite, basis)
             for suite in basis.suites
             if ready[suite.suite_id] is None
         }
         wait(
-            [future for future, _ in futures.values()],
+            [part for each in begun.values() for part in each.parts()],
             timeout=None if until is None else max(0.0, until - time.monotonic()),
         )
         with self._lock:
             for gone in self._prepared.keys() - ready.keys():
                 self._prepared.pop(gone)
         return [
-            ready[suite.suite_id] or self._evaluated(suite, basis, *futures[suite.suite_id])
+            ready[suite.suite_id] or self._evaluated(suite, basis, begun[suite.suite_id])
             for suite in basis.suites
         ]
 
@@ -142,9 +165,13 @@ class Library:
         basis = self._current_basis()
         if ready := self._ready(suite, basis):
             return ready
-        future, closure = self._start_default(suite, basis)
-        wait([future])
-        return self._evaluated(suite, basis, future, closure)
+        begun = self._begin(suite, basis)
+        wait(begun.parts())
+        return self._evaluated(suite, basis, begun)
+
+    def hydrated(self, suite: Suite) -> HydratedSurfaces:
+        """Return the API surfaces of a suite, and wait."""
+        return self._hydrations.start(suite).result()
 
     def evaluation(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         """Evaluate a suite under a profile env, and wait."""
@@ -160,6 +187,7 @@ class Library:
             pools, self._pools = self._pools, {}
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
+        self._hydrations.close()
 
     def _current_basis(self) -> _Basis:
         suites = self.shelf.suites()
@@ -177,20 +205,28 @@ class Library:
         alone = not suite.dependencies.entries and found.basis.rules == basis.rules
         return found.evaluated if alone or found.basis is basis else None
 
-    def _evaluated(
-        self, suite: Suite, basis: _Basis, future: Future[SuiteEvaluation], closure: Closure
-    ) -> EvaluatedSuite:
+    def _begin(self, suite: Suite, basis: _Basis) -> _InProgress:
+        evaluation, closure = self._start_default(suite, basis)
+        hydrated = self._hydrations.start(suite)
+        return _InProgress(evaluation=evaluation, closure=closure, hydrated=hydrated)
+
+    def _evaluated(self, suite: Suite, basis: _Basis, begun: _InProgress) -> EvaluatedSuite:
         known = self._prepared.get(suite.suite_id)
         before = known.evaluated if known else None
-        evaluation = future.result() if future.done() else None
-        waits = evaluation is None and before is not None and before.evaluation is not None
-        same = before and before.suite is suite and before.evaluation is evaluation
-        if before and (waits or same):
+        evaluation = begun.evaluation.result() if begun.evaluation.done() else None
+        hydrated = begun.hydrated.result() if begun.hydrated.done() else None
+        made = suite, evaluation, hydrated
+        waits = before and before.is_complete and (evaluation is None or hydrated is None)
+        if before and (waits or made == (before.suite, before.evaluation, before.hydrated)):
             evaluated = before
         else:
-            definition = definition_of(suite, evaluation)
-            evaluated = EvaluatedSuite(suite=suite, evaluation=evaluation, definition=definition)
-        age = _age(evaluation, closure) if evaluation else 0.0
+            evaluated = EvaluatedSuite(
+                suite=suite,
+                evaluation=evaluation,
+                hydrated=hydrated,
+                definition=definition_of(suite, evaluation, hydrated),
+            )
+        age = _age(evaluation, begun.closure) if evaluation and hydrated else 0.0
         prepared = _Prepared(evaluated=evaluated, basis=basis, until=time.monotonic() + age)
         with self._lock:
             self._prepared[suite.suite_id] = prepared

@@ -5,22 +5,28 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='RegisteredSuite',
+            name="RegisteredSuite",
             fields=[
-                ('id', models.UUIDField(default=kernel.ids.new_uuid, editable=False, primary_key=True, serialize=False)),
-                ('suite_id', models.CharField(max_length=128, unique=True)),
-                ('digest', models.CharField(max_length=71)),
-                ('files', models.BinaryField()),
-                ('registered_by', models.UUIDField()),
-                ('registered_at', models.DateTimeField()),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=kernel.ids.new_uuid,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("suite_id", models.CharField(max_length=128, unique=True)),
+                ("digest", models.CharField(max_length=71)),
+                ("files", models.BinaryField()),
+                ("registered_by", models.UUIDField()),
+                ("registered_at", models.DateTimeField()),
             ],
         ),
     ]
