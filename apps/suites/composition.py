@@ -14,6 +14,7 @@ from apps.suites.domain.dependencies import DependencyDocument, Pin, parsed_refe
 from apps.suites.domain.flattening import IMPORT, ExpandedImport, ImportedSuite, below, flatten
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
+from apps.suites.modules import modules_digest
 from kernel.errors import known_names
 
 MAX_DEPTH: Final = 8
@@ -37,6 +38,7 @@ def closure_digest(suite: Suite, suites: Sequence[Suite]) -> str:
                     reached[found.suite_id] = found
                     waiting.append(found)
     contents = "\n".join(f"{key} {reached[key].digest}" for key in sorted(reached))
+    contents += modules_digest(reached.values())
     return hashlib.sha256(contents.encode()).hexdigest()
 
 

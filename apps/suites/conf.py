@@ -14,6 +14,10 @@ def suites_dir() -> Path:
     return Path(settings.SUITES_DIR)
 
 
+def modules_dir() -> Path:
+    return Path(settings.MODULES_DIR)
+
+
 def max_nodes() -> int:
     """Return how many nodes a topology may have."""
     limit: int = settings.SUITE_MAX_NODES

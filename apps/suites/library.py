@@ -32,6 +32,7 @@ from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
+from apps.suites.modules import loadable_modules, modules_digest
 
 CACHED_EVALUATIONS: Final = 256
 KILLED_CACHED_S: Final = 60.0
@@ -197,7 +198,12 @@ class Library:
             if known := self._known(key):
                 return known
         rules = conf.evaluation_rules(suite.package.files)
-        answer = run_evaluator(suite.package.text(TOPOLOGY_FILE), env=env, rules=rules)
+        answer = run_evaluator(
+            suite.package.text(TOPOLOGY_FILE),
+            env=env,
+            rules=rules,
+            modules=loadable_modules(suite),
+        )
         evaluation = evaluation_of(answer)
         if suite.dependencies.entries:
             self._keep(key, evaluation)
@@ -217,6 +223,7 @@ def _key(suite: Suite, env: Mapping[str, str], imports: str) -> str:
     """Return the key of an evaluation; `imports` is the digest of all that it may import."""
     rules = conf.evaluation_rules(suite.package.files)
     inputs = [suite.suite_id if imports else "", suite.digest, dict(env), rules, imports]
+    inputs.append(modules_digest([suite]))
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
