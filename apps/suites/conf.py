@@ -25,6 +25,10 @@ def mock_base_url() -> str:
     return str(settings.MOCK_BASE_URL)
 
 
+def modules_dir() -> Path:
+    return Path(settings.MODULES_DIR)
+
+
 def max_nodes() -> int:
     """Return how many nodes a topology may have."""
     limit: int = settings.SUITE_MAX_NODES

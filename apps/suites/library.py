@@ -34,6 +34,7 @@ from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
 from apps.suites.hydration import Hydrations
+from apps.suites.modules import loadable_modules, modules_digest
 from apps.suites.registry_packages import TAG_KEPT_S
 from apps.suites.resolution import Closure, Resolver
 from apps.suites.shelf import Shelf
@@ -84,6 +85,7 @@ class _InProgress:
 
     evaluation: Future[SuiteEvaluation]
     closure: Closure
+    modules: str
     hydrated: Future[HydratedSurfaces]
 
     def parts(self) -> Sequence[Future[Any]]:
@@ -92,9 +94,14 @@ class _InProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
-    """An evaluated suite that holds while its basis is the same, `until` of time.monotonic()."""
+    """An evaluated suite that holds while its basis and the modules that it loads are the same.
+
+    `until` is of time.monotonic().
+    """
 
     evaluated: EvaluatedSuite
+    closure: Closure
+    modules: str
     basis: _Basis
     until: float
 
@@ -203,12 +210,19 @@ class Library:
         if found is None or found.evaluated.suite is not suite or found.until < time.monotonic():
             return None
         alone = not suite.dependencies.entries and found.basis.rules == basis.rules
-        return found.evaluated if alone or found.basis is basis else None
+        same = alone or found.basis is basis
+        if same and found.modules == modules_digest([suite, *found.closure.suites]):
+            return found.evaluated
+        return None
 
     def _begin(self, suite: Suite, basis: _Basis) -> _InProgress:
         evaluation, closure = self._start_default(suite, basis)
-        hydrated = self._hydrations.start(suite)
-        return _InProgress(evaluation=evaluation, closure=closure, hydrated=hydrated)
+        return _InProgress(
+            evaluation=evaluation,
+            closure=closure,
+            modules=modules_digest([suite, *closure.suites]),
+            hydrated=self._hydrations.start(suite),
+        )
 
     def _evaluated(self, suite: Suite, basis: _Basis, begun: _InProgress) -> EvaluatedSuite:
         known = self._prepared.get(suite.suite_id)
@@ -227,7 +241,13 @@ class Library:
                 definition=definition_of(suite, evaluation, hydrated),
             )
         age = _age(evaluation, begun.closure) if evaluation and hydrated else 0.0
-        prepared = _Prepared(evaluated=evaluated, basis=basis, until=time.monotonic() + age)
+        prepared = _Prepared(
+            evaluated=evaluated,
+            closure=begun.closure,
+            modules=begun.modules,
+            basis=basis,
+            until=time.monotonic() + age,
+        )
         with self._lock:
             self._prepared[suite.suite_id] = prepared
         return evaluated
@@ -255,7 +275,7 @@ class Library:
         if suite.package_problem:
             return _done(SuiteEvaluation(problem=suite.package_problem)), Closure()
         closure = basis.resolver.closure(suite)
-        key = _key(suite, env, closure.digest or _OWN, basis)
+        key = _key(suite, env, closure, basis)
         with self._lock:
             if known := self._known(key):
                 return _done(known), closure
@@ -307,7 +327,7 @@ class Library:
         ).whole(suite, env)
         after = basis.resolver.closure(suite)  # packages that were pulled are in it now
         if after.is_whole:
-            self._keep(_key(suite, env, after.digest, basis), evaluation, after)
+            self._keep(_key(suite, env, after, basis), evaluation, after)
         else:
             self._keep(key, evaluation, after)
         return evaluation
@@ -316,7 +336,7 @@ class Library:
         """Start the evaluation of an imported suite before the one that imports it has ended."""
         if suite.package_problem:
             return
-        key = _key(suite, env, _OWN, basis)
+        key = _key(suite, env, None, basis)
         with self._lock:
             if self._known(key) or key in self._running:
                 return
@@ -333,7 +353,7 @@ class Library:
         """
         if suite.package_problem:
             return SuiteEvaluation(problem=suite.package_problem)
-        key = _key(suite, env, _OWN, basis)
+        key = _key(suite, env, None, basis)
         with self._lock:
             if known := self._known(key):
                 return known
@@ -345,7 +365,12 @@ class Library:
     def _run_own(self, key: str, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         try:
             rules = conf.evaluation_rules(suite.package.files)
-            answer = run_evaluator(suite.package.text(TOPOLOGY_FILE), env=env, rules=rules)
+            answer = run_evaluator(
+                suite.package.text(TOPOLOGY_FILE),
+                env=env,
+                rules=rules,
+                modules=loadable_modules(suite),
+            )
             evaluation = evaluation_of(answer)
             self._keep(key, evaluation, Closure())
             return evaluation
@@ -382,10 +407,12 @@ def _import_env(suite: Suite, pin: Pin) -> Mapping[str, str] | None:
         return None
 
 
-def _key(suite: Suite, env: Mapping[str, str], imports: str, basis: _Basis) -> str:
-    """Return the key of an evaluation; `imports` is the digest of all that it may import."""
+def _key(suite: Suite, env: Mapping[str, str], closure: Closure | None, basis: _Basis) -> str:
+    """Return the key of an evaluation with all that it may import, None for its own nodes alone."""
+    imports = (closure and closure.digest) or _OWN
+    modules = modules_digest([suite, *(closure.suites if closure else ())])
     own_id = "" if imports == _OWN else suite.identity
-    inputs = [own_id, suite.digest, dict(env), basis.rules, imports]
+    inputs = [own_id, suite.digest, dict(env), basis.rules, imports, modules]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
