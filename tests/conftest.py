@@ -40,6 +40,14 @@ def _secrets_of_one_test() -> Iterator[None]:
     known_secrets._known, known_secrets._redactor = known, redactor
 
 
+@pytest.fixture(autouse=True)
+def _files_only_without_a_store(request, monkeypatch) -> None:
+    """Suites of a test that has no store have the profiles of their files."""
+    fixtures = {"db", "transactional_db"} & set(request.fixturenames)
+    if not fixtures and not request.node.get_closest_marker("django_db"):
+        monkeypatch.setattr("apps.suites.profiles.stored_profiles", dict)
+
+
 @pytest.fixture(scope="session")
 def _watch() -> Iterator[mongo_queries.Watch]:
     with mongo_queries.watched() as watch:

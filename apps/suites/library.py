@@ -32,6 +32,7 @@ from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
+from apps.suites.profiles import profile_join
 
 CACHED_EVALUATIONS: Final = 256
 KILLED_CACHED_S: Final = 60.0
@@ -70,14 +71,17 @@ class Library:
         self._threads: ThreadPoolExecutor | None = None
 
     def suites(self) -> list[Suite]:
-        """Return the suites of the workspace by id; read those whose files have changed."""
+        """Return the suites of the workspace by id; read those whose files have changed.
+
+        Their profiles are those in force: stored ones over those of the files.
+        """
         folders = workspace.suite_folders(conf.suites_dir())
         found = [self._suite(suite_id, folder) for suite_id, folder in folders.items()]
         with self._lock:
             for gone in self._read.keys() - folders.keys():
                 self._read.pop(gone)
                 self._evaluated_suites.pop(gone, None)
-        return found
+        return profile_join.joined(found)
 
     def evaluated_suites(self) -> list[EvaluatedSuite]:
         """Return every suite with its evaluation.
