@@ -41,11 +41,13 @@ def _secrets_of_one_test() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _files_only_without_a_store(request, monkeypatch) -> None:
+def _files_only_without_a_store(request: pytest.FixtureRequest) -> Iterator[None]:
     """Suites of a test that has no store have the profiles of their files."""
     fixtures = {"db", "transactional_db"} & set(request.fixturenames)
-    if not fixtures and not request.node.get_closest_marker("django_db"):
-        monkeypatch.setattr("apps.suites.profiles.stored_profiles", dict)
+    with pytest.MonkeyPatch.context() as patch:
+        if not fixtures and not request.node.get_closest_marker("django_db"):
+            patch.setattr("apps.suites.profiles.stored_profiles", dict)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,15 @@ from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.locking import NewLock
+from apps.suites.profiles import (
+    ProfileSummary,
+    SuiteProfilesDocument,
+    current_profiles,
+    profile_summary,
+    profiles_document,
+    suite_profiles,
+    use_files_without_store,
+)
 from apps.suites.selectors import (
     PackageInvalid,
     ProfileVerdict,
@@ -18,7 +27,9 @@ from apps.suites.selectors import (
     TopologyInvalid,
     check_profiles,
     copy_files,
+    every_suite,
     find_suite,
+    find_suite_by_id,
     get_definition,
     lint_suite,
     list_suites,
@@ -32,17 +43,26 @@ __all__ = [
     "ImportedSuite",
     "NewLock",
     "PackageInvalid",
+    "ProfileSummary",
     "ProfileVerdict",
     "ResolvedSuite",
     "SuiteNotFound",
+    "SuiteProfilesDocument",
     "TopologyInvalid",
     "check_profiles",
     "container_kinds",
     "copy_files",
+    "current_profiles",
+    "every_suite",
     "find_suite",
+    "find_suite_by_id",
     "get_definition",
     "lint_suite",
     "list_suites",
     "lock_suite",
+    "profile_summary",
+    "profiles_document",
     "resolve",
+    "suite_profiles",
+    "use_files_without_store",
 ]

@@ -10,6 +10,7 @@ from typing import Any, Final, NotRequired, TypedDict
 from django.db import DatabaseError
 
 from apps.accounts.api import Principal
+from apps.operations.api import is_store_away
 from apps.profiles.api import (
     Profile,
     ProfileSet,
@@ -97,7 +98,9 @@ def use_files_without_store() -> bool:
     """
     try:
         stored_profiles()
-    except DatabaseError:
+    except Exception as error:  # a driver's own errors included
+        if not isinstance(error, DatabaseError) and not is_store_away(error):
+            raise
         profile_join.files_only = True
     return profile_join.files_only
 

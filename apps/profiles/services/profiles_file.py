@@ -163,8 +163,9 @@ def _invalid(path: Path, detail: str) -> ProfilesFileInvalid:
 
 
 def _reason(error: Exception) -> str:
-    is_of_system = isinstance(error, OSError) and error.strerror
-    return f"{conf.profiles_file().name}: {error.strerror}" if is_of_system else str(error)
+    if isinstance(error, OSError):  # whose own words have the path
+        return f"{conf.profiles_file().name}: {error.strerror}"
+    return str(error)
 
 
 def _sha256(content: bytes) -> str:

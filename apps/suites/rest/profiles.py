@@ -89,7 +89,7 @@ class ProfileShape(Shape):
     scope = Text()
     yaml = Text(allow_blank=True)
     secretRefs = SecretReferenceShape(many=True)
-    default = Flag()  # type: ignore[assignment]
+    default = Flag()
     extendsId = Text(required=False)
     launchable = Flag()
     source = serializers.ChoiceField(choices=_SOURCES)  # type: ignore[assignment]

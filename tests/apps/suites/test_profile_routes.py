@@ -19,7 +19,11 @@ from tests.support.api_clients import signed_in_client
 
 STAR = 'task.run("t", image="busybox:1.36")\n'
 ROOT = "/api/v1/profiles/suites"
-pytestmark = [pytest.mark.urls("tests.apps.suites.urlconf"), pytest.mark.django_db, pytest.mark.store]
+pytestmark = [
+    pytest.mark.urls("tests.apps.suites.urlconf"),
+    pytest.mark.django_db,
+    pytest.mark.store,
+]
 
 
 @pytest.fixture
@@ -240,7 +244,9 @@ def test_ids_do_not_clash(client, shop):
 
 
 def test_secrets_of_the_body_win_by_key(client, shop):
-    text = "secretRefs:\n- {key: A, provider: vault, ref: a/b}\n- {key: B, provider: local, ref: b}\n"
+    text = (
+        "secretRefs:\n- {key: A, provider: vault, ref: a/b}\n- {key: B, provider: local, ref: b}\n"
+    )
     own = [{"key": "A", "provider": "local", "ref": "mine"}]
 
     post(client, body(yaml=text, secretRefs=own))
@@ -291,7 +297,9 @@ def test_a_stale_tag_changes_nothing(client, shop):
     ):
         assert problem(answer) == (412, "precondition_failed")
     fresh = client.get(f"{ROOT}/shop")["ETag"]
-    assert put(client, body(name="other"), "nightly", headers={"If-Match": fresh}).status_code == 200
+    assert (
+        put(client, body(name="other"), "nightly", headers={"If-Match": fresh}).status_code == 200
+    )
 
 
 def test_authors_are_shown_in_their_own_workspace(client, shop):

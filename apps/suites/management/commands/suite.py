@@ -60,6 +60,11 @@ class Command(VerbCommand):
             verb.add_argument("suite", help="its id, or its repository with a tag or digest")
         fork.add_argument("folder", help="the target folder, which must be new or empty")
 
+    def execute_command(self, options: dict[str, Any]) -> int:
+        """Work on a checkout without a store as well: with the profiles of the files alone."""
+        suites.use_files_without_store()
+        return super().execute_command(options)
+
 
 def list_suites(options: dict[str, Any]) -> int:
     definitions = suites.list_suites()
