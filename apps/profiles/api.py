@@ -6,6 +6,14 @@ Knows neither suites nor executions; the callers pass the files.
 from __future__ import annotations
 
 from apps.profiles.domain.drafts import Draft, ProfileDuplicate
+from apps.profiles.domain.explanation import (
+    ExplainedValue,
+    Layer,
+    env_layers,
+    explained,
+    explained_chain,
+    service_layers,
+)
 from apps.profiles.domain.plain_secrets import looks_secret
 from apps.profiles.domain.profile_file import Seed, profiles_of, seeds_of
 from apps.profiles.domain.profiles import (
@@ -47,7 +55,9 @@ from apps.profiles.services.records import (
 __all__ = [
     "Draft",
     "Edit",
+    "ExplainedValue",
     "LaunchProfile",
+    "Layer",
     "Profile",
     "ProfileDuplicate",
     "ProfileInUse",
@@ -64,6 +74,9 @@ __all__ = [
     "create_profile",
     "default_profile",
     "delete_profile",
+    "env_layers",
+    "explained",
+    "explained_chain",
     "file_problem",
     "find_profile",
     "import_profiles_file",
@@ -79,6 +92,7 @@ __all__ = [
     "require_writer",
     "seeds_of",
     "select_profile",
+    "service_layers",
     "stored_profiles",
     "stored_profiles_of",
     "warnings_of",

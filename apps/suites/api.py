@@ -11,9 +11,11 @@ from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.locking import NewLock
 from apps.suites.profiles import (
+    ProfilesChanged,
     ProfileSummary,
     SuiteProfilesDocument,
     current_profiles,
+    profile_edit,
     profile_summary,
     profiles_document,
     suite_profiles,
@@ -45,6 +47,7 @@ __all__ = [
     "PackageInvalid",
     "ProfileSummary",
     "ProfileVerdict",
+    "ProfilesChanged",
     "ResolvedSuite",
     "SuiteNotFound",
     "SuiteProfilesDocument",
@@ -60,6 +63,7 @@ __all__ = [
     "lint_suite",
     "list_suites",
     "lock_suite",
+    "profile_edit",
     "profile_summary",
     "profiles_document",
     "resolve",

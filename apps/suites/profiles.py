@@ -10,8 +10,10 @@ from typing import Any, Final, NotRequired, TypedDict
 from django.db import DatabaseError
 
 from apps.accounts.api import Principal
+from apps.http.api import is_precondition_met, strong_etag
 from apps.operations.api import is_store_away
 from apps.profiles.api import (
+    Edit,
     Profile,
     ProfileSet,
     StoredProfiles,
@@ -24,6 +26,7 @@ from apps.profiles.api import (
     warnings_of,
 )
 from apps.suites.domain.definition import Suite
+from kernel.errors import PlatformError
 
 
 class ProfileSummary(TypedDict):
@@ -117,6 +120,32 @@ def current_profiles(suite: Suite) -> ProfileSet:
 
 def _set_of(suite: Suite, stored: StoredProfiles) -> ProfileSet:
     return profile_set(seeds_of(suite.package.files), stored)
+
+
+class ProfilesChanged(PlatformError):
+    """The profiles of the suite were changed since they were read."""
+
+    code = "precondition_failed"
+
+
+def profile_edit(principal: Principal, suite: Suite, *, if_match: str = "") -> Edit:
+    """Return what a write of the suite's profiles needs.
+
+    With `if_match`, entity tags, the write raises ProfilesChanged unless the caller's
+    representation still has one of them.
+    """
+
+    def require_unchanged(current: ProfileSet) -> None:
+        tag = strong_etag(profiles_document(suite, current, principal))
+        if not is_precondition_met(tag, if_match):
+            raise ProfilesChanged("the profiles of this suite were changed since they were read")
+
+    return Edit(
+        principal=principal,
+        suite_id=suite.suite_id,
+        seeds=seeds_of(suite.package.files),
+        precondition=require_unchanged,
+    )
 
 
 def profile_summary(suite: Suite) -> ProfileSummary:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from drf_spectacular.utils import extend_schema, extend_schema_serializer
@@ -17,7 +16,6 @@ from apps.http.rest import (
     StrictViewSet,
     conditional_response,
     paginate,
-    require_match,
 )
 from apps.profiles.api import (
     Draft,
@@ -30,10 +28,14 @@ from apps.profiles.api import (
     replace_profile,
     require_profile,
     require_writer,
-    seeds_of,
 )
 from apps.suites.domain.definition import Suite
-from apps.suites.profiles import current_profiles, profile_summary, profiles_document
+from apps.suites.profiles import (
+    current_profiles,
+    profile_edit,
+    profile_summary,
+    profiles_document,
+)
 from apps.suites.rest.schemas import Flag, Number, Shape, Text
 from apps.suites.selectors import every_suite, find_suite_by_id
 
@@ -191,15 +193,8 @@ class SuiteProfilesViewSet(StrictViewSet):
         return find_suite_by_id(suite_id)
 
     def edit(self, suite: Suite) -> Edit:
-        return Edit(
-            principal=self.principal,
-            suite_id=suite.suite_id,
-            seeds=seeds_of(suite.package.files),
-            precondition=self.unchanged(suite),
-        )
-
-    def unchanged(self, suite: Suite) -> Callable[[ProfileSet], None]:
-        return lambda current: require_match(self.request, self.document(suite, current))
+        if_match = self.request.headers.get("If-Match", "")
+        return profile_edit(self.principal, suite, if_match=if_match)
 
     def draft(self) -> Draft:
         body = self.body(ProfileInput)
