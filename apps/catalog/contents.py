@@ -15,6 +15,7 @@ from kernel.version import VERSION
 
 WORKSPACE: Final = "Workspace"  # the provider of suites that no registry has
 
+
 def providers() -> dict[str, str]:
     """Return registry id → provider, in the order of the settings."""
     return {each.registry_id: each.provider for each in platform_settings.registries()}

@@ -78,7 +78,10 @@ class FakeIndex:
         return tuple(sorted(known, key=lambda row: order.index(row.registry_id)))
 
     def built_in_modules(self) -> list[Any]:
-        return [SimpleNamespace(name=n, description=f"{n} server", functions=()) for n in ("postgres", "redis")]
+        return [
+            SimpleNamespace(name=n, description=f"{n} server", functions=())
+            for n in ("postgres", "redis")
+        ]
 
     def registry_warnings(self) -> tuple[Any, ...]:
         return tuple(self.failing)
