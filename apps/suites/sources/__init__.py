@@ -1,17 +1,17 @@
 """Where suites come from: one plug-in a source, each in a file of its own in this package.
 
-    @sources.register("workspace")
-    class WorkspaceSource:
-        rank = 0                        # of two suites with one id, the lower rank keeps it
-        def suites(self): ...           # what there is now, without contacting anybody
-        def find(self, reference): ...  # on demand, may contact a registry
+@sources.register("workspace")
+class WorkspaceSource:
+    rank = 0                        # of two suites with one id, the lower rank keeps it
+    def suites(self): ...           # what there is now, without contacting anybody
+    def find(self, reference): ...  # on demand, may contact a registry
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from apps.suites.domain.package import Package
 from kernel.registry import Registry
@@ -36,7 +36,7 @@ class SourcedSuite:
 class SuiteSource(Protocol):
     """A place that has suites. Its errors never hide the suites of other sources."""
 
-    rank: int
+    rank: ClassVar[int]
 
     def suites(self) -> Sequence[SourcedSuite]:
         """Return the suites that this process can read now; raise when they cannot be known."""
@@ -51,6 +51,6 @@ class SuiteSource(Protocol):
         ...
 
 
-sources: Final[Registry[Callable[[], SuiteSource]]] = Registry(
+sources: Final[Registry[type[SuiteSource]]] = Registry(
     "suite source", package="apps.suites.sources"
 )
