@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.console import account, profiles, run_list, team, views
+from apps.console import account, catalog, profiles, run_list, team, views
 
 app_name = "console"
 SETTINGS_SECTIONS = ("general", "agents", "registries", "secrets")
@@ -29,7 +29,9 @@ urlpatterns = [
     path("team", team.team, name="team"),
     *(path(f"team/{action}", team.change, {"action": action}) for action in team.ACTIONS),
     path("invitation", team.invitation, name="invitation"),
-    path("catalog", views.not_implemented),
+    path("catalog", catalog.catalog, name="catalog"),
+    path("catalog/<str:package_id>", catalog.package, name="package"),
+    path("catalog/<str:package_id>/star", catalog.star, name="star"),
     path("profiles", profiles.suites, name="profiles"),
     path("profiles/<str:suite_id>", profiles.suite, name="profiles-of-suite"),
     # "-" is the id of no profile

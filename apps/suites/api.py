@@ -1,6 +1,7 @@
 """Suites: packages of the workspace, their definitions and topologies.
 
-Knows nothing of executions. `lock_suite` writes a file of the workspace; all others only read.
+Knows nothing of executions. `lock_suite` writes a file of the workspace, `register_suite` and
+`remove_suite` rows; all others only read.
 """
 
 from __future__ import annotations
@@ -37,6 +38,15 @@ from apps.suites.selectors import (
     list_suites,
     lock_suite,
     resolve,
+    source_problems,
+)
+from apps.suites.services.registration import (
+    SuiteExists,
+    SuiteInUse,
+    SuiteText,
+    register_suite,
+    remove_suite,
+    suite_users,
 )
 
 __all__ = [
@@ -50,8 +60,11 @@ __all__ = [
     "ProfilesChanged",
     "ResolvedSuite",
     "Suite",
+    "SuiteExists",
+    "SuiteInUse",
     "SuiteNotFound",
     "SuiteProfilesDocument",
+    "SuiteText",
     "TopologyInvalid",
     "check_profiles",
     "container_kinds",
@@ -67,7 +80,11 @@ __all__ = [
     "profile_edit",
     "profile_summary",
     "profiles_document",
+    "register_suite",
+    "remove_suite",
     "resolve",
+    "source_problems",
     "suite_profiles",
+    "suite_users",
     "use_files_without_store",
 ]

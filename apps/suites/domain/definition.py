@@ -11,17 +11,19 @@ from typing import Final, NotRequired, TypedDict
 from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
 from apps.suites.domain.flattening import ImportedSuite
-from apps.suites.domain.metadata import PROVIDER, Metadata, metadata_of
+from apps.suites.domain.metadata import Metadata, metadata_of
 from apps.suites.domain.package import (
+    REGISTRY,
     TOPOLOGY_FILE,
     Package,
     PackageWarning,
     WarningDocument,
-    content_digest,
 )
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
+from apps.suites.domain.surfaces import HydratedSurfaces, SurfaceDocument
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
+from readers.archive import content_digest
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
 _POINTS: Final = 20  # per merit
@@ -116,9 +118,10 @@ class DefinitionDocument(_Identity, _Outcome):
     folders: list[FolderDocument]
     sourceFiles: list[SourceFileDocument]
     contracts: list[str]
-    apiSurfaces: list[object]
+    apiSurfaces: list[SurfaceDocument]
     launchable: bool
     contentDigest: str
+    digest: NotRequired[str]  # of the manifest, for a package of a registry
     warnings: list[WarningDocument]
 
 
@@ -142,6 +145,34 @@ class Suite:
         return self.package.suite_id
 
     @property
+    def source(self) -> str:
+        """`workspace`, `registered` or `registry`."""
+        return self.package.origin.source
+
+    @property
+    def repository_digest(self) -> str:
+        """The digest of the manifest of a package of a registry, else ""."""
+        return self.package.origin.digest
+
+    @property
+    def lock_digest(self) -> str:
+        """The digest by which a lock pins the suite (reference: control-plane 8, item 3)."""
+        return self.repository_digest or self.digest
+
+    @property
+    def identity(self) -> str:
+        """What stays when the content changes: for suites that contain themselves."""
+        if self.source == REGISTRY:
+            return self.metadata.repository
+        return f"{self.source}:{self.suite_id}"
+
+    @property
+    def status(self) -> str:
+        if self.package_problem:
+            return "Invalid"
+        return "Verified" if self.source == REGISTRY else "Installed"
+
+    @property
     def package_problem(self) -> TopologyProblem | None:
         """The package rule that is broken; such a suite is not evaluated."""
         if self.package.problem:
@@ -162,8 +193,9 @@ class SuiteEvaluation:
     """The result of suite.star under one profile's env: a topology or a problem.
 
     `calls` has the positions of the suite's own nodes by id. `imports` and `dependencies` are known
-    once imported suites are expanded. An evaluation that was `killed` by a limit may succeed on a
-    quieter machine.
+    once imported suites are expanded, and so are the `warnings` about them. An evaluation that was
+    `killed` by a limit may succeed on a quieter machine, and one that needs a package of an
+    `unreachable` registry (the reason) once that answers.
     """
 
     topology: tuple[ResolvedNode, ...] = ()
@@ -173,7 +205,9 @@ class SuiteEvaluation:
     calls: Mapping[str, Position] = field(default_factory=dict)
     imports: tuple[ImportedSuite, ...] = ()
     dependencies: tuple[DependencyDocument, ...] = ()
+    warnings: tuple[PackageWarning, ...] = ()
     killed: bool = False
+    unreachable: str = ""
 
 
 def suite_of(package: Package) -> Suite:
@@ -188,11 +222,13 @@ def suite_of(package: Package) -> Suite:
     )
 
 
-def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> DefinitionDocument:
+def definition_of(
+    suite: Suite, evaluation: SuiteEvaluation | None, hydrated: HydratedSurfaces | None
+) -> DefinitionDocument:
     """Return the Definition.
 
     While the evaluation runs (None), it has the warning `evaluating` instead of `topology` and
-    `topologyError`.
+    `topologyError`; while contracts are read, the same instead of the API surfaces.
     """
     known = evaluation or SuiteEvaluation()
     resolves = evaluation is not None and evaluation.problem is None
@@ -201,8 +237,8 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> Definitio
     launchable_profiles = [profile for profile in suite.profiles if profile.launchable]
     return {
         **_identity(suite, known),
-        "status": "Invalid" if suite.package_problem else "Installed",
-        "score": _score(suite, resolves=resolves),
+        "status": suite.status,
+        "score": _score(suite, hydrated, resolves=resolves),
         "pullCommand": f"partita suite pull {reference}",
         "forkCommand": f"partita suite fork {reference} ./{folder}",
         "suiteStar": suite.package.text(TOPOLOGY_FILE),
@@ -211,10 +247,11 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> Definitio
         "sourceFiles": source_files(suite.package.files),
         **_outcome(evaluation),
         "contracts": list(dict.fromkeys(known.loads)),
-        "apiSurfaces": [],
+        "apiSurfaces": list(hydrated.documents) if hydrated else [],
         "launchable": resolves and bool(launchable_profiles or not suite.profiles),
         "contentDigest": suite.digest,
-        "warnings": [each.as_dict() for each in _warnings(suite, evaluation)],
+        **({"digest": suite.repository_digest} if suite.repository_digest else {}),
+        "warnings": [each.as_dict() for each in _warnings(suite, evaluation, hydrated)],
     }
 
 
@@ -240,7 +277,7 @@ def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
         "title": metadata.title,
         "repository": metadata.repository,
         "owner": metadata.owner,
-        "provider": PROVIDER,
+        "provider": suite.package.origin.provider,
         "version": metadata.version,
         **labels,
         "tags": list(metadata.tags),
@@ -249,13 +286,18 @@ def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
     }
 
 
-def _score(suite: Suite, *, resolves: bool) -> int:
+def _score(suite: Suite, hydrated: HydratedSurfaces | None, *, resolves: bool) -> int:
     """Return 20 points for each of five merits (reference: control-plane 5.1)."""
+    surfaces = hydrated.surfaces if hydrated else ()
     merits = (
         suite.metadata.has_readme,
         bool(suite.metadata.description),
         any(profile.launchable for profile in suite.profiles),
-        any(path.startswith("api/") for path in suite.package.files),
+        any(
+            each.contract_path in suite.package.files
+            for surface in surfaces
+            for each in surface.operations
+        ),
         resolves,
     )
     return _POINTS * sum(merits)
@@ -287,7 +329,9 @@ def _outcome(evaluation: SuiteEvaluation | None) -> _Outcome:
     return outcome
 
 
-def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageWarning]:
+def _warnings(
+    suite: Suite, evaluation: SuiteEvaluation | None, hydrated: HydratedSurfaces | None
+) -> list[PackageWarning]:
     found = [*suite.metadata.warnings, *suite.dependencies.warnings]
     for profile in suite.profiles:
         problems = [replace(profile.problem, code="profile_invalid")] if profile.problem else []
@@ -295,19 +339,14 @@ def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageW
             PackageWarning(code=each.code, detail=each.detail, file=each.file, line=each.line)
             for each in (*profile.warnings, *problems)
         ]
+    found += evaluation.warnings if evaluation else ()
     if evaluation is None:
         detail = "suite.star is being evaluated; reload this suite for its topology"
         found.append(PackageWarning(code="evaluating", detail=detail))
-    return [*found, *_unavailable_content(suite.package)]
-
-
-def _unavailable_content(package: Package) -> list[PackageWarning]:
-    """Return a warning for each part of the package that this release does not use."""
-    surfaces = [path for path in sorted(package.files) if path.startswith(("api/", "mock/"))]
-    if not surfaces:
-        return []
-    detail = "API surfaces and mocks are not available yet; api/ and mock/ are not used"
-    return [PackageWarning(code="not_available", detail=detail, file=surfaces[0])]
+    if hydrated is None:
+        detail = "api/ and mock/ are being read; reload this suite for its API surfaces"
+        found.append(PackageWarning(code="evaluating", detail=detail))
+    return [*found, *(hydrated.warnings if hydrated else ())]
 
 
 def language(path: str) -> str:

@@ -7,7 +7,8 @@ import pytest
 from apps.profiles.api import profiles_of
 from apps.suites.domain.definition import folders, language
 from apps.suites.domain.metadata import metadata_of
-from apps.suites.domain.package import Package, content_digest
+from apps.suites.domain.package import Package
+from readers.archive import content_digest
 
 
 def metadata(suite_id="pay-api", **texts):
