@@ -84,6 +84,19 @@ def test_an_id_is_assigned_once_and_kept(registry, pushed, workspace):
     assert {each.suite_id for each in Library().suites()} == {slug}
 
 
+def test_a_copy_of_a_package_has_an_id_of_its_own_repository(registry, pushed, workspace):
+    files = package(PAYMENTS, **{"tasks__pay.sh": "echo pay", "metadata_yaml": METADATA})
+    assert oci.push(f"{registry.repository('zcopy')}:1", files).digest == pushed.digest
+    oci.sync_registry(REGISTRY_ID)
+
+    found = {each["repository"]: each["id"] for each in api.list_suites()}
+
+    assert found == {
+        registry.repository("payments"): "payments",
+        registry.repository("zcopy"): f"{registry.folder}-zcopy",
+    }
+
+
 def test_a_suite_that_was_not_synchronized_is_pulled_on_demand(registry, pushed, workspace):
     found = api.resolve(f"{registry.repository('payments')}:1.4.0")
 
