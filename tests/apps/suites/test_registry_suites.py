@@ -11,7 +11,7 @@ from apps.suites.library import Library
 from apps.suites.registry_packages import packages
 from apps.suites.selectors import PackageUnreachable, TopologyInvalid
 from kernel.errors import PlatformError
-from tests.support.registries import REGISTRY_ID, TestRegistry, package
+from tests.support.registry_suites import REGISTRY_ID, TestRegistry, package
 
 PAYMENTS = 'task.run(name = "pay", image = "a:1", file = "pay.sh")\n'
 PARENT = 'suite.run(name = "pay", ref = "payments")\n'
