@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.catalog.domain.filters import Facet, PackageFilter, facets
-from apps.catalog.domain.packages import CatalogEntry, package_key
+from apps.catalog.domain.packages import CatalogEntry, PackageDocument, package_key
 from apps.catalog.selectors import (
     PackageNotFound,
     failing_registries,
@@ -18,6 +18,7 @@ from apps.catalog.services import add_favorite, remove_favorite
 __all__ = [
     "CatalogEntry",
     "Facet",
+    "PackageDocument",
     "PackageFilter",
     "PackageNotFound",
     "add_favorite",
