@@ -11,6 +11,7 @@ from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 from hypothesis import settings
 
+from apps.platform_settings.services.live_settings import live_settings
 from kernel.redaction import known_secrets
 from tests.support import mongo_queries
 from tests.support.broken import broken, quick_loops
@@ -38,6 +39,12 @@ def _secrets_of_one_test() -> Iterator[None]:
     known, redactor = dict(known_secrets._known), known_secrets._redactor
     yield
     known_secrets._known, known_secrets._redactor = known, redactor
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_one_test() -> None:
+    """No test takes the platform settings that the one before read a moment ago."""
+    live_settings.forget()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from kernel.version import VERSION
 
 WORKSPACE: Final = "Workspace"  # the provider of suites that no registry has
 
+
 def providers() -> dict[str, str]:
     """Return registry id → provider, in the order of the settings."""
     return {each.registry_id: each.provider for each in platform_settings.registries()}
@@ -37,7 +38,11 @@ def known_suites() -> list[KnownSuite]:
 
 def built_in_modules() -> list[BuiltInModule]:
     return [
-        BuiltInModule(name=each.name, description=each.description, version=VERSION)
+        BuiltInModule(
+            name=each.name,
+            description=f"{each.title} {each.description}".strip(),
+            version=VERSION,
+        )
         for each in suites.built_in_modules()
     ]
 

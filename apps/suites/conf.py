@@ -20,6 +20,15 @@ def suite_registration() -> str:
     return allowed
 
 
+def mock_base_url() -> str:
+    """Return the address under which steps and people reach mocks."""
+    return str(settings.MOCK_BASE_URL)
+
+
+def modules_dir() -> Path:
+    return Path(settings.MODULES_DIR)
+
+
 def max_nodes() -> int:
     """Return how many nodes a topology may have."""
     limit: int = settings.SUITE_MAX_NODES

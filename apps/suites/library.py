@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.streams.api import then_disconnect
@@ -30,8 +30,11 @@ from apps.suites.domain.definition import (
 from apps.suites.domain.dependencies import Pin
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
+from apps.suites.hydration import Hydrations
+from apps.suites.modules import loadable_modules, modules_digest
 from apps.suites.registry_packages import TAG_KEPT_S
 from apps.suites.resolution import Closure, Resolver
 from apps.suites.shelf import Shelf
@@ -46,11 +49,19 @@ _FOREVER: Final = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedSuite:
-    """A suite and its evaluation under its default profile; None while that runs."""
+    """A suite, its evaluation under its default profile and its API surfaces.
+
+    Each is None while it is being made.
+    """
 
     suite: Suite
     evaluation: SuiteEvaluation | None
+    hydrated: HydratedSurfaces | None
     definition: DefinitionDocument
+
+    @property
+    def is_complete(self) -> bool:
+        return self.evaluation is not None and self.hydrated is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +80,28 @@ class _Basis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _InProgress:
+    """The parts of an evaluated suite, made or under way."""
+
+    evaluation: Future[SuiteEvaluation]
+    closure: Closure
+    modules: str
+    hydrated: Future[HydratedSurfaces]
+
+    def parts(self) -> Sequence[Future[Any]]:
+        return self.evaluation, self.hydrated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
-    """An evaluated suite that holds while its basis is the same, `until` of time.monotonic()."""
+    """An evaluated suite that holds while its basis and the modules that it loads are the same.
+
+    `until` is of time.monotonic().
+    """
 
     evaluated: EvaluatedSuite
+    closure: Closure
+    modules: str
     basis: _Basis
     until: float
 
@@ -94,6 +123,7 @@ class Library:
         self._cached: OrderedDict[str, _CachedEvaluation] = OrderedDict()
         self._running: dict[str, Future[SuiteEvaluation]] = {}
         self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._hydrations = Hydrations()
 
     @property
     def patience_s(self) -> float | None:
@@ -120,20 +150,20 @@ class Library:
         until = None if self.patience_s is None else time.monotonic() + self.patience_s
         basis = self._current_basis()
         ready = {each.suite_id: self._ready(each, basis) for each in basis.suites}
-        futures = {
-            suite.suite_id: self._start_default(suite, basis)
+        begun = {
+            suite.suite_id: self._begin(suite, basis)
             for suite in basis.suites
             if ready[suite.suite_id] is None
         }
         wait(
-            [future for future, _ in futures.values()],
+            [part for each in begun.values() for part in each.parts()],
             timeout=None if until is None else max(0.0, until - time.monotonic()),
         )
         with self._lock:
             for gone in self._prepared.keys() - ready.keys():
                 self._prepared.pop(gone)
         return [
-            ready[suite.suite_id] or self._evaluated(suite, basis, *futures[suite.suite_id])
+            ready[suite.suite_id] or self._evaluated(suite, basis, begun[suite.suite_id])
             for suite in basis.suites
         ]
 
@@ -142,9 +172,13 @@ class Library:
         basis = self._current_basis()
         if ready := self._ready(suite, basis):
             return ready
-        future, closure = self._start_default(suite, basis)
-        wait([future])
-        return self._evaluated(suite, basis, future, closure)
+        begun = self._begin(suite, basis)
+        wait(begun.parts())
+        return self._evaluated(suite, basis, begun)
+
+    def hydrated(self, suite: Suite) -> HydratedSurfaces:
+        """Return the API surfaces of a suite, and wait."""
+        return self._hydrations.start(suite).result()
 
     def evaluation(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         """Evaluate a suite under a profile env, and wait."""
@@ -160,6 +194,7 @@ class Library:
             pools, self._pools = self._pools, {}
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
+        self._hydrations.close()
 
     def _current_basis(self) -> _Basis:
         suites = self.shelf.suites()
@@ -175,23 +210,44 @@ class Library:
         if found is None or found.evaluated.suite is not suite or found.until < time.monotonic():
             return None
         alone = not suite.dependencies.entries and found.basis.rules == basis.rules
-        return found.evaluated if alone or found.basis is basis else None
+        same = alone or found.basis is basis
+        if same and found.modules == modules_digest([suite, *found.closure.suites]):
+            return found.evaluated
+        return None
 
-    def _evaluated(
-        self, suite: Suite, basis: _Basis, future: Future[SuiteEvaluation], closure: Closure
-    ) -> EvaluatedSuite:
+    def _begin(self, suite: Suite, basis: _Basis) -> _InProgress:
+        evaluation, closure = self._start_default(suite, basis)
+        return _InProgress(
+            evaluation=evaluation,
+            closure=closure,
+            modules=modules_digest([suite, *closure.suites]),
+            hydrated=self._hydrations.start(suite),
+        )
+
+    def _evaluated(self, suite: Suite, basis: _Basis, begun: _InProgress) -> EvaluatedSuite:
         known = self._prepared.get(suite.suite_id)
         before = known.evaluated if known else None
-        evaluation = future.result() if future.done() else None
-        waits = evaluation is None and before is not None and before.evaluation is not None
-        same = before and before.suite is suite and before.evaluation is evaluation
-        if before and (waits or same):
+        evaluation = begun.evaluation.result() if begun.evaluation.done() else None
+        hydrated = begun.hydrated.result() if begun.hydrated.done() else None
+        made = suite, evaluation, hydrated
+        waits = before and before.is_complete and (evaluation is None or hydrated is None)
+        if before and (waits or made == (before.suite, before.evaluation, before.hydrated)):
             evaluated = before
         else:
-            definition = definition_of(suite, evaluation)
-            evaluated = EvaluatedSuite(suite=suite, evaluation=evaluation, definition=definition)
-        age = _age(evaluation, closure) if evaluation else 0.0
-        prepared = _Prepared(evaluated=evaluated, basis=basis, until=time.monotonic() + age)
+            evaluated = EvaluatedSuite(
+                suite=suite,
+                evaluation=evaluation,
+                hydrated=hydrated,
+                definition=definition_of(suite, evaluation, hydrated),
+            )
+        age = _age(evaluation, begun.closure) if evaluation and hydrated else 0.0
+        prepared = _Prepared(
+            evaluated=evaluated,
+            closure=begun.closure,
+            modules=begun.modules,
+            basis=basis,
+            until=time.monotonic() + age,
+        )
         with self._lock:
             self._prepared[suite.suite_id] = prepared
         return evaluated
@@ -219,7 +275,7 @@ class Library:
         if suite.package_problem:
             return _done(SuiteEvaluation(problem=suite.package_problem)), Closure()
         closure = basis.resolver.closure(suite)
-        key = _key(suite, env, closure.digest or _OWN, basis)
+        key = _key(suite, env, closure, basis)
         with self._lock:
             if known := self._known(key):
                 return _done(known), closure
@@ -271,7 +327,7 @@ class Library:
         ).whole(suite, env)
         after = basis.resolver.closure(suite)  # packages that were pulled are in it now
         if after.is_whole:
-            self._keep(_key(suite, env, after.digest, basis), evaluation, after)
+            self._keep(_key(suite, env, after, basis), evaluation, after)
         else:
             self._keep(key, evaluation, after)
         return evaluation
@@ -280,7 +336,7 @@ class Library:
         """Start the evaluation of an imported suite before the one that imports it has ended."""
         if suite.package_problem:
             return
-        key = _key(suite, env, _OWN, basis)
+        key = _key(suite, env, None, basis)
         with self._lock:
             if self._known(key) or key in self._running:
                 return
@@ -297,7 +353,7 @@ class Library:
         """
         if suite.package_problem:
             return SuiteEvaluation(problem=suite.package_problem)
-        key = _key(suite, env, _OWN, basis)
+        key = _key(suite, env, None, basis)
         with self._lock:
             if known := self._known(key):
                 return known
@@ -309,7 +365,12 @@ class Library:
     def _run_own(self, key: str, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         try:
             rules = conf.evaluation_rules(suite.package.files)
-            answer = run_evaluator(suite.package.text(TOPOLOGY_FILE), env=env, rules=rules)
+            answer = run_evaluator(
+                suite.package.text(TOPOLOGY_FILE),
+                env=env,
+                rules=rules,
+                modules=loadable_modules(suite),
+            )
             evaluation = evaluation_of(answer)
             self._keep(key, evaluation, Closure())
             return evaluation
@@ -346,10 +407,12 @@ def _import_env(suite: Suite, pin: Pin) -> Mapping[str, str] | None:
         return None
 
 
-def _key(suite: Suite, env: Mapping[str, str], imports: str, basis: _Basis) -> str:
-    """Return the key of an evaluation; `imports` is the digest of all that it may import."""
+def _key(suite: Suite, env: Mapping[str, str], closure: Closure | None, basis: _Basis) -> str:
+    """Return the key of an evaluation with all that it may import, None for its own nodes alone."""
+    imports = (closure and closure.digest) or _OWN
+    modules = modules_digest([suite, *(closure.suites if closure else ())])
     own_id = "" if imports == _OWN else suite.identity
-    inputs = [own_id, suite.digest, dict(env), basis.rules, imports]
+    inputs = [own_id, suite.digest, dict(env), basis.rules, imports, modules]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 

@@ -41,6 +41,11 @@ class Closure:
     is_pinned: bool = True
     reached: tuple[tuple[Suite, Pin, Suite], ...] = ()
 
+    @property
+    def suites(self) -> list[Suite]:
+        """The suites that are reached."""
+        return [suite for _, _, suite in self.reached]
+
 
 class Resolver:
     """Answers from the suites of this process, and from packages of registries."""

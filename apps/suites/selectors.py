@@ -103,7 +103,7 @@ def get_definition(suite_id: str, *, profile: str = "") -> DefinitionDocument:
     if not profile:
         return library.evaluate(suite).definition
     env = select_profile(suite.profiles, profile, suite_id=suite.suite_id).env
-    return definition_of(suite, library.evaluation(suite, env))
+    return definition_of(suite, library.evaluation(suite, env), library.hydrated(suite))
 
 
 class ProfileVerdict(TypedDict):
@@ -199,7 +199,8 @@ def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> R
         evaluation = evaluated.evaluation or SuiteEvaluation()
         return _resolved(evaluated.suite, evaluation, evaluated.definition)
     evaluation = library.evaluation(suite, profile_env)
-    return _resolved(suite, evaluation, definition_of(suite, evaluation))
+    definition = definition_of(suite, evaluation, library.hydrated(suite))
+    return _resolved(suite, evaluation, definition)
 
 
 def find_suite(reference: str) -> Suite:

@@ -120,6 +120,7 @@ ADMIN_PASSWORD = env.secret("ADMIN_PASSWORD")
 # ── suites, profiles, platform settings ───────────────────────────────────────
 SUITES_DIR = Path(env.text("SUITES_DIR", str(BASE_DIR / "examples" / "oci-suites")))
 SUITE_REGISTRATION = env.choice("SUITE_REGISTRATION", "admin", ("admin", "members", "off"))
+MODULES_DIR = Path(env.text("MODULES_DIR", str(BASE_DIR / "examples" / "oci-modules")))
 SUITE_MAX_NODES = env.integer("SUITE_MAX_NODES", 2000, low=1)
 PLATFORM_SETTINGS_FILE = Path(env.text("PLATFORM_SETTINGS_FILE", "configuration.yaml"))
 IN_CLUSTER = bool(env.text("KUBERNETES_SERVICE_HOST"))

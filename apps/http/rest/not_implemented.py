@@ -18,7 +18,6 @@ from apps.http.rest.strict import StrictAPIView
 from kernel.errors import NotAvailable
 
 NOT_IMPLEMENTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "platform-settings/registries/<str:registry_id>/sync": ("POST",),
     "profiles/suites": ("GET",),
     "profiles/suites/<str:suite_id>": ("GET", "POST"),
     "profiles/suites/<str:suite_id>/<str:profile_id>": ("PUT", "DELETE"),

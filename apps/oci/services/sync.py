@@ -7,6 +7,7 @@ the store. A registry that fails keeps its repositories and their content.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Final
 
 from django.db.models import Q
 
+from apps.observability.api import metrics
 from apps.oci import conf
 from apps.oci.domain.repositories import (
     ConnectionReport,
@@ -30,12 +32,19 @@ from apps.oci.services.packages import store_packages, within
 from apps.oci.services.registry_client import CatalogRefused, RegistryClient
 from apps.oci.services.scan import SYNC_S, Finding, Known, Scan
 from apps.operations.api import raise_generation
-from apps.platform_settings.api import ImageRegistry, get_registry, registries
+from apps.platform_settings.api import (
+    ImageRegistry,
+    RegistryNotFound,
+    get_registry,
+    record_sync,
+    registries,
+)
 from apps.streams.api import unit_of_work
 from kernel import clock
 from kernel.ids import new_uuid
 
 TEST_S: Final = 10.0
+_log = logging.getLogger("partita.oci")
 _LEASE: Final = timedelta(seconds=SYNC_S + 60)
 _RETRY: Final = timedelta(seconds=60)  # a registry that failed is due again after this
 _MAX_DETAIL: Final = 500
@@ -63,9 +72,21 @@ def sync_registry(registry_id: str) -> SyncResult:
         errors = (RepositoryError(repository="", code=error.code, detail=error.detail),)
     finally:
         _release_lease(registry, holder, failure)
+    _record(registry, failure, began)
     found = IndexedRepository.objects.filter(registry_id=_key(registry)).count()
     took_ms = round((time.monotonic() - began) * 1000)
     return SyncResult(packages=found, duration_ms=took_ms, errors=errors[:MAX_ERRORS])
+
+
+def _record(registry: ImageRegistry, failure: RegistryFailure | None, began: float) -> None:
+    """Tell the metrics and the settings how a synchronization ended; raise RegistryNotFound."""
+    metrics.observe(
+        "partita.catalog.sync.duration.ms",
+        (time.monotonic() - began) * 1000,
+        outcome="failed" if failure else "indexed",
+    )
+    error = f"{failure.detail} ({failure.code})" if failure else ""
+    record_sync(registry.registry_id, succeeded=failure is None, error=error)
 
 
 def sync_due() -> int:
@@ -74,7 +95,8 @@ def sync_due() -> int:
     for registry_id in due_registries():
         try:
             sync_registry(registry_id)
-        except SyncInProgress:
+        except (SyncInProgress, RegistryNotFound) as error:
+            _log.info("registry %s: %s", registry_id, error.detail)
             continue
         done += 1
     return done

@@ -20,6 +20,7 @@ from apps.suites.domain.package import (
     WarningDocument,
 )
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
+from apps.suites.domain.surfaces import HydratedSurfaces, SurfaceDocument
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
 from readers.archive import content_digest
@@ -117,7 +118,7 @@ class DefinitionDocument(_Identity, _Outcome):
     folders: list[FolderDocument]
     sourceFiles: list[SourceFileDocument]
     contracts: list[str]
-    apiSurfaces: list[object]
+    apiSurfaces: list[SurfaceDocument]
     launchable: bool
     contentDigest: str
     digest: NotRequired[str]  # of the manifest, for a package of a registry
@@ -215,11 +216,13 @@ def suite_of(package: Package) -> Suite:
     )
 
 
-def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> DefinitionDocument:
+def definition_of(
+    suite: Suite, evaluation: SuiteEvaluation | None, hydrated: HydratedSurfaces | None
+) -> DefinitionDocument:
     """Return the Definition.
 
     While the evaluation runs (None), it has the warning `evaluating` instead of `topology` and
-    `topologyError`.
+    `topologyError`; while contracts are read, the same instead of the API surfaces.
     """
     known = evaluation or SuiteEvaluation()
     resolves = evaluation is not None and evaluation.problem is None
@@ -229,7 +232,7 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> Definitio
     return {
         **_identity(suite, known),
         "status": suite.status,
-        "score": _score(suite, resolves=resolves),
+        "score": _score(suite, hydrated, resolves=resolves),
         "pullCommand": f"partita suite pull {reference}",
         "forkCommand": f"partita suite fork {reference} ./{folder}",
         "suiteStar": suite.package.text(TOPOLOGY_FILE),
@@ -238,11 +241,11 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> Definitio
         "sourceFiles": source_files(suite.package.files),
         **_outcome(evaluation),
         "contracts": list(dict.fromkeys(known.loads)),
-        "apiSurfaces": [],
+        "apiSurfaces": list(hydrated.documents) if hydrated else [],
         "launchable": resolves and bool(launchable_profiles or not suite.profiles),
         "contentDigest": suite.digest,
         **({"digest": suite.repository_digest} if suite.repository_digest else {}),
-        "warnings": [each.as_dict() for each in _warnings(suite, evaluation)],
+        "warnings": [each.as_dict() for each in _warnings(suite, evaluation, hydrated)],
     }
 
 
@@ -277,13 +280,18 @@ def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
     }
 
 
-def _score(suite: Suite, *, resolves: bool) -> int:
+def _score(suite: Suite, hydrated: HydratedSurfaces | None, *, resolves: bool) -> int:
     """Return 20 points for each of five merits (reference: control-plane 5.1)."""
+    surfaces = hydrated.surfaces if hydrated else ()
     merits = (
         suite.metadata.has_readme,
         bool(suite.metadata.description),
         any(profile.launchable for profile in suite.profiles),
-        any(path.startswith("api/") for path in suite.package.files),
+        any(
+            each.contract_path in suite.package.files
+            for surface in surfaces
+            for each in surface.operations
+        ),
         resolves,
     )
     return _POINTS * sum(merits)
@@ -315,7 +323,9 @@ def _outcome(evaluation: SuiteEvaluation | None) -> _Outcome:
     return outcome
 
 
-def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageWarning]:
+def _warnings(
+    suite: Suite, evaluation: SuiteEvaluation | None, hydrated: HydratedSurfaces | None
+) -> list[PackageWarning]:
     found = [*suite.metadata.warnings, *suite.dependencies.warnings]
     for profile in suite.profiles:
         problems = [replace(profile.problem, code="profile_invalid")] if profile.problem else []
@@ -327,16 +337,10 @@ def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageW
     if evaluation is None:
         detail = "suite.star is being evaluated; reload this suite for its topology"
         found.append(PackageWarning(code="evaluating", detail=detail))
-    return [*found, *_unavailable_content(suite.package)]
-
-
-def _unavailable_content(package: Package) -> list[PackageWarning]:
-    """Return a warning for each part of the package that this release does not use."""
-    surfaces = [path for path in sorted(package.files) if path.startswith(("api/", "mock/"))]
-    if not surfaces:
-        return []
-    detail = "API surfaces and mocks are not available yet; api/ and mock/ are not used"
-    return [PackageWarning(code="not_available", detail=detail, file=surfaces[0])]
+    if hydrated is None:
+        detail = "api/ and mock/ are being read; reload this suite for its API surfaces"
+        found.append(PackageWarning(code="evaluating", detail=detail))
+    return [*found, *(hydrated.warnings if hydrated else ())]
 
 
 def language(path: str) -> str:

@@ -60,6 +60,7 @@ class WarningDocument(TypedDict):
     detail: str
     file: NotRequired[str]
     line: NotRequired[int]
+    column: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class PackageWarning:
     detail: str
     file: str | None = None
     line: int | None = None
+    column: int | None = None
 
     def as_dict(self) -> WarningDocument:
         document: WarningDocument = {"code": self.code, "detail": self.detail}
@@ -77,6 +79,8 @@ class PackageWarning:
             document["file"] = self.file
         if self.line is not None:
             document["line"] = self.line
+        if self.column is not None:
+            document["column"] = self.column
         return document
 
 

@@ -1,10 +1,10 @@
 """Where suites come from: one plug-in a source, each in a file of its own in this package.
 
-    @sources.register("workspace")
-    class WorkspaceSource:
-        rank = 0                        # of two suites with one id, the lower rank keeps it
-        def suites(self): ...           # what there is now, without contacting anybody
-        def find(self, reference): ...  # on demand, may contact a registry
+@sources.register("workspace")
+class WorkspaceSource:
+    rank = 0                        # of two suites with one id, the lower rank keeps it
+    def suites(self): ...           # what there is now, without contacting anybody
+    def find(self, reference): ...  # on demand, may contact a registry
 """
 
 from __future__ import annotations

@@ -113,9 +113,7 @@ def test_what_matches_nothing_says_how_to_go_back(reader: Client, offers: FakeIn
     assert choices(page)["Zot"] == ("/catalog?q=nothing", "0")
 
 
-def test_long_lists_are_paged(
-    reader: Client, offers: FakeIndex, monkeypatch: pytest.MonkeyPatch
-):
+def test_long_lists_are_paged(reader: Client, offers: FakeIndex, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(catalog, "PACKAGES_A_PAGE", 3)
     first = page_of(reader, "/catalog")
 
@@ -145,9 +143,7 @@ def test_a_star_is_set_by_a_form_and_by_htmx(reader: Client, offers: FakeIndex):
     assert elsewhere["Location"] == "/"
 
 
-def test_a_failing_registry_is_named_above_its_last_good_content(
-    reader: Client, offers: FakeIndex
-):
+def test_a_failing_registry_is_named_above_its_last_good_content(reader: Client, offers: FakeIndex):
     offers.registry("down", name="Old site")
     offers.offer("down", "legacy/billing", ["9.1"])
     offers.fail("down", f"connection refused {EVIL}")
@@ -178,9 +174,7 @@ def test_without_a_registry_the_page_tells_how_to_add_one(
     assert "<strong>Fresh</strong> has no package here yet." in page_of(reader, "/catalog")
 
 
-def test_a_package_page_shows_readme_topology_versions_and_score(
-    reader: Client, offers: FakeIndex
-):
+def test_a_package_page_shows_readme_topology_versions_and_score(reader: Client, offers: FakeIndex):
     page = page_of(reader, "/catalog/main-example-com-core-shop")
 
     assert "<h3>The shop</h3>" in page
@@ -229,4 +223,7 @@ def test_a_built_in_module_shows_its_functions(reader: Client, offers: FakeIndex
     page = page_of(reader, "/catalog/partita-redis")
 
     assert "A module that comes with Partita." in page
+    assert "load(&quot;@partita/redis&quot;, &quot;f&quot;)" in page
+    assert "<code>f(name, **kw)</code>" in page
+    assert "<strong>one</strong>" in page
     assert "Versions" not in page

@@ -62,4 +62,5 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
 def workspace(tmp_path: Path, settings, library: Library) -> Workspace:
     settings.SUITES_DIR = tmp_path / "suites"
     settings.SUITES_DIR.mkdir()
+    settings.MODULES_DIR = tmp_path / "modules"
     return Workspace(settings.SUITES_DIR)

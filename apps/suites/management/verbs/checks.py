@@ -77,7 +77,9 @@ def _print_verdict(
             name = f"profile {profile['fileName']}"
             _print_check(console, "  ", name, profile["steps"], profile.get("error"))
     for warning in definition["warnings"]:
-        console.print(f"  [yellow]![/] {escape(output.place(warning))}{escape(warning['detail'])}")
+        console.print(
+            f"  [yellow]![/] {escape(output.position(warning))}{escape(warning['detail'])}"
+        )
 
 
 def _print_check(
@@ -87,7 +89,7 @@ def _print_check(
         console.print(f"{indent}[green]✓[/] {escape(name)}: {steps} steps")
         return
     console.print(
-        f"{indent}[red]✗[/] {escape(name)}: {escape(output.place(error) + error['message'])}"
+        f"{indent}[red]✗[/] {escape(name)}: {escape(output.position(error) + error['message'])}"
     )
     if error.get("sourceLine"):
         console.print(f"{indent}    {escape(error['sourceLine'])}")

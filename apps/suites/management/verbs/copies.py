@@ -24,7 +24,9 @@ def fork_suite(options: dict[str, Any]) -> int:
     if options["output"] == "json":
         print_json({"suite": suite.suite_id, "folder": str(folder), "digest": suite.digest})
     else:
-        output.say(f"copied {len(suite.package.files)} files of {suite.suite_id} to {folder}")
+        output.print_sentence(
+            f"copied {len(suite.package.files)} files of {suite.suite_id} to {folder}"
+        )
     return ExitCode.OK
 
 
@@ -34,7 +36,7 @@ def pull_suite(options: dict[str, Any]) -> int:
     if options["output"] == "json":
         print_json({"suite": suite.suite_id, "digest": suite.digest, "pulled": False})
     else:
-        output.say(
+        output.print_sentence(
             f"{suite.suite_id} is already in the workspace ({suite.digest}); nothing was pulled"
         )
     return ExitCode.OK

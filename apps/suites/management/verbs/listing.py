@@ -46,7 +46,7 @@ def show_suite(options: dict[str, Any]) -> int:
     console = output.console()
     console.print(f"[bold]{escape(definition['title'])}[/]  {escape(definition['description'])}")
     if error := definition.get("topologyError"):
-        console.print(f"[red]✗[/] {escape(output.place(error))}{escape(error['message'])}")
+        console.print(f"[red]✗[/] {escape(output.position(error))}{escape(error['message'])}")
         return ExitCode.ERROR
     console.print(_tree(definition))
     for profile in definition["profiles"]:

@@ -34,7 +34,7 @@ def lock_suites(options: dict[str, Any]) -> int:
         for name, lock in locks.items():
             _print_lock(name, lock, written=not options["check"])
         if not locks:
-            output.say("no suite imports another one")
+            output.print_sentence("no suite imports another one")
     outdated = any(not lock.is_current for lock in locks.values())
     return ExitCode.ERROR if options["check"] and outdated else ExitCode.OK
 

@@ -17,11 +17,11 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=True)
 
 
-def say(sentence: str) -> None:
+def print_sentence(sentence: str) -> None:
     console().print(escape(sentence))
 
 
-def place(fault: Mapping[str, object]) -> str:
+def position(fault: Mapping[str, object]) -> str:
     parts = [str(fault[key]) for key in ("file", "line", "column") if key in fault]
     return ":".join(parts) + ": " if parts else ""
 
