@@ -161,7 +161,7 @@ def _import_nodes(own: SuiteEvaluation) -> Iterator[ResolvedNode]:
 def profile_of(suite: Suite, pin: Pin) -> LaunchProfile:
     """Return the profile of an imported suite, from its files."""
     try:
-        return select_profile(suite.profiles, pin.profile, suite_id=suite.suite_id)
+        return select_profile(suite.file_profiles, pin.profile, suite_id=suite.suite_id)
     except ProfileNotInSuite as error:
         raise TopologyProblem("dependency_profile_missing", error.detail) from None
     except ProfileInvalid as error:

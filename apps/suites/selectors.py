@@ -203,6 +203,19 @@ def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> R
     return _resolved(suite, evaluation, definition)
 
 
+def every_suite() -> list[Suite]:
+    """Return the suites with their profiles, not evaluated."""
+    return library.suites()
+
+
+def find_suite_by_id(suite_id: str) -> Suite:
+    """Find a suite by its id only, as routes name it; raise SuiteNotFound."""
+    suite = find_suite(suite_id)
+    if suite.suite_id != suite_id:
+        raise SuiteNotFound(f"there is no suite {suite_id[:200]!r}")
+    return suite
+
+
 def find_suite(reference: str) -> Suite:
     """Find a suite by id, else by repository with a tag or digest.
 

@@ -12,6 +12,7 @@ from typing import Final
 from django.db import DatabaseError
 
 from apps.suites.domain.definition import Suite, suite_of
+from apps.suites.profiles import profile_join
 from apps.suites.sources import SourcedSuite, SuiteSource, sources
 from kernel.errors import PlatformError
 from kernel.ids import shortened
@@ -83,14 +84,18 @@ class Shelf:
         self._suites: tuple[Suite, ...] = ()
 
     def suites(self) -> tuple[Suite, ...]:
-        """Return the suites by id; the same tuple as before if nothing has changed."""
+        """Return the suites by id; the same tuple as before if nothing has changed.
+
+        Their profiles are those in force: stored ones over those of the files.
+        """
         taken: set[str] = set()
         known: dict[tuple[str, str], _Known] = {}
         for source, sourced in self._sourced():
             suite_id = _free_id(sourced, taken)
             taken.add(suite_id)
             known[source.name, sourced.key] = self._read(source, sourced, suite_id)
-        found = tuple(sorted((each.suite for each in known.values()), key=lambda x: x.suite_id))
+        read = sorted((each.suite for each in known.values()), key=lambda suite: suite.suite_id)
+        found = tuple(profile_join.joined(read))
         with self._lock:
             self._known = known
             last = self._suites

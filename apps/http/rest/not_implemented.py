@@ -18,10 +18,6 @@ from apps.http.rest.strict import StrictAPIView
 from kernel.errors import NotAvailable
 
 NOT_IMPLEMENTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "profiles/suites": ("GET",),
-    "profiles/suites/<str:suite_id>": ("GET", "POST"),
-    "profiles/suites/<str:suite_id>/<str:profile_id>": ("PUT", "DELETE"),
-    "profiles/suites/<str:suite_id>/<str:profile_id>/default": ("POST",),
     "sandboxes": ("GET",),
     "sandboxes/events": ("GET",),
     "sandboxes/reap-all": ("POST",),

@@ -127,12 +127,17 @@ class DefinitionDocument(_Identity, _Outcome):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A package with its metadata and profiles, not evaluated."""
+    """A package with its metadata and profiles, not evaluated.
+
+    `profiles` are those in force: of the package's files, and stored ones over them.
+    `file_profiles` are those of the files alone, which suites that import this one use.
+    """
 
     package: Package
     digest: str
     metadata: Metadata
     profiles: tuple[Profile, ...]
+    file_profiles: tuple[Profile, ...] = ()
     dependencies: Dependencies = field(default_factory=Dependencies)
 
     @property
@@ -212,6 +217,7 @@ def suite_of(package: Package) -> Suite:
         digest=content_digest(package.files),
         metadata=metadata_of(package, profiles),
         profiles=profiles,
+        file_profiles=profiles,
         dependencies=dependencies_of(package),
     )
 
