@@ -121,7 +121,7 @@ def rows(
             "digest": display_digest(entry["package"].get("digest", "")),
             "seen": display.ago(entry["seenAt"], now) if entry["seenAt"] else "",
             "seen_at": entry["seenAt"],
-            "error": entry["error"],
+            "error": entry["package"].get("error", ""),
             "launch": entry["package"].get("suiteId", "") in profiles,
             "profiles": profiles.get(entry["package"].get("suiteId", ""), ()),
         }

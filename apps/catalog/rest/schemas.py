@@ -43,6 +43,7 @@ class CatalogPackage(Shape):
     suiteId = Text(required=False)
     registryId = Text(required=False)
     digest = Text(required=False, help_text="of the manifest of `version`")
+    error = Text(required=False, help_text="why its content cannot be had")
 
 
 class CatalogWarning(Shape):

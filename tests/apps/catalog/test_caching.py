@@ -1,4 +1,4 @@
-"""Invariant 37: a kept catalog is never older than a write before the read, whatever Redis does.
+"""A kept catalog is never older than a write before the read, whatever Redis does.
 
 The union of all packages is shared by its readers, favorites are each reader's own.
 """
@@ -75,6 +75,7 @@ def test_each_write_is_seen_by_the_next_read(
     index: FakeIndex,
     workspace: Any,
 ):
+    """Invariant 37: a Redis that is away, silent or forgets changes no answer."""
     index.registry("main")
     assert titles(client) == []
 
