@@ -39,6 +39,7 @@ from apps.profiles.selectors import stored_profiles, stored_profiles_of
 from apps.profiles.services.profiles_file import file_problem, import_profiles_file
 from apps.profiles.services.records import (
     Edit,
+    Preview,
     ProfileInUse,
     ProfileNotFound,
     ProfileNotLaunchable,
@@ -47,6 +48,7 @@ from apps.profiles.services.records import (
     delete_profile,
     make_default,
     may_write,
+    preview_profile,
     replace_profile,
     require_profile,
     require_writer,
@@ -58,6 +60,7 @@ __all__ = [
     "ExplainedValue",
     "LaunchProfile",
     "Layer",
+    "Preview",
     "Profile",
     "ProfileDuplicate",
     "ProfileInUse",
@@ -84,6 +87,7 @@ __all__ = [
     "make_default",
     "may_write",
     "merge_chain",
+    "preview_profile",
     "profile_set",
     "profiles_of",
     "record_document",

@@ -7,7 +7,7 @@ Knows nothing of executions. `lock_suite` writes a file of the workspace, `regis
 from __future__ import annotations
 
 from apps.suites.calls import container_kinds
-from apps.suites.domain.definition import DefinitionDocument
+from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.locking import NewLock
@@ -59,6 +59,7 @@ __all__ = [
     "ProfileVerdict",
     "ProfilesChanged",
     "ResolvedSuite",
+    "Suite",
     "SuiteExists",
     "SuiteInUse",
     "SuiteNotFound",

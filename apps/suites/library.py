@@ -313,7 +313,11 @@ class Library:
         self, key: str, suite: Suite, env: Mapping[str, str], basis: _Basis
     ) -> SuiteEvaluation:
         if not suite.dependencies.entries:
-            return self._run_own(key, suite, env)
+            own = self._run_own(key, suite, env)
+            whole = Composition(basis.resolver, lambda _suite, _env: own).whole(suite, env)
+            if whole is not own:  # it imports what it does not declare
+                self._keep(key, whole, Closure())
+            return whole
         closure = basis.resolver.closure(suite)
         ahead = [
             (child, env_of)

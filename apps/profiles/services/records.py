@@ -12,7 +12,7 @@ from typing import Final
 
 from apps.accounts.api import Forbidden, Principal, Role
 from apps.profiles import conf
-from apps.profiles.domain.drafts import Draft, checked, in_agreement
+from apps.profiles.domain.drafts import Draft, ProfileDuplicate, checked, in_agreement
 from apps.profiles.domain.profile_file import Seed, read_profile
 from apps.profiles.domain.profiles import Profile
 from apps.profiles.domain.records import (
@@ -27,7 +27,7 @@ from apps.profiles.services.profiles_file import take_over_file, write_profiles_
 from apps.profiles.services.rows import save
 from apps.streams.api import unit_of_work
 from kernel import clock
-from kernel.errors import NotFound, PlatformError
+from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 from kernel.ids import new_uuid
 
 _SHOWN_NAMES: Final = 5
@@ -112,6 +112,29 @@ def make_default(edit: Edit, profile_id: str) -> Written:
     Raise Forbidden, ProfileNotFound, what the precondition raises, ProfileNotLaunchable.
     """
     return _then_written(_make_default, edit, profile_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a write would do: the faults that would stop it, else the profiles after it."""
+
+    faults: tuple[FieldError, ...] = ()
+    written: Written | None = None
+
+
+def preview_profile(edit: Edit, draft: Draft, profile_id: str = "") -> Preview:
+    """Check a draft, new without `profile_id`, and store nothing."""
+    current = _current(edit)
+    try:
+        made = checked(draft, current, conf.draft_rules(), profile_id=profile_id)
+    except (InvalidInput, ProfileDuplicate) as error:
+        return Preview(faults=error.errors)
+    records = _records(current) | {made.record.profile_id: made.record}
+    stored = current.stored
+    default_id = made.record.profile_id if made.is_default else stored.default_id
+    after = replace(stored, default_id=default_id, records=tuple(records.values()))
+    profiles = profile_set(edit.seeds, after)
+    return Preview(written=Written(profile_id=made.record.profile_id, profiles=profiles))
 
 
 def require_profile(current: ProfileSet, profile_id: str) -> Profile:

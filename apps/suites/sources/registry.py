@@ -19,7 +19,8 @@ from apps.suites.sources import SourcedSuite, sources
 from kernel.errors import PlatformError
 from kernel.ids import slug
 
-TOPIC: Final = "catalog"  # its generation rises with every change of the index and the packages
+# Their generations rise with every change of the index and packages, and of the registries.
+TOPICS: Final = ("catalog", "platform")
 
 
 @sources.register("registry")
@@ -29,11 +30,11 @@ class RegistrySource:
     rank: ClassVar[int] = 2
 
     def __init__(self) -> None:
-        self._kept: tuple[int, Sequence[SourcedSuite]] | None = None
+        self._kept: tuple[list[int], Sequence[SourcedSuite]] | None = None
         self._candidates: dict[str, tuple[str, ...]] = {}  # by digest; empty for other packages
 
     def suites(self) -> Sequence[SourcedSuite]:
-        number = generation(TOPIC)
+        number = [generation(topic) for topic in TOPICS]
         kept = self._kept
         if kept and kept[0] == number and not connection.in_atomic_block:
             return kept[1]
