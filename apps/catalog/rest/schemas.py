@@ -62,6 +62,7 @@ class CatalogPage(Shape):
     warnings = CatalogWarning(many=True)
 
 
+@extend_schema_serializer(many=False)
 class Favorites(Shape):
     packageIds = Texts(child=Text())
 
