@@ -1,6 +1,7 @@
 """Suites: packages of the workspace, their definitions and topologies.
 
-Knows nothing of executions. `lock_suite` writes a file of the workspace; all others only read.
+Knows nothing of executions. `lock_suite` writes a file of the workspace, `register_suite` and
+`remove_suite` rows; all others only read.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ from apps.suites.selectors import (
     list_suites,
     lock_suite,
     resolve,
+    source_problems,
+)
+from apps.suites.services.registration import (
+    SuiteExists,
+    SuiteInUse,
+    SuiteText,
+    register_suite,
+    remove_suite,
+    suite_users,
 )
 
 __all__ = [
@@ -34,7 +44,10 @@ __all__ = [
     "PackageInvalid",
     "ProfileVerdict",
     "ResolvedSuite",
+    "SuiteExists",
+    "SuiteInUse",
     "SuiteNotFound",
+    "SuiteText",
     "TopologyInvalid",
     "check_profiles",
     "container_kinds",
@@ -44,5 +57,9 @@ __all__ = [
     "lint_suite",
     "list_suites",
     "lock_suite",
+    "register_suite",
+    "remove_suite",
     "resolve",
+    "source_problems",
+    "suite_users",
 ]

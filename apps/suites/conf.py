@@ -19,6 +19,12 @@ def mock_base_url() -> str:
     return str(settings.MOCK_BASE_URL)
 
 
+def suite_registration() -> str:
+    """Return who may register suites: `admin`, `members` or `off`."""
+    allowed: str = settings.SUITE_REGISTRATION
+    return allowed
+
+
 def max_nodes() -> int:
     """Return how many nodes a topology may have."""
     limit: int = settings.SUITE_MAX_NODES

@@ -18,7 +18,6 @@ from apps.http.rest.strict import StrictAPIView
 from kernel.errors import NotAvailable
 
 NOT_IMPLEMENTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "platform-settings": ("GET", "PUT"),
     "platform-settings/registries/<str:registry_id>/sync": ("POST",),
     "catalog/packages": ("GET",),
     "catalog/packages/<str:package_id>": ("GET",),

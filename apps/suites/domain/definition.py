@@ -11,18 +11,19 @@ from typing import Final, NotRequired, TypedDict
 from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
 from apps.suites.domain.flattening import ImportedSuite
-from apps.suites.domain.metadata import PROVIDER, Metadata, metadata_of
+from apps.suites.domain.metadata import Metadata, metadata_of
 from apps.suites.domain.package import (
+    REGISTRY,
     TOPOLOGY_FILE,
     Package,
     PackageWarning,
     WarningDocument,
-    content_digest,
 )
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.surfaces import HydratedSurfaces, SurfaceDocument
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
+from readers.archive import content_digest
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
 _POINTS: Final = 20  # per merit
@@ -83,11 +84,14 @@ class SourceFileDocument(TypedDict):
     content: NotRequired[str]
 
 
-class _Labels(TypedDict):
+class _Optional(TypedDict):
+    """`digest` is that of the manifest, for a package of a registry."""
+
     labels: NotRequired[dict[str, str]]
+    digest: NotRequired[str]
 
 
-class _Identity(_Labels):
+class _Identity(_Optional):
     id: str
     title: str
     repository: str
@@ -138,6 +142,34 @@ class Suite:
         return self.package.suite_id
 
     @property
+    def source(self) -> str:
+        """`workspace`, `registered` or `registry`."""
+        return self.package.origin.source
+
+    @property
+    def repository_digest(self) -> str:
+        """The digest of the manifest of a package of a registry, else ""."""
+        return self.package.origin.digest
+
+    @property
+    def lock_digest(self) -> str:
+        """The digest by which a lock pins the suite (reference: control-plane 8, item 3)."""
+        return self.repository_digest or self.digest
+
+    @property
+    def identity(self) -> str:
+        """What stays when the content changes: for suites that contain themselves."""
+        if self.source == REGISTRY:
+            return self.metadata.repository
+        return f"{self.source}:{self.suite_id}"
+
+    @property
+    def status(self) -> str:
+        if self.package_problem:
+            return "Invalid"
+        return "Verified" if self.source == REGISTRY else "Installed"
+
+    @property
     def package_problem(self) -> TopologyProblem | None:
         """The package rule that is broken; such a suite is not evaluated."""
         if self.package.problem:
@@ -158,8 +190,9 @@ class SuiteEvaluation:
     """The result of suite.star under one profile's env: a topology or a problem.
 
     `calls` has the positions of the suite's own nodes by id. `imports` and `dependencies` are known
-    once imported suites are expanded. An evaluation that was `killed` by a limit may succeed on a
-    quieter machine.
+    once imported suites are expanded, and so are the `warnings` about them. An evaluation that was
+    `killed` by a limit may succeed on a quieter machine, and one that needs a package of an
+    `unreachable` registry (the reason) once that answers.
     """
 
     topology: tuple[ResolvedNode, ...] = ()
@@ -169,7 +202,9 @@ class SuiteEvaluation:
     calls: Mapping[str, Position] = field(default_factory=dict)
     imports: tuple[ImportedSuite, ...] = ()
     dependencies: tuple[DependencyDocument, ...] = ()
+    warnings: tuple[PackageWarning, ...] = ()
     killed: bool = False
+    unreachable: str = ""
 
 
 def suite_of(package: Package) -> Suite:
@@ -198,7 +233,7 @@ def definition_of(
     launchable_profiles = [profile for profile in suite.profiles if profile.launchable]
     return {
         **_identity(suite, known),
-        "status": "Invalid" if suite.package_problem else "Installed",
+        "status": suite.status,
         "score": _score(suite, hydrated, resolves=resolves),
         "pullCommand": f"partita suite pull {reference}",
         "forkCommand": f"partita suite fork {reference} ./{folder}",
@@ -231,15 +266,17 @@ def without_contents(definition: DefinitionDocument) -> DefinitionDocument:
 def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
     metadata = suite.metadata
     loaded = {match[1] for label in known.loads if (match := _MODULE.match(label))}
-    labels: _Labels = {"labels": dict(metadata.labels)} if metadata.labels else {}
+    optional: _Optional = {"labels": dict(metadata.labels)} if metadata.labels else {}
+    if suite.repository_digest:
+        optional["digest"] = suite.repository_digest
     return {
         "id": suite.suite_id,
         "title": metadata.title,
         "repository": metadata.repository,
         "owner": metadata.owner,
-        "provider": PROVIDER,
+        "provider": suite.package.origin.provider,
         "version": metadata.version,
-        **labels,
+        **optional,
         "tags": list(metadata.tags),
         "description": metadata.description,
         "modules": sorted(loaded | {name for each in suite.profiles for name in each.modules}),
@@ -299,6 +336,7 @@ def _warnings(
             PackageWarning(code=each.code, detail=each.detail, file=each.file, line=each.line)
             for each in (*profile.warnings, *problems)
         ]
+    found += evaluation.warnings if evaluation else ()
     if evaluation is None:
         detail = "suite.star is being evaluated; reload this suite for its topology"
         found.append(PackageWarning(code="evaluating", detail=detail))

@@ -10,6 +10,8 @@ from typing import Any, Final
 from drf_spectacular.utils import OpenApiParameter, extend_schema_serializer
 from rest_framework import serializers
 
+from apps.http.rest import StrictSerializer
+
 Text = serializers.CharField
 Number = serializers.IntegerField
 Flag = serializers.BooleanField
@@ -221,7 +223,21 @@ class Definition(Shape):
     apiSurfaces = ApiSurface(many=True, required=False)
     launchable = Flag()
     contentDigest = Text()
+    digest = Text(required=False, help_text="of the manifest, for a package of a registry")
     warnings = SuiteWarning(many=True)
+
+
+class RegisterSuiteInput(StrictSerializer):
+    """A suite as text. `files` are further files by their path in the package."""
+
+    id = Text(max_length=128)
+    title = Text(required=False, allow_blank=True, max_length=300)
+    description = Text(required=False, allow_blank=True, max_length=2000)
+    owner = Text(required=False, allow_blank=True, max_length=300)
+    suiteStar = Text(trim_whitespace=False)
+    files = serializers.DictField(
+        child=Text(allow_blank=True, trim_whitespace=False), required=False
+    )
 
 
 @extend_schema_serializer(many=False)

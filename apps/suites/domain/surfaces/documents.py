@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
-from apps.suites.domain.package import Package, PackageWarning, content_digest
+from apps.suites.domain.package import Package, PackageWarning
 from apps.suites.domain.surfaces.hydration import surfaces_of
 from apps.suites.domain.surfaces.model import (
     Exchange,
@@ -25,6 +25,7 @@ from apps.suites.domain.surfaces.samples import (
     shown_headers,
     shown_media_type,
 )
+from readers.archive import content_digest
 
 ConditionDocument = TypedDict("ConditionDocument", {"from": str, "param": str, "value": str})
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from apps.suites.domain.package import Package, PackageWarning, content_digest
+from apps.suites.domain.package import Package, PackageWarning
 from apps.suites.domain.surfaces.contract_files import read_contracts
 from apps.suites.domain.surfaces.contracts import (
     Contract,
@@ -34,6 +34,7 @@ from apps.suites.domain.surfaces.operations import Addresses, Candidate, Surroun
 from apps.suites.domain.surfaces.reading import MAX_TEXT, Warnings, member
 from apps.suites.domain.surfaces.samples import Room
 from kernel.ids import humanized
+from readers.archive import content_digest
 from readers.tree import Kind
 
 DEFAULT_SURFACE: Final = "default"
