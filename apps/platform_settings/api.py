@@ -33,6 +33,7 @@ from apps.platform_settings.services.effective import (
     secret_managers,
     select_backend,
 )
+from apps.platform_settings.services.live_settings import recent_settings
 
 __all__ = [
     "NOT_ISOLATED",
@@ -55,6 +56,7 @@ __all__ = [
     "local_runtime",
     "mode",
     "pull_credentials",
+    "recent_settings",
     "record_sync",
     "registries",
     "replace_settings",

@@ -119,8 +119,13 @@ ADMIN_PASSWORD = env.secret("ADMIN_PASSWORD")
 
 # ── suites, profiles, platform settings ───────────────────────────────────────
 SUITES_DIR = Path(env.text("SUITES_DIR", str(BASE_DIR / "examples" / "oci-suites")))
+SUITE_REGISTRATION = env.choice("SUITE_REGISTRATION", "admin", ("admin", "members", "off"))
+MODULES_DIR = Path(env.text("MODULES_DIR", str(BASE_DIR / "examples" / "oci-modules")))
 SUITE_MAX_NODES = env.integer("SUITE_MAX_NODES", 2000, low=1)
 PLATFORM_SETTINGS_FILE = Path(env.text("PLATFORM_SETTINGS_FILE", "configuration.yaml"))
+PROFILES_FILE = Path(env.text("PROFILES_FILE", "svc-profiles.yaml"))
+PROFILE_WRITES = env.choice("PROFILE_WRITES", "members", ("members", "admin"))
+SECRET_REFERENCE_RULE = "apps.executions.domain.secret_refs.reference_problem"
 IN_CLUSTER = bool(env.text("KUBERNETES_SERVICE_HOST"))
 CONFIG_VARIABLES = env.prefixed("PARTITA_CONFIG_")
 REGISTRY_CA_FILE = env.text("REGISTRY_CA_FILE")

@@ -27,6 +27,8 @@ _TLS_PORT: Final = 465  # RFC 8314
 
 def current() -> Snapshot:
     """Return the stored settings, after the import of a file that has changed."""
+    if (recent := live_settings.recent()) is not None:
+        return recent
     settings_file.import_changed()
     return live_settings.snapshot()
 

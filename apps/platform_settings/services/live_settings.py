@@ -8,8 +8,10 @@ stay in force. (reference: control-plane 4)
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
@@ -26,6 +28,7 @@ from kernel.errors import FieldError
 
 T = TypeVar("T")
 
+_RECENT_S: Final = 1.0
 _PAUSE_S: Final = 1.0  # after a store that was away, before it is asked again
 _log = logging.getLogger("partita.platform_settings")
 
@@ -42,6 +45,26 @@ class Snapshot:
     file_digests: frozenset[str] = frozenset()
 
 
+class _Thread(threading.local):
+    takes_recent = False
+
+
+_thread = _Thread()
+
+
+@contextmanager
+def recent_settings() -> Iterator[None]:
+    """In this block, this thread takes settings that were read up to a second ago.
+
+    For the hot path, whose every batch would otherwise ask the store once per step.
+    """
+    outer, _thread.takes_recent = _thread.takes_recent, True
+    try:
+        yield
+    finally:
+        _thread.takes_recent = outer
+
+
 class LiveSettings:
     """Keeps the snapshot of the revision that was read last. It is thread-safe.
 
@@ -51,7 +74,8 @@ class LiveSettings:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kept: Snapshot | None = None
-        self._asked_again_at = 0.0
+        self._asked_again_at = 0.0  # after the store was away
+        self._read_at = -_RECENT_S
 
     def snapshot(self) -> Snapshot:
         """Return the settings as stored now, else the last ones; raise what the store raises.
@@ -70,12 +94,21 @@ class LiveSettings:
             self._asked_again_at = self._clock() + _PAUSE_S
             return kept
 
+    def recent(self) -> Snapshot | None:
+        """Return the snapshot of the last second, if the thread takes that."""
+        is_recent = self._clock() < self._read_at + _RECENT_S
+        return self._kept if _thread.takes_recent and is_recent else None
+
+    def forget(self) -> None:
+        """Read everything anew next time."""
+        self._kept, self._asked_again_at, self._read_at = None, 0.0, -_RECENT_S
+
     def is_store_away(self) -> bool:
         """Return whether the last read found no store, a moment ago."""
         return self._clock() < self._asked_again_at
 
     def _read(self, kept: Snapshot | None) -> Snapshot:
-        revision = stored_revision()
+        revision, self._read_at = stored_revision(), self._clock()
         if kept is not None and kept.revision == revision:
             return kept
         self._kept = snapshot = _stored()

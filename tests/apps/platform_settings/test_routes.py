@@ -388,7 +388,7 @@ def test_a_lost_key_loses_secrets_only_and_readiness_says_so(
 
     put(admin, document())
     settings.ENCRYPTION_KEYS = ["unrelated-key"]
-    live_settings.live_settings._kept = None
+    live_settings.live_settings.forget()
 
     assert get_registry("zot").secret == ""
     state = probes["platform-settings"].check()
