@@ -11,7 +11,7 @@ import pytest
 
 from apps.oci import api
 from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
-from apps.oci.services import conversation, scan, sync
+from apps.oci.services import conversation, scan
 from apps.oci.services.conversation import Conversation
 from apps.oci.services.failures import RegistryFailure
 from apps.operations.api import generation
@@ -39,9 +39,8 @@ def _no_pauses(monkeypatch):
     async def pause(_seconds: float) -> None:
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(Conversation.__init__, "__kwdefaults__", {
-        **Conversation.__init__.__kwdefaults__, "pause": pause,
-    })  # fmt: skip
+    options = dict(Conversation.__init__.__kwdefaults__ or {})
+    monkeypatch.setattr(Conversation.__init__, "__kwdefaults__", {**options, "pause": pause})
 
 
 def test_a_repository_that_fails_is_an_error_and_the_others_are_there(registry: ScriptedRegistry):
@@ -125,7 +124,7 @@ def test_in_the_background_the_digest_of_a_version_is_asked_for_in_one_of_twelve
     moved = registry.serve(archive(("suite.star", b"# moved\n")))
     asked = []
     for turn in range(12):
-        monkeypatch.setattr(sync.time, "time", lambda turn=turn: turn * 300.0)
+        monkeypatch.setattr(time, "time", lambda turn=turn: turn * 300.0)
         RegistryState.objects.update(due_at=clock.now())
         registry.asked.clear()
         assert api.sync_due() == 1
