@@ -31,14 +31,13 @@ from apps.oci.services.failures import RegistryFailure, failure
 from apps.platform_settings.api import ImageRegistry
 from kernel import clock
 from kernel.addresses import LOCAL_TOO, PUBLIC_ONLY, Resolver, resolve
-from kernel.pinned_http import KeptTransport
+from kernel.kept_connections import KeptConnections
 from readers import Unreadable
 from readers.json import read_json
 
 IN_FLIGHT: Final = 8
 MAX_REDIRECTS: Final = 5
 RETRIES: Final = 2
-_TIMEOUTS: Final = {"connect": 3.0, "read": 10.0, "write": 10.0, "pool": 60.0}
 _RETRIED: Final = frozenset([429, 502, 503, 504])
 _REDIRECTS: Final = frozenset([301, 302, 303, 307, 308])
 _REPEATABLE: Final = frozenset(["GET", "HEAD", "PUT"])  # PUT: of content under its digest
@@ -52,12 +51,12 @@ _HUB: Final = ("docker.io", "registry-1.docker.io")  # in references, and where 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     status: int
-    headers: httpx.Headers
+    headers: Mapping[str, str]
     body: bytes
     url: str
 
     def header(self, name: str) -> str:
-        return str(self.headers.get(name, ""))
+        return self.headers.get(name, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +79,10 @@ class Conversation:
     ) -> None:
         self._pause = pause
         self.base = _base_url(registry.url)
-        self._transport = KeptTransport(
+        self._connections = KeptConnections(
             LOCAL_TOO if registry.allow_local_network else PUBLIC_ONLY,
             resolver=resolver,
-            connections=IN_FLIGHT,
+            at_once=IN_FLIGHT,
             trust=_trust(conf.ca_file()),
         )
         self._sign_in = _SignIn(registry, self)
@@ -95,7 +94,7 @@ class Conversation:
         await self.aclose()
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
+        await self._connections.aclose()
 
     async def send(
         self,
@@ -186,24 +185,20 @@ class Conversation:
         if sent.body or sent.method not in ("GET", "HEAD"):
             headers["Content-Length"] = str(len(sent.body))
         try:
-            request = httpx.Request(
-                sent.method,
-                sent.url,
-                headers=headers,
-                content=sent.body or None,
-                extensions={"timeout": _TIMEOUTS},
+            reply = await self._connections.exchange(
+                sent.method, sent.url, headers=headers, body=sent.body, limit=sent.limit
             )
-            response = await self._transport.handle_async_request(request)
-            try:
-                body = await _read(response, sent)
-            finally:
-                await response.aclose()
         except httpx.RemoteProtocolError:
             raise
-        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise failure(error) from error
+        if reply.headers.get("content-encoding", "identity").lower() != "identity":
+            raise RegistryFailure("invalid_response", "the registry compresses its answer")
+        if reply.is_cut and reply.is_success:  # what an error says beyond its limit is not read
+            detail = f"the registry sends more than {sent.limit} bytes"
+            raise RegistryFailure("response_too_large", detail)
         return Answer(
-            status=response.status_code, headers=response.headers, body=body, url=str(sent.url)
+            status=reply.status, headers=reply.headers, body=reply.body, url=str(sent.url)
         )
 
 
@@ -287,30 +282,6 @@ class _SignIn:
     def _basic(self) -> str:
         pair = f"{self._username}:{self._secret}".encode()
         return f"Basic {base64.b64encode(pair).decode('ascii')}"
-
-
-async def _read(response: httpx.Response, sent: _Sent) -> bytes:
-    """Return the raw body; nothing is decompressed."""
-    if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise RegistryFailure("invalid_response", "the registry compresses its answer")
-    if sent.method == "HEAD":
-        return b""
-    announced = response.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > sent.limit and response.is_success:
-        raise _too_large(sent)
-    body = bytearray()
-    assert isinstance(response.stream, httpx.AsyncByteStream)
-    async for part in response.stream:
-        body += part
-        if len(body) > sent.limit:
-            if not response.is_success:  # what an error says is not read
-                return b""
-            raise _too_large(sent)
-    return bytes(body)
-
-
-def _too_large(sent: _Sent) -> RegistryFailure:
-    return RegistryFailure("response_too_large", f"the registry sends more than {sent.limit} bytes")
 
 
 def _token_of(body: bytes) -> str:
