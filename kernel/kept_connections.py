@@ -6,8 +6,8 @@
 
 For a short conversation: a name is resolved and checked once, and its connections, kept by scheme,
 name and port, serve that name alone. No redirects, cookies, proxies or decompression. Bodies are
-read up to a limit. A ninth of the work of httpx for a small answer (decision 0034); where requests
-are few, `kernel.pinned_http` is the one to use.
+read up to a limit. It costs much less than httpx (decision 0034); where requests are few,
+`kernel.pinned_http` is the one to use.
 
 Errors are those of httpx: ConnectError, ConnectTimeout, ReadTimeout, RemoteProtocolError, …
 """
@@ -85,7 +85,7 @@ class KeptConnections:
                 origin.idle.append(connection)
             else:
                 connection.abort()
-        return answer.reply(limit)
+        return answer.reply()
 
     def _origin(self, url: httpx.URL) -> _Origin:
         key = (url.scheme, url.raw_host.decode("ascii"), url.port or PORTS[url.scheme])
@@ -188,7 +188,7 @@ class _Connection:
                 answer.take(piece)
         except TimeoutError as error:
             raise httpx.ReadTimeout("no answer in time") from error
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise httpx.RemoteProtocolError("not HTTP") from error
         except OSError as error:
             raise httpx.RemoteProtocolError("the connection broke") from error
@@ -207,7 +207,7 @@ class _Answer:
         self._body: list[bytes] = []
         self._size = 0
         self._head_size = 0
-        self._has_head = self._is_cut = self._ended = False
+        self._has_head = self._is_cut = self._ended = self._keeps = False
         self._status = 0
         self._messages = 0
         self.is_complete = self.is_reusable = False
@@ -224,12 +224,7 @@ class _Answer:
         if self._has_head and self._status < _FIRST_FINAL:
             raise httpx.RemoteProtocolError("an answer that announces another")
         self.is_complete = self._ended or self._is_cut
-        self.is_reusable = (
-            self._ended
-            and not self._is_cut
-            and self._messages == 1
-            and bool(self.parser.should_keep_alive())
-        )
+        self.is_reusable = self._ended and not self._is_cut and self._messages == 1 and self._keeps
 
     def _end_of_stream(self) -> None:
         """Accept the end of the connection only where nothing else ends the body."""
@@ -251,7 +246,7 @@ class _Answer:
         self._has_head = True
         self._status = self.parser.get_status_code()
         if self._method == "HEAD":
-            self._ended = True
+            self._end()
         length = self._headers.get("content-length", "")
         self._is_cut = not self._ended and length.isdecimal() and int(length) > self._limit
 
@@ -263,9 +258,14 @@ class _Answer:
         self._body.append(piece)
 
     def on_message_complete(self) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        """Note the end while the parser still knows whether the connection goes on."""
+        self._keeps = self._keeps or (not self._ended and bool(self.parser.should_keep_alive()))
         self._ended = True
 
-    def reply(self, _limit: int) -> Reply:
+    def reply(self) -> Reply:
         body = b"" if self._is_cut else b"".join(self._body)
         return Reply(status=self._status, headers=self._headers, body=body, is_cut=self._is_cut)
 

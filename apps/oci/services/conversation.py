@@ -111,7 +111,10 @@ class Conversation:
         `target` is a path of the registry or an absolute URL. `scope` is what a token must permit.
         The answer is of any status but 401 and those that say "later". Raise RegistryFailure.
         """
-        url = joined(self.base, target)
+        is_path = target.startswith("/v2/")  # of our own making: no link that a registry gave
+        url = (
+            self.base.copy_with(raw_path=target.encode()) if is_path else joined(self.base, target)
+        )
         sent = _Sent(
             method=method, url=url, headers=headers or {}, body=body, limit=limit, scope=scope
         )
