@@ -35,6 +35,7 @@ from apps.suites.services.registration import (
     remove_suite,
     suite_users,
 )
+from apps.suites.services.sharing import pull_suite, push_suite, push_warnings
 
 __all__ = [
     "DEPENDENCY_FILES",
@@ -57,6 +58,9 @@ __all__ = [
     "lint_suite",
     "list_suites",
     "lock_suite",
+    "pull_suite",
+    "push_suite",
+    "push_warnings",
     "register_suite",
     "remove_suite",
     "resolve",
