@@ -17,6 +17,7 @@ from apps.platform_settings.models import RegistryState
 from apps.platform_settings.selectors import registry_states
 from apps.platform_settings.services.changes import author_of, replace_document
 from apps.platform_settings.services.effective import current
+from apps.platform_settings.services.file_writer import write_file
 from apps.platform_settings.services.settings_file import settings_file
 from kernel.clock import rfc3339
 from kernel.errors import PlatformError
@@ -67,7 +68,9 @@ def replace_settings(
         if if_match.strip() and not _names(if_match, known):
             raise SettingsChanged("the settings have changed since they were read")
 
-    return replace_document(author, given, check)
+    changes = replace_document(author, given, check)
+    write_file()
+    return changes
 
 
 def _shown(wire: Wire, updated_at: datetime | None, *, for_admin: bool) -> dict[str, Any]:
