@@ -15,6 +15,7 @@ from apps.platform_settings.domain.backends import (
     runtime_labels,
 )
 from apps.platform_settings.domain.registries import Credentials, ImageRegistry
+from apps.platform_settings.domain.secret_refs import known_secret_providers, provider_of
 from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.platform_settings.services.changes import RegistryNotFound, record_sync
 from apps.platform_settings.services.documents import (
@@ -34,6 +35,12 @@ from apps.platform_settings.services.effective import (
     select_backend,
 )
 from apps.platform_settings.services.live_settings import recent_settings
+from apps.platform_settings.services.secret_values import (
+    SecretUnreadable,
+    check_secret_provider,
+    secret_provider_titles,
+    secret_value,
+)
 
 __all__ = [
     "NOT_ISOLATED",
@@ -48,13 +55,17 @@ __all__ = [
     "Override",
     "RegistryNotFound",
     "SecretManagers",
+    "SecretUnreadable",
     "SettingsChanged",
     "backend_states",
     "backends",
+    "check_secret_provider",
     "get_registry",
     "global_overrides",
+    "known_secret_providers",
     "local_runtime",
     "mode",
+    "provider_of",
     "pull_credentials",
     "recent_settings",
     "record_sync",
@@ -62,6 +73,8 @@ __all__ = [
     "replace_settings",
     "runtime_labels",
     "secret_managers",
+    "secret_provider_titles",
+    "secret_value",
     "select_backend",
     "settings_document",
     "settings_etag",

@@ -122,6 +122,7 @@ IN_CLUSTER = bool(env.text("KUBERNETES_SERVICE_HOST"))
 CONFIG_VARIABLES = env.prefixed("PARTITA_CONFIG_")
 VAULT_TOKEN = env.text("VAULT_TOKEN")
 VAULT_TOKEN_FILE = env.text("VAULT_TOKEN_FILE")  # read at each use: it may be renewed there
+SECRET_FILES_DIR = env.text("SECRET_FILES_DIR")  # of secrets that profiles name; empty: none
 
 # ── executions and steps ──────────────────────────────────────────────────────
 EXECUTION_MAX_ACTIVE = env.integer("EXECUTION_MAX_ACTIVE", 10, low=1)
