@@ -57,7 +57,7 @@ def merged_text(text: str, file: Version, new: Version) -> str:
 def new_text(written: Wire) -> str:
     """Return a file that says this, without what has its default."""
     root = CommentedMap()
-    nothing = {"mode": "local", "description": "", "agents": [], "registries": []}
+    nothing: Wire = {"mode": "local", "description": "", "agents": [], "registries": []}
     nothing |= {"secrets": {"globalOverrides": []}, "notifications": {"smtp": {}}}
     _merge(root, Version(nothing, nothing), Version(written, written))
     yaml = YAML()
