@@ -47,6 +47,16 @@ def _settings_of_one_test() -> None:
     live_settings.forget()
 
 
+@pytest.fixture(autouse=True)
+def _files_only_without_a_store(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Suites of a test that has no store have the profiles of their files."""
+    fixtures = {"db", "transactional_db"} & set(request.fixturenames)
+    with pytest.MonkeyPatch.context() as patch:
+        if not fixtures and not request.node.get_closest_marker("django_db"):
+            patch.setattr("apps.suites.profiles.stored_profiles", dict)
+        yield
+
+
 @pytest.fixture(scope="session")
 def _watch() -> Iterator[mongo_queries.Watch]:
     with mongo_queries.watched() as watch:

@@ -10,6 +10,7 @@ from apps.http.middleware.headers import is_allowed_origin
 from apps.http.responses import (
     internal_error,
     is_not_modified,
+    is_precondition_met,
     problem_for,
     read_only,
     strong_etag,
@@ -22,6 +23,7 @@ __all__ = [
     "internal_error",
     "is_allowed_origin",
     "is_not_modified",
+    "is_precondition_met",
     "problem_for",
     "public_url",
     "read_only",

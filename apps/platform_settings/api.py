@@ -15,7 +15,11 @@ from apps.platform_settings.domain.backends import (
     runtime_labels,
 )
 from apps.platform_settings.domain.registries import Credentials, ImageRegistry
-from apps.platform_settings.domain.secret_refs import known_secret_providers, provider_of
+from apps.platform_settings.domain.secret_refs import (
+    known_secret_providers,
+    provider_of,
+    reference_problem,
+)
 from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.platform_settings.services.changes import RegistryNotFound, record_sync
 from apps.platform_settings.services.documents import (
@@ -69,6 +73,7 @@ __all__ = [
     "pull_credentials",
     "recent_settings",
     "record_sync",
+    "reference_problem",
     "registries",
     "replace_settings",
     "runtime_labels",

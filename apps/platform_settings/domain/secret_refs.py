@@ -76,6 +76,17 @@ def known_secret_providers() -> tuple[str, ...]:
     return tuple(name for each in secret_providers for name in secret_providers[each].names)
 
 
+def reference_problem(provider: str, ref: str) -> str:
+    """Return why a reference cannot work, whatever the secret managers have; "" if it can."""
+    if provider_of(provider, ref) is None:
+        return f"unknown secret provider {provider[:80]!r}"
+    try:
+        secret_path(ref)
+    except NoSuchValue as error:
+        return str(error)
+    return ""
+
+
 def secret_path(ref: str, *, prefix: str = "") -> SecretPath:
     """Return the path; raise NoSuchValue for one that could lead out of the prefix."""
     path, _, field = ref.removeprefix(VAULT_SCHEME).partition("#")

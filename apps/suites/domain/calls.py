@@ -54,8 +54,19 @@ class RecordedNode(TypedDict):
     position: NotRequired[Position]
 
 
+class ModulePackage(TypedDict):
+    """A module of the workspace or of a registry: its top `.star` files by path.
+
+    A module that cannot be loaded has a `problem` and its `code`.
+    """
+
+    files: dict[str, str]
+    problem: str
+    code: str
+
+
 class EvaluationRequest(TypedDict):
-    """What the evaluator process reads.
+    """What the evaluator process reads; `modules` by label.
 
     Its limits: `seconds` of CPU; `memory` and `answer` in bytes.
     """
@@ -63,6 +74,7 @@ class EvaluationRequest(TypedDict):
     source: str
     env: dict[str, str]
     rules: Rules
+    modules: dict[str, ModulePackage]
     instructions: int
     seconds: int
     memory: int

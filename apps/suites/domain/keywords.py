@@ -38,6 +38,14 @@ def _script(value: object, where: str, folder: str, files: list[str]) -> str:
     if extension and extension not in _INTERPRETED:
         known = ", ".join(f".{each}" for each in _INTERPRETED)
         values.invalid(where, f'no interpreter for ".{extension}" files; known: {known} and none')
+    return named_file(path, where, folder, files)
+
+
+def named_file(path: str, where: str, folder: str, files: list[str]) -> str:
+    """Return the package path of a file that is named with or without its folder.
+
+    Raise TopologyProblem `file_not_found`.
+    """
     candidates = [path] if path.split("/", maxsplit=1)[0] in SCRIPT_FOLDERS else []
     candidates.append(f"{folder}/{path}")
     for candidate in candidates:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
+
+import starlark
 
 from apps.suites.calls import node_kinds
 from apps.suites.domain.problems import Position, TopologyProblem
 
 FILE: Final = "suite.star"
-BUILT_IN_MODULES: Final = ("postgres", "redis")
-UNAVAILABLE_MODULES: Final = ("kafka", "mongodb", "playwright")
-_FRAME: Final = re.compile(r"^  \* suite\.star:(\d+), in ", re.MULTILINE)
 _ARROW: Final = re.compile(r"^ *--> (.+?):(\d+):(\d+)$", re.MULTILINE)
 _ERROR: Final = re.compile(r"^error: ", re.MULTILINE)
 _EXPECTATIONS: Final = re.compile(r", expected one of .*\Z", re.DOTALL)
@@ -29,10 +28,12 @@ _TRAFFIC_NAME: Final = "traf"  # as long as `load`, so that columns stay
 
 
 class SuiteSource:
-    """The text of suite.star."""
+    """The text of suite.star, or of a file of a module: `name` is what the evaluator calls it."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, name: str = FILE) -> None:
         self.text = text
+        self.name = name
+        self._frame = re.compile(rf"^  \* {re.escape(name)}:(\d+), in ", re.MULTILINE)
         self.lines = [line.rstrip("\r") for line in text.split("\n")]  # as starlark-rust counts
 
     def for_parser(self) -> str:
@@ -47,7 +48,7 @@ class SuiteSource:
 
     def position(self, line: int, column: int) -> Position:
         return {
-            "file": FILE,
+            "file": self.name,
             "line": line,
             "column": column,
             "sourceLine": self.line_text(line)[:400],
@@ -59,13 +60,27 @@ class SuiteSource:
 
     def line_and_column(self, call: str, stack: str) -> tuple[int, int]:
         """Return line and column of a call."""
-        frames = _FRAME.findall(_ERROR.split(stack, maxsplit=1)[0])
+        frames = self._frame.findall(_ERROR.split(stack, maxsplit=1)[0])
         line = int(frames[-1]) if frames else 1
         shown = self.line_text(line)
         names = (call, call.replace("traffic.", "load.", 1)) if call else ()
         found = max((shown.find(name) for name in names), default=-1)
         column = found if found >= 0 else len(shown) - len(shown.lstrip())
         return line, column + 1
+
+    def position_of_label(self, label: str, symbol: str = "") -> Position:
+        """Return the position of the `load` that names a label, or of a symbol after the label."""
+        place = self._place_of(label, 0)
+        if symbol and self._place_of(symbol, place) > 0:
+            place = self._place_of(symbol, place)
+        line_start = self.text.rfind("\n", 0, place) + 1
+        line = self.text.count("\n", 0, place) + 1
+        column = place - line_start if symbol else max(self.line_text(line).find("load"), 0)
+        return self.position(line, column + 1)
+
+    def _place_of(self, text: str, start: int) -> int:
+        """Return where a string literal is, or 0."""
+        return max(self.text.find(f'"{text}"', start), self.text.find(f"'{text}'", start), 0)
 
     def last_line(self) -> int:
         return max((n for n, line in enumerate(self.lines, 1) if line.strip()), default=1)
@@ -75,6 +90,14 @@ class SuiteSource:
         targets = [*_TARGETS.findall(self.text), *_LOOPS.findall(self.text)]
         words = [word for target in targets for word in re.findall(r"[A-Za-z_]\w*", target)]
         return list(dict.fromkeys(words))
+
+
+def parsed(name: str, text: str) -> Any:
+    """Parse Starlark with all that a suite may use; raise starlark.StarlarkError."""
+    dialect = starlark.Dialect.extended()
+    dialect.enable_f_strings = True
+    dialect.enable_top_level_stmt = True
+    return starlark.parse(name, text, dialect)
 
 
 def problem_of(error: str, source: SuiteSource) -> TopologyProblem:
@@ -93,7 +116,7 @@ def problem_of(error: str, source: SuiteSource) -> TopologyProblem:
 def _place(error: str, source: SuiteSource) -> tuple[int, int]:
     """Return the place of the arrow if it is in the suite, else of the innermost frame there."""
     arrows = _ARROW.findall(error)  # the last counts: a fail("… -->") comes before it
-    if arrows and arrows[-1][0] == FILE:
+    if arrows and arrows[-1][0] == source.name:
         return int(arrows[-1][1]), int(arrows[-1][2])
     return source.line_and_column("", error)
 
@@ -146,20 +169,3 @@ def _unknown_call(name: str, written: str, message: str) -> tuple[str, str] | No
     calls = [f"{name}.{each}" for each in known]
     hint = f"did you mean {calls[0]}?" if len(calls) == 1 else f"known: {', '.join(calls)}"
     return "eval_error", f"unknown call {written}.{missing[1]}; {hint}"
-
-
-def module_problem(label: str, module: str | None, source: SuiteSource) -> TopologyProblem:
-    """Return the problem of a `load` of an unknown module, at the line that names it."""
-    place = source.text.find(label)
-    before = source.text[: max(place, 0)]
-    line = before.count("\n") + 1
-    shown = source.line_text(line)
-    position = source.position(line, max(shown.find("load"), 0) + 1)
-    if module is None:
-        reason = 'a label has the form "@scope/module", such as "@partita/runtime"'
-    elif module in UNAVAILABLE_MODULES:
-        reason = f'the built-in module "{module}" is not available yet'
-    else:
-        known = ", ".join(("runtime", *BUILT_IN_MODULES))
-        reason = f"modules of registries are not available yet; known: {known}"
-    return TopologyProblem("module_not_found", f'load("{label}"): {reason}', **position)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -18,23 +17,22 @@ from apps.suites.domain.calls import (
     hints,
     read_call,
 )
+from apps.suites.domain.keywords import named_file
 from apps.suites.domain.problems import ProblemDocument, TopologyProblem
 from apps.suites.domain.text_functions import FUNCTIONS
 from apps.suites.domain.topology import identities
 from apps.suites.domain.values import Foreign, Handle, export
 from apps.suites.evaluator import diagnosis
-from apps.suites.evaluator.diagnosis import BUILT_IN_MODULES, FILE, SuiteSource
+from apps.suites.evaluator.diagnosis import FILE, SuiteSource, parsed
+from apps.suites.evaluator.module_loading import ModuleLoader, UnknownSymbol
 
 PREDECLARED: Final = ("env", "utils", "true", "false", "null", "print", "traf")
-RUNTIME: Final = "runtime"
 CALL_DEPTH: Final = 64
 PRELUDE_DEPTH: Final = 6  # stack frames of the prelude for a call of the suite
 MAX_PRINTED: Final = 100
 MAX_MESSAGE: Final = 2000
 MAX_PRINTED_BYTES: Final = 8192  # per line
 _PRELUDE: Final = Path(__file__).with_name("prelude.star")
-_MODULES: Final = Path(__file__).with_name("modules")
-_MODULE_LABEL: Final = re.compile(r"^@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)\Z")
 _BINDER: Final = "bound_by_the_evaluator"
 _PRELUDE_LABEL: Final = "prelude"
 _EPILOGUE_LABEL: Final = "epilogue"
@@ -65,10 +63,11 @@ class _EvaluationPass:
         self.bound: dict[str, int] = {}
         self.problem: TopologyProblem | None = None
         self.loads: list[str] = []
-        self._ticks = itertools.count(1)
         self._max_ticks = request["instructions"] // 1000
+        self._packages = request["modules"]
+        self._wanted: dict[str, list[str]] = {}
+        self._loading_label = ""
         self._epilogue = False
-        self._modules: dict[str, Any] = {}
 
     def run(self) -> EvaluationAnswer:
         try:
@@ -90,17 +89,25 @@ class _EvaluationPass:
     def _evaluate(self) -> None:
         module, globals_ = starlark.Module(), _globals(starlark.LibraryExtension.StructType)
         self.prelude = self._frozen_prelude()
+        names = (*dict(hints()), *PREDECLARED)
+        self.modules = ModuleLoader(self.prelude, names, self._packages, self._options)
         loader = starlark.FileLoader(self._load)
-        starlark.eval(module, _parsed(_PRELUDE_LABEL, self._names_of_prelude()), globals_, loader)
+        starlark.eval(module, parsed(_PRELUDE_LABEL, self._names_of_prelude()), globals_, loader)
         # From here on, the suite can load only @scope/module.
-        text = _parsed(FILE, self.source.for_parser())
-        self.loads = [load.module_id for load in text.loads()]
-        options = starlark.EvalOptions(
-            check_cancelled=lambda: next(self._ticks) > self._max_ticks,
+        text = parsed(FILE, self.source.for_parser())
+        for load in text.loads():
+            self.loads.append(load.module_id)
+            self._wanted.setdefault(load.module_id, []).extend(load.symbols.values())
+        starlark.eval_with(self._options(), module, text, globals_, loader)
+        self._find_bound_names(module, globals_, loader)
+
+    def _options(self) -> Any:
+        """Return the limits of one file."""
+        ticks = itertools.count(1)
+        return starlark.EvalOptions(
+            check_cancelled=lambda: next(ticks) > self._max_ticks,
             max_callstack_size=CALL_DEPTH + PRELUDE_DEPTH,
         )
-        starlark.eval_with(options, module, text, globals_, loader)
-        self._find_bound_names(module, globals_, loader)
 
     def _frozen_prelude(self) -> Any:
         module = starlark.Module()
@@ -109,7 +116,7 @@ class _EvaluationPass:
             module.add_callable(name, function)
         extensions = (starlark.LibraryExtension.StructType, starlark.LibraryExtension.CallStack)
         text = "\n".join((_PRELUDE.read_text(encoding="utf-8"), *_declarations()))
-        starlark.eval(module, _parsed(_PRELUDE.name, text), _globals(*extensions))
+        starlark.eval(module, parsed(_PRELUDE.name, text), _globals(*extensions))
         return module.freeze()
 
     def _functions(self) -> dict[str, Callable[..., Any]]:
@@ -120,12 +127,16 @@ class _EvaluationPass:
             "_refuse_key": self._refuse_key,
             "_refuse_call": self._refuse_call,
             "_utility": self._utility,
+            "_suite_file": self._suite_file,
             "_print": self._print,
         }
 
     def _record(
         self, call: str, args: list[Any], kwargs: Mapping[str, Any], stack: str
     ) -> dict[str, object]:
+        if self.modules.is_loading:
+            message = f"{call}: a module may declare nodes in its functions only, not when it loads"
+            self._refuse(TopologyProblem("eval_error", message), stack, call)
         index = len(self.nodes)
         if index >= self.rules["maxNodes"]:
             message = f"more than {self.rules['maxNodes']} nodes in one suite"
@@ -165,6 +176,12 @@ class _EvaluationPass:
         except TopologyProblem as problem:
             self._refuse(problem, stack, f"utils.{name}")
 
+    def _suite_file(self, where: str, folder: str, path: str, stack: str) -> str:
+        try:
+            return named_file(path, where, folder, self.rules["files"])
+        except TopologyProblem as problem:
+            self._refuse(problem, stack)
+
     def _refuse_key(self, kind: str, stack: str) -> NoReturn:
         self._refuse(
             TopologyProblem("wrong_type", f"a dict key must be a string, not {kind}"), stack
@@ -176,7 +193,10 @@ class _EvaluationPass:
 
     def _refuse(self, problem: TopologyProblem, stack: str, call: str = "") -> NoReturn:
         """Record the problem with its position, and stop the evaluation with an error."""
-        self.problem = problem.at(**self.source.position_of(call, stack))
+        position = self.source.position_of(call, stack)
+        if self._loading_label:  # a module that loads: no frame of the stack is in the suite
+            position = self.source.position_of_label(self._loading_label)
+        self.problem = problem.at(**position)
         raise self.problem
 
     def _print(self, text: str) -> None:
@@ -202,27 +222,16 @@ class _EvaluationPass:
             return binder.freeze()
         if label == _PRELUDE_LABEL and not self.loads and not self.nodes:
             return self.prelude
-        match = _MODULE_LABEL.match(label)
-        if match and match[2] == RUNTIME:
-            return self.prelude
-        if match and match[2] in BUILT_IN_MODULES:
-            return self._built_in(match[2])
-        self.problem = diagnosis.module_problem(label, match and match[2], self.source)
-        raise self.problem
-
-    def _built_in(self, name: str) -> Any:
-        """Return a module of ours; its functions see what a suite sees."""
-        if name not in self._modules:
-            module = starlark.Module()
-            globals_ = _globals(starlark.LibraryExtension.StructType)
-            loader = starlark.FileLoader(lambda _: self.prelude)
-            starlark.eval(
-                module, _parsed(_PRELUDE_LABEL, self._names_of_prelude()), globals_, loader
-            )
-            text = _MODULES.joinpath(f"{name}.star").read_text(encoding="utf-8")
-            starlark.eval(module, _parsed(f"{name}.star", text), globals_)
-            self._modules[name] = module.freeze()
-        return self._modules[name]
+        self._loading_label = label
+        try:
+            return self.modules.load(label, self._wanted.get(label, []))
+        except TopologyProblem as problem:
+            symbol = problem.symbol if isinstance(problem, UnknownSymbol) else ""
+            position = self.source.position_of_label(label, symbol)
+            self.problem = self.problem or problem.at(**position)
+            raise self.problem from None
+        finally:
+            self._loading_label = ""
 
     def _names_of_prelude(self) -> str:
         names = ", ".join(f'"{name}"' for name in (*dict(hints()), *PREDECLARED))
@@ -239,14 +248,14 @@ class _EvaluationPass:
         self._epilogue = True
         starlark.eval(
             module,
-            _parsed(_EPILOGUE_LABEL, f'load("{_EPILOGUE_LABEL}", "{_BINDER}")\n'),
+            parsed(_EPILOGUE_LABEL, f'load("{_EPILOGUE_LABEL}", "{_BINDER}")\n'),
             globals_,
             loader,
         )
         for name in self.source.assigned_names():
             question = f'{_BINDER}("{name}", getattr({name}, "_handle", None))\nNone\n'
             try:
-                starlark.eval(module, _parsed(_EPILOGUE_LABEL, question), globals_, loader)
+                starlark.eval(module, parsed(_EPILOGUE_LABEL, question), globals_, loader)
             except starlark.StarlarkError:
                 continue  # a local name of a function, not a global
 
@@ -265,13 +274,6 @@ def _declarations() -> Iterator[str]:
 def _placeholder(index: int) -> str:
     """Return the id of a node without a name and a global; it counts from 1."""
     return f"node_{index + 1}"
-
-
-def _parsed(name: str, text: str) -> Any:
-    dialect = starlark.Dialect.extended()
-    dialect.enable_f_strings = True
-    dialect.enable_top_level_stmt = True
-    return starlark.parse(name, text, dialect)
 
 
 def _globals(*extensions: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from apps.suites.domain.calls import EvaluationAnswer, EvaluationRequest, Rules
+from apps.suites.domain.calls import EvaluationAnswer, EvaluationRequest, ModulePackage, Rules
 
 logger = logging.getLogger("partita.suites")
 
@@ -25,8 +25,14 @@ _CHILD: Final = Path(__file__).with_name("child.py")
 _slots = threading.BoundedSemaphore(CHILDREN)
 
 
-def run_evaluator(source: str, *, env: Mapping[str, str], rules: Rules) -> EvaluationAnswer:
-    """Evaluate a suite.star.
+def run_evaluator(
+    source: str,
+    *,
+    env: Mapping[str, str],
+    rules: Rules,
+    modules: Mapping[str, ModulePackage] | None = None,
+) -> EvaluationAnswer:
+    """Evaluate a suite.star; `modules` are those that it may load besides ours, by label.
 
     The call takes up to 5 s, and longer while other evaluations run. An answer with `killed` may
     be another on a quieter machine.
@@ -37,6 +43,7 @@ def run_evaluator(source: str, *, env: Mapping[str, str], rules: Rules) -> Evalu
         "source": source,
         "env": dict(env),
         "rules": rules,
+        "modules": dict(modules or {}),
         "instructions": INSTRUCTIONS,
         "seconds": int(WALL_S),
         "memory": MEMORY,

@@ -10,6 +10,7 @@ import pytest
 
 from apps.suites import api, selectors
 from apps.suites.library import Library
+from apps.suites.services import registration
 
 
 class Workspace:
@@ -43,10 +44,16 @@ class Workspace:
         return topology
 
 
+@pytest.fixture(autouse=True)
+def _store(db) -> None:
+    """Suites come from the store, too."""
+
+
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     fresh = Library()
     monkeypatch.setattr(selectors, "library", fresh)
+    monkeypatch.setattr(registration, "library", fresh)
     yield fresh
     fresh.close()
 
@@ -55,4 +62,5 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
 def workspace(tmp_path: Path, settings, library: Library) -> Workspace:
     settings.SUITES_DIR = tmp_path / "suites"
     settings.SUITES_DIR.mkdir()
+    settings.MODULES_DIR = tmp_path / "modules"
     return Workspace(settings.SUITES_DIR)

@@ -1,0 +1,1 @@
+"""The verbs of `manage.py suite`, a module for each topic."""

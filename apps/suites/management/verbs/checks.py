@@ -1,0 +1,106 @@
+"""`suite validate` and `suite lint`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from apps.operations.api import ExitCode, VerbCommand, escape, print_json
+from apps.suites import api as suites
+from apps.suites.management.verbs import output
+from apps.suites.management.verbs.listing import summary
+from readers.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def add_verbs(command: VerbCommand, verbs: Any) -> None:
+    validate = command.add_verb(
+        verbs,
+        "validate",
+        validate_suites,
+        "resolve suites under each profile and report errors",
+    )
+    validate.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
+    lint = command.add_verb(
+        verbs, "lint", lint_suites, "report what is wrong, or legal but most likely wrong"
+    )
+    lint.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
+    lint.add_argument("--strict", action="store_true", help="exit code 1 on warnings too")
+
+
+def validate_suites(options: dict[str, Any]) -> int:
+    known = suites.list_suites()
+    wanted = options["suite"] or [definition["id"] for definition in known]
+    definitions = [suites.get_definition(suite_id) for suite_id in wanted]
+    checked = [(each, suites.check_profiles(each["id"])) for each in definitions]
+    if options["output"] == "json":
+        verdicts = [summary(each) | {"profiles": profiles} for each, profiles in checked]
+        print_json({"suites": verdicts})
+    else:
+        for definition, profiles in checked:
+            _print_verdict(definition, profiles)
+    broken = any(
+        "topologyError" in definition or any("error" in profile for profile in profiles)
+        for definition, profiles in checked
+    )
+    return ExitCode.ERROR if broken else ExitCode.OK
+
+
+def lint_suites(options: dict[str, Any]) -> int:
+    wanted = options["suite"] or [definition["id"] for definition in suites.list_suites()]
+    diagnostics = {name: suites.lint_suite(name) for name in wanted}
+    if options["output"] == "json":
+        listed = [
+            {"id": name, "diagnostics": [each.as_dict() for each in own]}
+            for name, own in diagnostics.items()
+        ]
+        print_json({"suites": listed})
+    else:
+        for name, own in diagnostics.items():
+            _print_diagnostics(name, own)
+    severities = {each.severity for own in diagnostics.values() for each in own}
+    failed = "error" in severities or (options["strict"] and severities)
+    return ExitCode.ERROR if failed else ExitCode.OK
+
+
+def _print_verdict(
+    definition: suites.DefinitionDocument, profiles: Sequence[suites.ProfileVerdict]
+) -> None:
+    console = output.console()
+    error = definition.get("topologyError")
+    steps = len(definition.get("topology", []))
+    _print_check(console, "", definition["id"], steps, error)
+    for profile in profiles:
+        if error is None or profile.get("error") != error:  # the same one is not said twice
+            name = f"profile {profile['fileName']}"
+            _print_check(console, "  ", name, profile["steps"], profile.get("error"))
+    for warning in definition["warnings"]:
+        console.print(
+            f"  [yellow]![/] {escape(output.position(warning))}{escape(warning['detail'])}"
+        )
+
+
+def _print_check(
+    console: Console, indent: str, name: str, steps: int, error: Mapping[str, Any] | None
+) -> None:
+    if error is None:
+        console.print(f"{indent}[green]✓[/] {escape(name)}: {steps} steps")
+        return
+    console.print(
+        f"{indent}[red]✗[/] {escape(name)}: {escape(output.position(error) + error['message'])}"
+    )
+    if error.get("sourceLine"):
+        console.print(f"{indent}    {escape(error['sourceLine'])}")
+
+
+def _print_diagnostics(name: str, diagnostics: Sequence[Diagnostic]) -> None:
+    console = output.console()
+    errors = sum(each.severity == "error" for each in diagnostics)
+    warnings = len(diagnostics) - errors
+    mark = "[red]✗[/]" if errors else "[yellow]![/]" if warnings else "[green]✓[/]"
+    counts = f"{output.count(errors, 'error')}, {output.count(warnings, 'warning')}"
+    console.print(f"{mark} {escape(name)}: {counts if diagnostics else 'nothing to report'}")
+    for each in diagnostics:
+        console.print(f"    {each.severity:<7} {escape(str(each))}")
