@@ -14,6 +14,7 @@ from apps.platform_settings.domain.backends import (
     backend_states,
     runtime_labels,
 )
+from apps.platform_settings.domain.changes import Change
 from apps.platform_settings.domain.registries import Credentials, ImageRegistry
 from apps.platform_settings.domain.secret_refs import (
     known_secret_providers,
@@ -21,12 +22,15 @@ from apps.platform_settings.domain.secret_refs import (
     reference_problem,
 )
 from apps.platform_settings.domain.secrets import Override, SecretManagers
+from apps.platform_settings.selectors import settings_history
 from apps.platform_settings.services.changes import RegistryNotFound, record_sync
 from apps.platform_settings.services.documents import (
     SettingsChanged,
+    preview_settings,
     replace_settings,
     settings_document,
     settings_etag,
+    settings_in_file,
 )
 from apps.platform_settings.services.effective import (
     backends,
@@ -52,6 +56,7 @@ __all__ = [
     "BackendState",
     "BackendUnavailable",
     "BackendUnknown",
+    "Change",
     "Credentials",
     "ImageRegistry",
     "Kind",
@@ -69,6 +74,7 @@ __all__ = [
     "known_secret_providers",
     "local_runtime",
     "mode",
+    "preview_settings",
     "provider_of",
     "pull_credentials",
     "recent_settings",
@@ -83,4 +89,6 @@ __all__ = [
     "select_backend",
     "settings_document",
     "settings_etag",
+    "settings_history",
+    "settings_in_file",
 ]
