@@ -14,7 +14,7 @@ import yaml
 from apps.suites.domain.definition import Suite
 from apps.suites.domain.dependencies import LOCK_FILES, DeclaredDependency, lock_of, pin_of
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.resolution import Resolver
+from apps.suites.resolution import PackageUnavailable, Resolver
 from readers.yaml import read_yaml
 
 _HEAD: Final = "# Written by `manage.py suite lock`; run it again after a change that you want.\n"
@@ -63,8 +63,8 @@ def new_lock(suite: Suite, resolver: Resolver) -> NewLock:
     """Return the lock of the present content of all that a suite imports directly.
 
     Packages of registries are pinned by the digest of their manifest, others by that of their
-    content. An imported suite has a lock of its own for its imports. Raise TopologyProblem at an alias that
-    does not resolve, and the problem of unreadable files.
+    content. An imported suite has a lock of its own for its imports. Raise TopologyProblem at an
+    alias that does not resolve, and the problem of unreadable files.
     """
     declared = suite.dependencies
     if declared.problem:
@@ -75,7 +75,10 @@ def new_lock(suite: Suite, resolver: Resolver) -> NewLock:
     for alias, entry in sorted(declared.entries.items()):
         try:
             pin = pin_of(unlocked, alias)
-            imported = resolver.suite(pin)
+            imported = resolver.suite(pin, newest=True)
+        except PackageUnavailable as problem:
+            message = f"{alias}: {problem.message}"
+            raise PackageUnavailable(message, unreachable=problem.unreachable) from None
         except TopologyProblem as problem:
             raise TopologyProblem(problem.code, f"{alias}: {problem.message}") from None
         locks[alias] = DeclaredDependency(

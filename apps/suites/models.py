@@ -8,7 +8,10 @@ from kernel.ids import new_uuid
 
 
 class RegisteredSuite(models.Model):
-    """A suite of POST /suites. `files` is the archive of the package, `digest` its content digest."""
+    """A suite of POST /suites.
+
+    `files` is the archive of the package, `digest` the digest of its content.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     suite_id = models.CharField(max_length=128, unique=True)

@@ -38,7 +38,7 @@ def loadable_modules(suite: Suite) -> dict[str, ModulePackage]:
 def modules_digest(suites: Iterable[Suite]) -> str:
     """Return a value that changes with the modules that these suites load, "" without any."""
     marks = {
-        f"@{scope}/{name}": workspace.signature(_folder(scope, name))
+        f"@{scope}/{name}": workspace.state_of(_folder(scope, name)).signature
         for suite in suites
         for scope, name in _named(suite)
     }

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from apps.oci import api as oci
+from apps.platform_settings.api import registries
 from apps.suites.domain.definition import Suite, suite_of
 from apps.suites.domain.package import REGISTRY, Origin, Package, broken_files_rule
 from kernel.ids import is_identifier, slug
@@ -122,8 +123,10 @@ def package_of(suite_id: str, repository: str, version: str, package: oci.Packag
 
 
 def provider_of(repository: str) -> str:
-    """Return the host of the registry that has a repository."""
-    return repository.partition("/")[0]
+    """Return the provider of the registry that has a repository, or its host without settings."""
+    host, _, path = repository.partition("/")
+    named = [each for each in registries() if each.host == host and each.covers(path)]
+    return next((each.provider or each.name for each in named), "") or host
 
 
 def ids_of(repository: str, files: Mapping[str, bytes] | None) -> tuple[str, ...]:

@@ -20,7 +20,10 @@ UNREACHABLE: Final = "registry_unreachable"
 
 
 class PackageUnavailable(TopologyProblem):
-    """A package that its registry did not give; `unreachable` is the reason if it may do so later."""
+    """A package that its registry did not give.
+
+    `unreachable` is the reason if it may give it later.
+    """
 
     def __init__(self, message: str, *, unreachable: str = "") -> None:
         super().__init__("dependency_unresolved", message)
@@ -62,17 +65,19 @@ class Resolver:
         by_id = [self._ids[repository]] if repository in self._ids else []
         return [*by_id, *(each for each in self._named.get(repository, ()) if each not in by_id)]
 
-    def suite(self, pin: Pin) -> Suite:
+    def suite(self, pin: Pin, *, newest: bool = False) -> Suite:
         """Return the suite that a pin asks for; pull it if need be.
 
-        Raise TopologyProblem `dependency_unresolved`, `version_required` or `digest_mismatch`;
+        With `newest`, the registry is asked what a tag means now. Raise TopologyProblem
+        `dependency_unresolved`, `version_required` or `digest_mismatch`;
         PackageUnavailable is one of them.
         """
         found = self._local(pin)
         if isinstance(found, Suite):
             return found
         try:
-            return self._registries.kept(found) or self._registries.pulled(found)
+            kept = None if newest and not found.digest else self._registries.kept(found)
+            return kept or self._registries.pulled(found)
         except PlatformError as error:
             raise _unavailable(pin, error) from None
 

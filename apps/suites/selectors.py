@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
+from apps.oci.api import PackageNotFound
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import conf, workspace
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
@@ -16,6 +17,7 @@ from apps.suites.domain.linting import lint, problem_diagnostics
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.library import library
 from apps.suites.locking import NewLock, new_lock, write_lock
+from apps.suites.resolution import PackageUnavailable
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
 from readers.diagnostics import Diagnostic
 
@@ -177,6 +179,8 @@ def lock_suite(suite_id: str, *, write: bool) -> NewLock:
     try:
         lock = new_lock(suite, library.resolver())
     except TopologyProblem as problem:
+        if isinstance(problem, PackageUnavailable) and problem.unreachable:
+            raise PackageUnreachable(problem.message) from None
         raise TopologyInvalid(problem) from None
     if write and not lock.is_current:
         folder = conf.suites_dir() / suite.suite_id
@@ -230,7 +234,7 @@ def find_suite(reference: str) -> Suite:
     try:
         if found := library.shelf.find(reference):
             return found
-    except NotFound as error:
+    except PackageNotFound as error:
         raise SuiteNotFound(error.detail) from None
     known = known_names(suite.suite_id for suite in suites)
     raise SuiteNotFound(f"there is no suite {reference[:200]!r}{known}")

@@ -89,7 +89,7 @@ def state_of(folder: Path) -> FolderState:
         signature: Signature = tuple((found.path, *found.mark) for found in walk.files())
     except BrokenPackage as broken:
         return FolderState(signature=((f"{broken.path}: {broken.reason}", 0, 0, 0),), marks=())
-    marks = tuple((*walk.folders.items(), *walk.seen.items()))
+    marks = (*walk.folders.items(), *walk.seen.items())
     newest = max(mark[0] for _, mark in marks)
     quiet = time.time_ns() - newest > _RACY_NS and not walk.has_links
     return FolderState(signature=signature, marks=marks if quiet else ())

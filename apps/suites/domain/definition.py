@@ -84,11 +84,14 @@ class SourceFileDocument(TypedDict):
     content: NotRequired[str]
 
 
-class _Labels(TypedDict):
+class _Optional(TypedDict):
+    """`digest` is that of the manifest, for a package of a registry."""
+
     labels: NotRequired[dict[str, str]]
+    digest: NotRequired[str]
 
 
-class _Identity(_Labels):
+class _Identity(_Optional):
     id: str
     title: str
     repository: str
@@ -121,7 +124,6 @@ class DefinitionDocument(_Identity, _Outcome):
     apiSurfaces: list[SurfaceDocument]
     launchable: bool
     contentDigest: str
-    digest: NotRequired[str]  # of the manifest, for a package of a registry
     warnings: list[WarningDocument]
 
 
@@ -250,7 +252,6 @@ def definition_of(
         "apiSurfaces": list(hydrated.documents) if hydrated else [],
         "launchable": resolves and bool(launchable_profiles or not suite.profiles),
         "contentDigest": suite.digest,
-        **({"digest": suite.repository_digest} if suite.repository_digest else {}),
         "warnings": [each.as_dict() for each in _warnings(suite, evaluation, hydrated)],
     }
 
@@ -271,7 +272,9 @@ def without_contents(definition: DefinitionDocument) -> DefinitionDocument:
 def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
     metadata = suite.metadata
     loaded = {match[1] for label in known.loads if (match := _MODULE.match(label))}
-    labels: _Labels = {"labels": dict(metadata.labels)} if metadata.labels else {}
+    optional: _Optional = {"labels": dict(metadata.labels)} if metadata.labels else {}
+    if suite.repository_digest:
+        optional["digest"] = suite.repository_digest
     return {
         "id": suite.suite_id,
         "title": metadata.title,
@@ -279,7 +282,7 @@ def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
         "owner": metadata.owner,
         "provider": suite.package.origin.provider,
         "version": metadata.version,
-        **labels,
+        **optional,
         "tags": list(metadata.tags),
         "description": metadata.description,
         "modules": sorted(loaded | {name for each in suite.profiles for name in each.modules}),

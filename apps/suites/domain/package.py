@@ -91,9 +91,9 @@ def broken_path_rule(path: str) -> str:
         return "is not a relative, normalized path"
     if any(segment.startswith(".") for segment in segments):
         return "is hidden: hidden files are not part of a package"
-    if "\\" in path or any(not each.isprintable() for each in path):
+    if "\\" in path or not path.isprintable():
         return "contains a backslash or a control character"
-    return "" if len(path) <= MAX_PATH else f"is longer than {MAX_PATH} characters"
+    return f"is longer than {MAX_PATH} characters" if len(path) > MAX_PATH else ""
 
 
 def broken_files_rule(files: Mapping[str, bytes]) -> tuple[str, str]:
@@ -103,19 +103,21 @@ def broken_files_rule(files: Mapping[str, bytes]) -> tuple[str, str]:
     """
     if len(files) > MAX_FILES:
         return sorted(files)[MAX_FILES], f"is one file too many: at most {MAX_FILES} are allowed"
-    room = MAX_PACKAGE_BYTES
-    for path in sorted(files):
-        room -= len(files[path])
-        above = path.split("/")[:-1]
-        if any("/".join(above[:depth]) in files for depth in range(1, len(above) + 1)):
-            return path, "is below a path that is a file"
-        if reason := broken_path_rule(path) or broken_text_rule(files[path]):
-            return path, reason
-        if room < 0:
-            return path, "makes the package larger than 64 MiB"
     if TOPOLOGY_FILE not in files:
         return TOPOLOGY_FILE, "is missing"
+    if sum(map(len, files.values())) > MAX_PACKAGE_BYTES:
+        return max(files, key=lambda path: len(files[path])), "makes the package exceed 64 MiB"
+    for path in sorted(files):
+        if reason := _broken_rule(path, files):
+            return path, reason
     return "", ""
+
+
+def _broken_rule(path: str, files: Mapping[str, bytes]) -> str:
+    above = path.split("/")[:-1]
+    if any("/".join(above[:depth]) in files for depth in range(1, len(above) + 1)):
+        return "is below a path that is a file"
+    return broken_path_rule(path) or broken_text_rule(files[path])
 
 
 def broken_text_rule(content: bytes) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from apps.suites.domain.package import Package
 from kernel.registry import Registry
@@ -36,7 +36,7 @@ class SourcedSuite:
 class SuiteSource(Protocol):
     """A place that has suites. Its errors never hide the suites of other sources."""
 
-    rank: int
+    rank: ClassVar[int]
 
     def suites(self) -> Sequence[SourcedSuite]:
         """Return the suites that this process can read now; raise when they cannot be known."""
@@ -51,6 +51,6 @@ class SuiteSource(Protocol):
         ...
 
 
-sources: Final[Registry[Callable[[], SuiteSource]]] = Registry(
+sources: Final[Registry[type[SuiteSource]]] = Registry(
     "suite source", package="apps.suites.sources"
 )

@@ -19,7 +19,8 @@ from apps.suites.sources import SourcedSuite, sources
 from kernel.errors import PlatformError
 from kernel.ids import slug
 
-TOPIC: Final = "catalog"  # its generation rises with every change of the index and the packages
+# Their generations rise with every change of the index and packages, and of the registries.
+TOPICS: Final = ("catalog", "platform")
 
 
 @sources.register("registry")
@@ -29,11 +30,12 @@ class RegistrySource:
     rank: ClassVar[int] = 2
 
     def __init__(self) -> None:
-        self._kept: tuple[int, Sequence[SourcedSuite]] | None = None
-        self._candidates: dict[str, tuple[str, ...]] = {}  # by digest; empty for other packages
+        self._kept: tuple[list[int], Sequence[SourcedSuite]] | None = None
+        # by repository and digest; empty for packages that are no suites
+        self._candidates: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def suites(self) -> Sequence[SourcedSuite]:
-        number = generation(TOPIC)
+        number = [generation(topic) for topic in TOPICS]
         kept = self._kept
         if kept and kept[0] == number and not connection.in_atomic_block:
             return kept[1]
@@ -85,12 +87,13 @@ class RegistrySource:
 
     def _ids(self, row: oci.Repository) -> tuple[str, ...]:
         """Return the ids that the package may get, none if it is no suite."""
-        if row.digest not in self._candidates:
+        place = row.repository, row.digest
+        if place not in self._candidates:
             package = oci.stored_package(row.digest)
             files = package.files if package else {}
             is_suite = row.artifact_type == oci.SUITE_TYPE or TOPOLOGY_FILE in files
-            self._candidates[row.digest] = ids_of(row.repository, files) if is_suite else ()
-        return self._candidates[row.digest]
+            self._candidates[place] = ids_of(row.repository, files) if is_suite else ()
+        return self._candidates[place]
 
 
 def _pulled(wanted: oci.Reference) -> SourcedSuite:

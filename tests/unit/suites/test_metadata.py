@@ -68,8 +68,8 @@ def test_a_wrong_id_leaves_the_other_keys_in_the_list():
 @pytest.mark.parametrize(
     ("text", "says", "line"),
     [
-        ("id: other", "not the folder's name", None),
-        ("kind: Suite\nmetadata: {id: other}", "not the folder's name", None),
+        ("id: other", "not the suite's id", None),
+        ("kind: Suite\nmetadata: {id: other}", "not the suite's id", None),
         ("- a", "must be a mapping", 1),
         ("\ntitle: [a]", "title must be a string", 2),
         ("tags: x", "tags must be a list", 1),
