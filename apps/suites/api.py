@@ -9,6 +9,7 @@ from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
 from apps.suites.locking import NewLock
 from apps.suites.selectors import (
     PackageInvalid,
@@ -29,13 +30,16 @@ from apps.suites.selectors import (
 __all__ = [
     "DEPENDENCY_FILES",
     "DefinitionDocument",
+    "FunctionInfo",
     "ImportedSuite",
+    "ModuleInfo",
     "NewLock",
     "PackageInvalid",
     "ProfileVerdict",
     "ResolvedSuite",
     "SuiteNotFound",
     "TopologyInvalid",
+    "built_in_modules",
     "check_profiles",
     "container_kinds",
     "copy_files",
