@@ -11,6 +11,7 @@ from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 from hypothesis import settings
 
+from apps.platform_settings.services.live_settings import live_settings
 from kernel.redaction import known_secrets
 from tests.support import mongo_queries
 from tests.support.broken import broken, quick_loops
@@ -38,6 +39,22 @@ def _secrets_of_one_test() -> Iterator[None]:
     known, redactor = dict(known_secrets._known), known_secrets._redactor
     yield
     known_secrets._known, known_secrets._redactor = known, redactor
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_one_test() -> None:
+    """No test takes the platform settings that the one before read a moment ago."""
+    live_settings.forget()
+
+
+@pytest.fixture(autouse=True)
+def _files_only_without_a_store(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Suites of a test that has no store have the profiles of their files."""
+    fixtures = {"db", "transactional_db"} & set(request.fixturenames)
+    with pytest.MonkeyPatch.context() as patch:
+        if not fixtures and not request.node.get_closest_marker("django_db"):
+            patch.setattr("apps.suites.profiles.stored_profiles", dict)
+        yield
 
 
 @pytest.fixture(scope="session")

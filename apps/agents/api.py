@@ -9,6 +9,7 @@ from apps.agents.domain.agent import (
     Registered,
     Registration,
 )
+from apps.agents.domain.availability import carries, is_available
 from apps.agents.selectors import (
     authenticate,
     get_agent,
@@ -27,10 +28,12 @@ __all__ = [
     "Registered",
     "Registration",
     "authenticate",
+    "carries",
     "drain",
     "get_agent",
     "heard_of",
     "heartbeat",
+    "is_available",
     "is_draining",
     "is_online",
     "list_agents",

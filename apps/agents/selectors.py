@@ -11,8 +11,9 @@ from django.db.models import QuerySet
 
 from apps.agents import models
 from apps.agents.domain.agent import OFFLINE_AFTER, Agent, AgentNotFound
+from apps.agents.domain.availability import state_of
 from apps.health.api import Probe, ProbeResult
-from apps.platform_settings.api import backends
+from apps.platform_settings.api import Backend, BackendState, backends
 from kernel import clock
 
 _NAMED: Final = 5  # agents with failing loops; of the others, only how many
@@ -90,6 +91,13 @@ def as_agent(row: models.Agent) -> Agent:
         failing_loops=tuple(row.failing_loops or ()),  # MongoDB: older processes store none
         draining=row.drained_at is not None,
     )
+
+
+def backend_states(backends: Iterable[Backend]) -> dict[str, BackendState]:
+    """Return what the supervisors of each backend tell, by its id."""
+    known, since = list_agents(), clock.now() - OFFLINE_AFTER
+    online = [agent for agent in known if agent.last_heartbeat_at > since]
+    return {each.backend_id: state_of(each, known, online) for each in backends}
 
 
 def agents_ready() -> ProbeResult:

@@ -2,4 +2,32 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from apps.catalog.domain.filters import Facet, PackageFilter, facets
+from apps.catalog.domain.packages import CatalogEntry, package_key
+from apps.catalog.selectors import (
+    PackageNotFound,
+    failing_registries,
+    favorites_of,
+    find_entry,
+    get_package,
+    list_entries,
+    list_packages,
+)
+from apps.catalog.services import add_favorite, remove_favorite
+
+__all__ = [
+    "CatalogEntry",
+    "Facet",
+    "PackageFilter",
+    "PackageNotFound",
+    "add_favorite",
+    "facets",
+    "failing_registries",
+    "favorites_of",
+    "find_entry",
+    "get_package",
+    "list_entries",
+    "list_packages",
+    "package_key",
+    "remove_favorite",
+]

@@ -25,6 +25,7 @@ _HEADLINES: Final = {
     "not_found": "There is no such page",
     "execution_not_found": "There is no such run",
     "suite_not_found": "There is no such suite",
+    "package_not_found": "There is no such package",
 }
 
 

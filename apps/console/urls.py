@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.console import account, run_list, team, views
+from apps.console import account, catalog, profiles, run_list, team, views
 
 app_name = "console"
 SETTINGS_SECTIONS = ("general", "agents", "registries", "secrets")
@@ -29,8 +29,20 @@ urlpatterns = [
     path("team", team.team, name="team"),
     *(path(f"team/{action}", team.change, {"action": action}) for action in team.ACTIONS),
     path("invitation", team.invitation, name="invitation"),
-    path("catalog", views.not_implemented),
-    path("profiles", views.not_implemented),
+    path("catalog", catalog.catalog, name="catalog"),
+    path("catalog/<str:package_id>", catalog.package, name="package"),
+    path("catalog/<str:package_id>/star", catalog.star, name="star"),
+    path("profiles", profiles.suites, name="profiles"),
+    path("profiles/<str:suite_id>", profiles.suite, name="profiles-of-suite"),
+    # "-" is the id of no profile
+    path("profiles/<str:suite_id>/-/new", profiles.new, name="new-profile"),
+    path("profiles/<str:suite_id>/-/create", profiles.save, name="create-profile"),
+    path("profiles/<str:suite_id>/-/check", profiles.check, name="check-new-profile"),
+    path("profiles/<str:suite_id>/<str:profile_id>", profiles.edit, name="profile"),
+    *(
+        path(f"profiles/<str:suite_id>/<str:profile_id>/{name}", view, name=f"profile-{name}")
+        for name, view in profiles.PARTS.items()
+    ),
     path("environments", views.not_implemented),
     *(path(f"settings/{section}", views.not_implemented) for section in SETTINGS_SECTIONS),
     path("forgot-password", views.forgot_password, name="forgot-password"),

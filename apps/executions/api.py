@@ -68,6 +68,7 @@ from apps.executions.selectors.runs import (
     summary,
 )
 from apps.executions.services.agent_reports import record_reports
+from apps.executions.services.environment import StepEnvironment, explain_env
 from apps.executions.services.launch import dispatch, launch, launch_once
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
 from apps.executions.services.run_progression import cancel
@@ -109,6 +110,7 @@ __all__ = [
     "RunSummary",
     "SearchState",
     "StaleAttempt",
+    "StepEnvironment",
     "StoredFile",
     "SupervisorSession",
     "Sweeper",
@@ -121,6 +123,7 @@ __all__ = [
     "event_envelope",
     "events_topic",
     "expire_jobs_of",
+    "explain_env",
     "failed_cases",
     "get_execution",
     "is_job",

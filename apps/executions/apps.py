@@ -9,3 +9,9 @@ class ExecutionsConfig(AppConfig):
     name = "apps.executions"
     label = "executions"
     lifespan_parts: ClassVar = {"sweeper": "apps.executions.services.sweep.SweeperPart"}
+
+    def ready(self) -> None:
+        from apps.suites.api import suite_users  # after all apps are loaded
+
+        path = "apps.executions.selectors.runs.uses_suite"
+        suite_users.register_path("executions", path)

@@ -7,7 +7,14 @@ from apps.http.conf import public_url
 from apps.http.json_body import PayloadTooLarge
 from apps.http.middleware.base import AsyncMiddleware
 from apps.http.middleware.headers import is_allowed_origin
-from apps.http.responses import internal_error, is_not_modified, problem_for, read_only
+from apps.http.responses import (
+    internal_error,
+    is_not_modified,
+    is_precondition_met,
+    problem_for,
+    read_only,
+    strong_etag,
+)
 
 __all__ = [
     "AsyncMiddleware",
@@ -16,7 +23,9 @@ __all__ = [
     "internal_error",
     "is_allowed_origin",
     "is_not_modified",
+    "is_precondition_met",
     "problem_for",
     "public_url",
     "read_only",
+    "strong_etag",
 ]

@@ -35,6 +35,11 @@ METRICS: Final[dict[str, tuple[type[Counter | Gauge | Histogram], tuple[str, ...
     "partita.steps.finished": (Counter, _STEP, "Steps that came to an end"),
     "partita.step.duration.ms": (Histogram, _STEP, "From the claim of a step to its end"),
     "partita.step.queue_wait.ms": (Histogram, _STEP, "From queued to claimed"),
+    "partita.catalog.sync.duration.ms": (
+        Histogram,
+        ("outcome",),
+        "Synchronizations of a registry",
+    ),
     "partita.streams.open": (Gauge, ("stream",), "Open streams"),
     "partita.stream.resyncs": (Counter, ("stream",), "Slow followers sent back to the store"),
     "partita.log.lines": (Counter, ("stream",), "Log lines stored"),

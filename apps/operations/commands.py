@@ -50,6 +50,7 @@ _BY_STATUS = {
     403: ExitCode.FORBIDDEN,
     404: ExitCode.NOT_FOUND,
     409: ExitCode.CONFLICT,
+    412: ExitCode.CONFLICT,
     501: ExitCode.UNAVAILABLE,
     502: ExitCode.UNAVAILABLE,
     503: ExitCode.UNAVAILABLE,

@@ -8,5 +8,6 @@ from django.apps import AppConfig
 class PlatformSettingsConfig(AppConfig):
     name = "apps.platform_settings"
     label = "platform_settings"
-    mail_server = "apps.platform_settings.selectors.mail_server"
-    probes: ClassVar = {"platform-settings": "apps.platform_settings.selectors.PROBE"}
+    mail_server = "apps.platform_settings.services.effective.mail_server"
+    probes: ClassVar = {"platform-settings": "apps.platform_settings.services.effective.PROBE"}
+    lifespan_parts: ClassVar = {"platform-settings": "apps.platform_settings.lifespan.SettingsPart"}

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from apps.platform_settings.domain.fields import Surroundings
+
 MAX_FILE_BYTES: Final = 2**20
 
 
@@ -36,3 +38,15 @@ def in_cluster() -> bool:
 def local_runtime() -> str:
     """Return the runtime of backends of type `local`."""
     return str(settings.LOCAL_RUNTIME)
+
+
+def surroundings() -> Surroundings:
+    """Return what the meaning of a settings document depends on in this process."""
+    return Surroundings(
+        variables=config_variables(), keys=encryption_keys(), in_cluster=in_cluster()
+    )
+
+
+def encryption_keys() -> tuple[str, ...]:
+    """Return the keys of secrets at rest: the first encrypts, and every one decrypts."""
+    return tuple(settings.ENCRYPTION_KEYS)

@@ -1,28 +1,103 @@
-"""Profiles: the profile files of a suite, and the merged profile of a launch.
+"""Profiles: the profile files of a suite, stored profiles, and the merged profile of a launch.
 
 Knows neither suites nor executions; the callers pass the files.
 """
 
 from __future__ import annotations
 
+from apps.profiles.domain.drafts import Draft, ProfileDuplicate
+from apps.profiles.domain.explanation import (
+    ExplainedValue,
+    Layer,
+    env_layers,
+    explained,
+    explained_chain,
+    service_layers,
+)
+from apps.profiles.domain.plain_secrets import looks_secret
+from apps.profiles.domain.profile_file import Seed, profiles_of, seeds_of
 from apps.profiles.domain.profiles import (
     LaunchProfile,
     Profile,
     ProfileInvalid,
     ProfileNotInSuite,
     SecretRef,
+    chain_of,
     default_profile,
-    profiles_of,
+    find_profile,
+    merge_chain,
     select_profile,
+)
+from apps.profiles.domain.records import (
+    ProfileSet,
+    StoredProfiles,
+    profile_set,
+    record_document,
+    warnings_of,
+)
+from apps.profiles.selectors import stored_profiles, stored_profiles_of
+from apps.profiles.services.profiles_file import file_problem, import_profiles_file
+from apps.profiles.services.records import (
+    Edit,
+    Preview,
+    ProfileInUse,
+    ProfileNotFound,
+    ProfileNotLaunchable,
+    Written,
+    create_profile,
+    delete_profile,
+    make_default,
+    may_write,
+    preview_profile,
+    replace_profile,
+    require_profile,
+    require_writer,
 )
 
 __all__ = [
+    "Draft",
+    "Edit",
+    "ExplainedValue",
     "LaunchProfile",
+    "Layer",
+    "Preview",
     "Profile",
+    "ProfileDuplicate",
+    "ProfileInUse",
     "ProfileInvalid",
+    "ProfileNotFound",
     "ProfileNotInSuite",
+    "ProfileNotLaunchable",
+    "ProfileSet",
     "SecretRef",
+    "Seed",
+    "StoredProfiles",
+    "Written",
+    "chain_of",
+    "create_profile",
     "default_profile",
+    "delete_profile",
+    "env_layers",
+    "explained",
+    "explained_chain",
+    "file_problem",
+    "find_profile",
+    "import_profiles_file",
+    "looks_secret",
+    "make_default",
+    "may_write",
+    "merge_chain",
+    "preview_profile",
+    "profile_set",
     "profiles_of",
+    "record_document",
+    "replace_profile",
+    "require_profile",
+    "require_writer",
+    "seeds_of",
     "select_profile",
+    "service_layers",
+    "stored_profiles",
+    "stored_profiles_of",
+    "warnings_of",
 ]

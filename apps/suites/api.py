@@ -1,16 +1,28 @@
 """Suites: packages of the workspace, their definitions and topologies.
 
-Knows nothing of executions. `lock_suite` writes a file of the workspace; all others only read.
+Knows nothing of executions. `lock_suite` writes a file of the workspace, `register_suite` and
+`remove_suite` rows; all others only read.
 """
 
 from __future__ import annotations
 
 from apps.suites.calls import container_kinds
-from apps.suites.domain.definition import DefinitionDocument
+from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
 from apps.suites.locking import NewLock
+from apps.suites.profiles import (
+    ProfilesChanged,
+    ProfileSummary,
+    SuiteProfilesDocument,
+    current_profiles,
+    profile_edit,
+    profile_summary,
+    profiles_document,
+    suite_profiles,
+    use_files_without_store,
+)
 from apps.suites.selectors import (
     PackageInvalid,
     ProfileVerdict,
@@ -19,12 +31,23 @@ from apps.suites.selectors import (
     TopologyInvalid,
     check_profiles,
     copy_files,
+    every_suite,
     find_suite,
+    find_suite_by_id,
     get_definition,
     lint_suite,
     list_suites,
     lock_suite,
     resolve,
+    source_problems,
+)
+from apps.suites.services.registration import (
+    SuiteExists,
+    SuiteInUse,
+    SuiteText,
+    register_suite,
+    remove_suite,
+    suite_users,
 )
 
 __all__ = [
@@ -35,18 +58,37 @@ __all__ = [
     "ModuleInfo",
     "NewLock",
     "PackageInvalid",
+    "ProfileSummary",
     "ProfileVerdict",
+    "ProfilesChanged",
     "ResolvedSuite",
+    "Suite",
+    "SuiteExists",
+    "SuiteInUse",
     "SuiteNotFound",
+    "SuiteProfilesDocument",
+    "SuiteText",
     "TopologyInvalid",
     "built_in_modules",
     "check_profiles",
     "container_kinds",
     "copy_files",
+    "current_profiles",
+    "every_suite",
     "find_suite",
+    "find_suite_by_id",
     "get_definition",
     "lint_suite",
     "list_suites",
     "lock_suite",
+    "profile_edit",
+    "profile_summary",
+    "profiles_document",
+    "register_suite",
+    "remove_suite",
     "resolve",
+    "source_problems",
+    "suite_profiles",
+    "suite_users",
+    "use_files_without_store",
 ]

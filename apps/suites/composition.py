@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -10,72 +9,15 @@ from typing import Final
 from apps.profiles.api import LaunchProfile, ProfileInvalid, ProfileNotInSuite, select_profile
 from apps.suites import conf
 from apps.suites.domain.definition import Suite, SuiteEvaluation
-from apps.suites.domain.dependencies import DependencyDocument, Pin, parsed_reference, pin_of
+from apps.suites.domain.dependencies import FILES, DependencyDocument, Pin, pin_of
 from apps.suites.domain.flattening import IMPORT, ExpandedImport, ImportedSuite, below, flatten
+from apps.suites.domain.package import PackageWarning
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
-from apps.suites.modules import modules_digest
-from kernel.errors import known_names
+from apps.suites.resolution import PackageUnavailable, Resolver, with_digest
 
 MAX_DEPTH: Final = 8
 MAX_PRINTED: Final = 100
-_SHOWN_DIGEST: Final = 19  # characters: sha256: and 12 digits
-
-
-def closure_digest(suite: Suite, suites: Sequence[Suite]) -> str:
-    """Return a value that changes with the content of every suite that may be imported.
-
-    It is empty for a suite without dependencies.
-    """
-    if not suite.dependencies.entries:
-        return ""
-    reached: dict[str, Suite] = {}
-    waiting = [suite]
-    while waiting:
-        for entry in waiting.pop().dependencies.entries.values():
-            for found in candidates(parsed_reference(entry.ref).repository, suites):
-                if found.suite_id not in reached:
-                    reached[found.suite_id] = found
-                    waiting.append(found)
-    contents = "\n".join(f"{key} {reached[key].digest}" for key in sorted(reached))
-    contents += modules_digest(reached.values())
-    return hashlib.sha256(contents.encode()).hexdigest()
-
-
-def candidates(repository: str, suites: Sequence[Suite]) -> list[Suite]:
-    """Return the suites with this id or repository, the one with the id first."""
-    by_id = [suite for suite in suites if suite.suite_id == repository]
-    named = [suite for suite in suites if suite.metadata.repository == repository]
-    return [*by_id, *(suite for suite in named if suite not in by_id)]
-
-
-def chosen_suite(pin: Pin, suites: Sequence[Suite]) -> Suite:
-    """Return the suite that a pin asks for.
-
-    Raise TopologyProblem `dependency_unresolved` or `digest_mismatch`.
-    """
-    found = candidates(pin.repository, suites)
-    if not found:
-        known = known_names(suite.suite_id for suite in suites)
-        raise TopologyProblem("dependency_unresolved", f'there is no suite "{pin.ref}"{known}')
-    fitting = [suite for suite in found if pin.version in ("", suite.metadata.version)]
-    if not fitting:
-        versions = ", ".join(sorted({suite.metadata.version for suite in found}))
-        raise TopologyProblem(
-            "dependency_unresolved",
-            f'"{pin.repository}" has no version {pin.version}; the workspace has {versions}',
-        )
-    if not pin.digest:
-        return fitting[0]
-    for suite in fitting:
-        if suite.digest == pin.digest:
-            return suite
-    raise TopologyProblem(
-        "digest_mismatch",
-        f'"{pin.ref}" is pinned to {pin.digest[:_SHOWN_DIGEST]}…, but its content is '
-        f"{fitting[0].digest[:_SHOWN_DIGEST]}…; if that change is wanted, renew the lock "
-        "with `manage.py suite lock`",
-    )
 
 
 class Composition:
@@ -83,19 +25,20 @@ class Composition:
 
     def __init__(
         self,
-        suites: Sequence[Suite],
+        resolver: Resolver,
         evaluate: Callable[[Suite, Mapping[str, str]], SuiteEvaluation],
     ) -> None:
-        self._suites = suites
+        self._resolver = resolver
         self._evaluate = evaluate
-        self._done: dict[tuple[str, str], tuple[SuiteEvaluation, int]] = {}
+        self._unreachable = ""
+        self._done: dict[tuple[str, str, str], tuple[SuiteEvaluation, int]] = {}
 
     def whole(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         """Return the flat topology of a suite under a profile env, or the problem."""
         return self._composed(suite, env, ())[0]
 
     def _composed(
-        self, suite: Suite, env: Mapping[str, str], importers: tuple[str, ...]
+        self, suite: Suite, env: Mapping[str, str], importers: tuple[Suite, ...]
     ) -> tuple[SuiteEvaluation, int]:
         """Return the evaluation, and how many levels of imports it has."""
         own = self._evaluate(suite, env)
@@ -104,13 +47,19 @@ class Composition:
         if all(node["kind"] != IMPORT for node in own.topology):
             return own, 0
         try:
-            return self._expanded(suite, own, (*importers, suite.suite_id))
+            return self._expanded(suite, own, (*importers, suite))
         except TopologyProblem as problem:
-            failed = replace(own, topology=(), problem=problem)
-            return replace(failed, killed=problem.code == "limit_exceeded"), 0
+            failed = replace(
+                own,
+                topology=(),
+                problem=problem,
+                killed=problem.code == "limit_exceeded",
+                unreachable=self._unreachable,
+            )
+            return failed, 0
 
     def _expanded(
-        self, suite: Suite, own: SuiteEvaluation, importers: tuple[str, ...]
+        self, suite: Suite, own: SuiteEvaluation, importers: tuple[Suite, ...]
     ) -> tuple[SuiteEvaluation, int]:
         imports: dict[str, ExpandedImport] = {}
         inner: dict[str, SuiteEvaluation] = {}
@@ -119,6 +68,8 @@ class Composition:
             try:
                 found, evaluation, levels = self._import(suite, node, importers)
             except TopologyProblem as problem:
+                if isinstance(problem, PackageUnavailable):
+                    self._unreachable = self._unreachable or problem.unreachable
                 message = f"{node['ref']}: {problem.message}"
                 raise TopologyProblem(problem.code, message, **own.calls[node["id"]]) from None
             imports[node["id"]], inner[node["id"]] = found, evaluation
@@ -137,28 +88,29 @@ class Composition:
             printed=tuple(_printed(own, inner.values()))[:MAX_PRINTED],
             imports=tuple(_suites_inside(imports, inner)),
             dependencies=tuple(_document(each) for _, each in sorted(pins.items())),
+            warnings=tuple(_warnings(suite, pins.values())),
         )
         return evaluation, height
 
     def _import(
-        self, importer: Suite, node: ResolvedNode, importers: tuple[str, ...]
+        self, importer: Suite, node: ResolvedNode, importers: tuple[Suite, ...]
     ) -> tuple[ExpandedImport, SuiteEvaluation, int]:
         pin = pin_of(importer.dependencies, node["ref"])
-        suite = chosen_suite(pin, self._suites)
-        if suite.suite_id in importers:
-            cycle = " -> ".join([*importers[importers.index(suite.suite_id) :], suite.suite_id])
+        suite = self._resolver.suite(pin)
+        pin = with_digest(pin, suite)
+        if cycle := _cycle(suite, importers):
             raise TopologyProblem("suite_cycle", f"suites import each other: {cycle}")
-        profile = _profile_of(suite, pin)
-        key = suite.suite_id, profile.file_name
+        if len(importers) > MAX_DEPTH:
+            raise _too_deep()
+        profile = profile_of(suite, pin)
+        key = suite.identity, suite.digest, profile.file_name
         if key not in self._done:
             self._done[key] = self._composed(suite, profile.env, importers)
         evaluation, height = self._done[key]
         if evaluation.problem:
             raise evaluation.problem
         if height + 1 > MAX_DEPTH:
-            raise TopologyProblem(
-                "invalid_value", f"suites are imported more than {MAX_DEPTH} levels deep"
-            )
+            raise _too_deep()
         imported = ImportedSuite(
             path=node["id"],
             suite_id=suite.suite_id,
@@ -168,6 +120,7 @@ class Composition:
             digest=suite.digest,
             files=suite.package.files,
             secret_refs=profile.secret_refs,
+            is_package=bool(suite.repository_digest),
         )
         found = ExpandedImport(
             pin=pin, suite=imported, profile=profile, topology=evaluation.topology
@@ -175,14 +128,40 @@ class Composition:
         return found, evaluation, height
 
 
+def _too_deep() -> TopologyProblem:
+    return TopologyProblem(
+        "invalid_value", f"suites are imported more than {MAX_DEPTH} levels deep"
+    )
+
+
+def _cycle(suite: Suite, importers: Sequence[Suite]) -> str:
+    """Return the path from a suite to itself, "" if it does not contain itself."""
+    identities = [each.identity for each in importers]
+    if suite.identity not in identities:
+        return ""
+    again = importers[identities.index(suite.identity) :]
+    return " -> ".join(each.suite_id for each in (*again, suite))
+
+
+def _warnings(suite: Suite, imports: Iterable[ExpandedImport]) -> Iterator[PackageWarning]:
+    for each in imports:
+        if each.suite.is_package and not each.pin.locked:
+            yield PackageWarning(
+                code="unlocked_dependency",
+                detail=f"{each.pin.alias}: {each.pin.ref} is a package of a registry without a "
+                "lock; `manage.py suite lock` pins its content",
+                file=suite.package.first_of(*FILES),
+            )
+
+
 def _import_nodes(own: SuiteEvaluation) -> Iterator[ResolvedNode]:
     return (node for node in own.topology if node["kind"] == IMPORT)
 
 
-def _profile_of(suite: Suite, pin: Pin) -> LaunchProfile:
+def profile_of(suite: Suite, pin: Pin) -> LaunchProfile:
     """Return the profile of an imported suite, from its files."""
     try:
-        return select_profile(suite.profiles, pin.profile, suite_id=suite.suite_id)
+        return select_profile(suite.file_profiles, pin.profile, suite_id=suite.suite_id)
     except ProfileNotInSuite as error:
         raise TopologyProblem("dependency_profile_missing", error.detail) from None
     except ProfileInvalid as error:

@@ -14,6 +14,17 @@ def suites_dir() -> Path:
     return Path(settings.SUITES_DIR)
 
 
+def suite_registration() -> str:
+    """Return who may register suites: `admin`, `members` or `off`."""
+    allowed: str = settings.SUITE_REGISTRATION
+    return allowed
+
+
+def mock_base_url() -> str:
+    """Return the address under which steps and people reach mocks."""
+    return str(settings.MOCK_BASE_URL)
+
+
 def modules_dir() -> Path:
     return Path(settings.MODULES_DIR)
 

@@ -1,7 +1,7 @@
-"""The suites of this process, read when their files change and evaluated once per content.
+"""The suites of this process with their evaluations, each made once per content.
 
-Evaluations run on two threads, each of which waits for a child process, so that no request waits
-for the evaluation of another suite. Results are cached by content and profile env.
+Evaluations run on threads, each of which waits for child processes or for a registry, so that no
+request waits for the evaluation of another suite. Results are cached by content and profile env.
 """
 
 from __future__ import annotations
@@ -14,38 +14,54 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
-from apps.suites import conf, workspace
-from apps.suites.composition import Composition, closure_digest
+from apps.streams.api import then_disconnect
+from apps.suites import conf
+from apps.suites.composition import Composition, profile_of
 from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import (
     DefinitionDocument,
     Suite,
     SuiteEvaluation,
     definition_of,
-    suite_of,
 )
+from apps.suites.domain.dependencies import Pin
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
+from apps.suites.hydration import Hydrations
 from apps.suites.modules import loadable_modules, modules_digest
+from apps.suites.registry_packages import TAG_KEPT_S
+from apps.suites.resolution import Closure, Resolver
+from apps.suites.shelf import Shelf
 
-CACHED_EVALUATIONS: Final = 256
+CACHED_EVALUATIONS: Final = 512
 KILLED_CACHED_S: Final = 60.0
+UNREACHABLE_CACHED_S: Final = 15.0
+PULLS: Final = 4  # evaluations at once that wait for registries
 _OWN: Final = "own"  # the key of an evaluation without imports
+_FOREVER: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedSuite:
-    """A suite and its evaluation under its default profile; None while that runs."""
+    """A suite, its evaluation under its default profile and its API surfaces.
+
+    Each is None while it is being made.
+    """
 
     suite: Suite
     evaluation: SuiteEvaluation | None
+    hydrated: HydratedSurfaces | None
     definition: DefinitionDocument
+
+    @property
+    def is_complete(self) -> bool:
+        return self.evaluation is not None and self.hydrated is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,31 +70,76 @@ class _CachedEvaluation:
     until: float  # of time.monotonic()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Basis:
+    """What evaluations depend on beside the suite: all suites, and the rules of the settings."""
+
+    suites: tuple[Suite, ...]
+    rules: str
+    resolver: Resolver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InProgress:
+    """The parts of an evaluated suite, made or under way."""
+
+    evaluation: Future[SuiteEvaluation]
+    closure: Closure
+    modules: str
+    hydrated: Future[HydratedSurfaces]
+
+    def parts(self) -> Sequence[Future[Any]]:
+        return self.evaluation, self.hydrated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """An evaluated suite that holds while its basis and the modules that it loads are the same.
+
+    `until` is of time.monotonic().
+    """
+
+    evaluated: EvaluatedSuite
+    closure: Closure
+    modules: str
+    basis: _Basis
+    until: float
+
+
 class Library:
     """The cache of suites and evaluations. It is thread-safe.
 
     `patience_s` limits the time for which a list waits for changed files and evaluations. None, the
-    value for commands and background work, means until they end (at most 5 s per suite).
+    value for commands and background work, means until they end (at most 5 s per suite, and 20 s
+    for each package that has to be pulled).
     """
 
     def __init__(self) -> None:
-        self.patience_s: float | None = None
+        self.shelf = Shelf()
+        self._patience_s: float | None = None
         self._lock = threading.Lock()
-        self._read: dict[str, tuple[workspace.Signature, Suite]] = {}
-        self._evaluated_suites: dict[str, EvaluatedSuite] = {}
+        self._basis: _Basis | None = None
+        self._prepared: dict[str, _Prepared] = {}
         self._cached: OrderedDict[str, _CachedEvaluation] = OrderedDict()
         self._running: dict[str, Future[SuiteEvaluation]] = {}
-        self._threads: ThreadPoolExecutor | None = None
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._hydrations = Hydrations()
 
-    def suites(self) -> list[Suite]:
-        """Return the suites of the workspace by id; read those whose files have changed."""
-        folders = workspace.suite_folders(conf.suites_dir())
-        found = [self._suite(suite_id, folder) for suite_id, folder in folders.items()]
-        with self._lock:
-            for gone in self._read.keys() - folders.keys():
-                self._read.pop(gone)
-                self._evaluated_suites.pop(gone, None)
-        return found
+    @property
+    def patience_s(self) -> float | None:
+        return self._patience_s
+
+    @patience_s.setter
+    def patience_s(self, seconds: float | None) -> None:
+        self._patience_s = seconds
+        self.shelf.rests = seconds is not None
+
+    def suites(self) -> Sequence[Suite]:
+        """Return the suites of all sources by id; read those that have changed."""
+        return self.shelf.suites()
+
+    def resolver(self) -> Resolver:
+        return self._current_basis().resolver
 
     def evaluated_suites(self) -> list[EvaluatedSuite]:
         """Return every suite with its evaluation.
@@ -87,54 +148,113 @@ class Library:
         has no evaluation.
         """
         until = None if self.patience_s is None else time.monotonic() + self.patience_s
-        suites = self.suites()
-        futures = {suite.suite_id: self._start_default(suite, suites) for suite in suites}
-        wait(futures.values(), timeout=None if until is None else until - time.monotonic())
-        return [self._evaluated(suite, futures[suite.suite_id]) for suite in suites]
+        basis = self._current_basis()
+        ready = {each.suite_id: self._ready(each, basis) for each in basis.suites}
+        begun = {
+            suite.suite_id: self._begin(suite, basis)
+            for suite in basis.suites
+            if ready[suite.suite_id] is None
+        }
+        wait(
+            [part for each in begun.values() for part in each.parts()],
+            timeout=None if until is None else max(0.0, until - time.monotonic()),
+        )
+        with self._lock:
+            for gone in self._prepared.keys() - ready.keys():
+                self._prepared.pop(gone)
+        return [
+            ready[suite.suite_id] or self._evaluated(suite, basis, begun[suite.suite_id])
+            for suite in basis.suites
+        ]
 
     def evaluate(self, suite: Suite) -> EvaluatedSuite:
         """Evaluate a suite under its default profile, and wait."""
-        future = self._start_default(suite)
-        wait([future])
-        return self._evaluated(suite, future)
+        basis = self._current_basis()
+        if ready := self._ready(suite, basis):
+            return ready
+        begun = self._begin(suite, basis)
+        wait(begun.parts())
+        return self._evaluated(suite, basis, begun)
+
+    def hydrated(self, suite: Suite) -> HydratedSurfaces:
+        """Return the API surfaces of a suite, and wait."""
+        return self._hydrations.start(suite).result()
 
     def evaluation(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         """Evaluate a suite under a profile env, and wait."""
-        return self._start(suite, env).result()
+        return self._start(suite, env, self._current_basis())[0].result()
+
+    def trial(self, suite: Suite) -> SuiteEvaluation:
+        """Evaluate a suite that no source has yet, under its default profile, and wait."""
+        return self._start_default(suite, self._current_basis())[0].result()
 
     def close(self) -> None:
         """Cancel evaluations that have not started; a later call starts new threads."""
         with self._lock:
-            threads, self._threads = self._threads, None
-        if threads:
-            threads.shutdown(wait=False, cancel_futures=True)
+            pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+        self._hydrations.close()
 
-    def _suite(self, suite_id: str, folder: Path) -> Suite:
-        signature = workspace.signature(folder)
-        known = self._read.get(suite_id)
-        if known and known[0] == signature:
-            return known[1]
-        suite = suite_of(workspace.read_package(suite_id, folder))
-        with self._lock:
-            self._read[suite_id] = (signature, suite)
-        return suite
+    def _current_basis(self) -> _Basis:
+        suites = self.shelf.suites()
+        rules = json.dumps([conf.evaluation_rules(()), list(conf.env_prefixes())])
+        basis = self._basis
+        if basis is None or basis.suites is not suites or basis.rules != rules:
+            basis = self._basis = _Basis(suites=suites, rules=rules, resolver=Resolver(suites))
+        return basis
 
-    def _evaluated(self, suite: Suite, future: Future[SuiteEvaluation]) -> EvaluatedSuite:
-        before = self._evaluated_suites.get(suite.suite_id)
-        evaluation = future.result() if future.done() else None
-        waits = evaluation is None and before is not None and before.evaluation is not None
-        same = before and before.suite is suite and before.evaluation is evaluation
-        if before and (waits or same):
-            return before
-        definition = definition_of(suite, evaluation)
-        evaluated = EvaluatedSuite(suite=suite, evaluation=evaluation, definition=definition)
+    def _ready(self, suite: Suite, basis: _Basis) -> EvaluatedSuite | None:
+        """Return what was prepared if it certainly still holds."""
+        found = self._prepared.get(suite.suite_id)
+        if found is None or found.evaluated.suite is not suite or found.until < time.monotonic():
+            return None
+        alone = not suite.dependencies.entries and found.basis.rules == basis.rules
+        same = alone or found.basis is basis
+        if same and found.modules == modules_digest([suite, *found.closure.suites]):
+            return found.evaluated
+        return None
+
+    def _begin(self, suite: Suite, basis: _Basis) -> _InProgress:
+        evaluation, closure = self._start_default(suite, basis)
+        return _InProgress(
+            evaluation=evaluation,
+            closure=closure,
+            modules=modules_digest([suite, *closure.suites]),
+            hydrated=self._hydrations.start(suite),
+        )
+
+    def _evaluated(self, suite: Suite, basis: _Basis, begun: _InProgress) -> EvaluatedSuite:
+        known = self._prepared.get(suite.suite_id)
+        before = known.evaluated if known else None
+        evaluation = begun.evaluation.result() if begun.evaluation.done() else None
+        hydrated = begun.hydrated.result() if begun.hydrated.done() else None
+        made = suite, evaluation, hydrated
+        waits = before and before.is_complete and (evaluation is None or hydrated is None)
+        if before and (waits or made == (before.suite, before.evaluation, before.hydrated)):
+            evaluated = before
+        else:
+            evaluated = EvaluatedSuite(
+                suite=suite,
+                evaluation=evaluation,
+                hydrated=hydrated,
+                definition=definition_of(suite, evaluation, hydrated),
+            )
+        age = _age(evaluation, begun.closure) if evaluation and hydrated else 0.0
+        prepared = _Prepared(
+            evaluated=evaluated,
+            closure=begun.closure,
+            modules=begun.modules,
+            basis=basis,
+            until=time.monotonic() + age,
+        )
         with self._lock:
-            self._evaluated_suites[suite.suite_id] = evaluated
+            self._prepared[suite.suite_id] = prepared
         return evaluated
 
     def _start_default(
-        self, suite: Suite, suites: Sequence[Suite] | None = None
-    ) -> Future[SuiteEvaluation]:
+        self, suite: Suite, basis: _Basis
+    ) -> tuple[Future[SuiteEvaluation], Closure]:
         try:
             env = select_profile(suite.profiles, suite_id=suite.suite_id).env
         except ProfileInvalid as invalid:
@@ -142,30 +262,36 @@ class Library:
             problem = TopologyProblem(
                 "profile_invalid", invalid.detail, file=at.file, line=at.line, column=at.column
             )
-            return _done(SuiteEvaluation(problem=problem))
-        return self._start(suite, env, suites)
+            return _done(SuiteEvaluation(problem=problem)), Closure()
+        return self._start(suite, env, basis)
 
     def _start(
-        self, suite: Suite, env: Mapping[str, str], suites: Sequence[Suite] | None = None
-    ) -> Future[SuiteEvaluation]:
+        self, suite: Suite, env: Mapping[str, str], basis: _Basis
+    ) -> tuple[Future[SuiteEvaluation], Closure]:
         """Return the running or finished evaluation of this content, and its imports, in this env.
 
-        `suites` are those that can be imported, by default all of the workspace.
+        Contacts no registry; the thread that runs the evaluation does.
         """
         if suite.package_problem:
-            return _done(SuiteEvaluation(problem=suite.package_problem))
-        if suite.dependencies.entries:
-            suites = self.suites() if suites is None else suites
-        importable = suites or ()
-        key = _key(suite, env, closure_digest(suite, importable))
+            return _done(SuiteEvaluation(problem=suite.package_problem)), Closure()
+        closure = basis.resolver.closure(suite)
+        key = _key(suite, env, closure, basis)
         with self._lock:
             if known := self._known(key):
-                return _done(known)
+                return _done(known), closure
             if key not in self._running:
-                if self._threads is None:
-                    self._threads = ThreadPoolExecutor(CHILDREN, "suite-evaluation")
-                self._running[key] = self._threads.submit(self._run, key, suite, env, importable)
-            return self._running[key]
+                pool = self._pool("whole", CHILDREN) if closure.is_whole else self._pulling()
+                self._running[key] = pool.submit(self._run, key, suite, env, basis)
+            return self._running[key], closure
+
+    def _pool(self, name: str, threads: int) -> ThreadPoolExecutor:
+        if name not in self._pools:
+            self._pools[name] = ThreadPoolExecutor(threads, f"suite-evaluation-{name}")
+        return self._pools[name]
+
+    def _pulling(self) -> ThreadPoolExecutor:
+        """Return threads of their own: a slow registry does not delay suites without packages."""
+        return self._pool("pulling", PULLS)
 
     def _known(self, key: str) -> SuiteEvaluation | None:
         cached = self._cached.get(key)
@@ -175,55 +301,122 @@ class Library:
         return cached.evaluation
 
     def _run(
-        self, key: str, suite: Suite, env: Mapping[str, str], suites: Sequence[Suite]
+        self, key: str, suite: Suite, env: Mapping[str, str], basis: _Basis
     ) -> SuiteEvaluation:
         try:
-            evaluation = Composition(suites, self._own_evaluation).whole(suite, env)
-            self._keep(key, evaluation)
+            return then_disconnect(lambda: self._composed(key, suite, env, basis))
+        finally:
+            with self._lock:
+                self._running.pop(key, None)
+
+    def _composed(
+        self, key: str, suite: Suite, env: Mapping[str, str], basis: _Basis
+    ) -> SuiteEvaluation:
+        if not suite.dependencies.entries:
+            own = self._run_own(key, suite, env)
+            whole = Composition(basis.resolver, lambda _suite, _env: own).whole(suite, env)
+            if whole is not own:  # it imports what it does not declare
+                self._keep(key, whole, Closure())
+            return whole
+        closure = basis.resolver.closure(suite)
+        ahead = [
+            (child, env_of)
+            for _, pin, child in closure.reached
+            if (env_of := _import_env(child, pin)) is not None
+        ]
+        for other, other_env in ahead:
+            self._begin_own(other, other_env, basis)
+        evaluation = Composition(
+            basis.resolver, lambda one, its_env: self._own_evaluation(one, its_env, basis)
+        ).whole(suite, env)
+        after = basis.resolver.closure(suite)  # packages that were pulled are in it now
+        if after.is_whole:
+            self._keep(_key(suite, env, after, basis), evaluation, after)
+        else:
+            self._keep(key, evaluation, after)
+        return evaluation
+
+    def _begin_own(self, suite: Suite, env: Mapping[str, str], basis: _Basis) -> None:
+        """Start the evaluation of an imported suite before the one that imports it has ended."""
+        if suite.package_problem:
+            return
+        key = _key(suite, env, None, basis)
+        with self._lock:
+            if self._known(key) or key in self._running:
+                return
+            # These wait for child processes only, so that no thread waits for another one.
+            pool = self._pool("own", CHILDREN)
+            self._running[key] = pool.submit(self._run_own, key, suite, env)
+
+    def _own_evaluation(
+        self, suite: Suite, env: Mapping[str, str], basis: _Basis
+    ) -> SuiteEvaluation:
+        """Return the evaluation of a suite without its imports, from the cache or a child process.
+
+        Runs on the thread that needs it, unless it was begun before.
+        """
+        if suite.package_problem:
+            return SuiteEvaluation(problem=suite.package_problem)
+        key = _key(suite, env, None, basis)
+        with self._lock:
+            if known := self._known(key):
+                return known
+            running = self._running.get(key)
+        if running is not None and not running.cancel():
+            return running.result()
+        return self._run_own(key, suite, env)
+
+    def _run_own(self, key: str, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
+        try:
+            rules = conf.evaluation_rules(suite.package.files)
+            answer = run_evaluator(
+                suite.package.text(TOPOLOGY_FILE),
+                env=env,
+                rules=rules,
+                modules=loadable_modules(suite),
+            )
+            evaluation = evaluation_of(answer)
+            self._keep(key, evaluation, Closure())
             return evaluation
         finally:
             with self._lock:
                 self._running.pop(key, None)
 
-    def _own_evaluation(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
-        """Return the evaluation of a suite without its imports, from the cache or a child process.
-
-        Runs on the thread that needs it: if imports waited for other threads of the pool, all of
-        these could wait for each other.
-        """
-        if suite.package_problem:
-            return SuiteEvaluation(problem=suite.package_problem)
-        key = _key(suite, env, _OWN)
+    def _keep(self, key: str, evaluation: SuiteEvaluation, closure: Closure) -> None:
+        until = time.monotonic() + _age(evaluation, closure)
         with self._lock:
-            if known := self._known(key):
-                return known
-        rules = conf.evaluation_rules(suite.package.files)
-        answer = run_evaluator(
-            suite.package.text(TOPOLOGY_FILE),
-            env=env,
-            rules=rules,
-            modules=loadable_modules(suite),
-        )
-        evaluation = evaluation_of(answer)
-        if suite.dependencies.entries:
-            self._keep(key, evaluation)
-        return evaluation
-
-    def _keep(self, key: str, evaluation: SuiteEvaluation) -> None:
-        # A killed evaluation may succeed on a quieter machine, so it is cached for a minute.
-        age = KILLED_CACHED_S if evaluation.killed else float("inf")
-        cached = _CachedEvaluation(evaluation=evaluation, until=time.monotonic() + age)
-        with self._lock:
-            self._cached[key] = cached
+            self._cached[key] = _CachedEvaluation(evaluation=evaluation, until=until)
+            self._cached.move_to_end(key)
             while len(self._cached) > CACHED_EVALUATIONS:
                 self._cached.popitem(last=False)
 
 
-def _key(suite: Suite, env: Mapping[str, str], imports: str) -> str:
-    """Return the key of an evaluation; `imports` is the digest of all that it may import."""
-    rules = conf.evaluation_rules(suite.package.files)
-    inputs = [suite.suite_id if imports else "", suite.digest, dict(env), rules, imports]
-    inputs.append(modules_digest([suite]))
+def _age(evaluation: SuiteEvaluation, closure: Closure) -> float:
+    """Return for how long an evaluation holds, in seconds.
+
+    A killed one may succeed on a quieter machine, a registry may answer again, and a tag may move.
+    """
+    if evaluation.unreachable or not closure.is_whole:
+        return UNREACHABLE_CACHED_S
+    if evaluation.killed:
+        return KILLED_CACHED_S
+    return _FOREVER if closure.is_pinned else TAG_KEPT_S
+
+
+def _import_env(suite: Suite, pin: Pin) -> Mapping[str, str] | None:
+    """Return the env in which an import will be evaluated, None if its profile is at fault."""
+    try:
+        return profile_of(suite, pin).env
+    except TopologyProblem:
+        return None
+
+
+def _key(suite: Suite, env: Mapping[str, str], closure: Closure | None, basis: _Basis) -> str:
+    """Return the key of an evaluation with all that it may import, None for its own nodes alone."""
+    imports = (closure and closure.digest) or _OWN
+    modules = modules_digest([suite, *(closure.suites if closure else ())])
+    own_id = "" if imports == _OWN else suite.identity
+    inputs = [own_id, suite.digest, dict(env), basis.rules, imports, modules]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 

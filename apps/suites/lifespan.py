@@ -6,6 +6,7 @@ from typing import Final
 
 from apps.health.api import Probe, ProbeResult
 from apps.operations.api import LifespanPart
+from apps.profiles.api import file_problem
 from apps.suites import conf
 from apps.suites.library import library
 from apps.suites.selectors import list_suites
@@ -38,7 +39,7 @@ def launchable_suites() -> ProbeResult:
 
 
 def profiles() -> ProbeResult:
-    """Report ready when the profiles of every suite can be read, valid or not.
+    """Report ready when all profiles, of files and stored, can be read and their file is valid.
 
     An invalid profile affects only the launches of its suite; `detail` counts them.
     """
@@ -47,6 +48,8 @@ def profiles() -> ProbeResult:
     except OSError as error:
         detail = f"the folder of the suites cannot be read: {error.strerror}"
         return ProbeResult(ready=False, detail=detail)
+    if problem := file_problem():
+        return ProbeResult(ready=False, detail=problem)
     found = [profile for suite in library.suites() for profile in suite.profiles]
     broken = sum(profile.problem is not None for profile in found)
     detail = f"{len(found)} profiles" + (f", {broken} of them invalid" if broken else "")

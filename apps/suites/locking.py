@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from apps.suites.composition import chosen_suite
 from apps.suites.domain.definition import Suite
 from apps.suites.domain.dependencies import LOCK_FILES, DeclaredDependency, lock_of, pin_of
 from apps.suites.domain.problems import TopologyProblem
+from apps.suites.resolution import PackageUnavailable, Resolver
 from readers.yaml import read_yaml
 
 _HEAD: Final = "# Written by `manage.py suite lock`; run it again after a change that you want.\n"
@@ -59,11 +59,12 @@ class NewLock:
         )
 
 
-def new_lock(suite: Suite, suites: Sequence[Suite]) -> NewLock:
+def new_lock(suite: Suite, resolver: Resolver) -> NewLock:
     """Return the lock of the present content of all that a suite imports directly.
 
-    An imported suite has a lock of its own for its imports. Raise TopologyProblem at an alias that
-    does not resolve, and the problem of unreadable files.
+    Packages of registries are pinned by the digest of their manifest, others by that of their
+    content. An imported suite has a lock of its own for its imports. Raise TopologyProblem at an
+    alias that does not resolve, and the problem of unreadable files.
     """
     declared = suite.dependencies
     if declared.problem:
@@ -74,14 +75,17 @@ def new_lock(suite: Suite, suites: Sequence[Suite]) -> NewLock:
     for alias, entry in sorted(declared.entries.items()):
         try:
             pin = pin_of(unlocked, alias)
-            imported = chosen_suite(pin, suites)
+            imported = resolver.suite(pin, newest=True)
+        except PackageUnavailable as problem:
+            message = f"{alias}: {problem.message}"
+            raise PackageUnavailable(message, unreachable=problem.unreachable) from None
         except TopologyProblem as problem:
             raise TopologyProblem(problem.code, f"{alias}: {problem.message}") from None
         locks[alias] = DeclaredDependency(
             ref=entry.ref,
             version=pin.version,
-            resolved=f"{imported.metadata.repository}@{imported.digest}",
-            digest=imported.digest,
+            resolved=f"{imported.metadata.repository}@{imported.lock_digest}",
+            digest=imported.lock_digest,
         )
         found.append(
             LockedDependency(
@@ -89,7 +93,7 @@ def new_lock(suite: Suite, suites: Sequence[Suite]) -> NewLock:
                 ref=entry.ref,
                 suite_id=imported.suite_id,
                 before=lock_of(declared, alias).digest,
-                after=imported.digest,
+                after=imported.lock_digest,
             )
         )
     found += [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from apps.suites.evaluator.process import MAX_SOURCE
 from kernel.ids import is_identifier
 
 MAX_TEXT: Final = 4 * MAX_SOURCE  # of all files of a module that are evaluated
-_LABEL: Final = re.compile(r"""["']@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)["']""")
+_LABEL: Final = re.compile(rb"""["']@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)["']""")
 
 
 def loadable_modules(suite: Suite) -> dict[str, ModulePackage]:
@@ -37,7 +38,7 @@ def loadable_modules(suite: Suite) -> dict[str, ModulePackage]:
 def modules_digest(suites: Iterable[Suite]) -> str:
     """Return a value that changes with the modules that these suites load, "" without any."""
     marks = {
-        f"@{scope}/{name}": workspace.signature(_folder(scope, name))
+        f"@{scope}/{name}": workspace.state_of(_folder(scope, name)).signature
         for suite in suites
         for scope, name in _named(suite)
     }
@@ -68,7 +69,12 @@ def module_of(files: Mapping[str, bytes], problem: str = "") -> ModulePackage:
 
 def _named(suite: Suite) -> list[tuple[str, str]]:
     """Return scope and name of the modules that a suite may load and that are not built in."""
-    named = set(_LABEL.findall(suite.package.text(TOPOLOGY_FILE)))
+    return _labels(suite.package.files.get(TOPOLOGY_FILE, b""))
+
+
+@lru_cache(maxsize=1024)
+def _labels(text: bytes) -> list[tuple[str, str]]:
+    named = {(scope.decode(), name.decode()) for scope, name in _LABEL.findall(text)}
     return sorted(
         (scope, name)
         for scope, name in named

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
+from apps.oci.api import PackageNotFound
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import conf, workspace
-from apps.suites.composition import candidates
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.dependencies import parsed_reference
 from apps.suites.domain.flattening import ImportedSuite
@@ -17,6 +17,7 @@ from apps.suites.domain.linting import lint, problem_diagnostics
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.library import library
 from apps.suites.locking import NewLock, new_lock, write_lock
+from apps.suites.resolution import PackageUnavailable
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
 from readers.diagnostics import Diagnostic
 
@@ -52,6 +53,12 @@ class PackageInvalid(TopologyInvalid):
     code = "package_invalid"
 
 
+class PackageUnreachable(PlatformError):
+    """An imported package is not stored, and its registry does not answer now."""
+
+    code = "registry_unreachable"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedSuite:
     """A suite for a run: its metadata, its topology under one profile env, and its files.
@@ -74,6 +81,11 @@ class ResolvedSuite:
     imports: tuple[ImportedSuite, ...] = ()
 
 
+def source_problems() -> dict[str, str]:
+    """Return the sources of suites that could not be listed last, and why."""
+    return library.shelf.problems()
+
+
 def list_suites() -> list[DefinitionDocument]:
     """Return the Definition of every suite, also broken ones, by title and id; do not change them.
 
@@ -93,7 +105,7 @@ def get_definition(suite_id: str, *, profile: str = "") -> DefinitionDocument:
     if not profile:
         return library.evaluate(suite).definition
     env = select_profile(suite.profiles, profile, suite_id=suite.suite_id).env
-    return definition_of(suite, library.evaluation(suite, env))
+    return definition_of(suite, library.evaluation(suite, env), library.hydrated(suite))
 
 
 class ProfileVerdict(TypedDict):
@@ -148,11 +160,11 @@ def lint_suite(suite_id: str) -> list[Diagnostic]:
             )
             continue
         evaluations[name] = library.evaluation(suite, env)
-    known = library.suites()
+    resolver = library.resolver()
     importable = {
         alias: found[0]
         for alias, declared in suite.dependencies.entries.items()
-        if (found := candidates(parsed_reference(declared.ref).repository, known))
+        if (found := resolver.candidates(parsed_reference(declared.ref).repository))
     }
     return [*broken, *problem_diagnostics(evaluations), *lint(suite, evaluations, importable)]
 
@@ -165,8 +177,10 @@ def lock_suite(suite_id: str, *, write: bool) -> NewLock:
     """
     suite = find_suite(suite_id)
     try:
-        lock = new_lock(suite, library.suites())
+        lock = new_lock(suite, library.resolver())
     except TopologyProblem as problem:
+        if isinstance(problem, PackageUnavailable) and problem.unreachable:
+            raise PackageUnreachable(problem.message) from None
         raise TopologyInvalid(problem) from None
     if write and not lock.is_current:
         folder = conf.suites_dir() / suite.suite_id
@@ -189,16 +203,39 @@ def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> R
         evaluation = evaluated.evaluation or SuiteEvaluation()
         return _resolved(evaluated.suite, evaluation, evaluated.definition)
     evaluation = library.evaluation(suite, profile_env)
-    return _resolved(suite, evaluation, definition_of(suite, evaluation))
+    definition = definition_of(suite, evaluation, library.hydrated(suite))
+    return _resolved(suite, evaluation, definition)
+
+
+def every_suite() -> list[Suite]:
+    """Return the suites with their profiles, not evaluated."""
+    return library.suites()
+
+
+def find_suite_by_id(suite_id: str) -> Suite:
+    """Find a suite by its id only, as routes name it; raise SuiteNotFound."""
+    suite = find_suite(suite_id)
+    if suite.suite_id != suite_id:
+        raise SuiteNotFound(f"there is no suite {suite_id[:200]!r}")
+    return suite
 
 
 def find_suite(reference: str) -> Suite:
-    """Find a suite by id, else by repository with a tag or digest; raise SuiteNotFound."""
+    """Find a suite by id, else by repository with a tag or digest.
+
+    A package that is not stored yet is pulled, which takes up to 20 s. Raise SuiteNotFound, and
+    PlatformError (registry_unreachable, package_invalid) for a package that cannot be had.
+    """
     suites = library.suites()
     by_id = [suite for suite in suites if suite.suite_id == reference]
     by_repository = [suite for suite in suites if _is_referenced(suite, reference)]
     for suite in [*by_id, *by_repository]:
         return suite
+    try:
+        if found := library.shelf.find(reference):
+            return found
+    except PackageNotFound as error:
+        raise SuiteNotFound(error.detail) from None
     known = known_names(suite.suite_id for suite in suites)
     raise SuiteNotFound(f"there is no suite {reference[:200]!r}{known}")
 
@@ -221,7 +258,7 @@ def _is_referenced(suite: Suite, reference: str) -> bool:
     if reference == repository:
         return True
     named, _, digest = reference.partition("@")
-    if digest and digest != suite.digest:
+    if digest and digest not in (suite.digest, suite.repository_digest):
         return False
     return named in (repository, f"{repository}:{suite.metadata.version}")
 
@@ -229,6 +266,8 @@ def _is_referenced(suite: Suite, reference: str) -> bool:
 def _resolved(
     suite: Suite, evaluation: SuiteEvaluation, definition: DefinitionDocument
 ) -> ResolvedSuite:
+    if evaluation.unreachable:
+        raise PackageUnreachable(evaluation.unreachable)
     if problem := evaluation.problem:
         raise (PackageInvalid if suite.package_problem else TopologyInvalid)(problem)
     metadata = suite.metadata

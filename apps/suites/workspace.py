@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,9 @@ from kernel.ids import is_identifier
 
 _SCRIPT: Final = 0o755
 _PLAIN: Final = 0o644
+# A change within this time after another one may leave the same time of modification behind.
+_RACY_NS: Final = 100_000_000
+Mark = tuple[int, int, int]  # mtime in ns, size, inode
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
@@ -45,11 +49,23 @@ class FolderTaken(PlatformError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageFile:
-    """A file of a package and its place on disk; `mark` is its mtime in ns, size and inode."""
+    """A file of a package and its place on disk."""
 
     path: str
     real: str
-    mark: tuple[int, int, int]
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderState:
+    """What a folder looked like: `signature` changes with the files of the package.
+
+    `marks` are those of its files and folders by their place on disk. They are empty when they
+    cannot tell that nothing has changed: shortly after a change, or with links.
+    """
+
+    signature: Signature
+    marks: tuple[tuple[str, Mark], ...]
 
 
 def suite_folders(root: Path) -> dict[str, Path]:
@@ -66,12 +82,30 @@ def suite_folders(root: Path) -> dict[str, Path]:
     return dict(sorted(folders.items()))
 
 
-def signature(folder: Path) -> Signature:
-    """Return a value that changes with the files of the package, without reading them."""
+def state_of(folder: Path) -> FolderState:
+    """Look at every file of the package, without reading them."""
+    walk = _Walk(folder)
     try:
-        return tuple((found.path, *found.mark) for found in _walk(folder))
+        signature: Signature = tuple((found.path, *found.mark) for found in walk.files())
     except BrokenPackage as broken:
-        return ((f"{broken.path}: {broken.reason}", 0, 0, 0),)
+        return FolderState(signature=((f"{broken.path}: {broken.reason}", 0, 0, 0),), marks=())
+    marks = (*walk.folders.items(), *walk.seen.items())
+    newest = max(mark[0] for _, mark in marks)
+    quiet = time.time_ns() - newest > _RACY_NS and not walk.has_links
+    return FolderState(signature=signature, marks=marks if quiet else ())
+
+
+def is_unchanged(state: FolderState) -> bool:
+    """Return whether a package is certainly as it was; cheaper than another `state_of`."""
+    try:
+        return bool(state.marks) and all(_mark(path) == mark for path, mark in state.marks)
+    except OSError:
+        return False
+
+
+def _mark(path: str) -> Mark:
+    facts = os.stat(path)  # noqa: PTH116
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
 def read_package(suite_id: str, folder: Path) -> Package:
@@ -83,7 +117,7 @@ def read_package(suite_id: str, folder: Path) -> Package:
         )
     try:
         room = MAX_PACKAGE_BYTES
-        for found in _walk(folder):
+        for found in _Walk(folder).files():
             files[found.path] = _text_of(found, room)
             room -= len(files[found.path])
     except BrokenPackage as broken:
@@ -130,54 +164,64 @@ def _text_of(found: PackageFile, room: int) -> bytes:
     return content
 
 
-def _walk(folder: Path) -> Iterator[PackageFile]:
-    """Yield the files that are not hidden, by path, at most 512; raise BrokenPackage."""
-    root = os.path.realpath(folder)
-    for count, found in enumerate(_inside(root, root, "", (root,)), 1):
-        if count > MAX_FILES:
-            raise BrokenPackage(
-                f"is one file too many: at most {MAX_FILES} are allowed", found.path
-            )
-        yield found
+class _Walk:
+    """One walk through the files of a package that are not hidden.
 
+    `folders` and `seen` have the marks of the folders and files on the way, by their place on disk.
+    """
 
-def _inside(root: str, folder: str, prefix: str, chain: tuple[str, ...]) -> Iterator[PackageFile]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise BrokenPackage(f"cannot be read: {error.strerror}", prefix or ".") from None
-    for entry in entries:
-        if not entry.name.startswith("."):
-            yield from _entry(root, entry, prefix + entry.name, chain)
+    def __init__(self, folder: Path) -> None:
+        self.root = os.path.realpath(folder)
+        self.folders: dict[str, Mark] = {}
+        self.seen: dict[str, Mark] = {}
+        self.has_links = False
 
+    def files(self) -> Iterator[PackageFile]:
+        """Yield the files by path, at most 512; raise BrokenPackage."""
+        for count, found in enumerate(self._inside(self.root, "", (self.root,)), 1):
+            if count > MAX_FILES:
+                raise BrokenPackage(
+                    f"is one file too many: at most {MAX_FILES} are allowed", found.path
+                )
+            self.seen[found.real] = found.mark
+            yield found
 
-def _entry(
-    root: str, entry: os.DirEntry[str], path: str, chain: tuple[str, ...]
-) -> Iterator[PackageFile]:
-    shown = path.encode(errors="replace").decode()
-    if shown != path:
-        raise BrokenPackage("has a name that is not UTF-8", shown)
-    real = _target(root, entry, path)
-    try:
-        facts = os.stat(real)  # noqa: PTH116
-    except OSError as error:
-        raise BrokenPackage(f"cannot be read: {error.strerror}", path) from None
-    if stat.S_ISDIR(facts.st_mode):
-        if real in chain:
-            raise BrokenPackage("is a link to a folder that contains it", path)
-        yield from _inside(root, real, f"{path}/", (*chain, real))
-    elif stat.S_ISREG(facts.st_mode):
-        yield PackageFile(
-            path=path, real=real, mark=(facts.st_mtime_ns, facts.st_size, facts.st_ino)
-        )
-    else:
-        raise BrokenPackage("is neither a file nor a folder", path)
+    def _inside(self, folder: str, prefix: str, chain: tuple[str, ...]) -> Iterator[PackageFile]:
+        try:
+            self.folders[folder] = _mark(folder)  # before its entries: a later one changes it
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            raise BrokenPackage(f"cannot be read: {error.strerror}", prefix or ".") from None
+        for entry in entries:
+            if not entry.name.startswith("."):
+                yield from self._entry(entry, prefix + entry.name, chain)
 
+    def _entry(
+        self, entry: os.DirEntry[str], path: str, chain: tuple[str, ...]
+    ) -> Iterator[PackageFile]:
+        shown = path.encode(errors="replace").decode()
+        if shown != path:
+            raise BrokenPackage("has a name that is not UTF-8", shown)
+        real = self._target(entry, path)
+        try:
+            facts = os.stat(real)  # noqa: PTH116
+        except OSError as error:
+            raise BrokenPackage(f"cannot be read: {error.strerror}", path) from None
+        if stat.S_ISDIR(facts.st_mode):
+            if real in chain:
+                raise BrokenPackage("is a link to a folder that contains it", path)
+            yield from self._inside(real, f"{path}/", (*chain, real))
+        elif stat.S_ISREG(facts.st_mode):
+            mark = facts.st_mtime_ns, facts.st_size, facts.st_ino
+            yield PackageFile(path=path, real=real, mark=mark)
+        else:
+            raise BrokenPackage("is neither a file nor a folder", path)
 
-def _target(root: str, entry: os.DirEntry[str], path: str) -> str:
-    if not entry.is_symlink():
-        return entry.path
-    real = os.path.realpath(entry.path)
-    if not f"{real}/".startswith(f"{root}/"):
-        raise BrokenPackage("is a link to a place outside the suite's folder", path)
-    return real
+    def _target(self, entry: os.DirEntry[str], path: str) -> str:
+        if not entry.is_symlink():
+            return entry.path
+        self.has_links = True
+        real = os.path.realpath(entry.path)
+        if not f"{real}/".startswith(f"{self.root}/"):
+            raise BrokenPackage("is a link to a place outside the suite's folder", path)
+        return real

@@ -63,7 +63,10 @@ CELERY_BROKER_URL = env.secret("CELERY_BROKER_URL") or REDIS_URL or "memory://lo
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_WORKER_PREFETCH_MULTIPLIER = 10
 CELERY_TASK_ROUTES = {"sync.*": {"queue": "sync"}}
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "executions.sweep", "schedule": 2.0}}
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "executions.sweep", "schedule": 2.0},
+    "registries": {"task": "oci.sync_due", "schedule": 15.0},
+}
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, float] = (
     {"polling_interval": 0.01}
     if CELERY_BROKER_URL.startswith("memory:")
@@ -116,11 +119,17 @@ ADMIN_PASSWORD = env.secret("ADMIN_PASSWORD")
 
 # ── suites, profiles, platform settings ───────────────────────────────────────
 SUITES_DIR = Path(env.text("SUITES_DIR", str(BASE_DIR / "examples" / "oci-suites")))
+SUITE_REGISTRATION = env.choice("SUITE_REGISTRATION", "admin", ("admin", "members", "off"))
 MODULES_DIR = Path(env.text("MODULES_DIR", str(BASE_DIR / "examples" / "oci-modules")))
 SUITE_MAX_NODES = env.integer("SUITE_MAX_NODES", 2000, low=1)
 PLATFORM_SETTINGS_FILE = Path(env.text("PLATFORM_SETTINGS_FILE", "configuration.yaml"))
+PROFILES_FILE = Path(env.text("PROFILES_FILE", "svc-profiles.yaml"))
+PROFILE_WRITES = env.choice("PROFILE_WRITES", "members", ("members", "admin"))
+SECRET_REFERENCE_RULE = "apps.executions.domain.secret_refs.reference_problem"
 IN_CLUSTER = bool(env.text("KUBERNETES_SERVICE_HOST"))
 CONFIG_VARIABLES = env.prefixed("PARTITA_CONFIG_")
+REGISTRY_CA_FILE = env.text("REGISTRY_CA_FILE")
+REGISTRY_SYNC_INTERVAL_S = env.duration_s("REGISTRY_SYNC_INTERVAL", "5m")
 VAULT_TOKEN = env.text("VAULT_TOKEN")
 VAULT_TOKEN_FILE = env.text("VAULT_TOKEN_FILE")  # read at each use: it may be renewed there
 

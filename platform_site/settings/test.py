@@ -16,6 +16,7 @@ from platform_site.settings.base import DATABASES, DB_DRIVER
 if DB_DRIVER == "sqlite":  # a file, not memory: threads must see one another's commits
     _file = Path(tempfile.gettempdir()) / f"partita-test-{os.getpid()}.sqlite3"  # one a test run
     DATABASES["default"]["TEST"] = {"NAME": str(_file)}
+PROFILES_FILE = Path(tempfile.gettempdir()) / f"partita-test-{os.getpid()}-profiles" / "none.yaml"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 AUDIT_ROWS = False  # its thread would write beside the test's transaction
 AUTH_SIGNUP_ENABLED = True  # also beside an administrator

@@ -40,6 +40,9 @@ READ_WHOLE: Final = {  # filters that no index serves, and why that is as it sho
     "accounts_user {}": "a migration, once",
     "agents_agent {'$or': [{'removed_at': ['$exists']}, {'removed_at': '='}]}":
         "the page of all workers; there are as many rows as there ever were workers",
+    "suites_registeredsuite {}": "the list of suites; once for each change of a registered one",
+    "profiles_profilesfilecontent {}": "an import of the file, once a change of it by hand",
+    "profiles_suiteprofiles {}": "a row per suite with stored profiles; once a change of any",
     "sync_counter {}": "the metrics of all; a few hundred rows",
     "sync_drift {}": "a list's first page, by key",
     "sync_journalchunk {}": "the sweep: chunks that no ledger names; none as a rule",

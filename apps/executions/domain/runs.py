@@ -161,12 +161,3 @@ def admission_order(
         if lanes[workspace]:
             turns.append(workspace)
     return order
-
-
-def carries(routing_tags: Iterable[str], labels: Mapping[str, str]) -> bool:
-    """Return whether every tag, `key` or `key=value`, is among the labels of a supervisor."""
-    for tag in routing_tags:
-        key, equals, value = tag.partition("=")
-        if key not in labels or (equals and labels[key] != value):
-            return False
-    return True

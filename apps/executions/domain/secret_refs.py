@@ -37,6 +37,17 @@ def source_of(provider: str, ref: str) -> Source | None:
     return "vault" if "vault" in provider or ref.startswith(_VAULT_SCHEME) else None
 
 
+def reference_problem(provider: str, ref: str) -> str:
+    """Return why a reference cannot work, whatever the secret managers have; "" if it can."""
+    if source_of(provider, ref) is None:
+        return f"unknown secret provider {provider[:80]!r}"
+    try:
+        secret_path(ref)
+    except NoSuchValue as error:
+        return str(error)
+    return ""
+
+
 def secret_path(ref: str, *, prefix: str = "") -> SecretPath:
     """Return the path; raise NoSuchValue for one that could lead out of the prefix."""
     path, _, field = ref.removeprefix(_VAULT_SCHEME).partition("#")

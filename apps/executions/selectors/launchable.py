@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypedDict
 
 from apps.agents import api as agents
-from apps.agents.api import Agent
-from apps.executions.domain.runs import carries
-from apps.platform_settings.api import Backend, backends
+from apps.agents.api import is_available
+from apps.platform_settings.api import backends
 from apps.suites.api import list_suites
 
 
@@ -81,19 +79,3 @@ def launch_suites() -> list[LaunchSuiteBody]:
         }
         for suite in sorted(suites, key=lambda suite: (suite["title"], suite["id"]))
     ]
-
-
-def is_available(backend: Backend, online: Iterable[Agent]) -> bool:
-    """Return whether an online supervisor serves it whose last heartbeat reported a runtime.
-
-    Workers count for the kind `remote-agent`, runners for the others; those that drain do not.
-    """
-    wanted = "worker" if backend.kind == "remote-agent" else "runner"
-    return any(
-        agent.kind == wanted
-        and agent.runtime_available
-        and not agent.draining
-        and backend.backend_id in agent.backends
-        and carries(backend.routing_tags, agent.labels)
-        for agent in online
-    )

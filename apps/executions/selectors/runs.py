@@ -24,9 +24,11 @@ from apps.executions.domain.runs import (
 )
 from apps.executions.domain.states import CUTS_SHORT, FINAL_EXECUTION, ExecutionStatus, JobState
 from apps.executions.models import Execution, Step
+from apps.executions.selectors.definitions import run_definition
 from kernel import clock
 
 _RUN_ID: Final = re.compile(r"^run-[0-9a-f]{12}\Z")
+_ACTIVE: Final = [str(status) for status in ExecutionStatus if status not in FINAL_EXECUTION]
 _CUT_SHORT: Final = [str(reason) for reason in CUTS_SHORT]
 NEWEST_FIRST: Final = ("-started_at", "-id")
 _SEARCHED: Final = (
@@ -44,6 +46,15 @@ _SEARCHED: Final = (
 def all_runs() -> QuerySet[Execution, Execution]:
     """Return every run that is not deleted, for admission and commands."""
     return Execution.objects.filter(deleted_at=None)
+
+
+def uses_suite(suite_id: str) -> bool:
+    """Return whether a run that is not over is of this suite, or imports it."""
+    active = all_runs().filter(status__in=_ACTIVE)
+    if active.filter(suite_id=suite_id).exists():
+        return True
+    snapshots = set(active.values_list("snapshot_id", flat=True))
+    return any(suite_id in run_definition(pk).contents for pk in snapshots)
 
 
 def visible_runs(

@@ -28,6 +28,7 @@ from apps.executions.services.claims import ClaimedStep, claim_steps, specs_of
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
 from apps.executions.services.run_progression import progress_run
 from apps.observability.api import metrics
+from apps.platform_settings.api import recent_settings
 from apps.streams.api import unit_of_work
 from kernel.agent_protocol import Completion, LogChunk, StateReport
 from kernel.errors import InvalidInput, PlatformError
@@ -59,13 +60,14 @@ def record_reports(
     affect the others. Secrets are resolved after the transaction.
     """
     reports = (states, chunks, completions)
-    results, claimed = _record_reports(supervisor, reports, claims, looks_around=looks_around)
-    return ReportBatchResult(
-        states=results[0],
-        chunks=results[1],
-        completions=results[2],
-        claimed=specs_of(claimed),
-    )
+    with recent_settings():
+        results, claimed = _record_reports(supervisor, reports, claims, looks_around=looks_around)
+        return ReportBatchResult(
+            states=results[0],
+            chunks=results[1],
+            completions=results[2],
+            claimed=specs_of(claimed),
+        )
 
 
 @unit_of_work

@@ -13,12 +13,11 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from apps.agents.api import is_draining, is_online
+from apps.agents.api import carries, is_draining, is_online
 from apps.executions import conf
 from apps.executions.domain.agent_reports import SupervisorSession
 from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.plan import may_begin
-from apps.executions.domain.runs import carries
 from apps.executions.domain.states import ExecutionStatus, JobState, RunReason
 from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.executions.models import Step

@@ -18,7 +18,7 @@ from django.db import IntegrityError
 from django.db.models import F
 
 from apps.accounts.api import Principal, Role
-from apps.agents.api import online_agents
+from apps.agents.api import is_available, online_agents
 from apps.executions import conf
 from apps.executions.domain.events import RUN_SOURCE, events_topic, logs_topic
 from apps.executions.domain.runs import (
@@ -33,7 +33,6 @@ from apps.executions.domain.secret_refs import source_of
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, RunReason, StatusCode
 from apps.executions.models import Execution, IdempotencyKey, Step, WorkLease
 from apps.executions.selectors.definitions import run_definition
-from apps.executions.selectors.launchable import is_available
 from apps.executions.selectors.runs import admission_queue, summary
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_aggregate import load_run, load_runs, save_runs

@@ -10,13 +10,10 @@ repeated (MongoDB, where only a value that differs is a write).
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import json
-import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -49,6 +46,7 @@ from kernel import clock
 from kernel.agent_protocol import ArtifactUpload, Job
 from kernel.errors import PlatformError
 from kernel.ids import slug
+from readers.archive import pack
 
 MAX_ARTIFACT_BYTES: Final = 10 * 2**20
 
@@ -209,7 +207,7 @@ def _archives(suite: ResolvedSuite) -> tuple[bytes, dict[str, dict[str, object]]
     files = {suite.id: suite.files} | {each.suite_id: each.files for each in suite.imports}
     whole, contents = b"", dict[str, dict[str, object]]()
     for suite_id, own in files.items():
-        archive = tar_gz(own) if own else b""
+        archive = pack(own) if own else b""
         if archive:
             digest = hashlib.sha256(archive).hexdigest()
             contents[suite_id] = {"digest": f"sha256:{digest}", "size": len(archive)}
@@ -258,18 +256,6 @@ def keep_snapshot(snapshot: Snapshot, packed: PackedSuite) -> None:
 def _use(rows: QuerySet[Any, Any], **changes: object) -> int:
     """Change `used_at` of the rows; return how many there are."""
     return rows.update(used_at=clock.now(), **changes)
-
-
-def tar_gz(files: Mapping[str, bytes]) -> bytes:
-    """Return an archive, sorted, without times and owners; scripts are executable for everyone."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path in sorted(files):
-            entry = tarfile.TarInfo(path)
-            entry.size = len(files[path])
-            entry.mode = 0o755 if files[path].startswith(b"#!") else 0o644
-            archive.addfile(entry, io.BytesIO(files[path]))
-    return gzip.compress(buffer.getvalue(), mtime=0)
 
 
 def _without_file_contents(suite: ResolvedSuite) -> dict[str, object]:

@@ -18,16 +18,6 @@ from apps.http.rest.strict import StrictAPIView
 from kernel.errors import NotAvailable
 
 NOT_IMPLEMENTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "platform-settings": ("GET", "PUT"),
-    "platform-settings/registries/<str:registry_id>/sync": ("POST",),
-    "catalog/packages": ("GET",),
-    "catalog/packages/<str:package_id>": ("GET",),
-    "catalog/favorites": ("GET",),
-    "catalog/favorites/<str:package_id>": ("POST", "DELETE"),
-    "profiles/suites": ("GET",),
-    "profiles/suites/<str:suite_id>": ("GET", "POST"),
-    "profiles/suites/<str:suite_id>/<str:profile_id>": ("PUT", "DELETE"),
-    "profiles/suites/<str:suite_id>/<str:profile_id>/default": ("POST",),
     "sandboxes": ("GET",),
     "sandboxes/events": ("GET",),
     "sandboxes/reap-all": ("POST",),

@@ -167,9 +167,14 @@ def choice_parameter(
     return text
 
 
-def conditional_response(request: Request, document: Any, *, status: int = 200) -> Response:
-    """`document` with its ETag; 304 without a body when `If-None-Match` of a read names it."""
-    headers = {"ETag": strong_etag(document)}
+def conditional_response(
+    request: Request, document: Any, *, status: int = 200, etag: str = ""
+) -> Response:
+    """`document` with its ETag; 304 without a body when `If-None-Match` of a read names it.
+
+    `etag` is for a resource that makes its own.
+    """
+    headers = {"ETag": etag or strong_etag(document)}
     if request.method in ("GET", "HEAD"):
         known = request.headers.get("If-None-Match", "")
         if known and is_not_modified(headers["ETag"], known):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final, Literal, Protocol
 
 from kernel.errors import PlatformError
@@ -75,8 +76,29 @@ def labelled(backend: Backend, runtime: RuntimeLabel) -> Backend:
     """Return the backend with the label that its runtime gives it, if its type is `local`."""
     if backend.type != "local":
         return backend
-    name = runtime.title if backend is BUILT_IN else backend.label
+    name = runtime.title if backend == BUILT_IN else backend.label
     return replace(backend, label=name if runtime.isolates else f"{name} {NOT_ISOLATED}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendState:
+    """What is known of the supervisors of a backend; the times are those of the latest one."""
+
+    available: bool = False
+    registered_at: datetime | None = None
+    last_heartbeat_at: datetime | None = None
+    capabilities: tuple[str, ...] = ()
+
+
+class BackendStates(Protocol):
+    """Tells the states of backends: the app that knows the supervisors."""
+
+    def __call__(self, backends: Iterable[Backend]) -> Mapping[str, BackendState]:
+        """Return the states by id."""
+        ...
+
+
+backend_states: Final[Registry[BackendStates]] = Registry("source of backend states")
 
 
 class BackendUnknown(PlatformError):

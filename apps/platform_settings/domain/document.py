@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast, get_args
 
 from apps.platform_settings.domain.backends import BUILT_IN, KIND_OF_TYPE, Backend, Mode
-from apps.platform_settings.domain.fields import Fields
+from apps.platform_settings.domain.fields import Fields, Surroundings
 from apps.platform_settings.domain.mail import SmtpSettings, read_smtp
 from apps.platform_settings.domain.registries import ImageRegistry, is_http, read_registries
 from apps.platform_settings.domain.secrets import (
@@ -17,27 +17,14 @@ from apps.platform_settings.domain.secrets import (
     read_managers,
     read_overrides,
 )
+from apps.platform_settings.domain.wire import AGENT, TOP, TYPE_ALIASES, names
 from kernel.errors import FieldError
 from kernel.ids import is_identifier
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
 
-_TOP_KEYS: Final = frozenset({
-    "mode", "description", "agents", "registries", "secrets", "notifications", "updatedAt",
-    "fileInSync",
-})  # fmt: skip
-_AGENT_KEYS: Final = frozenset({
-    "agentId", "name", "type", "description", "enabled", "default", "routingTags", "dockerSocket",
-    "hostUrl", "tlsCert", "tlsKey", "kubeconfigPath", "targetNamespace", "serviceAccountToken",
-    "status", "registeredAt", "lastHeartbeatAt", "runtimeCapabilities",
-})  # fmt: skip
+_AGENT_KEYS: Final = names(AGENT)
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-_TYPE_ALIASES: Final = {
-    "": "local",
-    "docker": "local",
-    "k8s": "kubernetes",
-    "remote": "remote-agent",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,27 +57,41 @@ class SettingsInvalid(ValueError):
 def read_document(
     text: str, *, file: str, variables: Mapping[str, str], in_cluster: bool = False
 ) -> Document:
-    """Read and check a file's text; raise SettingsInvalid with every error.
+    """Read and check a file's text; raise SettingsInvalid with every error."""
+    surroundings = Surroundings(variables=variables, in_cluster=in_cluster)
+    return read_file(text, file, surroundings)[0]
 
-    `variables` are the PARTITA_CONFIG_… of the environment. `in_cluster` means that this process
-    runs in a pod, whose service account a kubernetes backend may use.
-    """
-    fields = Fields(file, variables, in_cluster=in_cluster)
+
+def read_file(text: str, file: str, surroundings: Surroundings) -> tuple[Document, Node]:
+    """Return a checked file with its tree; raise SettingsInvalid with every error."""
     try:
-        document = _document(fields, read_yaml(text))
+        root = read_yaml(text)
+        document, faults = interpret(root, file, surroundings)
     except Unreadable as error:
         line, column = error.line, error.column
         fault = FieldError(
             code="invalid_value", detail=error.reason, file=file, line=line, column=column
         )
         raise SettingsInvalid([fault]) from None
-    if fields.faults:
-        raise SettingsInvalid(fields.faults)
-    return document
+    if faults:
+        raise SettingsInvalid(faults)
+    return document, root
+
+
+def interpret(
+    root: Node, file: str, surroundings: Surroundings, *, needs_agents: bool = False
+) -> tuple[Document, list[FieldError]]:
+    """Return what the tree says, with defaults for invalid values, and every error."""
+    fields = Fields(file, surroundings)
+    document = _document(fields, root)
+    if needs_agents and not fields.faults and not document.agents:
+        detail = "agents: at least one agent is required"
+        fields.refuse(root.get("agents") or root, "/agents", "required", detail)
+    return document, fields.faults
 
 
 def _document(fields: Fields, root: Node) -> Document:
-    if root.is_null or not fields.known_keys(root, "", _TOP_KEYS):
+    if root.is_null or not fields.known_keys(root, "", TOP):
         return Document()
     agents = tuple(_agents(fields, root))
     if listed := root.get("agents"):
@@ -126,7 +127,7 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
     def text(key: str) -> str:
         return fields.text(node, pointer, key)
 
-    text("serviceAccountToken")  # checked, for the backends of a later release
+    fields.secret(node, pointer, "serviceAccountToken")  # for backends to come
     return Backend(
         backend_id=_agent_id(fields, node, pointer),
         label=fields.required(node, pointer, "name"),
@@ -138,7 +139,7 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
         docker_socket=text("dockerSocket"),
         host_url=text("hostUrl"),
         tls_cert=text("tlsCert"),
-        tls_key=text("tlsKey"),
+        tls_key=fields.secret(node, pointer, "tlsKey"),
         kubeconfig_path=text("kubeconfigPath"),
         target_namespace=_namespace(fields, node, pointer),
     )
@@ -163,7 +164,7 @@ def _agent_id(fields: Fields, node: Node, pointer: str) -> str:
 def _type(fields: Fields, node: Node, pointer: str) -> str:
     """Return the canonical type: `local` for an empty one; a missing one is an error."""
     text = fields.text(node, pointer, "type")
-    kind = _TYPE_ALIASES.get(text, text)
+    kind = TYPE_ALIASES.get(text, text)
     if node.get("type") is None:
         fields.refuse_value(node, pointer, "type", "is required", "required")
     elif kind not in KIND_OF_TYPE:

@@ -6,27 +6,44 @@ No message repeats a value of the file, which may be a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from apps.platform_settings.domain.wire import ENCRYPTED
+from kernel.encryption import Undecryptable, decrypt
 from kernel.errors import FieldError
 from readers.yaml import Node
 
-_VARIABLE: Final = re.compile(r"\$\{(PARTITA_CONFIG_[A-Za-z0-9_]+)\}")
+VARIABLE: Final = re.compile(r"\$\{(PARTITA_CONFIG_[A-Za-z0-9_]+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the meaning of a document depends on beside its text.
+
+    `variables` are the PARTITA_CONFIG_… of the environment, `keys` those of encrypted texts, the
+    newest first. `in_cluster` means that this process runs in a pod, whose service account a
+    kubernetes backend may use.
+    """
+
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    keys: Sequence[str] = field(default=(), repr=False)
+    in_cluster: bool = False
 
 
 class Fields:
     """Reads the keys of mappings. Errors go to `faults`, and an invalid value reads as its default.
 
-    A text `${PARTITA_CONFIG_X}` is replaced from `variables`. For `in_cluster` see `read_document`.
+    A text `${PARTITA_CONFIG_X}` is replaced from the variables. `file` is empty for a document
+    that came otherwise.
     """
 
-    def __init__(
-        self, file: str, variables: Mapping[str, str], *, in_cluster: bool = False
-    ) -> None:
-        self.in_cluster = in_cluster
-        self._file = file
-        self._variables = variables
+    def __init__(self, file: str, surroundings: Surroundings) -> None:
+        self.in_cluster = surroundings.in_cluster
+        self._file = file or None
+        self._variables = surroundings.variables
+        self._keys = surroundings.keys
         self.faults: list[FieldError] = []
 
     def refuse(self, node: Node, pointer: str, code: str, detail: str) -> None:
@@ -36,8 +53,8 @@ class Fields:
                 code=code,
                 detail=detail,
                 file=self._file,
-                line=node.line,
-                column=node.column,
+                line=node.line or None,
+                column=node.column or None,
             )
         )
 
@@ -72,6 +89,18 @@ class Fields:
         """Return the trimmed text, empty when it is not set."""
         node = mapping.get(key)
         return "" if node is None else self._text(node, f"{pointer}/{key}")
+
+    def secret(self, mapping: Node, pointer: str, key: str) -> str:
+        """Return a text that may be encrypted."""
+        text = self.text(mapping, pointer, key)
+        if not text.startswith(ENCRYPTED):
+            return text
+        try:
+            return decrypt(text.removeprefix(ENCRYPTED), self._keys)
+        except Undecryptable:
+            detail = "was encrypted with a key that this installation does not have"
+            self.refuse_value(mapping, pointer, key, detail)
+            return ""
 
     def required(self, mapping: Node, pointer: str, key: str) -> str:
         text = self.text(mapping, pointer, key)
@@ -115,7 +144,7 @@ class Fields:
         if not isinstance(value, str):
             self.refuse(node, pointer, "wrong_type", f"{_name(pointer)} must be a string")
             return ""
-        if (named := _VARIABLE.fullmatch(value.strip())) is None:
+        if (named := VARIABLE.fullmatch(value.strip())) is None:
             return value.strip()
         if named[1] not in self._variables:
             self.refuse(node, pointer, "invalid_value", f"{named[1]} is not in the environment")

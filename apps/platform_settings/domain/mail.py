@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apps.platform_settings.domain.fields import Fields
+from apps.platform_settings.domain.wire import SMTP, names
 from readers.yaml import Node
 
-_KEYS: Final = frozenset(["host", "port", "username", "password", "from"])
+_KEYS: Final = names(SMTP)
 _SUBMISSION_PORT: Final = 587  # RFC 6409
 
 
@@ -35,7 +36,7 @@ def read_smtp(fields: Fields, root: Node) -> SmtpSettings | None:
         host=fields.text(smtp, pointer, "host"),
         port=fields.whole(smtp, pointer, "port", default=_SUBMISSION_PORT, low=1, high=65535),
         username=fields.text(smtp, pointer, "username"),
-        password=fields.text(smtp, pointer, "password"),
+        password=fields.secret(smtp, pointer, "password"),
         sender=fields.text(smtp, pointer, "from"),
     )
     if found.sender and "@" not in found.sender:

@@ -8,12 +8,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from apps.platform_settings.domain.fields import Fields
+from apps.platform_settings.domain.wire import REGISTRY, names
+from kernel.ids import is_identifier
 from readers.yaml import Node
 
-KEYS: Final = frozenset({
-    "registryId", "name", "provider", "registryUrl", "username", "secret", "repositoryScope",
-    "region", "allowLocalNetwork", "syncStatus", "lastSyncedAt", "lastError",
-})  # fmt: skip
+KEYS: Final = names(REGISTRY)
 _HUB: Final = "docker.io"
 _HUB_ALIASES: Final = frozenset(["index.docker.io", "registry-1.docker.io", "hub.docker.com"])
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
@@ -30,11 +29,17 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRegistry:
+    """An entry of `registries`: where images and suites are pulled from."""
+
     registry_id: str
+    name: str = ""
+    provider: str = ""
     url: str
     username: str = field(default="", repr=False)
     secret: str = field(default="", repr=False)
     scope: tuple[str, ...] = ()  # names and path prefixes of repositories; empty: all
+    region: str = ""
+    allow_local_network: bool = False
 
     @property
     def host(self) -> str:
@@ -85,19 +90,29 @@ def read_registries(fields: Fields, root: Node) -> Iterator[ImageRegistry]:
 
 
 def _registry(fields: Fields, node: Node, pointer: str) -> ImageRegistry:
-    for key in ("name", "provider"):
-        fields.required(node, pointer, key)
     scope = (
         name.strip().strip("/") for name in fields.text(node, pointer, "repositoryScope").split(",")
     )
-    names = tuple(filter(None, scope))
+    names_of_scope = tuple(filter(None, scope))
     return ImageRegistry(
-        registry_id=fields.required(node, pointer, "registryId"),
+        registry_id=_registry_id(fields, node, pointer),
+        name=fields.required(node, pointer, "name"),
+        provider=fields.required(node, pointer, "provider"),
         url=_url(fields, node, pointer),
         username=fields.text(node, pointer, "username"),
-        secret=fields.text(node, pointer, "secret"),
-        scope=() if "*" in names else names,
+        secret=fields.secret(node, pointer, "secret"),
+        scope=() if "*" in names_of_scope else names_of_scope,
+        region=fields.text(node, pointer, "region"),
+        allow_local_network=fields.flag(node, pointer, "allowLocalNetwork", default=False),
     )
+
+
+def _registry_id(fields: Fields, node: Node, pointer: str) -> str:
+    registry_id = fields.required(node, pointer, "registryId")
+    if registry_id and not is_identifier(registry_id):
+        detail = "may have letters, digits, dots, dashes and underscores, 128 at most"
+        fields.refuse_value(node, pointer, "registryId", detail)
+    return registry_id
 
 
 def _url(fields: Fields, node: Node, pointer: str) -> str:

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apps.platform_settings.domain.fields import Fields
+from apps.platform_settings.domain.wire import OVERRIDE, SECRETS, names
 from kernel.ids import is_env_name
 from readers.yaml import Node
 
 _PROVIDERS: Final = ("none", "vault", "aws-secrets-manager")
-_KEYS: Final = frozenset({
-    "provider", "vaultAddress", "vaultNamespace", "vaultRole", "awsRegion", "secretPrefix",
-    "globalOverrides",
-})  # fmt: skip
-_OVERRIDE_KEYS: Final = frozenset(["key", "value", "description", "sensitive"])
+_KEYS: Final = names(SECRETS, "globalOverrides")
+_OVERRIDE_KEYS: Final = names(OVERRIDE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +77,7 @@ def _overrides(fields: Fields, section: Node) -> Iterator[Override]:
         if key in seen:
             fields.refuse(node, f"{pointer}/key", "duplicate", "key is used twice")
         seen.add(key)
-        yield Override(
-            key=key,
-            value=fields.text(node, pointer, "value"),
-            sensitive=fields.flag(node, pointer, "sensitive", default=False),
-        )
+        fields.text(node, pointer, "description")
+        sensitive = fields.flag(node, pointer, "sensitive", default=False)
+        read = fields.secret if sensitive else fields.text
+        yield Override(key=key, value=read(node, pointer, "value"), sensitive=sensitive)

@@ -1,28 +1,20 @@
-"""Profiles: their files, which of them a launch uses, and its merge with those that it extends.
+"""Profiles: which of them a launch uses, and its merge with those that it extends.
 
 (reference: control-plane 6.1, 10)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
 
 from kernel.errors import FieldError, PlatformError, known_names
-from kernel.ids import humanized, is_env_name, slug
-from readers import Unreadable
-from readers.yaml import Node, read_yaml
+from kernel.ids import humanized
 
 FOLDER: Final = "profiles"
 OBSERVABILITY: Final = ("logs", "traces", "metrics")
-_KEYS: Final = (
-    "name", "description", "default", "extendsId", "runtime", "modules", "observability",
-    "secretRefs", "env", "services",
-)  # fmt: skip
-_RUNTIME_KEYS: Final = ("suite", "repository", "profileFile")
-_SECRET_KEYS: Final = ("key", "provider", "ref")
 _SCOPES: Final = {
     "base": "Base",
     "local": "Local",
@@ -60,10 +52,11 @@ class SecretRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A profile file as written. In `env` and `services`, None unsets an inherited key.
+    """A profile as written. In `env` and `services`, None unsets an inherited key.
 
     `problem` is the first error of an invalid file, which stays in every list; `warnings` name
-    keys that are ignored.
+    keys that are ignored. `given_scope` and `may_launch` are set where a record decides, not the
+    file's name. `managed` tells the two apart.
     """
 
     profile_id: str
@@ -80,16 +73,26 @@ class Profile:
     observability: Mapping[str, bool] = field(default_factory=dict)
     problem: FieldError | None = None
     warnings: tuple[FieldError, ...] = ()
+    given_scope: str = ""
+    may_launch: bool | None = None
+    managed: bool = False
 
     @property
     def scope(self) -> str:
         own = PurePosixPath(self.file_name).stem
-        return _SCOPES.get(own.lower(), humanized(own))
+        return self.given_scope or _SCOPES.get(own.lower(), humanized(own))
 
     @property
     def launchable(self) -> bool:
         """True unless the profile is only a base for others (reference: control-plane 10)."""
+        if self.may_launch is not None:
+            return self.may_launch
         return self.default or self.scope != "Base"
+
+    @property
+    def path(self) -> str:
+        """The place that problems name: the file in the suite, or the record's file name."""
+        return self.file_name if self.managed else f"{FOLDER}/{self.file_name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,43 +112,6 @@ class LaunchProfile:
         default_factory=lambda: dict.fromkeys(OBSERVABILITY, True)
     )
     modules: tuple[str, ...] = ()
-
-
-def profiles_of(files: Mapping[str, bytes]) -> tuple[Profile, ...]:
-    """Return the profile files of a suite, the default first, then by file name.
-
-    `files` are those of the package, by their path in it.
-    """
-    taken: set[str] = set()
-    found = [
-        read_profile(files[path].decode(errors="replace"), path=path, taken=taken)
-        for path in sorted(files)
-        if is_profile_path(path)
-    ]
-    chained = [_with_chain_problem(profile, found) for profile in found]
-    return tuple(sorted(chained, key=lambda profile: (not profile.default, profile.file_name)))
-
-
-def is_profile_path(path: str) -> bool:
-    folder, _, name = path.rpartition("/")
-    return folder == FOLDER and name.endswith((".yaml", ".yml"))
-
-
-def read_profile(text: str, *, path: str, taken: set[str]) -> Profile:
-    """Read a profile file and add its id to `taken`, the ids of the files read before."""
-    file_name = path.rpartition("/")[2]
-    stem = PurePosixPath(file_name).stem
-    wanted = slug(stem) or "profile"
-    candidates = [wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))]
-    profile_id = next(candidate for candidate in candidates if candidate not in taken)
-    taken.add(profile_id)
-    label = humanized(stem) or file_name
-    empty = Profile(profile_id=profile_id, file_name=file_name, label=label)
-    reader = _ProfileReader(path)
-    try:
-        return reader.profile(read_yaml(text), empty)
-    except Unreadable as error:
-        return replace(empty, problem=reader.error(error))
 
 
 def select_profile(
@@ -169,7 +135,7 @@ def merge_chain(profiles: Sequence[Profile], profile: Profile) -> LaunchProfile:
 
     Raise ProfileInvalid for an invalid file, a cycle or an unknown `extendsId`.
     """
-    chain = _chain(profiles, profile)
+    chain = chain_of(profiles, profile)
     env: dict[str, str] = {}
     services: dict[str, dict[str, str]] = {}
     secrets: dict[str, SecretRef] = {}
@@ -215,7 +181,7 @@ def _overlay(base: dict[str, str], own: Mapping[str, str | None]) -> None:
             base[name] = value
 
 
-def _chain(profiles: Sequence[Profile], profile: Profile) -> list[Profile]:
+def chain_of(profiles: Sequence[Profile], profile: Profile) -> list[Profile]:
     """Return the chain from its root to the profile."""
     by_id = {each.profile_id: each for each in profiles}
     chain = [profile]
@@ -238,7 +204,7 @@ def _chain_error(profile: Profile, detail: str) -> ProfileInvalid:
         pointer="/extendsId",
         code="invalid_value",
         detail=detail,
-        file=f"{FOLDER}/{profile.file_name}",
+        file=profile.path,
     )
     return ProfileInvalid(_sentence(problem), errors=[problem])
 
@@ -248,144 +214,10 @@ def _sentence(problem: FieldError) -> str:
     return f"{place}: {problem.detail}"
 
 
-def _with_chain_problem(profile: Profile, profiles: Sequence[Profile]) -> Profile:
+def with_chain_problem(profile: Profile, profiles: Sequence[Profile]) -> Profile:
     if profile.problem is None and profile.extends_id:
         try:
-            _chain(profiles, profile)
+            chain_of(profiles, profile)
         except ProfileInvalid as error:
             return replace(profile, problem=error.errors[0])
     return profile
-
-
-class _ProfileReader:
-    """Reads the typed values of a file; raises Unreadable with the place of an invalid value."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.warnings: list[FieldError] = []
-
-    def error(self, error: Unreadable) -> FieldError:
-        return FieldError(
-            pointer="/yaml",
-            code="invalid_value",
-            detail=error.reason,
-            file=self.path,
-            line=error.line,
-            column=error.column,
-        )
-
-    def profile(self, root: Node, empty: Profile) -> Profile:
-        if root.is_null:
-            return empty
-        if root.pairs is None:
-            raise root.unreadable("a profile must be a mapping")
-        self.warn_of_unknown(root, _KEYS, "")
-        runtime = self.mapping(root, "runtime", _RUNTIME_KEYS)
-        observability = self.mapping(root, "observability", OBSERVABILITY)
-        read = replace(
-            empty,
-            label=self.text(root, "name") or empty.label,
-            description=self.text(root, "description"),
-            default=self.flag(root, "default", absent=False),
-            extends_id=self.text(root, "extendsId"),
-            repository=self.text(runtime, "repository"),
-            modules=tuple(self.text_of(item) for item in self.items(root, "modules")),
-            env=self.env(root),
-            services=self.services(root),
-            secret_refs=tuple(self.secret_ref(item) for item in self.items(root, "secretRefs")),
-            observability={
-                key: self.flag(observability, key, absent=True)
-                for key in observability.names()
-                if key in OBSERVABILITY
-            },
-        )
-        for key in ("suite", "profileFile"):
-            self.text(runtime, key)
-        return replace(read, warnings=tuple(self.warnings))
-
-    def warn_of_unknown(self, node: Node, known: Iterable[str], where: str) -> None:
-        for key, _ in node.pairs or []:
-            if (key.text or "") not in known:
-                detail = f'"{where}{key.text}" is not a key of profiles and is ignored'
-                self.warnings.append(
-                    FieldError(code="unknown_key", detail=detail, file=self.path, line=key.line)
-                )
-
-    def text(self, node: Node, key: str) -> str:
-        """Return a string, or another scalar as in the source; "" when absent or null."""
-        value = node.get(key)
-        return "" if value is None or value.is_null else self.text_of(value, key)
-
-    def text_of(self, value: Node, key: str = "an entry") -> str:
-        if value.text is None:
-            raise value.unreadable(f"{key} must be a string")
-        return value.text
-
-    def flag(self, node: Node, key: str, *, absent: bool) -> bool:
-        value = node.get(key)
-        if value is None or value.is_null:
-            return absent
-        found = value.scalar() if value.text is not None else None
-        if not isinstance(found, bool):
-            raise value.unreadable(f"{key} must be true or false")
-        return found
-
-    def items(self, node: Node, key: str) -> list[Node]:
-        value = node.get(key)
-        if value is None or value.is_null:
-            return []
-        if value.items is None:
-            raise value.unreadable(f"{key} must be a list")
-        return value.items
-
-    def mapping(self, node: Node, key: str, known: Sequence[str] | None = None) -> Node:
-        value = node.get(key)
-        if value is None or value.is_null:
-            return Node(line=node.line, column=node.column, pairs=[])
-        if value.pairs is None:
-            raise value.unreadable(f"{key} must be a mapping")
-        if known is not None:
-            self.warn_of_unknown(value, known, f"{key}.")
-        return value
-
-    def env(self, node: Node) -> Env:
-        """Return source texts by name, None for null."""
-        return {
-            self.variable(name): self.env_value(name, value)
-            for name, value in self.mapping(node, "env").pairs or []
-        }
-
-    def variable(self, name: Node) -> str:
-        if not is_env_name(name.text or ""):
-            raise name.unreadable(f'"{name.text}" is not a valid name for an environment variable')
-        return name.text or ""
-
-    def env_value(self, name: Node, value: Node) -> str | None:
-        if value.text is None:
-            raise value.unreadable(f"{name.text} must be a single value")
-        if value.is_null:
-            return None
-        if "\0" in value.text:
-            raise value.unreadable(f"{name.text} contains a NUL character")
-        return value.text
-
-    def services(self, root: Node) -> dict[str, Env]:
-        found = {}
-        for step, _ in self.mapping(root, "services").pairs or []:
-            own = self.mapping(root.get("services") or root, step.text or "", ("env",))
-            found[step.text or ""] = self.env(own)
-        return found
-
-    def secret_ref(self, item: Node) -> SecretRef:
-        if item.pairs is None:
-            raise item.unreadable("a secretRef must be a mapping of key, provider and ref")
-        self.warn_of_unknown(item, _SECRET_KEYS, "secretRefs.")
-        given = {name: self.text(item, name) for name in _SECRET_KEYS}
-        for name, value in given.items():
-            if not value:
-                raise item.unreadable(f"a secretRef requires {name}")
-        if not is_env_name(given["key"]):
-            raise item.unreadable(
-                f'"{given["key"]}" is not a valid name for an environment variable'
-            )
-        return SecretRef(**given)

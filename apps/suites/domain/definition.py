@@ -11,17 +11,19 @@ from typing import Final, NotRequired, TypedDict
 from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
 from apps.suites.domain.flattening import ImportedSuite
-from apps.suites.domain.metadata import PROVIDER, Metadata, metadata_of
+from apps.suites.domain.metadata import Metadata, metadata_of
 from apps.suites.domain.package import (
+    REGISTRY,
     TOPOLOGY_FILE,
     Package,
     PackageWarning,
     WarningDocument,
-    content_digest,
 )
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
+from apps.suites.domain.surfaces import HydratedSurfaces, SurfaceDocument
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
+from readers.archive import content_digest
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
 _POINTS: Final = 20  # per merit
@@ -82,11 +84,14 @@ class SourceFileDocument(TypedDict):
     content: NotRequired[str]
 
 
-class _Labels(TypedDict):
+class _Optional(TypedDict):
+    """`digest` is that of the manifest, for a package of a registry."""
+
     labels: NotRequired[dict[str, str]]
+    digest: NotRequired[str]
 
 
-class _Identity(_Labels):
+class _Identity(_Optional):
     id: str
     title: str
     repository: str
@@ -116,7 +121,7 @@ class DefinitionDocument(_Identity, _Outcome):
     folders: list[FolderDocument]
     sourceFiles: list[SourceFileDocument]
     contracts: list[str]
-    apiSurfaces: list[object]
+    apiSurfaces: list[SurfaceDocument]
     launchable: bool
     contentDigest: str
     warnings: list[WarningDocument]
@@ -124,17 +129,50 @@ class DefinitionDocument(_Identity, _Outcome):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A package with its metadata and profiles, not evaluated."""
+    """A package with its metadata and profiles, not evaluated.
+
+    `profiles` are those in force: of the package's files, and stored ones over them.
+    `file_profiles` are those of the files alone, which suites that import this one use.
+    """
 
     package: Package
     digest: str
     metadata: Metadata
     profiles: tuple[Profile, ...]
+    file_profiles: tuple[Profile, ...] = ()
     dependencies: Dependencies = field(default_factory=Dependencies)
 
     @property
     def suite_id(self) -> str:
         return self.package.suite_id
+
+    @property
+    def source(self) -> str:
+        """`workspace`, `registered` or `registry`."""
+        return self.package.origin.source
+
+    @property
+    def repository_digest(self) -> str:
+        """The digest of the manifest of a package of a registry, else ""."""
+        return self.package.origin.digest
+
+    @property
+    def lock_digest(self) -> str:
+        """The digest by which a lock pins the suite (reference: control-plane 8, item 3)."""
+        return self.repository_digest or self.digest
+
+    @property
+    def identity(self) -> str:
+        """What stays when the content changes: for suites that contain themselves."""
+        if self.source == REGISTRY:
+            return self.metadata.repository
+        return f"{self.source}:{self.suite_id}"
+
+    @property
+    def status(self) -> str:
+        if self.package_problem:
+            return "Invalid"
+        return "Verified" if self.source == REGISTRY else "Installed"
 
     @property
     def package_problem(self) -> TopologyProblem | None:
@@ -157,8 +195,9 @@ class SuiteEvaluation:
     """The result of suite.star under one profile's env: a topology or a problem.
 
     `calls` has the positions of the suite's own nodes by id. `imports` and `dependencies` are known
-    once imported suites are expanded. An evaluation that was `killed` by a limit may succeed on a
-    quieter machine.
+    once imported suites are expanded, and so are the `warnings` about them. An evaluation that was
+    `killed` by a limit may succeed on a quieter machine, and one that needs a package of an
+    `unreachable` registry (the reason) once that answers.
     """
 
     topology: tuple[ResolvedNode, ...] = ()
@@ -168,7 +207,9 @@ class SuiteEvaluation:
     calls: Mapping[str, Position] = field(default_factory=dict)
     imports: tuple[ImportedSuite, ...] = ()
     dependencies: tuple[DependencyDocument, ...] = ()
+    warnings: tuple[PackageWarning, ...] = ()
     killed: bool = False
+    unreachable: str = ""
 
 
 def suite_of(package: Package) -> Suite:
@@ -178,15 +219,18 @@ def suite_of(package: Package) -> Suite:
         digest=content_digest(package.files),
         metadata=metadata_of(package, profiles),
         profiles=profiles,
+        file_profiles=profiles,
         dependencies=dependencies_of(package),
     )
 
 
-def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> DefinitionDocument:
+def definition_of(
+    suite: Suite, evaluation: SuiteEvaluation | None, hydrated: HydratedSurfaces | None
+) -> DefinitionDocument:
     """Return the Definition.
 
     While the evaluation runs (None), it has the warning `evaluating` instead of `topology` and
-    `topologyError`.
+    `topologyError`; while contracts are read, the same instead of the API surfaces.
     """
     known = evaluation or SuiteEvaluation()
     resolves = evaluation is not None and evaluation.problem is None
@@ -195,8 +239,8 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> Definitio
     launchable_profiles = [profile for profile in suite.profiles if profile.launchable]
     return {
         **_identity(suite, known),
-        "status": "Invalid" if suite.package_problem else "Installed",
-        "score": _score(suite, resolves=resolves),
+        "status": suite.status,
+        "score": _score(suite, hydrated, resolves=resolves),
         "pullCommand": f"partita suite pull {reference}",
         "forkCommand": f"partita suite fork {reference} ./{folder}",
         "suiteStar": suite.package.text(TOPOLOGY_FILE),
@@ -205,10 +249,10 @@ def definition_of(suite: Suite, evaluation: SuiteEvaluation | None) -> Definitio
         "sourceFiles": source_files(suite.package.files),
         **_outcome(evaluation),
         "contracts": list(dict.fromkeys(known.loads)),
-        "apiSurfaces": [],
+        "apiSurfaces": list(hydrated.documents) if hydrated else [],
         "launchable": resolves and bool(launchable_profiles or not suite.profiles),
         "contentDigest": suite.digest,
-        "warnings": [each.as_dict() for each in _warnings(suite, evaluation)],
+        "warnings": [each.as_dict() for each in _warnings(suite, evaluation, hydrated)],
     }
 
 
@@ -228,28 +272,35 @@ def without_contents(definition: DefinitionDocument) -> DefinitionDocument:
 def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
     metadata = suite.metadata
     loaded = {match[1] for label in known.loads if (match := _MODULE.match(label))}
-    labels: _Labels = {"labels": dict(metadata.labels)} if metadata.labels else {}
+    optional: _Optional = {"labels": dict(metadata.labels)} if metadata.labels else {}
+    if suite.repository_digest:
+        optional["digest"] = suite.repository_digest
     return {
         "id": suite.suite_id,
         "title": metadata.title,
         "repository": metadata.repository,
         "owner": metadata.owner,
-        "provider": PROVIDER,
+        "provider": suite.package.origin.provider,
         "version": metadata.version,
-        **labels,
+        **optional,
         "tags": list(metadata.tags),
         "description": metadata.description,
         "modules": sorted(loaded | {name for each in suite.profiles for name in each.modules}),
     }
 
 
-def _score(suite: Suite, *, resolves: bool) -> int:
+def _score(suite: Suite, hydrated: HydratedSurfaces | None, *, resolves: bool) -> int:
     """Return 20 points for each of five merits (reference: control-plane 5.1)."""
+    surfaces = hydrated.surfaces if hydrated else ()
     merits = (
         suite.metadata.has_readme,
         bool(suite.metadata.description),
         any(profile.launchable for profile in suite.profiles),
-        any(path.startswith("api/") for path in suite.package.files),
+        any(
+            each.contract_path in suite.package.files
+            for surface in surfaces
+            for each in surface.operations
+        ),
         resolves,
     )
     return _POINTS * sum(merits)
@@ -281,7 +332,9 @@ def _outcome(evaluation: SuiteEvaluation | None) -> _Outcome:
     return outcome
 
 
-def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageWarning]:
+def _warnings(
+    suite: Suite, evaluation: SuiteEvaluation | None, hydrated: HydratedSurfaces | None
+) -> list[PackageWarning]:
     found = [*suite.metadata.warnings, *suite.dependencies.warnings]
     for profile in suite.profiles:
         problems = [replace(profile.problem, code="profile_invalid")] if profile.problem else []
@@ -289,19 +342,14 @@ def _warnings(suite: Suite, evaluation: SuiteEvaluation | None) -> list[PackageW
             PackageWarning(code=each.code, detail=each.detail, file=each.file, line=each.line)
             for each in (*profile.warnings, *problems)
         ]
+    found += evaluation.warnings if evaluation else ()
     if evaluation is None:
         detail = "suite.star is being evaluated; reload this suite for its topology"
         found.append(PackageWarning(code="evaluating", detail=detail))
-    return [*found, *_unavailable_content(suite.package)]
-
-
-def _unavailable_content(package: Package) -> list[PackageWarning]:
-    """Return a warning for each part of the package that this release does not use."""
-    surfaces = [path for path in sorted(package.files) if path.startswith(("api/", "mock/"))]
-    if not surfaces:
-        return []
-    detail = "API surfaces and mocks are not available yet; api/ and mock/ are not used"
-    return [PackageWarning(code="not_available", detail=detail, file=surfaces[0])]
+    if hydrated is None:
+        detail = "api/ and mock/ are being read; reload this suite for its API surfaces"
+        found.append(PackageWarning(code="evaluating", detail=detail))
+    return [*found, *(hydrated.warnings if hydrated else ())]
 
 
 def language(path: str) -> str:

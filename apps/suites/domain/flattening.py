@@ -20,7 +20,7 @@ class ImportedSuite:
     """A suite that a topology contains, with the files of its steps.
 
     `path` is that of the import, such as `pay` or `shop/pay`; the steps are below it.
-    `secret_refs` are those of its profile.
+    `secret_refs` are those of its profile. `is_package`: it is a package of a registry.
     """
 
     path: str
@@ -31,6 +31,7 @@ class ImportedSuite:
     digest: str
     files: Mapping[str, bytes]
     secret_refs: tuple[SecretRef, ...]
+    is_package: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from apps.profiles.api import Profile
+from apps.profiles.api import Profile, looks_secret
 from apps.suites.domain.definition import Suite, SuiteEvaluation
 from apps.suites.domain.dependencies import DeclaredDependency, lock_of
 from apps.suites.domain.package import TOPOLOGY_FILE
@@ -14,14 +14,6 @@ from apps.suites.domain.topology import ResolvedNode
 from readers.diagnostics import Diagnostic
 
 _SCRIPT_FOLDERS: Final = ("services/", "tasks/", "tests/")
-_SECRET_NAME: Final = re.compile(
-    r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIALS?)$", re.IGNORECASE
-)
-_SECRET_VALUE: Final = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
-    r"|\bglpat-[A-Za-z0-9_-]{20}|\bxox[abprs]-[A-Za-z0-9-]{10}"
-)
-_SHORTEST_SECRET: Final = 6  # characters; "app" of a throwaway database is none
 _WHOLE_FILE_LIMIT: Final = 256 * 1024  # bytes of a file that are searched for names
 
 
@@ -38,7 +30,7 @@ def lint(
         found += _diagnostics_of_nodes(evaluation)
     resolved = [each for each in evaluations.values() if each.problem is None]
     found += _unused_files(suite, resolved)
-    for profile in suite.profiles:
+    for profile in suite.file_profiles:
         found += _diagnostics_of_profile(suite, profile, resolved)
     found += _diagnostics_of_dependencies(suite, importable)
     place = {each: (each.file, each.line, each.code, each.message) for each in found}
@@ -69,7 +61,7 @@ def _warnings_of_files(suite: Suite) -> Iterator[Diagnostic]:
             file=each.file or "",
             line=each.line or 0,
         )
-    for profile in suite.profiles:
+    for profile in suite.file_profiles:
         for unknown in profile.warnings:
             yield Diagnostic(
                 code=unknown.code,
@@ -106,7 +98,7 @@ def _of_node(node: ResolvedNode, *, is_needed: bool) -> Iterator[tuple[str, str]
     members = cast("Mapping[str, Any]", node)
     yield from _of_readiness(members.get("ready", {}), members.get("evaluation", {}))
     for name, value in members.get("env", {}).items():
-        if _is_secret(name, value):
+        if looks_secret(name, value):
             yield "plain_secret", f"{name} looks like a secret; use `secretRefs` of a profile"
 
 
@@ -128,11 +120,6 @@ def _is_pinned(image: str) -> bool:
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return bool(digest) or tag not in ("", "latest")
-
-
-def _is_secret(name: str, value: str) -> bool:
-    named = len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name)
-    return bool(named or _SECRET_VALUE.search(value))
 
 
 def _unused_files(suite: Suite, evaluations: Sequence[SuiteEvaluation]) -> Iterator[Diagnostic]:
@@ -172,7 +159,7 @@ def _diagnostics_of_profile(
             )
     for env in (profile.env, *profile.services.values()):
         for name, value in env.items():
-            if value and _is_secret(name, value):
+            if value and looks_secret(name, value):
                 yield Diagnostic(
                     code="plain_secret",
                     severity="warning",

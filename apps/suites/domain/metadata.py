@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from apps.profiles.api import Profile
-from apps.suites.domain.package import Package, PackageWarning
+from apps.suites.domain.package import REGISTRY, Package, PackageWarning
 from kernel.ids import humanized
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
@@ -52,7 +52,8 @@ def metadata_of(package: Package, profiles: Sequence[Profile]) -> Metadata:
         return _with_defaults(given, package, profiles)
     try:
         given = _read(package.text(path), path)
-        _check_id(given.texts.get("id", package.suite_id), package.suite_id)
+        if package.origin.source != REGISTRY:
+            _check_id(given.texts.get("id", package.suite_id), package.suite_id)
     except Unreadable as error:
         return replace(
             _with_defaults(given, package, profiles),
@@ -65,22 +66,24 @@ def metadata_of(package: Package, profiles: Sequence[Profile]) -> Metadata:
 
 def _check_id(named: str, suite_id: str) -> None:
     if named != suite_id:
-        raise Unreadable(f'id "{named}" is not the folder\'s name "{suite_id}"')
+        raise Unreadable(f'id "{named}" is not the suite\'s id "{suite_id}"')
 
 
 def _with_defaults(given: _MetadataFile, package: Package, profiles: Sequence[Profile]) -> Metadata:
     title, description = _readme(package)
-    texts, labels = given.texts, given.labels
+    texts, labels, origin = given.texts, given.labels, package.origin
     named = next((profile.repository for profile in profiles if profile.repository), "")
-    repository = texts.get("repository") or named or f"workspace/{package.suite_id}"
+    stated = texts.get("repository") or named or f"workspace/{package.suite_id}"
+    repository = origin.repository or stated
+    place = REGISTRY if origin.source == REGISTRY else "workspace"
     return Metadata(
         title=texts.get("title") or title or humanized(package.suite_id) or package.suite_id,
         description=texts.get("description") or description,
         owner=texts.get("owner") or labels.get("owner") or _owner_of(repository),
         repository=repository,
-        version=texts.get("version") or "workspace",
+        version=origin.version or texts.get("version") or "workspace",
         labels=labels,
-        tags=tuple(sorted({"workspace", *given.tags})),
+        tags=tuple(sorted({place, *given.tags})),
         has_readme=bool(title),
         warnings=given.warnings,
     )

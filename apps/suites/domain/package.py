@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NotRequired, TypedDict
 
 MAX_FILES: Final = 512
+MAX_PATH: Final = 512
 MAX_FILE_BYTES: Final = 2 * 2**20
 MAX_PACKAGE_BYTES: Final = 64 * 2**20  # as for registries (reference: control-plane 5.2)
 TOPOLOGY_FILE: Final = "suite.star"
+WORKSPACE: Final = "workspace"
+REGISTERED: Final = "registered"
+REGISTRY: Final = "registry"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a package comes from; `source` is workspace, registered or registry.
+
+    The other members are those of a registry: its provider, and the repository, version (tag) and
+    digest of the manifest under which the package was pulled.
+    """
+
+    source: str = WORKSPACE
+    provider: str = "Workspace"
+    repository: str = ""
+    version: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +43,7 @@ class Package:
     files: Mapping[str, bytes]
     problem: str = ""
     problem_file: str = ""
+    origin: Origin = Origin()
 
     def text(self, path: str) -> str:
         """Return a file's text, or "" for an unknown file."""
@@ -41,6 +60,7 @@ class WarningDocument(TypedDict):
     detail: str
     file: NotRequired[str]
     line: NotRequired[int]
+    column: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +71,7 @@ class PackageWarning:
     detail: str
     file: str | None = None
     line: int | None = None
+    column: int | None = None
 
     def as_dict(self) -> WarningDocument:
         document: WarningDocument = {"code": self.code, "detail": self.detail}
@@ -58,20 +79,45 @@ class PackageWarning:
             document["file"] = self.file
         if self.line is not None:
             document["line"] = self.line
+        if self.column is not None:
+            document["column"] = self.column
         return document
 
 
-def content_digest(files: Mapping[str, bytes]) -> str:
-    """Return `sha256:` of the sorted `path NUL size NUL sha256(file) LF`.
+def broken_path_rule(path: str) -> str:
+    """Return why the text is not allowed as the path of a file of a package, or ""."""
+    segments = path.split("/")
+    if not path or any(segment in ("", ".", "..") for segment in segments):
+        return "is not a relative, normalized path"
+    if any(segment.startswith(".") for segment in segments):
+        return "is hidden: hidden files are not part of a package"
+    if "\\" in path or not path.isprintable():
+        return "contains a backslash or a control character"
+    return f"is longer than {MAX_PATH} characters" if len(path) > MAX_PATH else ""
 
-    (reference: control-plane 8)
+
+def broken_files_rule(files: Mapping[str, bytes]) -> tuple[str, str]:
+    """Return the first broken rule of files from elsewhere as (path, reason), or two empty texts.
+
+    For content that was not read from a folder of the workspace (reference: control-plane 6).
     """
-    whole = hashlib.sha256()
+    if len(files) > MAX_FILES:
+        return sorted(files)[MAX_FILES], f"is one file too many: at most {MAX_FILES} are allowed"
+    if TOPOLOGY_FILE not in files:
+        return TOPOLOGY_FILE, "is missing"
+    if sum(map(len, files.values())) > MAX_PACKAGE_BYTES:
+        return max(files, key=lambda path: len(files[path])), "makes the package exceed 64 MiB"
     for path in sorted(files):
-        content = files[path]
-        own = hashlib.sha256(content).hexdigest()
-        whole.update(f"{path}\0{len(content)}\0{own}\n".encode())
-    return f"sha256:{whole.hexdigest()}"
+        if reason := _broken_rule(path, files):
+            return path, reason
+    return "", ""
+
+
+def _broken_rule(path: str, files: Mapping[str, bytes]) -> str:
+    above = path.split("/")[:-1]
+    if any("/".join(above[:depth]) in files for depth in range(1, len(above) + 1)):
+        return "is below a path that is a file"
+    return broken_path_rule(path) or broken_text_rule(files[path])
 
 
 def broken_text_rule(content: bytes) -> str:

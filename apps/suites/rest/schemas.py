@@ -10,6 +10,8 @@ from typing import Any, Final
 from drf_spectacular.utils import OpenApiParameter, extend_schema_serializer
 from rest_framework import serializers
 
+from apps.http.rest import StrictSerializer
+
 Text = serializers.CharField
 Number = serializers.IntegerField
 Flag = serializers.BooleanField
@@ -35,6 +37,7 @@ class SuiteWarning(Shape):
     detail = Text()
     file = Text(required=False)
     line = Number(required=False)
+    column = Number(required=False)
 
 
 class SuiteProfile(Shape):
@@ -90,6 +93,110 @@ class Dependency(Shape):
     locked = Flag()
 
 
+def texts() -> serializers.DictField:
+    return serializers.DictField(child=Text(allow_blank=True))
+
+
+class Condition(Shape):
+    """A part of `when`; all must hold."""
+
+    param = Text()
+    value = Text(allow_blank=True)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        sources = ["path", "query", "header", "body", "state"]
+        return {"from": serializers.ChoiceField(choices=sources), **super().get_fields()}
+
+
+class Exchange(Shape):
+    """An example; bodies and headers of schemas are a deterministic sample."""
+
+    name = Text()
+    sourceArtifact = Text()
+    when = Condition(many=True)
+    requestHeaders = texts()
+    requestBody = Text(required=False)
+    responseStatus = Text()
+    responseMediaType = Text(required=False)
+    responseHeaders = texts()
+    responseBody = Text(required=False)
+
+
+class ParameterConstraint(Shape):
+    name = Text()
+    source = serializers.ChoiceField(choices=["path", "query", "header", "body"])  # type: ignore[assignment]
+    required = Flag()  # type: ignore[assignment]
+    forward = Flag()
+    pattern = Text(required=False)
+
+
+class Fallback(Shape):
+    mode = serializers.ChoiceField(choices=["static", "example", "proxy"])
+    exampleName = Text(required=False)
+    proxyUrl = Text(required=False)
+    status = Text(required=False)
+    mediaType = Text(required=False)
+    body = Text(required=False)
+    headers = serializers.DictField(child=Text(allow_blank=True), required=False)
+
+
+class Transition(Shape):
+    onExample = Text(required=False)
+    mutationKeyTemplate = Text(required=False)
+    set = texts()
+    delete = serializers.ListField(child=Text(allow_blank=True))
+    increment = serializers.DictField(child=Number())
+
+
+class MockState(Shape):
+    lookupKeyTemplate = Text(required=False)
+    mutationKeyTemplate = Text(required=False)
+    defaults = texts()
+    transitions = Transition(many=True)
+
+
+class MockMetadata(Shape):
+    """How an operation is simulated; `problems` are why it would answer 500."""
+
+    adapter = serializers.ChoiceField(choices=["rest", "grpc", "async"])
+    dispatcher = serializers.ChoiceField(choices=["example", "script", "sequence", "random"])
+    dispatcherRules = Text(required=False)
+    delayMillis = Number(min_value=0)
+    parameterConstraints = ParameterConstraint(many=True)
+    fallback = Fallback(required=False)
+    state = MockState(required=False)
+    metadataPath = Text(required=False)
+    resolverUrl = Text()
+    runtimeUrl = Text()
+    problems = serializers.ListField(child=Text())
+
+
+class Operation(Shape):
+    id = Text()
+    method = Text()
+    name = Text()
+    summary = Text(allow_blank=True)
+    streaming = serializers.ChoiceField(choices=["client", "server", "both"], required=False)
+    contractPath = Text(required=False)
+    mockPath = Text(required=False)
+    mockUrl = Text()
+    curlCommand = Text()
+    dispatcher = serializers.ChoiceField(choices=["example", "script", "sequence", "random"])
+    mockMetadata = MockMetadata()
+    exchanges = Exchange(many=True)
+
+
+class ApiSurface(Shape):
+    """Operations of one contract or of one folder of mocks."""
+
+    id = Text()
+    title = Text()
+    protocol = Text()
+    mockHost = Text()
+    description = Text(allow_blank=True)
+    operations = Operation(many=True)
+
+
 class Definition(Shape):
     id = Text()
     title = Text()
@@ -113,10 +220,24 @@ class Definition(Shape):
     topologyError = Fault(required=False)
     resolvedDependencies = Dependency(many=True, required=False)
     contracts = serializers.ListField(child=Text())
-    apiSurfaces = serializers.ListField(child=serializers.DictField(), required=False)
+    apiSurfaces = ApiSurface(many=True, required=False)
     launchable = Flag()
     contentDigest = Text()
+    digest = Text(required=False, help_text="of the manifest, for a package of a registry")
     warnings = SuiteWarning(many=True)
+
+
+class RegisterSuiteInput(StrictSerializer):
+    """A suite as text. `files` are further files by their path in the package."""
+
+    id = Text(max_length=128)
+    title = Text(required=False, allow_blank=True, max_length=300)
+    description = Text(required=False, allow_blank=True, max_length=2000)
+    owner = Text(required=False, allow_blank=True, max_length=300)
+    suiteStar = Text(trim_whitespace=False)
+    files = serializers.DictField(
+        child=Text(allow_blank=True, trim_whitespace=False), required=False
+    )
 
 
 @extend_schema_serializer(many=False)

@@ -9,11 +9,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.api import Principal
 from apps.http.rest import PAGING, StrictViewSet, choice_parameter, conditional_response, paginate
 from apps.suites import api
 from apps.suites.domain.definition import DefinitionDocument, summary_of, without_contents
 from apps.suites.rest import schemas
-from kernel.errors import NotAvailable
 
 
 class SuiteViewSet(StrictViewSet):
@@ -40,9 +40,24 @@ class SuiteViewSet(StrictViewSet):
         suites = [shown(definition) for definition in page.items]
         return Response(page.as_dict("suites", suites, total=len(found)))
 
-    @extend_schema(exclude=True)
+    @extend_schema(
+        operation_id="suites_register",
+        request=schemas.RegisterSuiteInput,
+        responses={201: schemas.Definition},
+    )
     def create(self, request: Request) -> Response:
-        raise NotAvailable("registering suites from text is not available yet")
+        given = self.body(schemas.RegisterSuiteInput)
+        text = api.SuiteText(
+            suite_id=given["id"],
+            suite_star=given["suiteStar"],
+            title=given.get("title", ""),
+            description=given.get("description", ""),
+            owner=given.get("owner", ""),
+            files=given.get("files", {}),
+        )
+        definition = api.register_suite(_caller(request), text)
+        location = f"{request.path}/{definition['id']}"
+        return Response(definition, status=201, headers={"Location": location})
 
     @extend_schema(
         operation_id="suites_detail",
@@ -53,9 +68,10 @@ class SuiteViewSet(StrictViewSet):
         profile = request.query_params.get("profile", "")
         return conditional_response(request, api.get_definition(suite_id, profile=profile))
 
-    @extend_schema(exclude=True)
+    @extend_schema(operation_id="suites_remove", responses={204: None})
     def destroy(self, request: Request, suite_id: str) -> Response:
-        raise NotAvailable("registering suites from text is not available yet")
+        api.remove_suite(_caller(request), suite_id)
+        return Response(status=204)
 
 
 def _matches(definition: DefinitionDocument, query: Mapping[str, str]) -> bool:
@@ -65,3 +81,9 @@ def _matches(definition: DefinitionDocument, query: Mapping[str, str]) -> bool:
     wanted = query.get("q", "").casefold()
     names = (definition["id"], definition["title"], definition["repository"])
     return any(wanted in text.casefold() for text in (*names, definition["description"]))
+
+
+def _caller(request: Request) -> Principal:
+    caller = request.user
+    assert isinstance(caller, Principal), "only the signed-in get here"
+    return caller

@@ -43,6 +43,7 @@ document.addEventListener("click", (event) => {
 onKey("?", () => document.getElementById("help").showModal());
 onKey("g r", () => location.assign("/"));
 onKey("g s", () => location.assign("/suites"));
+onKey("g c", () => location.assign("/catalog"));
 
 showTheme();
 showLocalTimes();

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.agents.api import drain, list_agents, resume
-from apps.executions.selectors.launchable import is_available
+from apps.agents.api import drain, is_available, list_agents, resume
 from apps.platform_settings.api import backends
 from tests.apps.executions.runs import Worker, booted_run, node
 

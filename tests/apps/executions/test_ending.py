@@ -16,10 +16,11 @@ from apps.agents import models as agents
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
 from apps.executions.services import launch
-from apps.executions.services.storage import packed_suite, remove_old_runs, tar_gz
+from apps.executions.services.storage import packed_suite, remove_old_runs
 from apps.streams.api import last_ids
 from kernel import clock
 from kernel.agent_protocol import job_of
+from readers.archive import pack
 from tests.apps.executions.runs import (
     Run,
     Worker,
@@ -192,7 +193,7 @@ def test_only_finished_runs_are_deleted_and_then_gone_for_every_reader(worker: W
 
 
 FILES = {"suite.star": b"task.run()"}
-ARCHIVE = tar_gz(FILES)
+ARCHIVE = pack(FILES)
 
 
 def test_old_runs_are_removed_and_what_others_share_is_kept(worker: Worker):

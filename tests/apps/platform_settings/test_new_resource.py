@@ -11,17 +11,17 @@ import pytest
 from django.urls import clear_url_caches
 from rest_framework.test import APIClient
 
-import apps.platform_settings
+import apps.agents
 from platform_site import urls as site_urls
 from tests.support import guides
 from tests.support.api_clients import signed_in_client
 
 GUIDE = "adding-an-api-resource.md"
-APP = "apps/platform_settings"
+APP = "apps/agents"
 
 
 @pytest.fixture
-def resource(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def resource(tmp_path: Path, settings, db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The guide's files as part of the app, and the routes of the site made anew."""
     before = set(sys.modules)
     for name in ("urls.py", "rest/views.py"):
@@ -29,7 +29,7 @@ def resource(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Itera
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(guides.file_of(GUIDE, f"{APP}/{name}"))
     (tmp_path / APP / "rest" / "__init__.py").touch()
-    package = apps.platform_settings
+    package = apps.agents
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / APP)])
     settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
     settings.PLATFORM_SETTINGS_FILE.write_text(
@@ -43,7 +43,7 @@ def resource(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Itera
     yield
     clear_url_caches()
     for name in set(sys.modules) - before:
-        if name.startswith("apps.platform_settings."):
+        if name.startswith(("apps.agents.rest", "apps.agents.urls")):
             del sys.modules[name]
 
 

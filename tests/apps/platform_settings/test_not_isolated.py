@@ -8,7 +8,7 @@ from apps.platform_settings import api
 
 
 @pytest.fixture(autouse=True)
-def _without_file(settings, tmp_path):
+def _without_file(settings, tmp_path, db):
     settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
 
 

@@ -55,7 +55,9 @@ def test_a_registry_without_a_secret_has_no_credentials():
     )
 
 
-def test_the_file_may_name_a_variable_and_nothing_shows_its_value(tmp_path: Path, settings: object):
+def test_the_file_may_name_a_variable_and_nothing_shows_its_value(
+    tmp_path: Path, settings: object, db: None
+):
     """Invariant 19."""
     file = tmp_path / "configuration.yaml"
     file.write_text(

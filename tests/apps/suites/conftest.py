@@ -10,6 +10,7 @@ import pytest
 
 from apps.suites import api, selectors
 from apps.suites.library import Library
+from apps.suites.services import registration
 
 
 class Workspace:
@@ -43,10 +44,16 @@ class Workspace:
         return topology
 
 
+@pytest.fixture(autouse=True)
+def _store(db) -> None:
+    """Suites come from the store, too."""
+
+
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     fresh = Library()
     monkeypatch.setattr(selectors, "library", fresh)
+    monkeypatch.setattr(registration, "library", fresh)
     yield fresh
     fresh.close()
 

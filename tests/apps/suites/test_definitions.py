@@ -11,6 +11,7 @@ from apps.suites.evaluator import process
 from apps.suites.lifespan import launchable_suites
 
 GOOD = 'task.run("t", image="busybox:1.36")\n'
+CONTRACT = "{openapi: 3.1.0, paths: {/goods: {get: {operationId: listGoods}}}}"
 DEFINITION_KEYS = {
     "id",
     "title",
@@ -101,7 +102,8 @@ def test_every_node_has_the_required_keys_of_the_reference(workspace):
         ({"README.md": "# T"}, 40),
         ({"README.md": "# T\ndescription"}, 60),
         ({"README.md": "# T\ndescription", "profiles/a.yaml": ""}, 80),
-        ({"README.md": "# T\ndescription", "profiles/a.yaml": "", "api/x.yaml": ""}, 100),
+        ({"README.md": "# T\ndescription", "profiles/a.yaml": "", "api/x.yaml": CONTRACT}, 100),
+        ({"README.md": "# T\ndescription", "profiles/a.yaml": "", "api/x.yaml": "{"}, 80),
         ({"profiles/base.yaml": ""}, 20),
     ],
 )
@@ -161,14 +163,12 @@ def test_profiles_are_the_launchable_ones_default_first(workspace):
     ]
 
 
-def test_no_claim_is_made_about_mocks(workspace):
-    definition = workspace.definition(
-        {"suite.star": GOOD, "api/x.yaml": "", "mock/y.metadata.yaml": "", "dependencies.yaml": ""}
-    )
+def test_a_suite_without_contracts_and_mocks_has_no_surfaces(workspace):
+    definition = workspace.definition({"suite.star": GOOD, "dependencies.yaml": ""})
 
     assert definition["apiSurfaces"] == []
     assert "resolvedDependencies" not in definition
-    assert [each["code"] for each in definition["warnings"]] == ["not_available"]
+    assert definition["warnings"] == []
 
 
 def test_modules_are_those_of_profiles_and_loads(workspace):

@@ -293,7 +293,7 @@ def test_two_resolutions_of_one_suite_are_equal(workspace, library):
 
     first = api.resolve("s")
     library._cached.clear()
-    library._evaluated_suites.clear()
+    library._prepared.clear()
     second = api.resolve("s")
 
     assert first.topology == second.topology

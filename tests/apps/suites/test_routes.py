@@ -108,12 +108,5 @@ def test_a_broken_suite_is_an_answer_and_no_error(client, shop):
     assert "topology" not in answer.json()
 
 
-def test_registering_and_removing_are_not_available_yet(client, shop):
-    posted = client.post("/api/v1/suites", {"id": "x", "suiteStar": ""}, format="json")
-
-    assert problem(posted) == (501, "not_available")
-    assert problem(client.delete("/api/v1/suites/shop")) == (501, "not_available")
-
-
 def test_nobody_reads_suites_without_a_session(shop):
     assert APIClient().get("/api/v1/suites").status_code == 401

@@ -59,7 +59,7 @@ async def test_a_supervisor_runs_steps_on_it(children, stage):
     assert not await children.find(steps.owner())
 
 
-def test_settings_and_backends_know_it(folder, settings, monkeypatch, tmp_path):
+def test_settings_and_backends_know_it(folder, settings, monkeypatch, tmp_path, db):
     settings.PLATFORM_SETTINGS_FILE = tmp_path / "none.yaml"
     settings.LOCAL_RUNTIME = "children"
     monkeypatch.setenv("LOCAL_RUNTIME", "children")

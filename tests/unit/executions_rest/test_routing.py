@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.executions.domain.runs import carries
+from apps.agents.api import carries
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from apps.profiles.api import profiles_of
 from apps.suites.domain.definition import folders, language
 from apps.suites.domain.metadata import metadata_of
-from apps.suites.domain.package import Package, content_digest
+from apps.suites.domain.package import Package
+from readers.archive import content_digest
 
 
 def metadata(suite_id="pay-api", **texts):
@@ -67,8 +68,8 @@ def test_a_wrong_id_leaves_the_other_keys_in_the_list():
 @pytest.mark.parametrize(
     ("text", "says", "line"),
     [
-        ("id: other", "not the folder's name", None),
-        ("kind: Suite\nmetadata: {id: other}", "not the folder's name", None),
+        ("id: other", "not the suite's id", None),
+        ("kind: Suite\nmetadata: {id: other}", "not the suite's id", None),
         ("- a", "must be a mapping", 1),
         ("\ntitle: [a]", "title must be a string", 2),
         ("tags: x", "tags must be a list", 1),

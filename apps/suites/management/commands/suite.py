@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from apps.operations.api import VerbCommand
+from apps.suites import api as suites
 from apps.suites.management.verbs import checks, copies, listing, locks
 
 
@@ -25,3 +26,8 @@ class Command(VerbCommand):
         verbs = parser.add_subparsers(required=True, metavar="VERB")
         for topic in (listing, checks, locks, copies):
             topic.add_verbs(self, verbs)
+
+    def execute_command(self, options: dict[str, Any]) -> int:
+        """Work on a checkout without a store as well: with the profiles of the files alone."""
+        suites.use_files_without_store()
+        return super().execute_command(options)

@@ -1,0 +1,319 @@
+"""The packages of the catalog: repositories, suites and built-in modules, united.
+
+The rules are those of 5.1 of the reference (control-plane). A package is what people find; a suite
+is what can be inspected and run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NotRequired, TypedDict
+
+from kernel.ids import humanized, slug
+
+SUITE: Final = "suite"
+STDLIB: Final = "stdlib"
+OFFICIAL: Final = "Official"
+VERIFIED: Final = "Verified"
+INSTALLED: Final = "Installed"
+LISTED: Final = "Listed"
+BUILT_IN: Final = "Built-in"
+BUILT_IN_SCORE: Final = 100
+_MAX_ID: Final = 128
+_HASH_DIGITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvertisedRepository:
+    """A repository as a registry's index has it.
+
+    `tags` are sorted, `version` is the one that stands for it, and `digest` that of its manifest.
+    `error` says why its content cannot be had, or is empty.
+    """
+
+    registry_id: str
+    provider: str
+    host: str
+    path: str
+    tags: tuple[str, ...]
+    version: str
+    digest: str = ""
+    is_module: bool = False
+    is_pulled: bool = False
+    suite_id: str = ""
+    error: str = ""
+    seen_at: str = ""
+
+    @property
+    def repository(self) -> str:
+        return f"{self.host}/{self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSuite:
+    """A suite that the library has, as far as the catalog shows it.
+
+    `is_remote`: it is the package of a registry, not a suite of the workspace. `merits` are those
+    that the score counts, by name.
+    """
+
+    suite_id: str
+    title: str
+    repository: str
+    owner: str
+    provider: str
+    version: str
+    description: str
+    modules: tuple[str, ...]
+    score: int
+    launchable: bool
+    is_remote: bool = False
+    merits: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltInModule:
+    name: str
+    description: str
+    version: str
+
+    @property
+    def repository(self) -> str:
+        return f"partita/{self.name}"
+
+
+class PackageDocument(TypedDict):
+    """A package on the wire, but for `starred`, which each reader has an own answer to."""
+
+    id: str
+    kind: str
+    title: str
+    repository: str
+    owner: str
+    provider: str
+    version: str
+    tags: list[str]
+    description: str
+    modules: list[str]
+    status: str
+    score: int
+    pullCommand: str
+    forkCommand: str
+    inspectable: bool
+    suiteId: NotRequired[str]
+    registryId: NotRequired[str]
+    digest: NotRequired[str]
+
+
+class CatalogEntry(TypedDict):
+    """A package with what the page shows beyond the wire.
+
+    `merits` say what the score counts; nothing is known of content that is not here. `seenAt` is
+    when the registry was last seen to offer it, `error` why its content cannot be had.
+    """
+
+    package: PackageDocument
+    launchable: bool
+    merits: dict[str, bool]
+    seenAt: str
+    error: str
+
+
+def united(
+    repositories: Iterable[AdvertisedRepository],
+    suites: Sequence[KnownSuite],
+    modules: Iterable[BuiltInModule],
+) -> list[CatalogEntry]:
+    """Return one entry for each package, by kind and title.
+
+    `repositories` come in the order of the settings: of equal ones the first wins. `suites` come in
+    the order in which a repository looks for its own.
+    """
+    offered = _first_of_each(repositories)
+    own = _SuitesByRepository(suites)
+    drafts = [_of_repository(each, own.of(each)) for each in offered]
+    drafts += [_of_suite(suite) for suite in own.unmatched()]
+    built_in = [_of_module(module) for module in modules]
+    _give_ids(drafts, [entry["package"]["id"] for entry in built_in])
+    drafts += built_in
+    return sorted(drafts, key=lambda entry: package_key(entry["package"]))
+
+
+def package_key(package: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the key by which packages are sorted: kind, title and id."""
+    return (package["kind"], package["title"].casefold(), package["id"])
+
+
+class _SuitesByRepository:
+    """Finds the suite of a repository, and remembers which suites were found."""
+
+    def __init__(self, suites: Sequence[KnownSuite]) -> None:
+        self._suites = suites
+        self._by_repository: dict[str, KnownSuite] = {}
+        for suite in suites:
+            self._by_repository.setdefault(suite.repository, suite)
+        self._remote = {suite.suite_id: suite for suite in suites if suite.is_remote}
+        self._found: set[str] = set()
+
+    def of(self, repository: AdvertisedRepository) -> KnownSuite | None:
+        """Return the suite whose repository is this one, with or without its host."""
+        remote = self._remote.get(repository.suite_id)
+        suite = (
+            self._by_repository.get(repository.repository)
+            or self._by_repository.get(repository.path)
+            or remote
+        )
+        self._found |= {each.suite_id for each in (suite, remote) if each}
+        return suite
+
+    def unmatched(self) -> Iterator[KnownSuite]:
+        return (suite for suite in self._suites if suite.suite_id not in self._found)
+
+
+def _first_of_each(repositories: Iterable[AdvertisedRepository]) -> list[AdvertisedRepository]:
+    found: dict[str, AdvertisedRepository] = {}
+    for each in repositories:
+        found.setdefault(each.repository, each)
+    return list(found.values())
+
+
+def _of_repository(offered: AdvertisedRepository, suite: KnownSuite | None) -> CatalogEntry:
+    is_tagged = suite is not None and not suite.is_remote and suite.version in offered.tags
+    version = suite.version if suite and is_tagged else offered.version
+    segments = offered.path.split("/")
+    is_module = suite is None and (
+        offered.is_module or any(segment.startswith("@") for segment in segments)
+    )
+    package: PackageDocument = {
+        "id": "",
+        "kind": STDLIB if is_module else SUITE,
+        "title": suite.title if suite else _words(segments[-1]),
+        "repository": offered.repository,
+        "owner": suite.owner if suite else _words(segments[0]),
+        "provider": offered.provider,
+        "version": version,
+        "tags": list(offered.tags),
+        "description": suite.description if suite else "",
+        "modules": list(suite.modules) if suite else [],
+        "status": _status(suite, is_pulled=offered.is_pulled),
+        "score": suite.score if suite else 0,
+        **_commands(offered.repository, version),
+        "inspectable": suite is not None,
+        "registryId": offered.registry_id,
+    }
+    if offered.digest and version == offered.version:
+        package["digest"] = offered.digest
+    return _entry(package, suite, seen_at=offered.seen_at, error=offered.error)
+
+
+def _of_suite(suite: KnownSuite) -> CatalogEntry:
+    package: PackageDocument = {
+        "id": "",
+        "kind": SUITE,
+        "title": suite.title,
+        "repository": suite.repository,
+        "owner": suite.owner,
+        "provider": suite.provider,
+        "version": suite.version,
+        "tags": [suite.version],
+        "description": suite.description,
+        "modules": list(suite.modules),
+        "status": _status(suite, is_pulled=False),
+        "score": suite.score,
+        **_commands(suite.repository, suite.version),
+        "inspectable": True,
+    }
+    return _entry(package, suite)
+
+
+def _of_module(module: BuiltInModule) -> CatalogEntry:
+    package: PackageDocument = {
+        "id": _built_in_id(module.name),
+        "kind": STDLIB,
+        "title": f"@partita/{module.name}",
+        "repository": module.repository,
+        "owner": "Partita",
+        "provider": BUILT_IN,
+        "version": module.version,
+        "tags": [module.version],
+        "description": module.description,
+        "modules": [module.name],
+        "status": OFFICIAL,
+        "score": BUILT_IN_SCORE,
+        **_commands(module.repository, module.version),
+        "inspectable": False,
+    }
+    return _entry(package, None)
+
+
+class _Commands(TypedDict):
+    pullCommand: str
+    forkCommand: str
+
+
+def _commands(repository: str, version: str) -> _Commands:
+    reference = f"{repository}:{version}" if version else repository
+    folder = repository.rpartition("/")[2]
+    return {
+        "pullCommand": f"partita suite pull {reference}",
+        "forkCommand": f"partita suite fork {reference} ./{folder}",
+    }
+
+
+def _status(suite: KnownSuite | None, *, is_pulled: bool) -> str:
+    if suite and not suite.is_remote:
+        return INSTALLED
+    return VERIFIED if is_pulled else LISTED
+
+
+def _entry(
+    package: PackageDocument, suite: KnownSuite | None, *, seen_at: str = "", error: str = ""
+) -> CatalogEntry:
+    if suite:
+        package["suiteId"] = suite.suite_id
+    return {
+        "package": package,
+        "launchable": suite is not None and suite.launchable,
+        "merits": dict(suite.merits) if suite else {},
+        "seenAt": seen_at,
+        "error": error,
+    }
+
+
+def _words(segment: str) -> str:
+    return humanized(segment) or segment
+
+
+def _built_in_id(name: str) -> str:
+    return f"partita-{name}"
+
+
+def _give_ids(entries: Sequence[CatalogEntry], reserved: Iterable[str]) -> None:
+    """Set the ids. `reserved` are taken already.
+
+    Suites that name the same repository are told apart by their own ids; the first one has the id
+    of the repository.
+    """
+    names: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for entry in entries:
+        package = entry["package"]
+        repository = package["repository"]
+        own = f"{repository} {package.get('suiteId', '')}" if repository in seen else repository
+        seen.add(repository)
+        names.append((repository, own))
+    slugs = Counter([*map(slug, seen), *reserved])
+    for entry, (repository, own) in zip(entries, names, strict=True):
+        base = slug(repository)
+        is_free = own == repository and slugs[base] == 1 and 0 < len(base) <= _MAX_ID
+        entry["package"]["id"] = base if is_free else hashed_id(base, own)
+
+
+def hashed_id(base: str, name: str) -> str:
+    """Return `base`, shortened if necessary, with six hexadecimal digits of the name's SHA-256."""
+    digits = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
+    head = base[: _MAX_ID - _HASH_DIGITS - 1].rstrip("-")
+    return f"{head}-{digits}" if head else digits

@@ -1,0 +1,235 @@
+"""The pages of the catalog: what can be found, and one package.
+
+Filters and pages are parameters of the address, so a list can be shared and the Back button works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.accounts.api import Principal, Role
+from apps.catalog import api as packages
+from apps.catalog.api import CatalogEntry, Facet, PackageFilter
+from apps.console import markdown, selectors
+from apps.console.domain import catalog_display, display
+from apps.console.views import page, same_site
+from apps.platform_settings.api import registries
+from apps.suites import api as suites
+from kernel.errors import FieldError, InvalidInput
+
+PACKAGES_A_PAGE: Final = 50
+_TEXT_MAX: Final = 200
+_TEXTS: Final = {"kind": "kind", "provider": "provider", "owner": "owner", "module": "module"}
+_MARKS: Final = ("runnable", "inspectable", "starred")
+
+
+@require_safe
+@page
+def catalog(request: HttpRequest, principal: Principal) -> HttpResponse:
+    given = _given(request)
+    wanted = _filter(given)
+    favorites = packages.favorites_of(principal)
+    everything = packages.list_entries()
+    found = [entry for entry in everything if wanted.accepts(entry, favorites)]
+    shown, more = _page_of(found, request.GET.get("after", ""))
+    names = {each.registry_id: each.name for each in registries()}
+    context = {
+        "given": given,
+        "filtered": bool(given),
+        "total": len(found),
+        "known": len(everything),
+        "rows": rows(shown, favorites, may_launch=principal.has_role(Role.RUNNER)),
+        "facets": _facets(packages.facets(everything, wanted, favorites), given),
+        "next": _address({**given, "after": shown[-1]["package"]["id"]}) if more else "",
+        "here": request.get_full_path(),
+        "failing": _failing(everything, names),
+        "registries": names,
+        "empty_registries": _without_packages(everything, names),
+        "principal": principal,
+        "nav": "catalog",
+    }
+    return render(request, "console/catalog.html", context)
+
+
+@require_safe
+@page
+def package(request: HttpRequest, principal: Principal, package_id: str) -> HttpResponse:
+    entry = packages.find_entry(package_id)
+    favorites = packages.favorites_of(principal)
+    (row,) = rows([entry], favorites, may_launch=principal.has_role(Role.RUNNER))
+    suite_id = entry["package"].get("suiteId", "")
+    suite: Any = suites.get_definition(suite_id) if suite_id else {}
+    nodes = suite.get("topology", ())
+    context = {
+        **row,
+        "suite": suite,
+        "readme": markdown.rendered(_readme(suite)),
+        "problem": suite.get("topologyError"),
+        "nodes": nodes,
+        "graph": selectors.graph(nodes),
+        "functions": _functions(entry),
+        "registry": {each.registry_id: each.name for each in registries()}.get(
+            entry["package"].get("registryId", ""), ""
+        ),
+        "here": request.get_full_path(),
+        "principal": principal,
+        "nav": "catalog",
+    }
+    return render(request, "console/package.html", context)
+
+
+@require_POST
+@page
+def star(request: HttpRequest, principal: Principal, package_id: str) -> HttpResponse:
+    """Set or take away the reader's mark; htmx gets the button anew, a form its page."""
+    is_starred = request.POST.get("starred") == "true"
+    change = packages.add_favorite if is_starred else packages.remove_favorite
+    change(principal, package_id)
+    here = same_site(request.POST.get("next", "/catalog"))
+    if "HX-Request" not in request.headers:
+        return HttpResponseRedirect(here, status=303)
+    title = packages.find_entry(package_id)["package"]["title"]
+    context = {"id": package_id, "title": title, "starred": is_starred, "here": here}
+    return render(request, "console/_star.html", context)
+
+
+def rows(
+    entries: Sequence[CatalogEntry], favorites: frozenset[str], *, may_launch: bool
+) -> list[dict[str, object]]:
+    """Return what a card shows of each package, with the profiles to launch it with."""
+    launchable = {entry["package"].get("suiteId", "") for entry in entries if entry["launchable"]}
+    profiles = {
+        suite["id"]: suite["profiles"]
+        for suite in (suites.list_suites() if launchable and may_launch else ())
+        if suite["id"] in launchable
+    }
+    now = timezone.now()
+    return [
+        {
+            "package": entry["package"],
+            "starred": entry["package"]["id"] in favorites,
+            "status_text": catalog_display.status_text(entry["package"]["status"]),
+            "merits": catalog_display.merits(entry),
+            "versions": catalog_display.versions(entry["package"]),
+            "digest": display_digest(entry["package"].get("digest", "")),
+            "seen": display.ago(entry["seenAt"], now) if entry["seenAt"] else "",
+            "seen_at": entry["seenAt"],
+            "error": entry["error"],
+            "launch": entry["package"].get("suiteId", "") in profiles,
+            "profiles": profiles.get(entry["package"].get("suiteId", ""), ()),
+        }
+        for entry in entries
+    ]
+
+
+def display_digest(digest: str) -> str:
+    return digest[:19]
+
+
+def _given(request: HttpRequest) -> dict[str, str]:
+    """Return the filters that are set; raise InvalidInput."""
+    named = {name: request.GET.get(name, "").strip() for name in ("q", *_TEXTS, *_MARKS)}
+    given = {name: text for name, text in named.items() if text}
+    for name, text in given.items():
+        if len(text) > _TEXT_MAX or not text.isprintable():
+            raise _invalid(name, f"at most {_TEXT_MAX} printable characters")
+        if name in _MARKS and text != "true":
+            raise _invalid(name, "true or absent")
+    return given
+
+
+def _filter(given: dict[str, str]) -> PackageFilter:
+    return PackageFilter(
+        **{name: given.get(name, "") for name in _TEXTS},
+        **{mark: mark in given for mark in _MARKS},
+        words=given.get("q", ""),
+    )
+
+
+def _invalid(name: str, detail: str) -> InvalidInput:
+    error = FieldError(pointer=name, code="invalid_value", detail=detail)
+    return InvalidInput(f"{name}: {detail}", code="invalid_parameter", errors=[error])
+
+
+def _page_of(found: list[CatalogEntry], after: str) -> tuple[list[CatalogEntry], bool]:
+    """Return the packages after that of the id, from the start if it is gone; and if more come."""
+    ids = [entry["package"]["id"] for entry in found]
+    start = ids.index(after) + 1 if after in ids else 0
+    return found[start : start + PACKAGES_A_PAGE], len(found) > start + PACKAGES_A_PAGE
+
+
+def _facets(found: Sequence[Facet], given: dict[str, str]) -> list[dict[str, object]]:
+    """Return each facet with its choices, the marks as one facet."""
+    groups: dict[str, list[dict[str, object]]] = {}
+    for facet in found:
+        group = groups.setdefault("only" if facet.name in _MARKS else facet.name, [])
+        group += [_choice(facet.name, value, count, given) for value, count in facet.counts]
+    return [
+        {"name": name, "label": catalog_display.FACETS[name], "choices": choices}
+        for name, choices in groups.items()
+        if choices
+    ]
+
+
+def _choice(name: str, value: str, count: int, given: dict[str, str]) -> dict[str, object]:
+    """Return a choice; its address sets it, or takes it back."""
+    return {
+        "text": catalog_display.choice_text(name, value),
+        "count": count,
+        "chosen": given.get(name) == value,
+        "address": _address(_toggled(given, name, value)),
+    }
+
+
+def _toggled(given: dict[str, str], name: str, value: str) -> dict[str, str]:
+    others = {each: text for each, text in given.items() if each != name}
+    return others if given.get(name) == value else {**others, name: value}
+
+
+def _failing(everything: Sequence[CatalogEntry], names: dict[str, str]) -> list[dict[str, str]]:
+    """Return the registries that fail, with the time of the content that is shown instead."""
+    now = timezone.now()
+    seen: dict[str, str] = {}
+    for entry in everything:
+        registry_id = entry["package"].get("registryId", "")
+        seen[registry_id] = max(seen.get(registry_id, ""), entry["seenAt"])
+    return [
+        {
+            "name": names.get(each["registryId"]) or each["registryId"],
+            "detail": each["detail"],
+            "seen_at": seen.get(each["registryId"], ""),
+            "seen": display.ago(seen[each["registryId"]], now)
+            if seen.get(each["registryId"])
+            else "",
+        }
+        for each in packages.failing_registries()
+    ]
+
+
+def _without_packages(everything: Sequence[CatalogEntry], names: dict[str, str]) -> list[str]:
+    full = {entry["package"].get("registryId") for entry in everything}
+    return [name or registry_id for registry_id, name in names.items() if registry_id not in full]
+
+
+def _readme(suite: dict[str, Any]) -> str:
+    files = suite.get("sourceFiles", ())
+    return next((file["content"] for file in files if file["path"] == "README.md"), "")
+
+
+def _functions(entry: CatalogEntry) -> Sequence[Any]:
+    """Return the functions of a built-in module."""
+    if entry["package"]["status"] != "Official":
+        return ()
+    name = entry["package"]["modules"][0]
+    return next((each.functions for each in suites.built_in_modules() if each.name == name), ())
+
+
+def _address(parameters: dict[str, str]) -> str:
+    return "/catalog?" + urlencode(parameters) if parameters else "/catalog"

@@ -1,0 +1,70 @@
+"""`POST /api/v1/platform-settings/registries/{registryId}/sync` (reference: control-plane 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.rest import IsAdmin
+from apps.http.rest import StrictAPIView, StrictSerializer
+from apps.oci import api
+from apps.platform_settings.api import settings_document
+from apps.platform_settings.rest.schemas import SettingsDocument
+
+
+class SyncErrorSchema(serializers.Serializer[Any]):
+    """Why a repository could not be read or pulled; without one, why the registry could not."""
+
+    repository = serializers.CharField(required=False)
+    code = serializers.CharField()
+    detail = serializers.CharField()
+
+
+class SyncSchema(serializers.Serializer[Any]):
+    """What a synchronization found."""
+
+    packages = serializers.IntegerField()
+    durationMs = serializers.IntegerField()
+    errors = SyncErrorSchema(many=True)  # type: ignore[assignment]
+
+
+class SyncedSettings(SettingsDocument):  # type: ignore[misc, valid-type]
+    """The settings after a synchronization, with what it found."""
+
+    sync = SyncSchema()
+
+
+class NoInput(StrictSerializer):
+    """An empty body."""
+
+
+class RegistrySyncView(StrictAPIView):
+    permission_classes = [IsAdmin]
+
+    @extend_schema(
+        operation_id="platform_settings_sync_registry", request=None, responses=SyncedSettings
+    )
+    def post(self, request: Request, registry_id: str) -> Response:
+        self.body(NoInput)
+        result = api.sync_registry(registry_id)
+        document = settings_document(request.user)  # type: ignore[arg-type]
+        return Response({**document, "sync": sync_document(result)})
+
+
+def sync_document(result: api.SyncResult) -> dict[str, Any]:
+    return {
+        "packages": result.packages,
+        "durationMs": result.duration_ms,
+        "errors": [
+            {
+                **({"repository": error.repository} if error.repository else {}),
+                "code": error.code,
+                "detail": error.detail,
+            }
+            for error in result.errors
+        ],
+    }

@@ -1,0 +1,242 @@
+"""Pulling packages into the store, and pushing them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from apps.oci.domain.manifest import (
+    EMPTY_JSON,
+    Descriptor,
+    Manifest,
+    digest_of,
+    written_manifest,
+)
+from apps.oci.domain.package import (
+    LAYER_TYPES,
+    SUITE_TYPE,
+    Package,
+    PackageNotFound,
+    PackageRefused,
+    Pushed,
+    unpacked,
+)
+from apps.oci.domain.reference import InvalidReference, Reference, parse_reference
+from apps.oci.domain.repositories import RegistryUnreachable
+from apps.oci.models import LayerPart, StoredPackage
+from apps.oci.selectors import find_repository, stored_package
+from apps.oci.services.conversation import Conversation
+from apps.oci.services.failures import RegistryFailure
+from apps.oci.services.registry_client import RegistryClient
+from apps.operations.api import raise_generation
+from apps.platform_settings.api import ImageRegistry, registries
+from apps.streams.api import unit_of_work
+from kernel import clock
+from readers.archive import LIMITS, content_digest, pack
+
+T = TypeVar("T")
+
+PULL_S: Final = 20.0
+PUSH_S: Final = 60.0
+PART_BYTES: Final = 8 * 2**20
+_ON_A_THREAD: Final = 128 * 1024  # larger layers are not unpacked on the event loop
+_TOP: Final = "package"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulledPackage:
+    """What a registry gave, checked and not stored yet."""
+
+    manifest: Manifest
+    layer: bytes
+    files: Mapping[str, bytes]
+
+    def as_package(self, reference: Reference) -> Package:
+        return Package(
+            repository=reference.repository,
+            tag=reference.tag,
+            digest=self.manifest.digest,
+            content_digest=content_digest(self.files),
+            files=self.files,
+            artifact_type=self.manifest.artifact_type,
+            annotations=self.manifest.annotations,
+        )
+
+
+def pull(reference: Reference | str) -> Package:
+    """Return a package, from the store where its digest is known, else from its registry now.
+
+    Must not be called in a unit of work: the network takes up to 20 s. Raise InvalidReference,
+    RegistryUnreachable, PackageNotFound, PackageRefused, DigestMismatch.
+    """
+    asked = parse_reference(reference) if isinstance(reference, str) else reference
+    if not asked.tag and not asked.digest:
+        raise InvalidReference(f"{asked}: a tag or a digest is required")
+    if asked.digest and (found := _stored(asked, asked.digest)):
+        return found
+    try:
+        pulled = _fetched(registry_for(asked), asked)
+    except RegistryFailure as error:
+        if found := _last_known(asked):
+            return found
+        raise RegistryUnreachable(error.code, f"{asked.host}: {error.detail}") from error
+    if isinstance(pulled, Package):
+        return pulled
+    store_packages([pulled])
+    return pulled.as_package(asked)
+
+
+def _fetched(registry: ImageRegistry, asked: Reference) -> PulledPackage | Package:
+    """Return what the registry has, or the stored package of the same digest.
+
+    The event loop stands still while the store is asked: it serves this call alone.
+    """
+    deadline = time.monotonic() + PULL_S
+    conversation = Conversation(registry)
+    client = RegistryClient(conversation)
+    with asyncio.Runner() as runner:
+        try:
+            manifest = runner.run(
+                within(deadline, client.manifest(asked.path, asked.digest or asked.tag))
+            )
+            if found := _stored(asked, manifest.digest):
+                return found
+            return runner.run(within(deadline, pull_layer(client, asked.path, manifest)))
+        finally:
+            runner.run(conversation.aclose())
+
+
+def _stored(asked: Reference, digest: str) -> Package | None:
+    return stored_package(digest, repository=asked.repository, tag=asked.tag)
+
+
+def _last_known(asked: Reference) -> Package | None:
+    """Return the stored content of a tag that the last synchronization saw."""
+    known = find_repository(asked.repository)
+    if asked.digest or known is None or known.version != asked.tag or not known.digest:
+        return None
+    return _stored(asked, known.digest)
+
+
+def registry_for(reference: Reference) -> ImageRegistry:
+    """Return the first registry of the host whose scope covers the path; raise PackageNotFound."""
+    for registry in registries():
+        if registry.host == reference.host and registry.covers(reference.path):
+            return registry
+    raise PackageNotFound(f"no registry of the platform settings serves {reference.repository}")
+
+
+async def pull_layer(client: RegistryClient, path: str, manifest: Manifest) -> PulledPackage:
+    """Fetch and check; raise PackageNotFound, PackageRefused, RegistryFailure."""
+    layer = manifest.package_layer()
+    content = await client.layer(path, layer)
+    if len(content) > _ON_A_THREAD:
+        files = await asyncio.to_thread(unpacked, content)
+    else:
+        files = unpacked(content)
+    return PulledPackage(manifest=manifest, layer=content, files=files)
+
+
+@unit_of_work
+def store_packages(packages: list[PulledPackage]) -> None:
+    """Store packages that are not stored yet."""
+    known = StoredPackage.objects.filter(digest__in=[each.manifest.digest for each in packages])
+    stored = set(known.values_list("digest", flat=True))
+    new = {each.manifest.digest: each for each in packages if each.manifest.digest not in stored}
+    if not new:
+        return
+    LayerPart.objects.filter(digest__in=list(new)).delete()
+    StoredPackage.objects.bulk_create(_row(each) for each in new.values())
+    LayerPart.objects.bulk_create(
+        [part for each in new.values() for part in _parts(each)], batch_size=8
+    )
+    raise_generation("catalog")
+
+
+def _row(pulled: PulledPackage) -> StoredPackage:
+    return StoredPackage(
+        digest=pulled.manifest.digest,
+        manifest=pulled.manifest.content,
+        content_digest=content_digest(pulled.files),
+        size=len(pulled.layer),
+        created_at=clock.now(),
+    )
+
+
+def _parts(pulled: PulledPackage) -> list[LayerPart]:
+    return [
+        LayerPart(
+            digest=pulled.manifest.digest,
+            number=number,
+            content=pulled.layer[start : start + PART_BYTES],
+        )
+        for number, start in enumerate(range(0, len(pulled.layer), PART_BYTES))
+    ]
+
+
+def push(
+    reference: Reference | str,
+    files: Mapping[str, bytes],
+    *,
+    artifact_type: str = SUITE_TYPE,
+    annotations: Mapping[str, str] | None = None,
+) -> Pushed:
+    """Push files as a package under a tag; equal files and annotations give the same digest.
+
+    Raise InvalidReference, PackageRefused, PackageNotFound (no such registry), RegistryUnreachable.
+    """
+    asked = parse_reference(reference) if isinstance(reference, str) else reference
+    if not asked.tag or asked.digest:
+        raise InvalidReference(f"{asked}: a push needs a tag and no digest")
+    layer = _layer_of(files)
+    descriptor = Descriptor(
+        media_type=LAYER_TYPES.get(artifact_type, LAYER_TYPES[SUITE_TYPE]),
+        digest=digest_of(layer),
+        size=len(layer),
+    )
+    manifest = written_manifest(
+        descriptor, artifact_type=artifact_type, annotations=annotations or {}
+    )
+    try:
+        registry = registry_for(asked)
+        deadline = time.monotonic() + PUSH_S
+        asyncio.run(within(deadline, _pushed(registry, asked, layer, manifest)))
+    except RegistryFailure as error:
+        raise RegistryUnreachable(error.code, f"{asked.host}: {error.detail}") from error
+    return Pushed(digest=digest_of(manifest), content_digest=content_digest(files), size=len(layer))
+
+
+def _layer_of(files: Mapping[str, bytes]) -> bytes:
+    """Return an archive that is unpacked to equal files; raise PackageRefused."""
+    if not files:
+        raise PackageRefused("empty", "the package has no files")
+    one_top = len({path.partition("/")[0] for path in files}) == 1
+    if one_top and all("/" in path for path in files):  # which readers would strip
+        layer = pack({f"{_TOP}/{path}": content for path, content in files.items()})
+    else:
+        layer = pack(files)
+    if len(layer) > LIMITS.compressed:
+        raise PackageRefused("too_large", "the package is larger than 32 MiB compressed")
+    if unpacked(layer) != dict(files):
+        raise PackageRefused("path_invalid", "hidden files are not part of a package")
+    return layer
+
+
+async def _pushed(registry: ImageRegistry, asked: Reference, layer: bytes, manifest: bytes) -> None:
+    async with Conversation(registry) as conversation:
+        client = RegistryClient(conversation)
+        for blob in (EMPTY_JSON, layer):
+            await client.push_blob(asked.path, blob)
+        await client.push_manifest(asked.path, asked.tag, manifest)
+
+
+async def within(deadline: float, work: Awaitable[T]) -> T:
+    """Return the result of `work`; raise RegistryFailure at the deadline (`time.monotonic`)."""
+    try:
+        async with asyncio.timeout(deadline - time.monotonic()):
+            return await work
+    except TimeoutError:
+        raise RegistryFailure("timeout", "the registry took too long") from None

@@ -1,0 +1,253 @@
+"""One pass over a registry: what it offers, beside what the index already knows.
+
+    for findings in scan(registry, known, stored):   # batches, so that memory stays flat
+        ...                                          # the event loop stands still meanwhile
+
+At most eight repositories are looked at at a time. Each costs one request for its tags and one for
+the digest of its version; only a digest that is not stored costs a manifest and a layer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from apps.oci.domain.package import PackageNotFound, PackageRefused
+from apps.oci.domain.reference import is_repository_name
+from apps.oci.domain.repositories import RepositoryError
+from apps.oci.domain.versions import chosen_tag, sorted_tags
+from apps.oci.services.conversation import IN_FLIGHT, Conversation
+from apps.oci.services.failures import RegistryFailure
+from apps.oci.services.packages import PulledPackage, pull_layer
+from apps.oci.services.registry_client import CatalogRefused, RegistryClient
+from apps.platform_settings.api import ImageRegistry
+from kernel.errors import PlatformError
+
+SYNC_S: Final = 60.0
+_BATCH: Final = 64  # findings
+_BATCH_BYTES: Final = 8 * 2**20  # of layers
+_LARGE_BYTES: Final = 4 * 2**20
+_LARGE_AT_ONCE: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the index has of a repository."""
+
+    digest: str
+    version: str
+    artifact_type: str
+    media_types: tuple[str, ...]
+    pulled: bool
+    error_code: str
+    error_detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A repository as the registry has it now; `pulled` only where its content is new.
+
+    Without `tags` it could not be read: `error_code` says why.
+    """
+
+    path: str
+    tags: tuple[str, ...] = ()
+    version: str = ""
+    digest: str = ""
+    artifact_type: str = ""
+    media_types: tuple[str, ...] = ()
+    is_stored: bool = False
+    pulled: PulledPackage | None = field(default=None, repr=False)
+    error_code: str = ""
+    error_detail: str = ""
+
+    @property
+    def is_gone(self) -> bool:
+        return self.error_code in ("no_tags", "not_found") and not self.tags
+
+
+class Scan:
+    """Iterate over batches of findings; afterwards `names` and `errors` are complete.
+
+    Raise RegistryFailure where the registry as a whole cannot be read.
+    """
+
+    def __init__(
+        self,
+        registry: ImageRegistry,
+        known: Mapping[str, Known],
+        stored: Set[str],
+        *,
+        within_s: float = SYNC_S,
+    ) -> None:
+        self._registry = registry
+        self._known = known
+        self._stored = stored
+        self._conversation = Conversation(registry)
+        self._client = RegistryClient(self._conversation)
+        self._deadline = time.monotonic() + within_s
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.names: list[str] = []
+        self.errors: list[RepositoryError] = []
+
+    def __iter__(self) -> Iterator[list[Finding]]:
+        with asyncio.Runner() as runner:
+            try:
+                self.names = runner.run(self._listed())
+                yield from self._batches(runner)
+            finally:
+                runner.run(self._conversation.aclose())
+
+    async def _listed(self) -> list[str]:
+        """Return the repositories within the scope; raise RegistryFailure."""
+        try:
+            async with asyncio.timeout_at(self._loop_deadline()):
+                names = await self._client.repositories()
+        except TimeoutError:
+            raise RegistryFailure("timeout", "the registry took too long") from None
+        except CatalogRefused:
+            if not self._registry.scope:
+                raise
+            names = [name.lower() for name in self._registry.scope]
+        wrong = [name for name in names if not is_repository_name(name)]
+        self.errors += [
+            RepositoryError(repository=name[:255], code="name_invalid", detail="is not a name")
+            for name in wrong[:10]
+        ]
+        covers = replace(
+            self._registry, scope=tuple(name.lower() for name in self._registry.scope)
+        ).covers
+        return [name for name in dict.fromkeys(names) if is_repository_name(name) and covers(name)]
+
+    def _loop_deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self._deadline - time.monotonic()
+
+    def _batches(self, runner: asyncio.Runner) -> Iterator[list[Finding]]:
+        """Start the work once and take its results in batches."""
+        queue: asyncio.Queue[Finding | None] = asyncio.Queue()  # the workers stand still with us
+        runner.run(self._start(queue))
+        done = False
+        while not done:
+            batch, done = runner.run(self._batch(queue))
+            if batch:
+                yield batch
+
+    async def _start(self, queue: asyncio.Queue[Finding | None]) -> None:
+        task = asyncio.create_task(self._work(queue))
+        self._tasks.append(task)
+
+    async def _work(self, queue: asyncio.Queue[Finding | None]) -> None:
+        names = iter(self.names)
+        try:
+            async with asyncio.timeout_at(self._loop_deadline()), asyncio.TaskGroup() as group:
+                _workers = [group.create_task(self._worker(names, queue)) for _ in range(IN_FLIGHT)]
+        except TimeoutError:
+            self.errors.append(
+                RepositoryError(
+                    repository="", code="timeout", detail="the synchronization took too long"
+                )
+            )
+        finally:
+            queue.put_nowait(None)
+
+    async def _worker(self, names: Iterator[str], queue: asyncio.Queue[Finding | None]) -> None:
+        for name in names:
+            queue.put_nowait(await self._found(name))
+
+    async def _batch(self, queue: asyncio.Queue[Finding | None]) -> tuple[list[Finding], bool]:
+        batch: list[Finding] = []
+        size = 0
+        while len(batch) < _BATCH and size < _BATCH_BYTES:
+            finding = await queue.get()
+            if finding is None:
+                await asyncio.gather(*self._tasks)
+                return batch, True
+            batch.append(finding)
+            size += len(finding.pulled.layer) if finding.pulled else 0
+        return batch, False
+
+    async def _found(self, path: str) -> Finding:
+        try:
+            return await self._looked_at(path)
+        except RegistryFailure as error:
+            return self._failed(Finding(path=path), error.code, error.detail)
+
+    def _failed(self, finding: Finding, code: str, detail: str) -> Finding:
+        repository = f"{self._registry.host}/{finding.path}"
+        self.errors.append(RepositoryError(repository=repository, code=code, detail=detail))
+        return replace(finding, error_code=code, error_detail=detail)
+
+    async def _looked_at(self, path: str) -> Finding:
+        tags = await self._client.tags(path)
+        version = chosen_tag(sorted_tags(tags))
+        if not version:
+            return self._failed(Finding(path=path), "no_tags", "the repository has no tags")
+        digest = ""
+        known = self._known.get(path)
+        if known is not None and known.digest:
+            digest = await self._client.manifest_digest(path, version)
+        if known is not None and digest and not self._is_open(known, digest):
+            return self._unchanged(path, tuple(tags), version, known)
+        return await self._pulled(Finding(path=path, tags=tuple(tags), version=version))
+
+    def _is_open(self, known: Known, digest: str) -> bool:
+        """Return whether the digest is new, or its pull failed for a reason that may pass."""
+        if digest != known.digest:
+            return True
+        return digest not in self._stored and (known.pulled or known.error_code in _PASSING)
+
+    def _unchanged(self, path: str, tags: tuple[str, ...], version: str, known: Known) -> Finding:
+        finding = Finding(
+            path=path,
+            tags=tags,
+            version=version,
+            digest=known.digest,
+            artifact_type=known.artifact_type,
+            media_types=known.media_types,
+            is_stored=known.digest in self._stored,
+        )
+        if known.error_code:
+            return self._failed(finding, known.error_code, known.error_detail)
+        return finding
+
+    async def _pulled(self, finding: Finding) -> Finding:
+        """Return the finding with its manifest, and with its content where that is new."""
+        try:
+            manifest = await self._client.manifest(finding.path, finding.version)
+        except (PackageRefused, PackageNotFound) as error:
+            return self._failed(finding, _code(error), error.detail)
+        finding = replace(
+            finding,
+            digest=manifest.digest,
+            artifact_type=manifest.artifact_type,
+            media_types=manifest.media_types,
+            is_stored=manifest.digest in self._stored,
+        )
+        if finding.is_stored or manifest.layer is None or manifest.is_image:
+            return finding
+        try:
+            if manifest.layer.size > _LARGE_BYTES:
+                async with self._large:
+                    pulled = await pull_layer(self._client, finding.path, manifest)
+            else:
+                pulled = await pull_layer(self._client, finding.path, manifest)
+        except (PackageRefused, PackageNotFound, RegistryFailure) as error:
+            return self._failed(finding, _code(error), error.detail)
+        return replace(finding, pulled=pulled, is_stored=True)
+
+
+_PASSING: Final = frozenset([
+    "timeout", "registry_unreachable", "rate_limited", "unavailable", "unauthorized",
+    "package_not_found", "not_found", "invalid_response", "tls_failed", "address_refused",
+    "digest_mismatch", "size_mismatch", "too_many_redirects", "redirect_refused",
+])  # fmt: skip
+
+
+def _code(error: PlatformError | RegistryFailure) -> str:
+    if isinstance(error, PackageRefused):
+        return error.reason
+    return error.code if isinstance(error, RegistryFailure) else error.problem_code

@@ -1,0 +1,58 @@
+"""Rows of the platform settings: the document, what syncs found out, and its history."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.db import models
+
+from kernel import clock
+from kernel.ids import new_uuid
+
+SLOT: Final = "settings"
+
+
+class PlatformSettings(models.Model):
+    """One row. `document` is the wire form with encrypted secrets.
+
+    `revision` is new at each change. `file_digests` are those (sha256) of the last imported file
+    and of every file that was written since: a file with one of them is not imported.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    slot = models.CharField(max_length=16, unique=True, default=SLOT)
+    revision = models.UUIDField(default=new_uuid)
+    document = models.JSONField(default=dict)
+    updated_at = models.DateTimeField(default=clock.now)
+    file_digests = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return str(self.revision)
+
+
+class RegistryState(models.Model):
+    """How the last sync of a registry ended."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    registry_id = models.CharField(max_length=128, unique=True)
+    succeeded = models.BooleanField(default=False)
+    last_synced_at = models.DateTimeField(null=True)  # the last success
+    last_error = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return self.registry_id
+
+
+class SettingsChange(models.Model):
+    """One change of the settings, with masked values; the newest 200 are kept."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    time = models.DateTimeField(db_index=True)
+    revision = models.UUIDField()
+    origin = models.CharField(max_length=16)  # api, page, command, file, default
+    user_id = models.CharField(max_length=64, blank=True)
+    user_name = models.CharField(max_length=320, blank=True)
+    changes = models.JSONField(default=list)  # {key, old, new}
+
+    def __str__(self) -> str:
+        return f"{self.origin} {self.time:%Y-%m-%d %H:%M}"

@@ -1,0 +1,83 @@
+"""The settings document, as OpenAPI describes it; the rules are those of `domain/document`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.platform_settings.domain.wire import AGENT, OVERRIDE, REGISTRY, SECRETS, SMTP, Key
+
+_CHOICES = {
+    "mode": ["local", "remote", "hybrid"],
+    "status": ["Ready", "Disconnected", "Standby"],
+    "syncStatus": ["Pending", "Indexed", "Failed"],
+}
+_OPTIONAL = frozenset({"registeredAt", "lastHeartbeatAt", "lastSyncedAt", "lastError"})
+
+
+def _field(key: Key, *, required: bool) -> Any:
+    needed = required and key.name not in _OPTIONAL
+    if isinstance(key.default, str):
+        return _text_field(key, required=needed)
+    if isinstance(key.default, bool):
+        return serializers.BooleanField(required=needed)
+    if isinstance(key.default, int):
+        return serializers.IntegerField(required=needed, min_value=1, max_value=65535)
+    return serializers.ListField(child=serializers.CharField(), required=needed)
+
+
+def _text_field(key: Key, *, required: bool) -> Any:
+    if key.name.endswith("At"):
+        return serializers.DateTimeField(required=required)
+    if key.name in _CHOICES:
+        return serializers.ChoiceField(_CHOICES[key.name], required=required)
+    return serializers.CharField(required=required, allow_blank=True, help_text=_note(key))
+
+
+def _note(key: Key) -> str:
+    if key.secret:
+        return '"********" when set; sent back it keeps the stored value, "" clears it'
+    return "empty for others than administrators" if key.private else ""
+
+
+def _object(
+    name: str, keys: tuple[Key, ...], *, required: bool, **more: Any
+) -> type[serializers.Serializer[Any]]:
+    fields = {key.name: _field(key, required=required) for key in keys}
+    return type(name, (serializers.Serializer,), {**fields, **more})
+
+
+def _document(suffix: str, *, required: bool) -> type[serializers.Serializer[Any]]:
+    override = _object(f"SettingsOverride{suffix}", OVERRIDE, required=required)
+    secrets = _object(
+        f"SettingsSecrets{suffix}",
+        SECRETS,
+        required=required,
+        globalOverrides=override(many=True, required=required),
+    )
+    notifications = _object(
+        f"SettingsNotifications{suffix}",
+        (),
+        required=required,
+        smtp=_object(f"SettingsSmtp{suffix}", SMTP, required=required)(required=required),
+    )
+    agent = _object(f"SettingsAgent{suffix}", AGENT, required=required)
+    registry = _object(f"SettingsRegistry{suffix}", REGISTRY, required=required)
+    return _object(
+        f"PlatformSettings{suffix}",
+        (),
+        required=required,
+        mode=serializers.ChoiceField(_CHOICES["mode"], required=required),
+        description=serializers.CharField(required=required, allow_blank=True),
+        agents=agent(many=True, required=True),
+        registries=registry(many=True, required=required),
+        secrets=secrets(required=required),
+        notifications=notifications(required=required),
+        updatedAt=serializers.DateTimeField(required=False),
+        fileInSync=serializers.BooleanField(required=required),
+    )
+
+
+SettingsDocument = _document("", required=True)
+SettingsInput = _document("Input", required=False)

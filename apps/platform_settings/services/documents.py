@@ -1,0 +1,112 @@
+"""The settings as clients read and replace them (reference: control-plane 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from django.utils.http import parse_etags
+
+from apps.accounts.api import Principal
+from apps.http.api import strong_etag
+from apps.platform_settings.domain.backends import BackendState, backend_states
+from apps.platform_settings.domain.changes import Change
+from apps.platform_settings.domain.wire import Wire, masked, settable_document
+from apps.platform_settings.models import RegistryState
+from apps.platform_settings.selectors import registry_states
+from apps.platform_settings.services.changes import author_of, replace_document
+from apps.platform_settings.services.effective import current
+from apps.platform_settings.services.settings_file import settings_file
+from kernel.clock import rfc3339
+from kernel.errors import PlatformError
+
+_VOLATILE_DIGITS: Final = 16
+
+
+class SettingsChanged(PlatformError):
+    """Another change came between the caller's read and this write."""
+
+    code = "precondition_failed"
+
+
+def settings_document(principal: Principal) -> dict[str, Any]:
+    """Return the settings as the caller may see them, with the keys that the platform tells."""
+    snapshot = current()
+    document = _shown(snapshot.wire, snapshot.updated_at, for_admin=principal.is_admin)
+    states: dict[str, BackendState] = {}
+    for source in backend_states:
+        states |= backend_states[source](snapshot.document.agents)
+    for agent in document["agents"]:
+        agent.update(_told_of_agent(agent, states.get(agent["agentId"], BackendState())))
+    synced = registry_states([each["registryId"] for each in document["registries"]])
+    for registry in document["registries"]:
+        registry.update(_told_of_registry(synced.get(registry["registryId"])))
+    document["fileInSync"] = settings_file.agrees(snapshot)
+    return document
+
+
+def settings_etag(document: Mapping[str, Any]) -> str:
+    """Return the entity tag: a part of what can be set, and a part of all."""
+    return f'"{_settable_part(document)}-{strong_etag(document)[1 : _VOLATILE_DIGITS + 1]}"'
+
+
+def replace_settings(
+    principal: Principal, given: Mapping[str, Any], *, if_match: str = "", origin: str = "api"
+) -> list[Change]:
+    """Replace the settings and return what changed.
+
+    `if_match` holds entity tags: a tag fits while nothing that can be set has changed since; the
+    keys that the platform tells, such as heartbeats, may have. Raise Forbidden (admin_required),
+    InvalidInput, SettingsChanged.
+    """
+    author = author_of(principal, origin)
+
+    def check(stored: Wire, updated_at: datetime | None) -> None:
+        known = _settable_part(_shown(stored, updated_at, for_admin=True))
+        if if_match.strip() and not _names(if_match, known):
+            raise SettingsChanged("the settings have changed since they were read")
+
+    return replace_document(author, given, check)
+
+
+def _shown(wire: Wire, updated_at: datetime | None, *, for_admin: bool) -> dict[str, Any]:
+    document = masked(wire, for_admin=for_admin)
+    if updated_at is not None:
+        document["updatedAt"] = rfc3339(updated_at)
+    return document
+
+
+def _settable_part(document: Mapping[str, Any]) -> str:
+    """`updatedAt` is another one after each change, also where only a masked secret differs."""
+    parts = [settable_document(document), document.get("updatedAt", "")]
+    return strong_etag(parts).strip('"')
+
+
+def _names(if_match: str, known: str) -> bool:
+    tags = parse_etags(if_match)
+    return "*" in tags or any(tag.strip('"').partition("-")[0] == known for tag in tags)
+
+
+def _told_of_agent(agent: Wire, state: BackendState) -> Wire:
+    status = "Ready" if state.available else "Disconnected"
+    told: Wire = {
+        "status": status if agent["enabled"] else "Standby",
+        "runtimeCapabilities": list(state.capabilities),
+    }
+    if state.registered_at is not None:
+        told["registeredAt"] = rfc3339(state.registered_at)
+    if state.last_heartbeat_at is not None:
+        told["lastHeartbeatAt"] = rfc3339(state.last_heartbeat_at)
+    return told
+
+
+def _told_of_registry(state: RegistryState | None) -> Wire:
+    if state is None:
+        return {"syncStatus": "Pending"}
+    told: Wire = {"syncStatus": "Indexed" if state.succeeded else "Failed"}
+    if state.last_synced_at is not None:
+        told["lastSyncedAt"] = rfc3339(state.last_synced_at)
+    if state.last_error:
+        told["lastError"] = state.last_error
+    return told

@@ -1,0 +1,49 @@
+"""Secrets of a settings document at rest."""
+
+from __future__ import annotations
+
+from apps.platform_settings import conf
+from apps.platform_settings.domain.fields import VARIABLE
+from apps.platform_settings.domain.wire import ENCRYPTED, Wire, mapped, secret_places
+from kernel.encryption import Undecryptable, decrypt, encrypt
+
+
+def sealed(wire: Wire, stored: Wire) -> Wire:
+    """Return a copy whose secrets are encrypted.
+
+    A secret that is the same in `stored` keeps its ciphertext. What names a variable stays as it
+    is, and so does what is encrypted already.
+    """
+    known = {
+        revealed(place.text): place.text
+        for place in secret_places(stored)
+        if place.text.startswith(ENCRYPTED)
+    }
+
+    def seal(text: str) -> str:
+        if text.startswith(ENCRYPTED) or VARIABLE.fullmatch(text):
+            return text
+        return known.get(text) or sealed_text(text)
+
+    return mapped(wire, seal)
+
+
+def sealed_text(text: str) -> str:
+    return ENCRYPTED + encrypt(text, conf.encryption_keys())
+
+
+def revealed(text: str) -> str:
+    """Return what a secret text means here; empty when it cannot be decrypted or is not set."""
+    if named := VARIABLE.fullmatch(text):
+        return conf.config_variables().get(named[1], "").strip()
+    if not text.startswith(ENCRYPTED):
+        return text
+    try:
+        return decrypt(text.removeprefix(ENCRYPTED), conf.encryption_keys())
+    except Undecryptable:
+        return ""
+
+
+def meaning(wire: Wire) -> Wire:
+    """Return a copy with secrets in the clear, to compare documents with."""
+    return mapped(wire, revealed)

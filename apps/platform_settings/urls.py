@@ -1,0 +1,10 @@
+"""Paths below `/api/v1/`."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.platform_settings.rest.views import SettingsView
+
+app_name = "platform_settings"
+urlpatterns = [path("platform-settings", SettingsView.as_view(), name="settings")]

@@ -1,0 +1,36 @@
+"""The settings of profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from apps.profiles.domain.drafts import DraftRules
+
+MAX_FILE_BYTES: Final = 32 * 2**20
+
+
+def profiles_file() -> Path:
+    """Return the path of svc-profiles.yaml."""
+    return Path(settings.PROFILES_FILE)
+
+
+def only_administrators_write() -> bool:
+    return str(settings.PROFILE_WRITES) == "admin"
+
+
+def env_prefixes() -> Sequence[str]:
+    prefixes: Sequence[str] = settings.STEP_ENV_PREFIXES
+    return prefixes
+
+
+def draft_rules() -> DraftRules:
+    """Return the rules for writes; those of secrets belong to what resolves them."""
+    return DraftRules(
+        env_prefixes=env_prefixes(),
+        reference_problem=import_string(settings.SECRET_REFERENCE_RULE),
+    )

@@ -1,0 +1,243 @@
+"""Profile files: their keys, checked with positions (reference: control-plane 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Final
+
+from apps.profiles.domain.profiles import (
+    FOLDER,
+    OBSERVABILITY,
+    Env,
+    Profile,
+    SecretRef,
+    with_chain_problem,
+)
+from kernel.errors import FieldError
+from kernel.ids import humanized, is_env_name, slug
+from readers import Unreadable
+from readers.yaml import Node, read_yaml
+
+_KEYS: Final = (
+    "name", "description", "default", "extendsId", "runtime", "modules", "observability",
+    "secretRefs", "env", "services",
+)  # fmt: skip
+_RUNTIME_KEYS: Final = ("suite", "repository", "profileFile")
+_SECRET_KEYS: Final = ("key", "provider", "ref")
+_NETWORK: Final = (
+    "profiles cannot choose a network: each run has one of its own, where its steps reach each "
+    "other by name"
+)
+_HOST: Final = "profiles cannot give steps access to the host"
+_REFUSED: Final = {
+    "network": _NETWORK,
+    "networks": _NETWORK,
+    "devices": f"{_HOST}: devices belong to the machine of the backend",
+    "volumes": f"{_HOST}: steps share files by artifacts and the work directory",
+    "privileged": f"{_HOST}: steps run without privileges",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seed:
+    """A profile file of a suite, from which its profile comes until a record replaces it."""
+
+    profile: Profile
+    text: str
+
+
+def seeds_of(files: Mapping[str, bytes]) -> tuple[Seed, ...]:
+    """Return the profile files of a suite by path; `files` are those of the package."""
+    taken: set[str] = set()
+    texts = {
+        path: files[path].decode(errors="replace")
+        for path in sorted(files)
+        if is_profile_path(path)
+    }
+    return tuple(
+        Seed(profile=read_profile(text, path=path, taken=taken), text=text)
+        for path, text in texts.items()
+    )
+
+
+def profiles_of(files: Mapping[str, bytes]) -> tuple[Profile, ...]:
+    """Return the profiles of a suite's files, the default first, then by file name."""
+    return in_order([seed.profile for seed in seeds_of(files)])
+
+
+def in_order(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
+    """Return the profiles with the problems of their chains, the default first, then by name."""
+    chained = [with_chain_problem(profile, profiles) for profile in profiles]
+    return tuple(sorted(chained, key=lambda profile: (not profile.default, profile.file_name)))
+
+
+def is_profile_path(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return folder == FOLDER and name.endswith((".yaml", ".yml"))
+
+
+def free_id(wanted: str, taken: set[str]) -> str:
+    """Return the id, with -2, -3 … when it is taken."""
+    candidates = [wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))]
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def read_profile(text: str, *, path: str, taken: set[str]) -> Profile:
+    """Read a profile file and add its id to `taken`, the ids of the files read before."""
+    file_name = path.rpartition("/")[2]
+    stem = PurePosixPath(file_name).stem
+    profile_id = free_id(slug(stem) or "profile", taken)
+    taken.add(profile_id)
+    label = humanized(stem) or file_name
+    empty = Profile(profile_id=profile_id, file_name=file_name, label=label)
+    reader = _ProfileReader(path)
+    try:
+        return reader.profile(read_yaml(text), empty)
+    except Unreadable as error:
+        return replace(empty, problem=reader.error(error))
+
+
+class _ProfileReader:
+    """Reads the typed values of a file; raises Unreadable with the place of an invalid value."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.warnings: list[FieldError] = []
+
+    def error(self, error: Unreadable) -> FieldError:
+        return FieldError(
+            pointer="/yaml",
+            code="invalid_value",
+            detail=error.reason,
+            file=self.path,
+            line=error.line,
+            column=error.column,
+        )
+
+    def profile(self, root: Node, empty: Profile) -> Profile:
+        if root.is_null:
+            return empty
+        if root.pairs is None:
+            raise root.unreadable("a profile must be a mapping")
+        self.refuse_unsupported(root, "")
+        self.warn_of_unknown(root, _KEYS, "")
+        runtime = self.mapping(root, "runtime", _RUNTIME_KEYS)
+        observability = self.mapping(root, "observability", OBSERVABILITY)
+        read = replace(
+            empty,
+            label=self.text(root, "name") or empty.label,
+            description=self.text(root, "description"),
+            default=self.flag(root, "default", absent=False),
+            extends_id=self.text(root, "extendsId"),
+            repository=self.text(runtime, "repository"),
+            modules=tuple(self.text_of(item) for item in self.items(root, "modules")),
+            env=self.env(root),
+            services=self.services(root),
+            secret_refs=tuple(self.secret_ref(item) for item in self.items(root, "secretRefs")),
+            observability={
+                key: self.flag(observability, key, absent=True)
+                for key in observability.names()
+                if key in OBSERVABILITY
+            },
+        )
+        for key in ("suite", "profileFile"):
+            self.text(runtime, key)
+        return replace(read, warnings=tuple(self.warnings))
+
+    def refuse_unsupported(self, node: Node, where: str) -> None:
+        """Raise Unreadable for a key that would change what steps can reach."""
+        for key, _ in node.pairs or []:
+            if reason := _REFUSED.get(key.text or ""):
+                raise key.unreadable(f'"{where}{key.text}": {reason}')
+
+    def warn_of_unknown(self, node: Node, known: Iterable[str], where: str) -> None:
+        for key, _ in node.pairs or []:
+            if (key.text or "") not in known:
+                detail = f'"{where}{key.text}" is not a key of profiles and is ignored'
+                self.warnings.append(
+                    FieldError(code="unknown_key", detail=detail, file=self.path, line=key.line)
+                )
+
+    def text(self, node: Node, key: str) -> str:
+        """Return a string, or another scalar as in the source; "" when absent or null."""
+        value = node.get(key)
+        return "" if value is None or value.is_null else self.text_of(value, key)
+
+    def text_of(self, value: Node, key: str = "an entry") -> str:
+        if value.text is None:
+            raise value.unreadable(f"{key} must be a string")
+        return value.text
+
+    def flag(self, node: Node, key: str, *, absent: bool) -> bool:
+        value = node.get(key)
+        if value is None or value.is_null:
+            return absent
+        found = value.scalar() if value.text is not None else None
+        if not isinstance(found, bool):
+            raise value.unreadable(f"{key} must be true or false")
+        return found
+
+    def items(self, node: Node, key: str) -> list[Node]:
+        value = node.get(key)
+        if value is None or value.is_null:
+            return []
+        if value.items is None:
+            raise value.unreadable(f"{key} must be a list")
+        return value.items
+
+    def mapping(self, node: Node, key: str, known: Sequence[str] | None = None) -> Node:
+        value = node.get(key)
+        if value is None or value.is_null:
+            return Node(line=node.line, column=node.column, pairs=[])
+        if value.pairs is None:
+            raise value.unreadable(f"{key} must be a mapping")
+        if known is not None:
+            self.warn_of_unknown(value, known, f"{key}.")
+        return value
+
+    def env(self, node: Node) -> Env:
+        """Return source texts by name, None for null."""
+        return {
+            self.variable(name): self.env_value(name, value)
+            for name, value in self.mapping(node, "env").pairs or []
+        }
+
+    def variable(self, name: Node) -> str:
+        if not is_env_name(name.text or ""):
+            raise name.unreadable(f'"{name.text}" is not a valid name for an environment variable')
+        return name.text or ""
+
+    def env_value(self, name: Node, value: Node) -> str | None:
+        if value.text is None:
+            raise value.unreadable(f"{name.text} must be a single value")
+        if value.is_null:
+            return None
+        if "\0" in value.text:
+            raise value.unreadable(f"{name.text} contains a NUL character")
+        return value.text
+
+    def services(self, root: Node) -> dict[str, Env]:
+        found = {}
+        for step, _ in self.mapping(root, "services").pairs or []:
+            where = f"services.{step.text}"
+            own = self.mapping(root.get("services") or root, step.text or "")
+            self.refuse_unsupported(own, f"{where}.")
+            self.warn_of_unknown(own, ("env",), f"{where}.")
+            found[step.text or ""] = self.env(own)
+        return found
+
+    def secret_ref(self, item: Node) -> SecretRef:
+        if item.pairs is None:
+            raise item.unreadable("a secretRef must be a mapping of key, provider and ref")
+        self.warn_of_unknown(item, _SECRET_KEYS, "secretRefs.")
+        given = {name: self.text(item, name) for name in _SECRET_KEYS}
+        for name, value in given.items():
+            if not value:
+                raise item.unreadable(f"a secretRef requires {name}")
+        if not is_env_name(given["key"]):
+            raise item.unreadable(
+                f'"{given["key"]}" is not a valid name for an environment variable'
+            )
+        return SecretRef(**given)

@@ -1,0 +1,107 @@
+"""The text of svc-profiles.yaml after a change; comments and the order of the rest are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from apps.profiles.domain.records import Record, StoredProfiles
+
+HEADER: Final = (
+    "# The profiles that are managed in Partita, which rewrites this file after each change.\n"
+    "# Changes made here are taken over at the next start or the next change there.\n"
+)
+
+
+def updated_text(text: str, stored: Mapping[str, StoredProfiles]) -> str:
+    """Return the text with these profiles; the comments and the order of all that stays are kept.
+
+    The text must be valid.
+    """
+    from io import StringIO
+
+    from ruamel.yaml import YAML  # half of the start of any command
+    from ruamel.yaml.comments import CommentedMap
+
+    editor = YAML()
+    editor.preserve_quotes = True
+    editor.width = 2**20  # never folds a line
+    document = editor.load(text) or editor.load(f"{HEADER}suites: {{}}\n")
+    suites = document.setdefault("suites", CommentedMap())
+    if suites is None or (not suites and stored):
+        suites = document["suites"] = CommentedMap()
+    for gone in [key for key in suites if str(key) not in stored or not stored[str(key)].records]:
+        del suites[gone]
+    for suite_id, one in stored.items():
+        if one.records:
+            _update_suite(suites.setdefault(suite_id, CommentedMap()), one)
+    written = StringIO()
+    editor.dump(document, written)
+    return written.getvalue()
+
+
+def _update_suite(section: Any, stored: StoredProfiles) -> None:
+    wanted = {
+        "profiles": [_entry(each, stored) for each in stored.records if not each.is_tombstone],
+        "deleted": [
+            {"id": each.profile_id, "sha256": each.seed_sha256}
+            for each in stored.records
+            if each.is_tombstone
+        ],
+    }
+    for key, entries in wanted.items():
+        if entries:
+            section[key] = section.get(key) or []
+            _update_entries(section[key], {entry["id"]: entry for entry in entries})
+        elif key in section:
+            del section[key]
+
+
+def _update_entries(listed: Any, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    for index in reversed(range(len(listed))):
+        if str(listed[index].get("id")) not in wanted:
+            del listed[index]
+    known = {str(entry.get("id")): entry for entry in listed}
+    for profile_id, values in wanted.items():
+        if profile_id in known:
+            _update_entry(known[profile_id], values)
+        else:
+            listed.append({key: _scalar(value) for key, value in values.items()})
+
+
+def _update_entry(entry: Any, values: Mapping[str, Any]) -> None:
+    for key in [key for key in entry if key not in values]:
+        del entry[key]
+    for key, value in values.items():
+        if key not in entry or entry[key] != value:
+            entry[key] = _scalar(value)
+
+
+def _entry(record: Record, stored: StoredProfiles) -> dict[str, Any]:
+    """Return a Record as the file has it."""
+    entry = {
+        "id": record.profile_id,
+        "name": record.name,
+        "fileName": record.file_name,
+        "description": record.description,
+        "scope": record.scope,
+        "yaml": record.yaml,
+        "secretRefs": [each.as_dict() for each in record.secret_refs],
+        "default": record.profile_id == stored.default_id,
+        "extendsId": record.extends_id,
+        "launchable": record.launchable,
+        "updatedAt": record.updated_at,
+        "updatedBy": record.updated_by,
+        "workspaceId": record.updated_in,
+    }
+    return {key: value for key, value in entry.items() if value not in ("", [])}
+
+
+def _scalar(value: Any) -> Any:
+    """Return texts of several lines as a block, others in quotes where they look like no text."""
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
+
+    if not isinstance(value, str):
+        return value
+    is_block = "\n" in value and all(line.isprintable() for line in value.split("\n"))
+    return LiteralScalarString(value) if is_block else DoubleQuotedScalarString(value)

@@ -1,0 +1,203 @@
+"""svc-profiles.yaml in and out. The store is the authority.
+
+A content of the file is taken over unless it was imported or written before, so that an old copy
+undoes nothing. The file is replaced whole: whoever reads it sees the old or the new content.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from apps.operations.api import raise_generation
+from apps.profiles import conf
+from apps.profiles.domain.profiles_file import ProfilesFileInvalid, read_profiles_file
+from apps.profiles.domain.profiles_file_text import updated_text
+from apps.profiles.domain.records import Record, StoredProfiles
+from apps.profiles.models import ProfileRecord, ProfilesFileContent, SuiteProfiles
+from apps.profiles.selectors import TOPIC, everything_stored, is_known_content
+from apps.profiles.services.rows import save
+from apps.streams.api import unit_of_work
+from kernel.errors import FieldError
+from kernel.ids import new_uuid
+
+_CONTENTS_KEPT: Final = 1000
+_log = logging.getLogger("partita.profiles")
+_Comparable = dict[str, tuple[str, dict[str, Record]]]
+
+
+def import_profiles_file() -> None:
+    """Take over the file unless its content was imported or written before.
+
+    Raise ProfilesFileInvalid, OSError: the stored profiles stay then.
+    """
+    path = conf.profiles_file()
+    content = _content(path)
+    if content is None:
+        return
+    digest = _sha256(content)
+    if not is_known_content(digest):
+        _import(_parsed(path, content), digest)
+        _log.info("%s was imported", path.name)
+
+
+def take_over_file() -> None:
+    """Import what somebody wrote into the file; an invalid file changes nothing."""
+    try:
+        import_profiles_file()
+    except (OSError, ProfilesFileInvalid) as error:
+        _log.error("The stored profiles remain unchanged: %s", _reason(error))
+
+
+def write_profiles_file() -> None:
+    """Write what is stored to the file; a failure is logged, because the store has everything."""
+    path = conf.profiles_file()
+    try:
+        with _one_writer(path.parent):
+            _write(path)
+    except (OSError, ProfilesFileInvalid) as error:
+        reason = _reason(error)
+        _log.warning("%s was not rewritten, the store has all profiles: %s", path.name, reason)
+
+
+def file_problem() -> str:
+    """Return why the current content of the file cannot be taken over, or ""."""
+    path = conf.profiles_file()
+    try:
+        content = _content(path)
+        if content is not None and not is_known_content(_sha256(content)):
+            _parsed(path, content)
+    except (OSError, ProfilesFileInvalid) as error:
+        return f"the stored profiles stay in force: {_reason(error)}"
+    return ""
+
+
+@unit_of_work
+def _import(found: Mapping[str, StoredProfiles], digest: str) -> None:
+    if is_known_content(digest):  # another process was first
+        return
+    stored = everything_stored()
+    for suite_id in stored.keys() - found.keys():
+        SuiteProfiles.objects.filter(suite_id=suite_id).delete()
+        ProfileRecord.objects.filter(suite_id=suite_id).delete()
+    for suite_id, after in found.items():
+        before = stored.get(suite_id, StoredProfiles())
+        save(suite_id, before, replace(after, revision=str(new_uuid())))
+    ProfilesFileContent.objects.all().delete()
+    ProfilesFileContent.objects.create(sha256=digest)
+    raise_generation(TOPIC)
+
+
+def _write(path: Path) -> None:
+    content = _content(path)
+    stored = everything_stored()
+    if content is None and not stored:
+        return
+    if content is not None and not is_known_content(_sha256(content)):
+        _parsed(path, content)
+        raise _invalid(path, "somebody changed it; the next change takes it over")
+    before = (content or b"").decode()
+    after = updated_text(before, stored)
+    if after == before:
+        return
+    if _comparable(_parsed(path, after.encode())) != _comparable(stored):
+        raise _invalid(path, "these profiles cannot be written as YAML")
+    _remember(_sha256(after.encode()))
+    _replace_file(path, after.encode())
+
+
+@unit_of_work
+def _remember(digest: str) -> None:
+    if is_known_content(digest):
+        return
+    ProfilesFileContent.objects.create(sha256=digest)
+    newest = ProfilesFileContent.objects.order_by("-seen_at").values_list("pk", flat=True)
+    if old := list(newest[_CONTENTS_KEPT : 2 * _CONTENTS_KEPT]):
+        ProfilesFileContent.objects.filter(pk__in=old).delete()
+
+
+def _comparable(stored: Mapping[str, StoredProfiles]) -> _Comparable:
+    """Return what the file says of each suite; when a tombstone was made is not in it."""
+    return {
+        suite_id: (
+            one.default_id,
+            {
+                each.profile_id: replace(each, updated_at="", updated_by="", updated_in="")
+                for each in one.records
+            },
+        )
+        for suite_id, one in stored.items()
+        if one.records
+    }
+
+
+def _content(path: Path) -> bytes | None:
+    """Return the content, or None without a file; raise OSError."""
+    try:
+        with path.open("rb") as file:
+            return file.read(conf.MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return None
+
+
+def _parsed(path: Path, content: bytes) -> dict[str, StoredProfiles]:
+    if len(content) > conf.MAX_FILE_BYTES:
+        raise _invalid(path, f"is larger than {conf.MAX_FILE_BYTES} bytes")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise _invalid(path, f"is not UTF-8 (byte {error.start})") from None
+    return read_profiles_file(text, file=path.name, rules=conf.draft_rules())
+
+
+def _invalid(path: Path, detail: str) -> ProfilesFileInvalid:
+    return ProfilesFileInvalid([FieldError(code="invalid_value", detail=detail, file=path.name)])
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):  # whose own words have the path
+        return f"{conf.profiles_file().name}: {error.strerror}"
+    return str(error)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@contextmanager
+def _one_writer(folder: Path) -> Iterator[None]:
+    """Let one process of this machine write in the folder at a time; raise OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _replace_file(path: Path, content: bytes) -> None:
+    """Replace the file at once, readable by its owner only; raise OSError."""
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(scratch).replace(path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            Path(scratch).unlink()
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

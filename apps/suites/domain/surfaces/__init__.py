@@ -1,0 +1,21 @@
+"""API surfaces of a suite, from its contracts (api/) and mocks (mock/)."""
+
+from __future__ import annotations
+
+from apps.suites.domain.surfaces.documents import (
+    HydratedSurfaces,
+    SurfaceDocument,
+    hydrate,
+    surface_documents,
+)
+from apps.suites.domain.surfaces.hydration import surfaces_of
+from apps.suites.domain.surfaces.model import Surface
+
+__all__ = [
+    "HydratedSurfaces",
+    "Surface",
+    "SurfaceDocument",
+    "hydrate",
+    "surface_documents",
+    "surfaces_of",
+]

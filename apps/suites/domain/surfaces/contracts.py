@@ -1,0 +1,121 @@
+"""Contracts of a suite: what `api/**` declares, in one form for every format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from apps.suites.domain.surfaces.reading import NOTHING, Warnings, read_tree
+from readers import Unreadable
+from readers.tree import Kind, Tree
+
+MAX_OPERATIONS: Final = 5_000  # of a suite
+MAX_BODY: Final = 4_096  # characters of a sample
+MAX_CUE_FILES: Final = 64  # each may take some seconds to evaluate
+MAX_SAMPLED: Final = 100_000  # values in the samples of all requests
+INVALID: Final = "contract_invalid"
+_NOT_IDENTIFIER: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter that a request must have, with a value that suits it."""
+
+    name: str
+    source: str
+    sample: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractOperation:
+    """An operation of a contract.
+
+    `path` is the template of a REST path, a channel or `package.Service/Method`. `body` is a
+    sample of the request, None if it has none.
+    """
+
+    operation_id: str
+    method: str
+    name: str
+    path: str
+    summary: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    body: str | None = None
+    media_type: str = ""
+    streaming: str = ""
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """A contract file; `name` is what its surface is called if no mock says so."""
+
+    path: str
+    protocol: str
+    title: str = ""
+    name: str = ""
+    description: str = ""
+    operations: tuple[ContractOperation, ...] = ()
+
+
+@dataclass(slots=True)
+class Sources:
+    """The files of a suite, each document read once.
+
+    `room` is how many characters may still be read, `operations` how many may still be
+    found, and `sampled` how many values samples may still have.
+    """
+
+    files: Mapping[str, bytes]
+    warnings: Warnings
+    room: int
+    operations: int = MAX_OPERATIONS
+    sampled: int = MAX_SAMPLED
+    cue_files: int = MAX_CUE_FILES
+    trees: dict[str, Tree] = field(default_factory=dict)
+
+    def text(self, path: str) -> str:
+        """Return the text of a file; "" once too much was read."""
+        content = self.files.get(path, b"")
+        if len(content) > self.room:
+            detail = "contracts and mocks beyond 8 MiB are not read"
+            self.warnings.add_at("limit_exceeded", detail, path)
+            return ""
+        self.room -= len(content)
+        return content.decode(errors="replace")
+
+    def tree(self, path: str, code: str = INVALID) -> Tree:
+        """Return the document of a YAML or JSON file; an unreadable one is a warning."""
+        if path not in self.trees:
+            self.trees[path] = NOTHING
+            try:
+                self.trees[path] = read_tree(self.text(path), path)
+            except Unreadable as error:
+                self.warnings.add_unreadable(code, path, error)
+        return self.trees[path]
+
+    def take_operation(self, path: str) -> bool:
+        """Return whether one more operation may be listed; warn at the first that may not."""
+        self.operations -= 1
+        if self.operations == -1:
+            detail = f"only the first {MAX_OPERATIONS} operations are listed"
+            self.warnings.add_at("limit_exceeded", detail, path)
+        return self.operations >= 0
+
+
+def identifier(text: str, otherwise: str = "operation") -> str:
+    """Return the text as an identifier of the API: other characters become `-`."""
+    made = _NOT_IDENTIFIER.sub("-", text).strip("-._")[:128]
+    return made or otherwise
+
+
+def bounded_body(text: str) -> str:
+    """Return the sample of a body, "" if it is too large for a command."""
+    return text if len(text) <= MAX_BODY else ""
+
+
+def wrong_type(tree: Tree | None, kind: Kind) -> bool:
+    return tree is not None and tree.kind is not kind

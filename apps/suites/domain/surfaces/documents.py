@@ -1,0 +1,273 @@
+"""API surfaces on the wire (reference: control-plane 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict
+
+from apps.suites.domain.package import Package, PackageWarning
+from apps.suites.domain.surfaces.hydration import surfaces_of
+from apps.suites.domain.surfaces.model import (
+    Exchange,
+    Fallback,
+    Mock,
+    Operation,
+    ParameterConstraint,
+    StateRules,
+    Surface,
+    Transition,
+)
+from apps.suites.domain.surfaces.samples import (
+    Room,
+    Sampler,
+    shown_body,
+    shown_headers,
+    shown_media_type,
+)
+from readers.archive import content_digest
+
+ConditionDocument = TypedDict("ConditionDocument", {"from": str, "param": str, "value": str})
+
+
+class ConstraintDocument(TypedDict):
+    name: str
+    source: str
+    required: bool
+    forward: bool
+    pattern: NotRequired[str]
+
+
+class FallbackDocument(TypedDict):
+    mode: str
+    exampleName: NotRequired[str]
+    proxyUrl: NotRequired[str]
+    status: NotRequired[str]
+    mediaType: NotRequired[str]
+    body: NotRequired[str]
+    headers: NotRequired[dict[str, str]]
+
+
+class TransitionDocument(TypedDict):
+    onExample: NotRequired[str]
+    mutationKeyTemplate: NotRequired[str]
+    set: dict[str, str]
+    delete: list[str]
+    increment: dict[str, int]
+
+
+class StateDocument(TypedDict):
+    lookupKeyTemplate: NotRequired[str]
+    mutationKeyTemplate: NotRequired[str]
+    defaults: dict[str, str]
+    transitions: list[TransitionDocument]
+
+
+class MockDocument(TypedDict):
+    """How an operation is simulated; `metadataPath` is missing where the suite has no mock."""
+
+    adapter: str
+    dispatcher: str
+    dispatcherRules: NotRequired[str]
+    delayMillis: int
+    parameterConstraints: list[ConstraintDocument]
+    fallback: NotRequired[FallbackDocument]
+    state: NotRequired[StateDocument]
+    metadataPath: NotRequired[str]
+    resolverUrl: str
+    runtimeUrl: str
+    problems: list[str]
+
+
+class ExchangeDocument(TypedDict):
+    """An example; of a schema, a deterministic sample."""
+
+    name: str
+    sourceArtifact: str
+    when: list[ConditionDocument]
+    requestHeaders: dict[str, str]
+    requestBody: NotRequired[str]
+    responseStatus: str
+    responseMediaType: NotRequired[str]
+    responseHeaders: dict[str, str]
+    responseBody: NotRequired[str]
+
+
+class OperationDocument(TypedDict):
+    id: str
+    method: str
+    name: str
+    summary: str
+    streaming: NotRequired[str]
+    contractPath: NotRequired[str]
+    mockPath: NotRequired[str]
+    mockUrl: str
+    curlCommand: str
+    dispatcher: str
+    mockMetadata: MockDocument
+    exchanges: list[ExchangeDocument]
+
+
+class SurfaceDocument(TypedDict):
+    id: str
+    title: str
+    protocol: str
+    mockHost: str
+    description: str
+    operations: list[OperationDocument]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HydratedSurfaces:
+    """The API surfaces of a suite, their wire form, and what is wrong in api/ and mock/."""
+
+    surfaces: tuple[Surface, ...] = ()
+    documents: tuple[SurfaceDocument, ...] = ()
+    warnings: tuple[PackageWarning, ...] = ()
+
+
+def hydrate(package: Package, *, base_url: str) -> HydratedSurfaces:
+    """Return the API surfaces of a suite; `base_url` is where its mocks are."""
+    surfaces, warnings = surfaces_of(package, suite_id=package.suite_id, base_url=base_url)
+    documents = surface_documents(surfaces, content_digest(package.files)) if surfaces else []
+    return HydratedSurfaces(surfaces=surfaces, documents=tuple(documents), warnings=warnings)
+
+
+def surface_documents(surfaces: Sequence[Surface], digest: str) -> list[SurfaceDocument]:
+    """Return the wire form; `digest` is what generated samples depend on."""
+    room = Room()
+    return [
+        {
+            "id": surface.surface_id,
+            "title": surface.title,
+            "protocol": surface.protocol,
+            "mockHost": surface.mock_host,
+            "description": surface.description,
+            "operations": [
+                _operation(each, surface.surface_id, digest, room) for each in surface.operations
+            ],
+        }
+        for surface in surfaces
+    ]
+
+
+def _operation(operation: Operation, surface_id: str, digest: str, room: Room) -> OperationDocument:
+    document: OperationDocument = {
+        "id": operation.operation_id,
+        "method": operation.method,
+        "name": operation.name,
+        "summary": operation.summary,
+        "mockUrl": operation.mock_url,
+        "curlCommand": operation.curl_command,
+        "dispatcher": operation.mock.dispatcher,
+        "mockMetadata": _mock(operation.mock),
+        "exchanges": [
+            _exchange(each, Sampler(room, digest, surface_id, operation.operation_id, each.name))
+            for each in operation.exchanges
+        ],
+    }
+    if operation.streaming:
+        document["streaming"] = operation.streaming
+    if operation.contract_path:
+        document["contractPath"] = operation.contract_path
+    if operation.mock.mock_path:
+        document["mockPath"] = operation.mock.mock_path
+    return document
+
+
+def _mock(mock: Mock) -> MockDocument:
+    document: MockDocument = {
+        "adapter": mock.adapter,
+        "dispatcher": mock.dispatcher,
+        "delayMillis": mock.delay_ms,
+        "parameterConstraints": [_constraint(each) for each in mock.constraints],
+        "resolverUrl": mock.resolver_url,
+        "runtimeUrl": mock.runtime_url,
+        "problems": list(mock.problems),
+    }
+    if mock.dispatcher_rules:
+        document["dispatcherRules"] = mock.dispatcher_rules
+    if mock.fallback:
+        document["fallback"] = _fallback(mock.fallback)
+    if mock.state:
+        document["state"] = _state(mock.state)
+    if mock.metadata_path:
+        document["metadataPath"] = mock.metadata_path
+    return document
+
+
+def _constraint(constraint: ParameterConstraint) -> ConstraintDocument:
+    document: ConstraintDocument = {
+        "name": constraint.name,
+        "source": constraint.source,
+        "required": constraint.required,
+        "forward": constraint.forward,
+    }
+    if constraint.pattern:
+        document["pattern"] = constraint.pattern
+    return document
+
+
+def _fallback(fallback: Fallback) -> FallbackDocument:
+    document: FallbackDocument = {"mode": fallback.mode}
+    if fallback.example_name:
+        document["exampleName"] = fallback.example_name
+    if fallback.proxy_url:
+        document["proxyUrl"] = fallback.proxy_url
+    if fallback.status:
+        document["status"] = fallback.status
+    if fallback.media_type:
+        document["mediaType"] = fallback.media_type
+    if fallback.body:
+        document["body"] = fallback.body
+    if fallback.headers:
+        document["headers"] = dict(fallback.headers)
+    return document
+
+
+def _state(state: StateRules) -> StateDocument:
+    document: StateDocument = {
+        "defaults": dict(state.defaults),
+        "transitions": [_transition(each) for each in state.transitions],
+    }
+    if state.lookup_key_template:
+        document["lookupKeyTemplate"] = state.lookup_key_template
+    if state.mutation_key_template:
+        document["mutationKeyTemplate"] = state.mutation_key_template
+    return document
+
+
+def _transition(transition: Transition) -> TransitionDocument:
+    document: TransitionDocument = {
+        "set": dict(transition.set),
+        "delete": list(transition.delete),
+        "increment": dict(transition.increment),
+    }
+    if transition.on_example:
+        document["onExample"] = transition.on_example
+    if transition.mutation_key_template:
+        document["mutationKeyTemplate"] = transition.mutation_key_template
+    return document
+
+
+def _exchange(exchange: Exchange, sampler: Sampler) -> ExchangeDocument:
+    request_body = shown_body(exchange.request, sampler)
+    response_body = shown_body(exchange.response, sampler)
+    document: ExchangeDocument = {
+        "name": exchange.name,
+        "sourceArtifact": exchange.source_artifact,
+        "when": [
+            {"from": each.source, "param": each.param, "value": each.value}
+            for each in exchange.when
+        ],
+        "requestHeaders": shown_headers(exchange.request, sampler),
+        "responseStatus": exchange.status,
+        "responseHeaders": shown_headers(exchange.response, sampler),
+    }
+    if request_body:
+        document["requestBody"] = request_body
+    if media_type := shown_media_type(exchange, response_body):
+        document["responseMediaType"] = media_type
+    if response_body:
+        document["responseBody"] = response_body
+    return document

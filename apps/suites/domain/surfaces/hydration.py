@@ -1,0 +1,315 @@
+"""From the files of a suite to its API surfaces: contracts and mocks joined, defaults filled in.
+
+(reference: control-plane 6.2, 6.3, 9)
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from apps.suites.domain.package import Package, PackageWarning
+from apps.suites.domain.surfaces.contract_files import read_contracts
+from apps.suites.domain.surfaces.contracts import (
+    Contract,
+    ContractOperation,
+    Sources,
+    identifier,
+)
+from apps.suites.domain.surfaces.exchanges import mock_tree, read_exchanges
+from apps.suites.domain.surfaces.metadata_files import (
+    EXTENSIONS,
+    MetadataFile,
+    file_stem,
+    is_metadata,
+    read_metadata,
+)
+from apps.suites.domain.surfaces.mock_checks import check_examples
+from apps.suites.domain.surfaces.model import Exchange, Operation, Surface, adapter_of
+from apps.suites.domain.surfaces.operations import Addresses, Candidate, Surroundings, built
+from apps.suites.domain.surfaces.reading import MAX_TEXT, Warnings, member
+from apps.suites.domain.surfaces.samples import Room
+from kernel.ids import humanized
+from readers.archive import content_digest
+from readers.tree import Kind
+
+DEFAULT_SURFACE: Final = "default"
+FOLDERS: Final = ("api/", "mock/")
+MAX_EXCHANGE_TEXT: Final = 32 * 2**20  # characters of all exchanges of a suite
+_RESOLVER: Final = re.compile(r"/internal/mock-data/[^/]+/([^/?#]+)")
+_TEMPLATE: Final = re.compile(r"\{[^{}]*\}")
+_SEPARATORS: Final = re.compile(r"[-_]")
+
+
+def surfaces_of(
+    package: Package, *, suite_id: str, base_url: str
+) -> tuple[tuple[Surface, ...], tuple[PackageWarning, ...]]:
+    """Return the API surfaces by id, and what is wrong in api/ and mock/; never raise.
+
+    The result depends on the files, `suite_id` and `base_url` only.
+    """
+    if not any(path.startswith(FOLDERS) for path in package.files):
+        return (), ()
+    warnings = Warnings()
+    sources = Sources(package.files, warnings, MAX_TEXT)
+    addresses = Addresses(base_url, suite_id)
+    hydration = _Hydration(sources, addresses, content_digest(package.files))
+    return hydration.surfaces(), warnings.listed()
+
+
+def folded(operation_id: str) -> str:
+    """Return an id as it is compared: ignoring case, `-` and `_`."""
+    return _SEPARATORS.sub("", operation_id).casefold()
+
+
+@dataclass(slots=True)
+class _Index:
+    """The operations of a contract, to be found by id or by route."""
+
+    contract: Contract
+    number: int
+    by_id: dict[str, ContractOperation] = field(default_factory=dict)
+    by_route: dict[tuple[str, str], ContractOperation] = field(default_factory=dict)
+    order: dict[int, int] = field(default_factory=dict)  # of an operation, by its identity
+
+    def __post_init__(self) -> None:
+        for number, each in enumerate(self.contract.operations):
+            self.by_id.setdefault(folded(each.operation_id), each)
+            self.by_route.setdefault((each.method, _TEMPLATE.sub("{}", each.path)), each)
+            self.order[id(each)] = number
+
+    def find(self, mock: MetadataFile) -> ContractOperation | None:
+        """Return the operation of a mock: by id, otherwise by method and path or full name."""
+        found = self.by_id.get(folded(mock.operation_id))
+        if found is None and mock.route:
+            route = (mock.method or "POST", _TEMPLATE.sub("{}", mock.route.lstrip()))
+            found = self.by_route.get(route)
+        return found
+
+
+class _Names:
+    """The ids of a surface; one that is taken gets a number."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._numbers: Counter[str] = Counter()
+
+    def unique(self, name: str) -> str:
+        made = name
+        while made in self._taken:
+            self._numbers[name] += 1
+            made = f"{name[:120]}-{self._numbers[name] + 1}"
+        self._taken.add(made)
+        return made
+
+
+class _Hydration:
+    def __init__(self, sources: Sources, addresses: Addresses, digest: str) -> None:
+        self.sources = sources
+        self.surroundings = Surroundings(addresses, digest, Room())
+        self.exchange_room = MAX_EXCHANGE_TEXT
+        self.indexes = [
+            _Index(contract, number) for number, contract in enumerate(read_contracts(sources))
+        ]
+        self.read: dict[tuple[str, bool], tuple[Exchange, ...]] = {}
+
+    def surfaces(self) -> tuple[Surface, ...]:
+        mocks = self._mocks()
+        home = self._homes(mocks)
+        candidates: dict[str, list[Candidate]] = {}
+        taken: set[int] = set()
+        for mock in mocks:
+            index, found = self._contract_of(mock, home)
+            if found is not None:
+                taken.add(id(found))
+            candidates.setdefault(mock.surface, []).append(self._candidate(mock, index, found))
+        for index in self.indexes:
+            listed = candidates.setdefault(home[index.number], [])
+            for number, each in enumerate(index.contract.operations):
+                if id(each) not in taken:
+                    listed.append(Candidate((index.number, number), None, index.contract, each))
+        return tuple(
+            self._surface(surface_id, candidates[surface_id]) for surface_id in sorted(candidates)
+        )
+
+    def _mocks(self) -> list[MetadataFile]:
+        """Return the metadata files, and example files without metadata, by path."""
+        files = self.sources.files
+        listed = sorted(path for path in files if path.startswith("mock/"))
+        found = [read_metadata(path, self.sources) for path in listed if is_metadata(path)]
+        for mock in found:
+            self._normalize_mock_path(mock)
+        used = {mock.mock_path for mock in found}
+        for path in listed:
+            if not is_metadata(path) and path not in used and self._is_example_file(path):
+                stem = file_stem(path)
+                found.append(MetadataFile(path="", operation_id=stem, mock_path=path))
+        for mock in found:
+            mock.surface = self._surface_of(mock)
+        return found
+
+    def _normalize_mock_path(self, mock: MetadataFile) -> None:
+        """Take another extension where the file of the reference does not exist."""
+        path = posixpath.normpath(mock.mock_path).lstrip("/")
+        known = next((end for end in EXTENSIONS if path.lower().endswith(end)), "")
+        stem = path[: len(path) - len(known)]
+        for candidate in (path, *(f"{stem}{end}" for end in EXTENSIONS)):
+            if candidate in self.sources.files:
+                mock.mock_path = candidate
+                return
+        if mock.names_mock_path:
+            detail = f'the mockPath "{mock.mock_path[:200]}" is not a file of the suite'
+            at = member(mock.spec, "mockPath")
+            self.sources.warnings.add("mock_examples_invalid", detail, mock.path, at)
+
+    def _is_example_file(self, path: str) -> bool:
+        lower = path.lower()
+        if lower.endswith(".cue"):
+            stem = folded(file_stem(path))
+            return any(stem in index.by_id for index in self.indexes)
+        if not lower.endswith(EXTENSIONS):
+            return False
+        document = mock_tree(path, self.sources)
+        listed = member(document, "examples")
+        return listed is not None and listed.kind in (Kind.MAP, Kind.LIST)
+
+    def _surface_of(self, mock: MetadataFile) -> str:
+        """Return the surface: as named, of the resolver URL, the first folder, or `default`."""
+        named = mock.surface
+        if not named and (segment := _RESOLVER.search(mock.resolver_url)):
+            named = segment[1]
+        if not named:
+            folder = (mock.path or mock.mock_path).split("/")[1:-1]
+            named = folder[0] if folder else DEFAULT_SURFACE
+        surface = identifier(named, DEFAULT_SURFACE)
+        if mock.surface and surface != mock.surface:
+            detail = f'"{mock.surface[:80]}" is not a valid surface id; "{surface}" is used'
+            self.sources.warnings.add("mock_metadata_invalid", detail, mock.path, mock.tree)
+        return surface
+
+    def _homes(self, mocks: list[MetadataFile]) -> dict[int, str]:
+        """Return the surface of each contract: that of its mocks, otherwise its own."""
+        homes: dict[int, str] = {}
+        protocols: dict[str, str] = {}
+        for index in self.indexes:
+            home = self._mocked_home(index, mocks, protocols)
+            if not home:
+                home = identifier(index.contract.name, DEFAULT_SURFACE)
+                if protocols.get(home, index.contract.protocol) != index.contract.protocol:
+                    home = f"{home[:100]}-{identifier(index.contract.protocol.lower())}"
+            homes[index.number] = home
+            protocols.setdefault(home, index.contract.protocol)
+        return homes
+
+    def _mocked_home(
+        self, index: _Index, mocks: list[MetadataFile], protocols: Mapping[str, str]
+    ) -> str:
+        contract = index.contract
+        named = [mock.surface for mock in mocks if mock.source_artifact == contract.path]
+        if named:
+            return Counter(named).most_common(1)[0][0]
+        free = [
+            mock
+            for mock in mocks
+            if not mock.source_artifact
+            and protocols.get(mock.surface, contract.protocol) == contract.protocol
+        ]
+        if any(mock.surface == contract.name for mock in free):
+            return contract.name
+        matching = Counter(
+            mock.surface for mock in free if folded(mock.operation_id) in index.by_id
+        )
+        return matching.most_common(1)[0][0] if matching else ""
+
+    def _contract_of(
+        self, mock: MetadataFile, homes: Mapping[int, str]
+    ) -> tuple[_Index | None, ContractOperation | None]:
+        """Return the contract of a mock and its operation there."""
+        named = [each for each in self.indexes if each.contract.path == mock.source_artifact]
+        if mock.source_artifact and not named and mock.source_artifact not in self.sources.files:
+            detail = f'the sourceArtifact "{mock.source_artifact[:200]}" is not a file of the suite'
+            at = member(member(mock.tree, "metadata"), "sourceArtifact")
+            self.sources.warnings.add("mock_metadata_invalid", detail, mock.path, at)
+        near = named or [each for each in self.indexes if homes[each.number] == mock.surface]
+        for index in near:
+            if (found := index.find(mock)) is not None:
+                return index, found
+        return (near[0] if near else None), None
+
+    def _candidate(
+        self, mock: MetadataFile, index: _Index | None, found: ContractOperation | None
+    ) -> Candidate:
+        if index is None or found is None:
+            order = (len(self.indexes), 0)
+            return Candidate(order, mock, index.contract if index else None, None)
+        return Candidate((index.number, index.order[id(found)]), mock, index.contract, found)
+
+    def _surface(self, surface_id: str, candidates: list[Candidate]) -> Surface:
+        ordered = sorted(candidates, key=lambda each: each.order)
+        operations = tuple(self._operations(surface_id, ordered))
+        contract = next((each.contract for each in ordered if each.contract), None)
+        titles = [each.mock.surface_title for each in ordered if each.mock]
+        title = next(filter(None, titles), "") or (contract.title if contract else "")
+        protocol = next((each.protocol for each in ordered), "REST")
+        return Surface(
+            surface_id=surface_id,
+            title=title or humanized(surface_id) or surface_id,
+            protocol=protocol,
+            mock_host=self.surroundings.addresses.host(adapter_of(protocol), surface_id),
+            description=contract.description if contract else "",
+            operations=operations,
+        )
+
+    def _operations(self, surface_id: str, candidates: list[Candidate]) -> Iterator[Operation]:
+        routes: dict[tuple[str, ...], str] = {}
+        names = _Names()
+        mocked_first = sorted(candidates, key=lambda each: each.mock is None)
+        chosen: list[tuple[Candidate, Operation]] = []
+        for candidate in mocked_first:
+            operation = self._operation(surface_id, candidate, names)
+            route = candidate.route(operation)
+            if route in routes:
+                self._warn_of_duplicate(candidate, operation, routes[route])
+                continue
+            routes[route] = operation.operation_id
+            chosen.append((candidate, operation))
+        yield from (operation for _, operation in sorted(chosen, key=lambda each: each[0].order))
+
+    def _warn_of_duplicate(self, candidate: Candidate, operation: Operation, first: str) -> None:
+        shown = f"{operation.method} {operation.name}"[:200]
+        detail = f'{shown} is left out: the operation "{first}" has the same method and path'
+        self.sources.warnings.add_at("mock_duplicate_operation", detail, *candidate.place())
+
+    def _operation(self, surface_id: str, candidate: Candidate, names: _Names) -> Operation:
+        operation_id = names.unique(identifier(candidate.operation_id))
+        exchanges = self._exchanges(candidate)
+        operation = built(
+            candidate,
+            surface_id=surface_id,
+            operation_id=operation_id,
+            exchanges=exchanges,
+            surroundings=self.surroundings,
+        )
+        if candidate.mock is None:
+            return operation
+        problems = check_examples(candidate.mock, exchanges, self.sources.warnings)
+        return replace(operation, mock=replace(operation.mock, problems=problems))
+
+    def _exchanges(self, candidate: Candidate) -> tuple[Exchange, ...]:
+        mock = candidate.mock
+        if mock is None or mock.mock_path not in self.sources.files:
+            return ()
+        key = (mock.mock_path, candidate.adapter == "grpc")
+        if key not in self.read:
+            self.read[key] = read_exchanges(mock.mock_path, self.sources, grpc=key[1])
+        found = self.read[key]
+        self.exchange_room -= sum(1_000 + len(each.response.body or "") for each in found)
+        if self.exchange_room < 0:
+            detail = "the examples of this suite are too large together; these are left out"
+            self.sources.warnings.add_at("limit_exceeded", detail, mock.mock_path)
+            return ()
+        return found

@@ -1,0 +1,247 @@
+"""API surfaces of a suite: operations, their mocks, and the exchanges that mocks answer with.
+
+The values are complete (every default is filled in) and typed, so that a mock engine can compile
+them; `documents` has their wire form. (reference: control-plane 6.2, 6.3, 9, 18)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+Adapter = Literal["rest", "grpc", "async"]
+Dispatcher = Literal["example", "script", "sequence", "random"]
+FallbackMode = Literal["static", "example", "proxy"]
+ADAPTERS: Final = ("rest", "grpc", "async")
+DISPATCHERS: Final = ("example", "script", "sequence", "random")
+FALLBACK_MODES: Final = ("static", "example", "proxy")
+PARAMETER_SOURCES: Final = ("path", "query", "header", "body")
+CONDITION_SOURCES: Final = (*PARAMETER_SOURCES, "state")
+JsonScalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generator:
+    """`gen`: a generated value; `options` are the strings that `pick` chooses from."""
+
+    kind: str
+    prefix: str = ""
+    suffix: str = ""
+    layout: str = ""
+    minimum: int = 0
+    maximum: int = 2**31 - 1
+    length: int = 12
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolve:
+    """`resolve`: a value of the request, the state or the operation, by its path."""
+
+    path: str
+    fallback: str | None = None
+    prefix: str = ""
+    suffix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compose:
+    """`compose`: literal texts and values one after the other."""
+
+    parts: tuple[str | Generator | Resolve, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueNode:
+    """A node of a schema example.
+
+    `const` and `example` are empty or hold one value. `source` makes the value, if set.
+    """
+
+    type: str = ""
+    properties: Mapping[str, ValueNode] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    items: ValueNode | None = None
+    enum: tuple[JsonScalar, ...] = ()
+    const: tuple[object, ...] = ()
+    example: tuple[object, ...] = ()
+    pattern: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    source: Generator | Resolve | Compose | Template | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A part of `when`: what stands at `param` of `source` must equal `value`."""
+
+    source: str
+    param: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """Headers and body in literal form, in schema form (`*_node`), or mixed.
+
+    `body` is None without a literal body.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str | None = None
+    headers_node: ValueNode | None = None
+    body_node: ValueNode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A named example: when it answers, what a request looks like, and the response.
+
+    `status` is a decimal text; `media_type` may be "" (then chosen by the body).
+    """
+
+    name: str
+    source_artifact: str
+    when: tuple[Condition, ...] = ()
+    request: Message = field(default_factory=Message)
+    response: Message = field(default_factory=Message)
+    status: str = "200"
+    media_type: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterConstraint:
+    name: str
+    source: str
+    required: bool
+    forward: bool
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    mode: FallbackMode
+    example_name: str = ""
+    proxy_url: str = ""
+    status: str = ""
+    media_type: str = ""
+    body: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    on_example: str
+    mutation_key_template: str
+    set: Mapping[str, str]
+    delete: tuple[str, ...]
+    increment: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRules:
+    lookup_key_template: str
+    mutation_key_template: str
+    defaults: Mapping[str, str]
+    transitions: tuple[Transition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceRules:
+    """The names in turn; with `once`, the last one stays."""
+
+    names: tuple[str, ...]
+    once: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomRules:
+    seed: int | None
+    weights: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRules:
+    """A Starlark expression, or a text that defines `dispatch(request, state)`."""
+
+    source: str
+    defines_function: bool
+
+
+Rules = SequenceRules | RandomRules | ScriptRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mock:
+    """How an operation is simulated.
+
+    `problems` are the reasons why it would answer 500 `mock_metadata_invalid`. `mock_path` and
+    `metadata_path` are "" for an operation of a contract that has no mock.
+    """
+
+    adapter: Adapter
+    resolver_url: str
+    runtime_url: str
+    dispatcher: Dispatcher = "example"
+    dispatcher_rules: str = ""
+    rules: Rules | None = None
+    delay_ms: int = 0
+    constraints: tuple[ParameterConstraint, ...] = ()
+    fallback: Fallback | None = None
+    state: StateRules | None = None
+    mock_path: str = ""
+    metadata_path: str = ""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """An operation; `path` is the template of a REST path, the channel or the method's name.
+
+    `streaming` is `client`, `server`, `both` or "". `mock_url` and `curl_command` are absolute.
+    """
+
+    operation_id: str
+    method: str
+    name: str
+    path: str
+    summary: str
+    mock: Mock
+    mock_url: str
+    curl_command: str
+    contract_path: str = ""
+    streaming: str = ""
+    exchanges: tuple[Exchange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    surface_id: str
+    title: str
+    protocol: str
+    mock_host: str
+    description: str
+    operations: tuple[Operation, ...]
+
+
+def adapter_of(protocol: str) -> Adapter:
+    """Return the adapter of a protocol: `grpc`, `async`, otherwise `rest`."""
+    word = protocol.casefold()
+    if word == "grpc":
+        return "grpc"
+    return "async" if word in _ASYNC else "rest"
+
+
+_ASYNC: Final = frozenset(
+    {"async", "kafka", "kafka-secure", "mqtt", "mqtts", "mqtt5", "secure-mqtt", "nats", "tcp"}
+    | {"amqp", "amqps", "amqp1", "udp", "websocket", "websockets", "ws", "wss"}
+)

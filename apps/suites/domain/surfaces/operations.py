@@ -1,0 +1,181 @@
+"""One operation of a surface, from its metadata, its contract, and the rules for what is missing.
+
+(reference: control-plane 6.2)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from apps.suites.domain.surfaces.contracts import Contract, ContractOperation
+from apps.suites.domain.surfaces.curl import curl_command
+from apps.suites.domain.surfaces.metadata_files import MetadataFile, with_metadata
+from apps.suites.domain.surfaces.model import Adapter, Exchange, Mock, Operation, adapter_of
+from apps.suites.domain.surfaces.samples import Room, Sampler
+
+PROTOCOLS: Final = {"rest": "REST", "grpc": "gRPC", "async": "Async"}
+_SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # many operations at one method and path
+_TEMPLATE: Final = re.compile(r"\{[^{}]*\}")
+_RUNTIME: Final = re.compile(r"/mocks/(?:rest|grpc|async)/[^/]+/[^/?#]+(/[^?#]*)?")
+_SAFE_IN_PATH: Final = "/{}:@!$&'()*+,;=-._~%"
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where mocks of a suite are."""
+
+    base_url: str
+    suite_id: str
+
+    def runtime(self, adapter: Adapter, surface_id: str, tail: str) -> str:
+        return f"/mocks/{adapter}/{self.suite_id}/{surface_id}{tail}"
+
+    def resolver(self, surface_id: str, operation_id: str) -> str:
+        return f"/internal/mock-data/{self.suite_id}/{surface_id}/{operation_id}"
+
+    def host(self, adapter: Adapter, surface_id: str) -> str:
+        return self.absolute(self.runtime(adapter, surface_id, ""))
+
+    def absolute(self, url: str) -> str:
+        return f"{self.base_url}{url}" if url.startswith("/") else url
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all operations of a suite share; `digest` is that of its content."""
+
+    addresses: Addresses
+    digest: str
+    room: Room
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What an operation is made from: a mock, an operation of a contract, or both.
+
+    `contract` without `found` is the contract of the surface. `order` is that of the files.
+    """
+
+    order: tuple[int, int]
+    mock: MetadataFile | None
+    contract: Contract | None
+    found: ContractOperation | None
+
+    @property
+    def operation_id(self) -> str:
+        if self.mock:
+            return self.mock.operation_id
+        return self.found.operation_id if self.found else ""
+
+    @property
+    def protocol(self) -> str:
+        """As said, otherwise of the contract if it fits the adapter, otherwise by the adapter."""
+        if self.mock and self.mock.protocol:
+            return self.mock.protocol
+        adapter = self.mock.adapter if self.mock else None
+        if self.contract and adapter in (None, adapter_of(self.contract.protocol)):
+            return self.contract.protocol
+        return PROTOCOLS[adapter or "rest"]
+
+    @property
+    def adapter(self) -> Adapter:
+        return (self.mock.adapter if self.mock else None) or adapter_of(self.protocol)
+
+    def route(self, operation: Operation) -> tuple[str, ...]:
+        """Return what no two operations of a surface may share."""
+        shares = self.protocol in _SHARED_ROUTES or self.adapter == "async"
+        own = operation.operation_id if shares and self.found else ""
+        path = _TEMPLATE.sub("{}", operation.path)
+        return (operation.mock.adapter, operation.method, path, own)
+
+    def place(self) -> tuple[str, int, int]:
+        """Return the file and position to name in a warning."""
+        if self.mock:
+            tree = self.mock.tree
+            return self.mock.path or self.mock.mock_path, tree.line, tree.column
+        if self.contract and self.found:
+            return self.contract.path, self.found.line, self.found.column
+        return "", 0, 0
+
+
+def built(
+    candidate: Candidate,
+    *,
+    surface_id: str,
+    operation_id: str,
+    exchanges: tuple[Exchange, ...],
+    surroundings: Surroundings,
+) -> Operation:
+    """Return the operation with every default filled in."""
+    mock, found, adapter = candidate.mock, candidate.found, candidate.adapter
+    addresses = surroundings.addresses
+    method, path = _route(candidate, operation_id)
+    tail = quote(path, safe=_SAFE_IN_PATH) if adapter == "rest" else f"/{operation_id}"
+    runtime_url = (mock.runtime_url if mock else "") or addresses.runtime(adapter, surface_id, tail)
+    url = addresses.absolute(runtime_url)
+    first = exchanges[0] if exchanges else None
+    seed = (surface_id, operation_id, first.name if first else "")
+    sampler = Sampler(surroundings.room, surroundings.digest, *seed)
+    return Operation(
+        operation_id=operation_id,
+        method=method,
+        name=found.name if found else path,
+        path=path,
+        summary=(mock.summary if mock else "") or (found.summary if found else ""),
+        mock=_mock(candidate, addresses.resolver(surface_id, operation_id), runtime_url),
+        mock_url=url,
+        curl_command=curl_command(
+            url,
+            method if adapter == "rest" else "POST",
+            contract=found,
+            exchange=first,
+            constraints=mock.constraints if mock else (),
+            sampler=sampler,
+        ),
+        contract_path=_contract_path(candidate),
+        streaming=found.streaming if found else "",
+        exchanges=exchanges,
+    )
+
+
+def _route(candidate: Candidate, operation_id: str) -> tuple[str, str]:
+    """Return method and path: as said, of the contract, otherwise POST and the runtime URL's."""
+    mock, found = candidate.mock, candidate.found
+    method = (mock.method if mock else "") or (found.method if found else "POST")
+    path = (mock.route if mock else "") or (found.path if found else "")
+    if path:
+        is_rest = candidate.adapter == "rest"
+        return method, path if path.startswith("/") or not is_rest else f"/{path}"
+    tail = _RUNTIME.search(mock.runtime_url) if mock else None
+    if candidate.adapter == "rest":
+        return method, (tail[1] if tail and tail[1] else f"/{operation_id}")
+    return method, operation_id
+
+
+def _contract_path(candidate: Candidate) -> str:
+    if candidate.found and candidate.contract:
+        return candidate.contract.path
+    return candidate.mock.source_artifact if candidate.mock else ""
+
+
+def _mock(candidate: Candidate, resolver_url: str, runtime_url: str) -> Mock:
+    mock = candidate.mock
+    if mock is None:
+        return Mock(adapter=candidate.adapter, resolver_url=resolver_url, runtime_url=runtime_url)
+    return Mock(
+        adapter=candidate.adapter,
+        resolver_url=mock.resolver_url or resolver_url,
+        runtime_url=runtime_url,
+        dispatcher=mock.dispatcher,
+        dispatcher_rules=mock.rules_text,
+        rules=mock.rules,
+        delay_ms=mock.delay_ms,
+        constraints=mock.constraints,
+        fallback=mock.fallback,
+        state=mock.state,
+        mock_path=mock.mock_path,
+        metadata_path=mock.path or with_metadata(mock.mock_path),
+    )

@@ -1,0 +1,173 @@
+"""gRPC contracts: the services of `.proto` files."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from apps.suites.domain.surfaces.contracts import INVALID, Contract, ContractOperation, Sources
+from apps.suites.domain.surfaces.proto_reader import MAX_DEPTH, ProtoFile, ProtoReader
+from readers import Unreadable
+
+PROTOCOL: Final = "gRPC"
+_MAX_SAMPLE_DEPTH: Final = 5
+_MAX_SAMPLE_FIELDS: Final = 100
+_SCALARS: Final[Mapping[str, Any]] = {
+    "string": "string", "bytes": "", "bool": False, "double": 0.0, "float": 0.0,
+    **dict.fromkeys(("int32", "uint32", "sint32", "fixed32", "sfixed32"), 0),
+    **dict.fromkeys(("int64", "uint64", "sint64", "fixed64", "sfixed64"), "0"),
+}  # fmt: skip
+_WELL_KNOWN: Final[Mapping[str, Any]] = {
+    "google.protobuf.Timestamp": "2024-01-31T12:00:00Z",
+    "google.protobuf.Duration": "1s",
+    "google.protobuf.Empty": {},
+    "google.protobuf.Any": {},
+    "google.protobuf.Struct": {},
+    "google.protobuf.StringValue": "string",
+}
+
+
+def read_protos(paths: list[str], sources: Sources) -> Iterator[Contract]:
+    """Yield the contract of each file that declares a service."""
+    files: dict[str, ProtoFile] = {}
+    for path in paths:
+        file = ProtoFile(path, sources.text(path))
+        try:
+            ProtoReader(file).read()
+        except Unreadable as error:
+            sources.warnings.add_unreadable(INVALID, path, error)
+        files[path] = file
+    known = _Declared(files)
+    for file in files.values():
+        known.warn_of_imports(file, sources)
+        if file.services:
+            yield Contract(
+                path=file.path,
+                protocol=PROTOCOL,
+                operations=tuple(_operations(file, known, sources)),
+            )
+
+
+def _operations(file: ProtoFile, known: _Declared, sources: Sources) -> Iterator[ContractOperation]:
+    names = Counter(method.name for methods in file.services.values() for method in methods)
+    lines = _Lines(file.text)
+    for service, methods in file.services.items():
+        for method in methods:
+            if not sources.take_operation(file.path):
+                return
+            full_name = f"{service}/{method.name}"
+            line, column = lines.place(method.at)
+            for used in (method.request, method.response):
+                if not known.has(used, service):
+                    detail = f"{full_name} uses {used[:200]}, which no file of api/ declares"
+                    sources.warnings.add_at(INVALID, detail, file.path, line, column)
+            short = service.rpartition(".")[2]
+            yield ContractOperation(
+                operation_id=method.name if names[method.name] == 1 else f"{short}.{method.name}",
+                method="POST",
+                name=full_name,
+                path=full_name,
+                summary=method.summary,
+                body=json.dumps(known.sample(method.request, service, sources)),
+                media_type="application/json",
+                streaming=method.streaming,
+                line=line,
+                column=column,
+            )
+
+
+class _Lines:
+    """Positions of a text, asked for in ascending order."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.line = 1
+        self.at = 0
+
+    def place(self, at: int) -> tuple[int, int]:
+        if at >= self.at:
+            self.line += self.text.count("\n", self.at, at)
+            self.at = at
+        return self.line, at - self.text.rfind("\n", 0, at)
+
+
+class _Declared:
+    """What all files declare, looked up as protobuf does: from the inner scope outwards."""
+
+    def __init__(self, files: Mapping[str, ProtoFile]) -> None:
+        self.paths = frozenset(files)
+        self.messages = {
+            name: each for file in files.values() for name, each in file.messages.items()
+        }
+        self.enums = {name: each for file in files.values() for name, each in file.enums.items()}
+        self.missing = False  # an import that is not here, so that unknown names may be in it
+
+    def warn_of_imports(self, file: ProtoFile, sources: Sources) -> None:
+        """Warn of imports that are not in api/; those of Google are part of protobuf."""
+        lines = _Lines(file.text)
+        for name, at in file.imports:
+            if name.startswith("google/") or self._finds(file.path, name):
+                continue
+            self.missing = True
+            line, column = lines.place(at)
+            detail = f'the import "{name[:200]}" is not in api/'
+            sources.warnings.add_at(INVALID, detail, file.path, line, column)
+
+    def _finds(self, path: str, name: str) -> bool:
+        """Return whether an import names a file, from `api/` or a folder on the way to the file."""
+        folder = posixpath.dirname(path)
+        while folder:
+            if posixpath.normpath(f"{folder}/{name}") in self.paths:
+                return True
+            folder = posixpath.dirname(folder)
+        return name in self.paths
+
+    def has(self, name: str, scope: str) -> bool:
+        full = self._full(name, scope)
+        return bool(full) or self.missing or name.lstrip(".").startswith("google.")
+
+    def _full(self, name: str, scope: str) -> str:
+        if name.startswith("."):
+            return name[1:] if name[1:] in self.messages or name[1:] in self.enums else ""
+        for _ in range(MAX_DEPTH):
+            candidate = f"{scope}.{name}" if scope else name
+            if candidate in self.messages or candidate in self.enums:
+                return candidate
+            if not scope:
+                return ""
+            scope = scope.rpartition(".")[0]
+        return ""
+
+    def sample(self, name: str, scope: str, sources: Sources) -> Any:
+        self.left = _MAX_SAMPLE_FIELDS
+        self.sources = sources
+        return self._sample(name, scope, 0)
+
+    def _sample(self, name: str, scope: str, depth: int) -> Any:
+        if name in _SCALARS:
+            return _SCALARS[name]
+        if name.lstrip(".") in _WELL_KNOWN:
+            return _WELL_KNOWN[name.lstrip(".")]
+        full = self._full(name, scope)
+        if full in self.enums:
+            return self.enums[full]
+        made: dict[str, Any] = {}
+        if depth >= _MAX_SAMPLE_DEPTH:
+            return made
+        for each in self.messages.get(full, ()):
+            self.left -= 1
+            self.sources.sampled -= 1
+            if self.left < 0 or self.sources.sampled < 0:
+                break
+            value = self._sample(each.type, full, depth + 1)
+            value = {"key": value} if each.key_type else value
+            made[_json_name(each.name)] = [value] if each.repeated else value
+        return made
+
+
+def _json_name(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest)

@@ -1,0 +1,1 @@
+"""Writes: suites that are registered and removed."""

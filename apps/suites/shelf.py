@@ -1,0 +1,150 @@
+"""The suites of this process from all sources, read again when they change."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import DatabaseError
+
+from apps.suites.domain.definition import Suite, suite_of
+from apps.suites.profiles import profile_join
+from apps.suites.sources import SourcedSuite, SuiteSource, sources
+from kernel.errors import PlatformError
+from kernel.ids import shortened
+
+log: Final = logging.getLogger("partita.suites")
+SLOW_S: Final = 1.0
+REST_S: Final = 5.0
+_LONGEST_ID: Final = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    suite_id: str
+    sourced: SourcedSuite
+    suite: Suite
+
+
+class _Source:
+    """One source with what it had last."""
+
+    def __init__(self, name: str, source: SuiteSource) -> None:
+        self.name = name
+        self.source = source
+        self.problem = ""
+        self._last: Sequence[SourcedSuite] = ()
+        self._rests_until = 0.0
+
+    def suites(self, *, rests: bool) -> Sequence[SourcedSuite]:
+        """Return what the source has, or had when it last could say so.
+
+        With `rests`, a source that failed or took a second is not asked again for 5 s.
+        """
+        started = time.monotonic()
+        if rests and started < self._rests_until:
+            return self._last
+        try:
+            self._last = self.source.suites()
+            self.problem = ""
+        except Exception as error:  # noqa: BLE001 - a plug-in: the other sources go on
+            self._failed(error, is_news=rests)
+        if self.problem or time.monotonic() - started > SLOW_S:
+            self._rests_until = time.monotonic() + REST_S
+        return self._last
+
+    def _failed(self, error: Exception, *, is_news: bool) -> None:
+        said = error.detail if isinstance(error, PlatformError) else type(error).__name__
+        if said != self.problem:  # once, not at each request
+            log.log(
+                logging.WARNING if is_news else logging.DEBUG,
+                "The suites of the source %s cannot be listed: %s",
+                self.name,
+                said,
+                exc_info=error,
+            )
+        self.problem = said
+
+
+class Shelf:
+    """The suites of every source, each under an id of its own. It is thread-safe.
+
+    `rests` spares servers the wait for a source that does not answer (see `_Source.suites`).
+    """
+
+    def __init__(self) -> None:
+        self.rests = False
+        self._lock = threading.Lock()
+        self._sources: tuple[_Source, ...] = ()
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._suites: tuple[Suite, ...] = ()
+
+    def suites(self) -> tuple[Suite, ...]:
+        """Return the suites by id; the same tuple as before if nothing has changed.
+
+        Their profiles are those in force: stored ones over those of the files.
+        """
+        taken: set[str] = set()
+        known: dict[tuple[str, str], _Known] = {}
+        for source, sourced in self._sourced():
+            suite_id = _free_id(sourced, taken)
+            taken.add(suite_id)
+            known[source.name, sourced.key] = self._read(source, sourced, suite_id)
+        read = sorted((each.suite for each in known.values()), key=lambda suite: suite.suite_id)
+        found = tuple(profile_join.joined(read))
+        with self._lock:
+            self._known = known
+            last = self._suites
+            same = len(found) == len(last) and all(
+                new is old for new, old in zip(found, last, strict=True)
+            )
+            self._suites = last if same else found
+            return self._suites
+
+    def find(self, reference: str) -> Suite | None:
+        """Ask the sources for a suite that they do not list; raise PlatformError."""
+        for source in self._opened():
+            try:
+                found = source.source.find(reference)
+            except DatabaseError as error:
+                log.debug("The source %s cannot be asked", source.name, exc_info=error)
+                continue
+            if found is not None:
+                return suite_of(found.read(found.ids[0]))
+        return None
+
+    def problems(self) -> dict[str, str]:
+        """Return the sources that could not be listed, and why; their last suites are shown."""
+        return {source.name: source.problem for source in self._opened() if source.problem}
+
+    def _opened(self) -> tuple[_Source, ...]:
+        with self._lock:
+            if not self._sources:
+                made = {name: sources[name]() for name in sources}
+                opened = [_Source(name, source) for name, source in made.items()]
+                self._sources = tuple(sorted(opened, key=lambda each: each.source.rank))
+            return self._sources
+
+    def _sourced(self) -> Iterator[tuple[_Source, SourcedSuite]]:
+        for source in self._opened():
+            for sourced in source.suites(rests=self.rests):
+                yield source, sourced
+
+    def _read(self, source: _Source, sourced: SourcedSuite, suite_id: str) -> _Known:
+        before = self._known.get((source.name, sourced.key))
+        if before and before.suite_id == suite_id and before.sourced.stamp == sourced.stamp:
+            return before
+        suite = suite_of(sourced.read(suite_id))
+        if sourced.keep_id is not None:
+            sourced.keep_id(suite_id)
+        return _Known(suite_id=suite_id, sourced=sourced, suite=suite)
+
+
+def _free_id(sourced: SourcedSuite, taken: set[str]) -> str:
+    wanted = [*sourced.ids, *(f"{sourced.ids[-1]}-{number}" for number in range(2, 10_000))]
+    free = next(each for each in wanted if each not in taken)
+    return free if len(free) <= _LONGEST_ID else shortened(free, limit=_LONGEST_ID)

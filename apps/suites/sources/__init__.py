@@ -1,0 +1,56 @@
+"""Where suites come from: one plug-in a source, each in a file of its own in this package.
+
+@sources.register("workspace")
+class WorkspaceSource:
+    rank = 0                        # of two suites with one id, the lower rank keeps it
+    def suites(self): ...           # what there is now, without contacting anybody
+    def find(self, reference): ...  # on demand, may contact a registry
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Protocol
+
+from apps.suites.domain.package import Package
+from kernel.registry import Registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcedSuite:
+    """A suite that a source has, not read yet.
+
+    `key` names it in its source for good, `stamp` changes with its content, `read` makes its
+    package under the id that it got: the first of `ids` that no suite before it has. A source that
+    must remember that id sets `keep_id`, which is called when it is another than the first.
+    """
+
+    key: str
+    ids: tuple[str, ...]
+    stamp: Hashable
+    read: Callable[[str], Package]
+    keep_id: Callable[[str], object] | None = None
+
+
+class SuiteSource(Protocol):
+    """A place that has suites. Its errors never hide the suites of other sources."""
+
+    rank: ClassVar[int]
+
+    def suites(self) -> Sequence[SourcedSuite]:
+        """Return the suites that this process can read now; raise when they cannot be known."""
+        ...
+
+    def find(self, reference: str) -> SourcedSuite | None:
+        """Return a suite that `suites()` does not have, or None.
+
+        `reference` is an id, or a repository with a tag or digest. May take 20 s. Raise
+        PlatformError if the suite is there but cannot be had.
+        """
+        ...
+
+
+sources: Final[Registry[type[SuiteSource]]] = Registry(
+    "suite source", package="apps.suites.sources"
+)

@@ -1,0 +1,141 @@
+"""Suites that registries offer: those that were pulled, others on demand.
+
+(reference: control-plane 5.1, 5.2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+from django.db import connection
+
+from apps.oci import api as oci
+from apps.operations.api import generation
+from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Origin, Package
+from apps.suites.registry_packages import ids_of, is_remote, package_of, provider_of
+from apps.suites.sources import SourcedSuite, sources
+from kernel.errors import PlatformError
+from kernel.ids import slug
+
+# Their generations rise with every change of the index and packages, and of the registries.
+TOPICS: Final = ("catalog", "platform")
+
+
+@sources.register("registry")
+class RegistrySource:
+    """Lists the chosen version of each repository whose content is stored; contacts nobody."""
+
+    rank: ClassVar[int] = 2
+
+    def __init__(self) -> None:
+        self._kept: tuple[list[int], Sequence[SourcedSuite]] | None = None
+        self._candidates: dict[str, tuple[str, ...]] = {}  # by digest; empty for other packages
+
+    def suites(self) -> Sequence[SourcedSuite]:
+        number = [generation(topic) for topic in TOPICS]
+        kept = self._kept
+        if kept and kept[0] == number and not connection.in_atomic_block:
+            return kept[1]
+        rows: dict[str, oci.Repository] = {}
+        for row in oci.list_repositories():  # of two registries, the first in the settings has it
+            rows.setdefault(row.repository, row)
+        found = [each for row in rows.values() if (each := self._sourced(row)) is not None]
+        self._kept = number, found
+        return found
+
+    def find(self, reference: str) -> SourcedSuite | None:
+        named = reference if is_remote(reference) else self._repository_called(reference)
+        if not named:
+            return None
+        try:
+            wanted = oci.parse_reference(named)
+        except PlatformError:
+            return None
+        if not (wanted.tag or wanted.digest):
+            row = oci.find_repository(wanted.repository)
+            if row is None or not row.version:
+                return None
+            wanted = oci.parse_reference(f"{wanted.repository}:{row.version}")
+        return _pulled(wanted)
+
+    def _repository_called(self, suite_id: str) -> str:
+        """Return the repository that would get this id, if its content is not stored yet."""
+        for row in oci.list_repositories():
+            if not row.pulled and suite_id in (row.suite_id, *ids_of(row.repository, None)):
+                return row.repository
+        return ""
+
+    def _sourced(self, row: oci.Repository) -> SourcedSuite | None:
+        if row.artifact_type == oci.MODULE_TYPE:
+            return None
+        if not row.pulled:
+            return _refused(row) if row.error_code == "package_invalid" else None
+        ids = (row.suite_id,) if row.suite_id else self._ids(row)
+        if not ids:
+            return None
+        assign = None if row.suite_id else partial(oci.assign_suite_id, row.repository)
+        return SourcedSuite(
+            key=row.repository,
+            ids=(*ids, slug(row.repository)),
+            stamp=(row.digest, row.version),
+            read=partial(_read, row=row),
+            keep_id=assign,
+        )
+
+    def _ids(self, row: oci.Repository) -> tuple[str, ...]:
+        """Return the ids that the package may get, none if it is no suite."""
+        if row.digest not in self._candidates:
+            package = oci.stored_package(row.digest)
+            files = package.files if package else {}
+            is_suite = row.artifact_type == oci.SUITE_TYPE or TOPOLOGY_FILE in files
+            self._candidates[row.digest] = ids_of(row.repository, files) if is_suite else ()
+        return self._candidates[row.digest]
+
+
+def _pulled(wanted: oci.Reference) -> SourcedSuite:
+    package = oci.pull(wanted)
+    row = oci.find_repository(wanted.repository)
+    known = (row.suite_id,) if row and row.suite_id else ()
+    version = wanted.tag or (row.version if row and row.digest == package.digest else "")
+    return SourcedSuite(
+        key=f"{wanted.repository}@{package.digest}",
+        ids=(*known, *ids_of(wanted.repository, package.files)),
+        stamp=package.digest,
+        read=lambda suite_id: package_of(suite_id, wanted.repository, version, package),
+    )
+
+
+def _read(suite_id: str, row: oci.Repository) -> Package:
+    try:
+        package = oci.stored_package(row.digest)
+    except PlatformError as error:
+        return _broken(suite_id, row, error.detail)
+    if package is None:
+        return _broken(suite_id, row, "the stored package was removed meanwhile")
+    return package_of(suite_id, row.repository, row.version, package)
+
+
+def _refused(row: oci.Repository) -> SourcedSuite | None:
+    """Return a suite with the error of its last pull, if it was or says it is one."""
+    if not row.suite_id and row.artifact_type != oci.SUITE_TYPE:
+        return None
+    problem = row.error_detail or "the package was refused"
+    return SourcedSuite(
+        key=row.repository,
+        ids=(row.suite_id, slug(row.repository)) if row.suite_id else ids_of(row.repository, None),
+        stamp=(row.digest, row.version, problem),
+        read=lambda suite_id: _broken(suite_id, row, problem),
+    )
+
+
+def _broken(suite_id: str, row: oci.Repository, problem: str) -> Package:
+    origin = Origin(
+        source=REGISTRY,
+        provider=provider_of(row.repository),
+        repository=row.repository,
+        version=row.version,
+        digest=row.digest,
+    )
+    return Package(suite_id=suite_id, files={}, problem=problem, origin=origin)

@@ -1,0 +1,81 @@
+// The catalog: commands are copied, suites launched with one of their profiles; the rest is htmx.
+
+import { onKey } from "./keys.js";
+import { call, Problem, randomKey } from "./wire.js";
+
+const COPIED_MS = 1600;
+const SELECTED = "Selected; press Ctrl+C";
+
+function showCopyButtons() {
+  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+}
+
+/** On plain http there is no clipboard: the command is selected instead. */
+async function copy(button) {
+  const text = button.querySelector("[data-copy-text]");
+  let said = "Copied";
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+  } catch {
+    getSelection().selectAllChildren(button.parentElement.querySelector("code"));
+    said = SELECTED;
+  }
+  text.textContent = said;
+  setTimeout(() => { text.textContent = "Copy"; }, COPIED_MS);
+}
+
+async function launch(button) {
+  const menu = button.closest("details");
+  const problem = menu.querySelector("[data-launch-problem]");
+  const buttons = menu.querySelectorAll("button");
+  for (const each of buttons) each.disabled = true;
+  problem.hidden = true;
+  button.dataset.key ??= randomKey(); // one run, however often it is tried
+  const { launchSuite: suiteId, launchProfile: profile } = button.dataset;
+  try {
+    const run = await call("POST", "/api/v1/executions", {
+      body: { suiteId, ...(profile && { profile }) },
+      headers: { "Idempotency-Key": button.dataset.key },
+    });
+    location.assign(`/executions/${encodeURIComponent(run.id)}`);
+  } catch (error) {
+    problem.textContent = error instanceof Problem ? error.words : "The server did not answer; try again.";
+    problem.hidden = false;
+    for (const each of buttons) each.disabled = false;
+  }
+}
+
+/** Closes every open menu but `kept`. */
+function closeMenus(kept) {
+  for (const menu of document.querySelectorAll(".launch-menu[open]")) if (menu !== kept) menu.open = false;
+}
+
+function move(step) {
+  const links = [...document.querySelectorAll("#packages h2 a")];
+  const now = links.indexOf(document.activeElement);
+  links[Math.min(Math.max(now + step, 0), links.length - 1)]?.focus();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy], [data-launch-suite]");
+  if (button?.dataset.copy) copy(button);
+  else if (button) launch(button);
+  closeMenus(event.target.closest(".launch-menu"));
+});
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && document.querySelector(".launch-menu[open]");
+  if (!menu) return;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+});
+document.addEventListener("htmx:afterSettle", showCopyButtons);
+document.addEventListener("htmx:afterRequest", (event) => {
+  const problem = document.querySelector("[data-catalog-problem]");
+  if (!problem) return;
+  problem.hidden = event.detail.successful;
+  problem.textContent = event.detail.successful ? "" : "The server refused or did not answer. Reload the page and try again.";
+});
+onKey("/", () => document.getElementById("catalog-q")?.focus());
+onKey("j", () => move(1));
+onKey("k", () => move(-1));
+showCopyButtons();

@@ -1,0 +1,224 @@
+"""Suites that exist only in a registry: a real one (reference: control-plane 5, 8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.oci import api as oci
+from apps.oci.models import LayerPart
+from apps.suites import api, selectors
+from apps.suites.library import Library
+from apps.suites.registry_packages import packages
+from apps.suites.selectors import PackageUnreachable, TopologyInvalid
+from kernel.errors import PlatformError
+from tests.support.registries import REGISTRY_ID, TestRegistry, package
+
+PAYMENTS = 'task.run(name = "pay", image = "a:1", file = "pay.sh")\n'
+PARENT = 'suite.run(name = "pay", ref = "payments")\n'
+METADATA = "{id: payments, title: Payments, repository: elsewhere/payments, version: 9}"
+
+
+@pytest.fixture(autouse=True)
+def _store(transactional_db) -> None:
+    """Threads pull packages: they must see what is stored."""
+
+
+@pytest.fixture
+def registry(workspace, settings, tmp_path) -> TestRegistry:
+    registry = TestRegistry()
+    registry.configure(settings, tmp_path)
+    return registry
+
+
+@pytest.fixture
+def pushed(registry) -> oci.Pushed:
+    return push(registry, "1.4.0")
+
+
+def push(registry: TestRegistry, tag: str, star: str = PAYMENTS, **more: str) -> oci.Pushed:
+    files = package(star, **{"tasks__pay.sh": "echo pay", "metadata_yaml": METADATA, **more})
+    return oci.push(f"{registry.repository('payments')}:{tag}", files)
+
+
+def another_process(monkeypatch) -> None:
+    """Nothing is in memory: what is read now comes from the store."""
+    packages._suites.clear()
+    packages._tags.clear()
+    monkeypatch.setattr(selectors, "library", Library())
+
+
+def importing(workspace, ref: str, lock: str = "") -> None:
+    files = {"suite.star": PARENT, "dependencies.yaml": f"dependencies: {{payments: '{ref}'}}"}
+    if lock:
+        files["dependencies.lock.yaml"] = lock
+    workspace.add("parent", files)
+
+
+def test_a_synchronized_suite_is_listed_and_resolves(registry, pushed, workspace):
+    workspace.add("own", 'task.run("t", image="a:1")')
+    assert not oci.sync_registry(REGISTRY_ID).errors
+
+    shown = {each["id"]: each for each in api.list_suites()}
+
+    assert set(shown) == {"own", "payments"}
+    definition = shown["payments"]
+    assert (definition["status"], definition["title"]) == ("Verified", "Payments")
+    assert (definition["provider"], definition["version"]) == ("Distribution", "1.4.0")
+    assert definition["repository"] == registry.repository("payments")
+    assert definition["digest"] == pushed.digest
+    assert definition["contentDigest"] == pushed.content_digest
+    assert definition["tags"] == ["registry"]
+    assert api.resolve("payments").files["tasks/pay.sh"] == b"echo pay"
+    assert api.find_suite(f"{registry.repository('payments')}:1.4.0").suite_id == "payments"
+
+
+def test_an_id_is_assigned_once_and_kept(registry, pushed, workspace):
+    workspace.add("payments", 'task.run("t", image="a:1")')
+    oci.sync_registry(REGISTRY_ID)
+    slug = f"{registry.folder}-payments"
+    assert {each["id"] for each in api.list_suites()} == {"payments", slug}
+
+    (workspace.root / "payments" / "suite.star").unlink()
+
+    assert {each["id"] for each in api.list_suites()} == {slug}
+    assert {each.suite_id for each in Library().suites()} == {slug}
+
+
+def test_a_suite_that_was_not_synchronized_is_pulled_on_demand(registry, pushed, workspace):
+    found = api.resolve(f"{registry.repository('payments')}:1.4.0")
+
+    assert (found.id, found.version) == ("payments", "1.4.0")
+    assert [node["id"] for node in found.topology] == ["pay"]
+    with pytest.raises(api.SuiteNotFound):
+        api.resolve(f"{registry.repository('payments')}:7")
+
+
+def test_a_registry_that_does_not_answer_is_502_for_its_suite_only(
+    registry, workspace, settings, tmp_path
+):
+    away = registry.settings_text(url="http://127.0.0.1:9").replace(registry.host, "127.0.0.1:9")
+    settings.PLATFORM_SETTINGS_FILE.write_text(away)
+    workspace.add("own", 'task.run("t", image="a:1")')
+    importing(workspace, f"127.0.0.1:9/{registry.folder}/payments:1")
+
+    with pytest.raises(oci.RegistryUnreachable):
+        api.find_suite(f"127.0.0.1:9/{registry.folder}/payments:1")
+    with pytest.raises(PackageUnreachable):
+        api.resolve("parent")
+    shown = {each["id"]: each for each in api.list_suites()}
+    assert "topology" in shown["own"]
+    assert shown["parent"]["topologyError"]["code"] == "dependency_unresolved"
+
+
+def test_an_import_without_a_lock_works_with_a_warning(registry, pushed, workspace):
+    importing(workspace, f"{registry.repository('payments')}:1.4.0")
+
+    definition = api.get_definition("parent")
+
+    node = dict(definition["topology"][0])
+    assert (node["id"], node["sourceSuiteId"]) == ("pay/pay", "payments")
+    assert node["digest"] == pushed.digest
+    assert node["resolvedRef"] == f"{registry.repository('payments')}:1.4.0"
+    assert [each["code"] for each in definition["warnings"]] == ["unlocked_dependency"]
+    assert api.get_definition("parent")["topology"] == definition["topology"]
+
+
+def test_a_lock_pins_the_package_although_its_tag_moves(registry, pushed, workspace):
+    importing(workspace, f"{registry.repository('payments')}:1.4.0")
+    lock = api.lock_suite("parent", write=True)
+    assert [each.after for each in lock.dependencies] == [pushed.digest]
+
+    moved = push(registry, "1.4.0", 'task.run(name = "other", image = "a:1")')
+
+    assert moved.digest != pushed.digest
+    definition = api.get_definition("parent")
+    assert [node["id"] for node in definition["topology"]] == ["pay/pay"]
+    assert definition["resolvedDependencies"][0]["locked"]
+    assert definition["warnings"] == []
+    assert [each.state for each in api.lock_suite("parent", write=False).dependencies] == [
+        "changed"
+    ]
+
+
+def test_a_lock_needs_the_registry_and_says_so(registry, pushed, workspace, settings):
+    importing(workspace, f"{registry.repository('payments')}:1.4.0")
+    away = registry.settings_text(url="http://127.0.0.1:9")
+    settings.PLATFORM_SETTINGS_FILE.write_text(away)
+    importing(workspace, f"127.0.0.1:9/{registry.folder}/payments:1.4.0")
+
+    with pytest.raises(PackageUnreachable, match="127\\.0\\.0\\.1:9"):
+        api.lock_suite("parent", write=True)
+    assert not (workspace.root / "parent" / "dependencies.lock.yaml").exists()
+
+
+def test_several_versions_of_one_repository_in_one_run(registry, workspace):
+    one = push(registry, "1", 'task.run(name = "one", image = "a:1")')
+    two = push(registry, "2", 'task.run(name = "two", image = "a:1")')
+    repository = registry.repository("payments")
+    star = 'suite.run(name = "a", ref = "old")\nsuite.run(name = "b", ref = "new")\n'
+    refs = f"{{old: '{repository}@{one.digest}', new: '{repository}@{two.digest}'}}"
+    workspace.add("both", {"suite.star": star, "dependencies.yaml": f"dependencies: {refs}"})
+
+    resolved = api.resolve("both")
+
+    assert [node["id"] for node in resolved.topology] == ["a/one", "b/two"]
+    assert {each.path: each.suite_id for each in resolved.imports} == {
+        "a": "payments",
+        "b": "payments",
+    }
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        ("", "version_required", "name its version or its digest"),
+        (":latest", "latest_refused", "name a version or a digest"),
+        (":9", "dependency_unresolved", "9"),
+        (f"@sha256:{'0' * 64}", "dependency_unresolved", "0000"),
+    ],
+)
+def test_a_package_that_cannot_be_resolved(registry, pushed, workspace, end, code, said):
+    importing(workspace, f"{registry.repository('payments')}{end}")
+
+    error = api.get_definition("parent")["topologyError"]
+
+    assert error["code"] == code
+    assert said in error["message"]
+
+
+def test_a_tampered_package_refuses_the_launch(registry, pushed, workspace, monkeypatch):
+    importing(workspace, f"{registry.repository('payments')}@{pushed.digest}")
+    assert api.resolve("parent").topology
+    for part in LayerPart.objects.all():
+        part.content = bytes(part.content)[:-1] + b"x"
+        part.save()
+
+    another_process(monkeypatch)
+
+    with pytest.raises(PlatformError, match="digest") as refused:
+        api.resolve("parent")
+    assert refused.value.problem_code in ("topology_invalid", "package_invalid")
+
+
+def test_a_pinned_digest_of_another_package_refuses_the_launch(registry, pushed, workspace):
+    lock = f"locks: {{payments: {{digest: 'sha256:{'1' * 64}'}}}}"
+    importing(workspace, f"{registry.repository('payments')}:1.4.0", lock)
+
+    with pytest.raises(TopologyInvalid):
+        api.resolve("parent")
+
+
+def test_a_package_that_is_no_suite_is_not_listed_and_a_broken_one_is(registry, workspace):
+    oci.push(f"{registry.repository('broken')}:1", {"README.md": b"# No topology\n"})
+    oci.push(
+        f"{registry.repository('module')}:1",
+        {"module.star": b"x = 1\n"},
+        artifact_type=oci.MODULE_TYPE,
+    )
+    oci.sync_registry(REGISTRY_ID)
+
+    (only,) = api.list_suites()
+
+    assert only["id"] == f"{registry.folder}-broken"
+    assert only["status"] == "Invalid"
+    assert only["topologyError"]["message"].endswith("suite.star is missing")
