@@ -332,7 +332,7 @@ def test_importers_and_the_list_share_an_imported_suite_without_hindering_each_o
     listed = {each["id"]: each for each in api.list_suites()}
 
     steps = {name: [node["id"] for node in listed[name]["topology"]] for name in listed}
-    assert steps == {name: [f"t{name}"] for name in "abz"} | dict.fromkeys("pqrs", ["z/tz"])
+    assert steps == {name: [f"t{name}"] for name in "abz"} | {key: ["z/tz"] for key in "pqrs"}
 
 
 def test_an_unknown_keyword_of_an_import_is_refused(workspace):
@@ -397,14 +397,15 @@ def test_a_lock_is_checked_written_and_renewed(workspace, payments, capsys):
 
 
 def test_a_lock_keeps_the_pinned_modules(workspace, payments):
+    pin = f"registry.example/acme/things@sha256:{'0' * 64}"
     folder = workspace.add(
         "s",
         parent(dependencies="dependencies: {payments: payments}")
-        | {"dependencies.lock.yaml": "modules: {'@acme/things': 'x@sha256:1'}\n"},
+        | {"dependencies.lock.yaml": f"modules: {{'@acme/things': '{pin}'}}\n"},
     )
 
     assert typed("lock") == 0
-    assert "'@acme/things': x@sha256:1" in (folder / "dependencies.lock.yaml").read_text()
+    assert f"'@acme/things': {pin}" in (folder / "dependencies.lock.yaml").read_text()
 
 
 def test_a_lock_of_an_import_that_does_not_resolve_names_it_and_writes_nothing(
