@@ -73,6 +73,7 @@ class Up:
         self.runner: workers.RunnerThread | None = None
         self.administrator: accounts.FirstAdministrator | None = None
         self.addresses: list[str] = []
+        self.hint = ""
         self._over = threading.Event()
         show = partial(demo.show, self.console, stop=self._over)
         self._demo = BackgroundThread("demo", show, ended=self._over)
@@ -89,6 +90,9 @@ class Up:
         self.addresses = [address_of(each) for each in sockets]
         self.celery = CeleryThread()
         self._write_listener_file(runtime)
+        self.hint = (
+            self._hint_without_demo()
+        )  # here, as nothing in the event loop may ask the store
         self.runner = workers.RunnerThread(runtime=runtime)
         for number in SIGNALS:
             signal.signal(number, lambda *_: self.server.ask_to_exit())
@@ -139,14 +143,18 @@ class Up:
             if part is not None:
                 part.start()
         self._greet()
-        if not conf.launches_demo():
-            self._say(f"launch a suite: {demo.launch_command()}")
-        elif demo.is_installed():
-            self._demo.start()
+        if self.hint:
+            self._say(self.hint)
         else:
-            self._say(
-                f"the suite {demo.SUITE} is not installed; launch another: {demo.launch_command()}"
-            )
+            self._demo.start()
+
+    def _hint_without_demo(self) -> str:
+        """Return what to launch if the example suite is not, else ""."""
+        if not conf.launches_demo():
+            return f"launch a suite: {demo.launch_command()}"
+        if demo.is_installed():
+            return ""
+        return f"the suite {demo.SUITE} is not installed; launch another: {demo.launch_command()}"
 
     def _greet(self) -> None:
         self.console.print(f"[green]✓[/] serving on [bold]{public_url()}[/]", soft_wrap=True)
