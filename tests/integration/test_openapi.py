@@ -121,7 +121,7 @@ def test_no_request_is_an_error_of_ours(world: World, server: Server, subtests: 
             for operation in described:
                 world.forget_attempts()
                 caller = world.caller(name)
-                sender = Sender(server.url, caller, ids_for(world, operation), session)
+                sender = Sender(server.url, caller, ids_for(world, operation, name), session)
                 asked += sum(send(mode, sender, world) for mode in operation.modes)
                 operation.statuses.update(sender.statuses)
             assert asked > 30 * FIRST
@@ -160,12 +160,14 @@ def draw(operation: Any, mode: GenerationMode) -> list[Drawn]:
     return drawn
 
 
-def ids_for(world: World, operation: Operation) -> dict[str, str]:
+def ids_for(world: World, operation: Operation, caller: str) -> dict[str, str]:
     """Path parameter → what is there."""
     if "{" not in operation.path:
         return {}
     if operation.must_succeed:
-        return written_ids(world.caller("admin"), operation.label)
+        if caller == "admin":
+            make_what_is_written(world.caller(caller))
+        return written_ids(operation.label)
     target = world.belongings(finished=operation.path.endswith(STREAMS))
     return {
         "executionId": target.run.id,
@@ -175,10 +177,13 @@ def ids_for(world: World, operation: Operation) -> dict[str, str]:
     }
 
 
-def written_ids(admin: Caller, label: str) -> dict[str, str]:
-    """The same, made anew where requests may have removed it."""
+def make_what_is_written(admin: Caller) -> None:
+    """Requests may have removed it."""
     admin.call("POST", "/api/v1/suites", {"id": "made", "suiteStar": SUITE})
     admin.call("POST", "/api/v1/profiles/suites/hello", PROFILE)
+
+
+def written_ids(label: str) -> dict[str, str]:
     return {
         "package_id": "workspace-hello",
         "suite_id": "made" if label.startswith("DELETE") and "profiles" not in label else "hello",
@@ -205,6 +210,8 @@ class Sender:
             self._aim(case)
             if drawn.well_made:
                 self._fill(case)
+        if isinstance(case.body, dict) and case.body.get("waitSeconds") in range(2, 31):
+            case.body["waitSeconds"] = 1  # a claim that waits for nothing
         self._session.cookies.clear()
         response = case.call(
             base_url=self._url, headers=self._headers, session=self._session, timeout=60
@@ -222,6 +229,8 @@ class Sender:
             case.body |= {"id": f"made-{len(self.statuses)}", "suiteStar": SUITE, "files": {}}
         elif resource == "profiles":
             case.body = PROFILE | {"description": case.body.get("description", "")}
+            if case.method == "POST":
+                case.body |= {"fileName": f"made-{len(self.statuses)}.yaml"}
         elif resource == "platform-settings":
             answer = self._session.get(f"{self._url}{case.path}", headers=self._headers, timeout=60)
             if answer.ok:
