@@ -89,6 +89,7 @@ class Library:
         self._prepared: dict[str, _Prepared] = {}
         self._cached: OrderedDict[str, _CachedEvaluation] = OrderedDict()
         self._running: dict[str, Future[SuiteEvaluation]] = {}
+        self._ahead: dict[str, Future[SuiteEvaluation]] = {}  # of imports; nobody else waits for it
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._hydrations = Hydrations()
 
@@ -302,11 +303,11 @@ class Library:
             return
         key = _key(suite, env, None, basis)
         with self._lock:
-            if self._known(key) or key in self._running:
+            if self._known(key) or key in self._running or key in self._ahead:
                 return
             # These wait for child processes only, so that no thread waits for another one.
             pool = self._pool("own", CHILDREN)
-            self._running[key] = pool.submit(self._run_own, key, suite, env)
+            self._ahead[key] = pool.submit(self._run_own, key, suite, env)
 
     def _own_evaluation(
         self, suite: Suite, env: Mapping[str, str], basis: _Basis
@@ -321,9 +322,11 @@ class Library:
         with self._lock:
             if known := self._known(key):
                 return known
-            running = self._running.get(key)
-        if running is not None and not running.cancel():
-            return running.result()
+            ahead, other = self._ahead.get(key), self._running.get(key)
+        if ahead is not None and not ahead.cancel():
+            return ahead.result()
+        if other is not None and other.running() and not suite.dependencies.entries:
+            return other.result()  # it waits for a child process only
         return self._run_own(key, suite, env)
 
     def _run_own(self, key: str, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
@@ -340,7 +343,7 @@ class Library:
             return evaluation
         finally:
             with self._lock:
-                self._running.pop(key, None)
+                self._ahead.pop(key, None)
 
     def _keep(self, key: str, evaluation: SuiteEvaluation, closure: Closure) -> None:
         until = time.monotonic() + _age(evaluation, closure)
