@@ -28,7 +28,7 @@ from apps.suites.domain.definition import (
     definition_of,
 )
 from apps.suites.domain.dependencies import Pin
-from apps.suites.domain.package import TOPOLOGY_FILE
+from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE
 from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
@@ -75,6 +75,7 @@ class _Prepared:
     evaluated: EvaluatedSuite
     basis: _Basis
     until: float
+    watched: frozenset[str]  # the ids of the suites that it consists of
 
 
 class Library:
@@ -137,6 +138,14 @@ class Library:
             for suite in basis.suites
         ]
 
+    def prepared(self, suite_id: str) -> EvaluatedSuite | None:
+        """Return a suite that was evaluated before, if a look at its own files shows no change."""
+        found = self._prepared.get(suite_id)
+        if found is None or found.until < time.monotonic() or found.basis.rules != _rules():
+            return None
+        holds = self.shelf.holds(found.basis.suites, found.watched)
+        return found.evaluated if holds else None
+
     def evaluate(self, suite: Suite) -> EvaluatedSuite:
         """Evaluate a suite under its default profile, and wait."""
         basis = self._current_basis()
@@ -163,7 +172,7 @@ class Library:
 
     def _current_basis(self) -> _Basis:
         suites = self.shelf.suites()
-        rules = json.dumps([conf.evaluation_rules(()), list(conf.env_prefixes())])
+        rules = _rules()
         basis = self._basis
         if basis is None or basis.suites is not suites or basis.rules != rules:
             basis = self._basis = _Basis(suites=suites, rules=rules, resolver=Resolver(suites))
@@ -191,7 +200,15 @@ class Library:
             definition = definition_of(suite, evaluation)
             evaluated = EvaluatedSuite(suite=suite, evaluation=evaluation, definition=definition)
         age = _age(evaluation, closure) if evaluation else 0.0
-        prepared = _Prepared(evaluated=evaluated, basis=basis, until=time.monotonic() + age)
+        prepared = _Prepared(
+            evaluated=evaluated,
+            basis=basis,
+            until=time.monotonic() + age,
+            watched=frozenset(
+                {suite.suite_id}
+                | {each.suite_id for _, _, each in closure.reached if each.source != REGISTRY}
+            ),
+        )
         with self._lock:
             self._prepared[suite.suite_id] = prepared
         return evaluated
@@ -328,6 +345,10 @@ class Library:
             self._cached.move_to_end(key)
             while len(self._cached) > CACHED_EVALUATIONS:
                 self._cached.popitem(last=False)
+
+
+def _rules() -> str:
+    return json.dumps([conf.evaluation_rules(()), list(conf.env_prefixes())])
 
 
 def _age(evaluation: SuiteEvaluation, closure: Closure) -> float:

@@ -101,6 +101,8 @@ def get_definition(suite_id: str, *, profile: str = "") -> DefinitionDocument:
 
     `profile` is a file name or an id. Raise SuiteNotFound, ProfileNotInSuite, ProfileInvalid.
     """
+    if not profile and (prepared := library.prepared(suite_id)):
+        return prepared.definition
     suite = find_suite(suite_id)
     if not profile:
         return library.evaluate(suite).definition
