@@ -10,6 +10,7 @@ from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.lock_differences import LockComparison
 from apps.suites.locking import NewLock
 from apps.suites.selectors import (
     PackageInvalid,
@@ -23,6 +24,7 @@ from apps.suites.selectors import (
     get_definition,
     lint_suite,
     list_suites,
+    lock_difference,
     lock_suite,
     resolve,
     source_problems,
@@ -41,6 +43,7 @@ __all__ = [
     "DEPENDENCY_FILES",
     "DefinitionDocument",
     "ImportedSuite",
+    "LockComparison",
     "NewLock",
     "PackageInvalid",
     "ProfileVerdict",
@@ -57,6 +60,7 @@ __all__ = [
     "get_definition",
     "lint_suite",
     "list_suites",
+    "lock_difference",
     "lock_suite",
     "pull_suite",
     "push_suite",

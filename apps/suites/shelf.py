@@ -137,7 +137,7 @@ class Shelf:
         for source in self._opened():
             try:
                 found.append(source.source.token())
-            except Exception as error:  # noqa: BLE001 - a plug-in; its list says why
+            except Exception as error:
                 log.debug("The source %s has no token", source.name, exc_info=error)
                 found.append(_Unknown())
         return found
