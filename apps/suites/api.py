@@ -10,6 +10,7 @@ from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.lock_differences import LockComparison
 from apps.suites.locking import NewLock
 from apps.suites.selectors import (
     PackageInvalid,
@@ -23,6 +24,7 @@ from apps.suites.selectors import (
     get_definition,
     lint_suite,
     list_suites,
+    lock_difference,
     lock_suite,
     resolve,
     source_problems,
@@ -35,11 +37,13 @@ from apps.suites.services.registration import (
     remove_suite,
     suite_users,
 )
+from apps.suites.services.sharing import pull_suite, push_suite, push_warnings
 
 __all__ = [
     "DEPENDENCY_FILES",
     "DefinitionDocument",
     "ImportedSuite",
+    "LockComparison",
     "NewLock",
     "PackageInvalid",
     "ProfileVerdict",
@@ -56,7 +60,11 @@ __all__ = [
     "get_definition",
     "lint_suite",
     "list_suites",
+    "lock_difference",
     "lock_suite",
+    "pull_suite",
+    "push_suite",
+    "push_warnings",
     "register_suite",
     "remove_suite",
     "resolve",

@@ -6,8 +6,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation
+from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.surfaces import HydratedSurfaces
+from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.resolution import Closure
 
 
@@ -46,3 +49,29 @@ class Work:
     @property
     def futures(self) -> list[Future[Any]]:
         return [self.evaluation, self.hydration]
+
+
+def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
+    """Return the topology of the evaluator's answer, or the problem."""
+    topology: tuple[ResolvedNode, ...] = ()
+    problem = TopologyProblem(**answer["problem"]) if answer["problem"] else None
+    if problem is None:
+        try:
+            topology = build_topology(answer["nodes"], answer["bound"])
+        except TopologyProblem as found:
+            problem = found
+    return SuiteEvaluation(
+        topology=topology,
+        problem=problem,
+        loads=tuple(answer["loads"]),
+        printed=tuple(answer["printed"]),
+        calls=_calls(answer) if topology else {},
+        killed=bool(answer.get("killed")),
+    )
+
+
+def _calls(answer: EvaluationAnswer) -> dict[str, Position]:
+    """Return the positions of the calls by the ids of their nodes."""
+    ids = identities(answer["nodes"], answer["bound"])
+    pairs = zip(ids, answer["nodes"], strict=True)
+    return {node_id: call.get("position", {}) for node_id, call in pairs}

@@ -20,18 +20,16 @@ from apps.profiles.api import ProfileInvalid, select_profile
 from apps.streams.api import then_disconnect
 from apps.suites import conf
 from apps.suites.composition import Composition, profile_of
-from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import (
     Suite,
     SuiteEvaluation,
     definition_of,
 )
 from apps.suites.domain.dependencies import Pin
-from apps.suites.domain.package import TOPOLOGY_FILE
-from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE
+from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.surfaces import HydratedSurfaces
-from apps.suites.domain.topology import ResolvedNode, build_topology, identities
-from apps.suites.evaluated_suites import EvaluatedSuite, Work
+from apps.suites.evaluated_suites import EvaluatedSuite, Work, evaluation_of
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
 from apps.suites.hydration import Hydrations
 from apps.suites.registry_packages import TAG_KEPT_S
@@ -68,6 +66,7 @@ class _Prepared:
     evaluated: EvaluatedSuite
     basis: _Basis
     until: float
+    watched: frozenset[str]  # the ids of the suites that it consists of
 
 
 class Library:
@@ -131,6 +130,14 @@ class Library:
             for suite in basis.suites
         ]
 
+    def prepared(self, suite_id: str) -> EvaluatedSuite | None:
+        """Return a suite that was evaluated before, if a look at its own files shows no change."""
+        found = self._prepared.get(suite_id)
+        if found is None or found.until < time.monotonic() or found.basis.rules != _rules():
+            return None
+        holds = self.shelf.holds(found.basis.suites, found.watched)
+        return found.evaluated if holds else None
+
     def evaluate(self, suite: Suite) -> EvaluatedSuite:
         """Evaluate a suite under its default profile, and wait."""
         basis = self._current_basis()
@@ -162,7 +169,7 @@ class Library:
 
     def _current_basis(self) -> _Basis:
         suites = self.shelf.suites()
-        rules = json.dumps([conf.evaluation_rules(()), list(conf.env_prefixes())])
+        rules = _rules()
         basis = self._basis
         if basis is None or basis.suites is not suites or basis.rules != rules:
             basis = self._basis = _Basis(suites=suites, rules=rules, resolver=Resolver(suites))
@@ -197,7 +204,13 @@ class Library:
                 definition=definition_of(*found),
             )
         age = _age(evaluation, work.closure) if evaluation and hydrated else 0.0
-        prepared = _Prepared(evaluated=evaluated, basis=basis, until=time.monotonic() + age)
+        reached = {each.suite_id for _, _, each in work.closure.reached if each.source != REGISTRY}
+        prepared = _Prepared(
+            evaluated=evaluated,
+            basis=basis,
+            until=time.monotonic() + age,
+            watched=frozenset({suite.suite_id} | reached),
+        )
         with self._lock:
             self._prepared[suite.suite_id] = prepared
         return evaluated
@@ -336,6 +349,10 @@ class Library:
                 self._cached.popitem(last=False)
 
 
+def _rules() -> str:
+    return json.dumps([conf.evaluation_rules(()), list(conf.env_prefixes())])
+
+
 def _age(evaluation: SuiteEvaluation, closure: Closure) -> float:
     """Return for how long an evaluation holds, in seconds.
 
@@ -361,32 +378,6 @@ def _key(suite: Suite, env: Mapping[str, str], imports: str, basis: _Basis) -> s
     own_id = "" if imports == _OWN else suite.identity
     inputs = [own_id, suite.digest, dict(env), basis.rules, imports]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-
-
-def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
-    """Return the topology of the evaluator's answer, or the problem."""
-    topology: tuple[ResolvedNode, ...] = ()
-    problem = TopologyProblem(**answer["problem"]) if answer["problem"] else None
-    if problem is None:
-        try:
-            topology = build_topology(answer["nodes"], answer["bound"])
-        except TopologyProblem as found:
-            problem = found
-    return SuiteEvaluation(
-        topology=topology,
-        problem=problem,
-        loads=tuple(answer["loads"]),
-        printed=tuple(answer["printed"]),
-        calls=_calls(answer) if topology else {},
-        killed=bool(answer.get("killed")),
-    )
-
-
-def _calls(answer: EvaluationAnswer) -> dict[str, Position]:
-    """Return the positions of the calls by the ids of their nodes."""
-    ids = identities(answer["nodes"], answer["bound"])
-    pairs = zip(ids, answer["nodes"], strict=True)
-    return {node_id: call.get("position", {}) for node_id, call in pairs}
 
 
 def _done(evaluation: SuiteEvaluation) -> Future[SuiteEvaluation]:
