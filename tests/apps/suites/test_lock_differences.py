@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from django.core.management import execute_from_command_line
+from django.core.management import call_command
 
 from apps.suites import api
 from apps.suites.domain.differences import LockedState, difference
@@ -26,7 +26,7 @@ OUTER = {
 
 def typed(*words: str) -> int:
     with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", "suite", *words])
+        call_command("suite", *words)
     return int(ended.value.code or 0)
 
 
