@@ -162,7 +162,7 @@ def test_a_new_lock_shows_what_it_changes(registry, workspace, capsys):
         registry,
         "1",
         'task.run(name = "a", image = "x:2", env = {"LOG": "debug"})',
-        **{"api__v1_yaml": "openapi: 3.1.0"},
+        api__v1_yaml="openapi: 3.1.0",
     )
 
     found = api.lock_difference("parent").difference
