@@ -52,6 +52,8 @@ def section(request: HttpRequest, principal: Principal, name: str) -> HttpRespon
     if request.method != "POST":
         return _page(request, principal, this, document)
     _require_admin(principal)
+    if not request.POST.get("tag"):
+        raise InvalidInput("the form does not say which settings it was made of; open it again")
     values = {each.path: read_group(each, request.POST) for each in this.groups}
     action = request.POST.get("do", "save")
     if action == "save":
