@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
@@ -32,7 +32,7 @@ from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.evaluated_suites import EvaluatedSuite, Work, evaluation_of
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
 from apps.suites.hydration import Hydrations
-from apps.suites.modules import loadable_modules, modules_digest
+from apps.suites.modules import loadable_modules, modules_digest, unreachable_module
 from apps.suites.registry_packages import TAG_KEPT_S
 from apps.suites.resolution import Closure, Resolver
 from apps.suites.shelf import Shelf
@@ -89,6 +89,7 @@ class Library:
         self._prepared: dict[str, _Prepared] = {}
         self._cached: OrderedDict[str, _CachedEvaluation] = OrderedDict()
         self._running: dict[str, Future[SuiteEvaluation]] = {}
+        self._ahead: dict[str, Future[SuiteEvaluation]] = {}  # of imports; nobody else waits for it
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._hydrations = Hydrations()
 
@@ -302,11 +303,11 @@ class Library:
             return
         key = _key(suite, env, None, basis)
         with self._lock:
-            if self._known(key) or key in self._running:
+            if self._known(key) or key in self._running or key in self._ahead:
                 return
             # These wait for child processes only, so that no thread waits for another one.
             pool = self._pool("own", CHILDREN)
-            self._running[key] = pool.submit(self._run_own, key, suite, env)
+            self._ahead[key] = pool.submit(self._run_own, key, suite, env)
 
     def _own_evaluation(
         self, suite: Suite, env: Mapping[str, str], basis: _Basis
@@ -321,26 +322,28 @@ class Library:
         with self._lock:
             if known := self._known(key):
                 return known
-            running = self._running.get(key)
-        if running is not None and not running.cancel():
-            return running.result()
+            ahead, other = self._ahead.get(key), self._running.get(key)
+        if ahead is not None and not ahead.cancel():
+            return ahead.result()
+        if other is not None and other.running() and not suite.dependencies.entries:
+            return other.result()  # it waits for a child process only
         return self._run_own(key, suite, env)
 
     def _run_own(self, key: str, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         try:
             rules = conf.evaluation_rules(suite.package.files)
+            modules = loadable_modules(suite)
             answer = run_evaluator(
-                suite.package.text(TOPOLOGY_FILE),
-                env=env,
-                rules=rules,
-                modules=loadable_modules(suite),
+                suite.package.text(TOPOLOGY_FILE), env=env, rules=rules, modules=modules
             )
             evaluation = evaluation_of(answer)
+            if evaluation.problem and (reason := unreachable_module(modules)):
+                evaluation = replace(evaluation, unreachable=reason)
             self._keep(key, evaluation, Closure())
             return evaluation
         finally:
             with self._lock:
-                self._running.pop(key, None)
+                self._ahead.pop(key, None)
 
     def _keep(self, key: str, evaluation: SuiteEvaluation, closure: Closure) -> None:
         until = time.monotonic() + _age(evaluation, closure)
