@@ -17,7 +17,7 @@ from kernel.errors import NotFound
 
 STAR = """
 load("@partita/runtime", "task")
-task.run(name = "Say it", image = "busybox:1.36", env = {"NODE": "node", "BOTH": "node"})
+task.run(name = "say-it", image = "busybox:1.36", env = {"NODE": "node", "BOTH": "node"})
 """
 SETTINGS = """
 agents: [{agentId: local-docker, name: Local Docker, type: local}]
@@ -36,7 +36,7 @@ CI = """
 extendsId: base
 default: true
 env: {GONE: null, HIDDEN: profile}
-services: {say-it: {env: {UNSET: null}}, Say it: {env: {NODE: by name}}}
+services: {say-it: {env: {UNSET: null, NODE: by name}}}
 secretRefs: [{key: TOKEN, provider: local, ref: psp}]
 """
 
@@ -66,7 +66,7 @@ def test_each_value_has_its_origin():
 
     assert found["CHAIN"] == ("override", "platform settings")
     assert found["BOTH"] == ("node", "suite.star")
-    assert found["NODE"] == ("by name", "ci.yaml services.Say it")
+    assert found["NODE"] == ("by name", "ci.yaml services.say-it")
     assert found["STEP"] == ("base", "base.yaml services.say-it")
     assert found["TOKEN"] == ("***", "local: psp")
     assert found["PARTITA_STEP_ID"] == ("say-it", "platform")
@@ -109,7 +109,7 @@ def test_it_is_what_the_step_gets():
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ProfileNotInSuite, match="known: base.yaml, ci.yaml"):
+    with pytest.raises(ProfileNotInSuite, match=r"known: base\.yaml, ci\.yaml"):
         explain_env("shop", "nobody")
     with pytest.raises(NotFound, match="known: say-it"):
         explain_env("shop", "ci", "nobody")

@@ -18,6 +18,7 @@ from apps.executions.services import enqueue, sweep
 from apps.health import services as probing
 from apps.observability import metrics
 from apps.operations.services import audit_trail
+from apps.profiles import lifespan as profiles
 from apps.streams.services.hub import Hub
 from apps.streams.services.redis_nudges import RedisNudges
 from apps.streams.services.stream_leases import StreamLeases
@@ -182,6 +183,15 @@ async def places(_monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncItera
 
 
 @asynccontextmanager
+async def profiles_file(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(profiles, "take_over_file", nothing)
+    part = profiles.ProfilesFilePart()
+    await part.start()
+    yield once, lambda: None
+    await part.stop()
+
+
+@asynccontextmanager
 async def streams(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     once = broken(Hub, "_run", for_ever)
     hub = Hub()
@@ -229,6 +239,7 @@ PIECES = {
     "sweeper": sweeping,
     "enqueue": publishing,
     "suites-at-start": suites_at_start,
+    "profiles-file": profiles_file,
     "audit": auditing,
     "leases": leases,
     "orders": orders,
