@@ -27,7 +27,18 @@ pytestmark = [
 VERSION = "4.14.1"
 SERIOUS = ("serious", "critical")
 FOR_ALL = ["/sign-in", "/sign-up", "/forgot-password", "/reset-password?token=x", "/nowhere"]
-FOR_ADA = ["/", "/suites", "/suites/hello", "/suites/composite", "/account", "/team"]
+FOR_ADA = [
+    "/",
+    "/suites",
+    "/suites/hello",
+    "/suites/composite",
+    "/account",
+    "/team",
+    "/profiles",
+    "/profiles/hello",
+    "/profiles/hello/default",
+    "/profiles/hello/-/new",
+]
 
 
 @pytest.fixture(scope="module")
