@@ -27,7 +27,15 @@ pytestmark = [
 VERSION = "4.14.1"
 SERIOUS = ("serious", "critical")
 FOR_ALL = ["/sign-in", "/sign-up", "/forgot-password", "/reset-password?token=x", "/nowhere"]
-FOR_ADA = ["/", "/suites", "/suites/hello", "/account", "/team"]
+FOR_ADA = [
+    "/",
+    "/suites",
+    "/suites/hello",
+    "/catalog",
+    "/catalog/partita-redis",
+    "/account",
+    "/team",
+]
 
 
 @pytest.fixture(scope="module")
