@@ -121,7 +121,7 @@ def registry_warnings() -> tuple[RegistryWarning, ...]:
     )
 
 
-def place_of(url: str, scope: Iterable[str], username: str) -> str:
+def settings_digest(url: str, scope: Iterable[str], username: str) -> str:
     """Return what identifies the settings that a synchronization was made with."""
     text = "\n".join([url, username, *sorted(scope)])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -49,6 +49,7 @@ from apps.suites.services.registration import (
     remove_suite,
     suite_users,
 )
+from apps.suites.services.sharing import pull_suite, push_suite, push_warnings
 
 __all__ = [
     "DEPENDENCY_FILES",
@@ -84,6 +85,9 @@ __all__ = [
     "profile_edit",
     "profile_summary",
     "profiles_document",
+    "pull_suite",
+    "push_suite",
+    "push_warnings",
     "register_suite",
     "remove_suite",
     "resolve",

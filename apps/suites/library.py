@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
@@ -32,7 +32,7 @@ from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.evaluated_suites import EvaluatedSuite, Work, evaluation_of
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
 from apps.suites.hydration import Hydrations
-from apps.suites.modules import loadable_modules, modules_digest
+from apps.suites.modules import loadable_modules, modules_digest, unreachable_module
 from apps.suites.registry_packages import TAG_KEPT_S
 from apps.suites.resolution import Closure, Resolver
 from apps.suites.shelf import Shelf
@@ -332,13 +332,13 @@ class Library:
     def _run_own(self, key: str, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         try:
             rules = conf.evaluation_rules(suite.package.files)
+            modules = loadable_modules(suite)
             answer = run_evaluator(
-                suite.package.text(TOPOLOGY_FILE),
-                env=env,
-                rules=rules,
-                modules=loadable_modules(suite),
+                suite.package.text(TOPOLOGY_FILE), env=env, rules=rules, modules=modules
             )
             evaluation = evaluation_of(answer)
+            if evaluation.problem and (reason := unreachable_module(modules)):
+                evaluation = replace(evaluation, unreachable=reason)
             self._keep(key, evaluation, Closure())
             return evaluation
         finally:

@@ -14,7 +14,9 @@ from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvalua
 from apps.suites.domain.dependencies import parsed_reference
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.linting import lint, problem_diagnostics
+from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
+from apps.suites.evaluator.process import lint_text
 from apps.suites.library import library
 from apps.suites.locking import NewLock, new_lock, write_lock
 from apps.suites.resolution import PackageUnavailable
@@ -166,7 +168,9 @@ def lint_suite(suite_id: str) -> list[Diagnostic]:
         for alias, declared in suite.dependencies.entries.items()
         if (found := resolver.candidates(parsed_reference(declared.ref).repository))
     }
-    return [*broken, *problem_diagnostics(evaluations), *lint(suite, evaluations, importable)]
+    lints = lint_text(suite.package.text(TOPOLOGY_FILE), rules=conf.evaluation_rules(()))
+    warnings = lint(suite, evaluations, importable, lints)
+    return [*broken, *problem_diagnostics(evaluations), *warnings]
 
 
 def lock_suite(suite_id: str, *, write: bool) -> NewLock:

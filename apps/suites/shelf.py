@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
@@ -145,6 +146,6 @@ class Shelf:
 
 
 def _free_id(sourced: SourcedSuite, taken: set[str]) -> str:
-    wanted = [*sourced.ids, *(f"{sourced.ids[-1]}-{number}" for number in range(2, 10_000))]
-    free = next(each for each in wanted if each not in taken)
+    others = (f"{sourced.ids[-1]}-{number}" for number in itertools.count(2))
+    free = next(each for each in itertools.chain(sourced.ids, others) if each not in taken)
     return free if len(free) <= _LONGEST_ID else shortened(free, limit=_LONGEST_ID)

@@ -149,7 +149,7 @@ def test_the_scope_is_matched_by_whole_segments(running, configured):
 
 
 def test_a_tampered_layer_is_refused(running, configured, tmp_path):
-    """Somebody changes a file of the registry's storage."""
+    """Somebody changes a file of the registry's storage. Invariant 24."""
     registry: RunningRegistry = running["plain"]
     configured(registry.entry("R", repositoryScope="tampered"))
     name = f"{registry.host}/tampered/shop"

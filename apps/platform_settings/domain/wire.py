@@ -103,6 +103,18 @@ TOP: Final = frozenset({
 })  # fmt: skip
 
 
+class NotMergeable(ValueError):
+    """A file cannot be written with other values and its comments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A document as it is written, and with its secrets in the clear."""
+
+    written: Wire
+    meaning: Wire
+
+
 def names(keys: Sequence[Key], *more: str) -> frozenset[str]:
     return frozenset({key.name for key in keys} | set(more))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 from django.utils.http import parse_etags
@@ -12,14 +13,16 @@ from apps.accounts.api import Principal
 from apps.http.api import strong_etag
 from apps.platform_settings.domain.backends import BackendState, backend_states
 from apps.platform_settings.domain.changes import Change
+from apps.platform_settings.domain.document import SettingsInvalid
 from apps.platform_settings.domain.wire import Wire, masked, settable_document
 from apps.platform_settings.models import RegistryState
 from apps.platform_settings.selectors import registry_states
-from apps.platform_settings.services.changes import author_of, replace_document
+from apps.platform_settings.services.changes import author_of, preview, replace_document
 from apps.platform_settings.services.effective import current
-from apps.platform_settings.services.settings_file import settings_file
+from apps.platform_settings.services.file_writer import write_file
+from apps.platform_settings.services.settings_file import settings_file, wire_of_file
 from kernel.clock import rfc3339
-from kernel.errors import PlatformError
+from kernel.errors import InvalidInput, PlatformError
 
 _VOLATILE_DIGITS: Final = 16
 
@@ -67,7 +70,26 @@ def replace_settings(
         if if_match.strip() and not _names(if_match, known):
             raise SettingsChanged("the settings have changed since they were read")
 
-    return replace_document(author, given, check)
+    changes = replace_document(author, given, check)
+    write_file()
+    return changes
+
+
+def preview_settings(principal: Principal, given: Mapping[str, Any]) -> list[Change]:
+    """Return what a replacement would change; raise Forbidden, InvalidInput."""
+    author_of(principal, "command")
+    return preview(given)
+
+
+def settings_in_file(name: str, content: bytes) -> Wire:
+    """Return the document of a settings file, as `replace_settings` takes it.
+
+    Raise InvalidInput with file, line and column.
+    """
+    try:
+        return wire_of_file(Path(name), content)
+    except SettingsInvalid as error:
+        raise InvalidInput(str(error), errors=error.faults) from None
 
 
 def _shown(wire: Wire, updated_at: datetime | None, *, for_admin: bool) -> dict[str, Any]:

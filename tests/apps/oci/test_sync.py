@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from apps.oci import api
-from apps.oci.models import IndexedRepository, StoredPackage
-from apps.oci.services import conversation, scan
+from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
+from apps.oci.services import conversation, scan, sync
 from apps.oci.services.conversation import Conversation
 from apps.oci.services.failures import RegistryFailure
 from apps.operations.api import generation
 from apps.platform_settings.api import get_registry
+from kernel import clock
 from tests.support.scripted_registry import (
     OCI_MANIFEST,
     Reply,
@@ -115,6 +116,38 @@ def test_an_unchanged_synchronization_writes_nothing(registry: ScriptedRegistry)
     assert list(IndexedRepository.objects.values_list("pk")) == rows
 
 
+def test_in_the_background_the_digest_of_a_version_is_asked_for_in_one_of_twelve_turns(
+    registry: ScriptedRegistry, monkeypatch
+):
+    listed(registry, "core/shop")
+    registry.serve(LAYER)
+    api.sync_registry("R")
+    moved = registry.serve(archive(("suite.star", b"# moved\n")))
+    asked = []
+    for turn in range(12):
+        monkeypatch.setattr(sync.time, "time", lambda turn=turn: turn * 300.0)
+        RegistryState.objects.update(due_at=clock.now())
+        registry.asked.clear()
+        assert api.sync_due() == 1
+        asked.append(any(method == "HEAD" for method, _path, _headers in registry.asked))
+
+    assert asked.count(True) == 1
+    assert api.list_repositories()[0].digest == moved
+
+
+def test_a_new_tag_is_found_in_the_background_at_once(registry: ScriptedRegistry):
+    listed(registry, "core/shop")
+    registry.serve(LAYER)
+    api.sync_registry("R")
+    newer = registry.serve(archive(("suite.star", b"# newer\n")), tag="2.0")
+    registry.routes["/v2/core/shop/tags/list"] = Reply(200, b'{"tags": ["1.0", "2.0"]}')
+    RegistryState.objects.update(due_at=clock.now())
+
+    assert api.sync_due() == 1
+
+    assert api.list_repositories()[0].digest == newer
+
+
 def test_a_container_image_is_listed_and_not_pulled(registry: ScriptedRegistry):
     listed(registry, "core/image")
     manifest = json.loads(
@@ -173,7 +206,7 @@ def test_answers_that_stay_busy_are_errors(registry: ScriptedRegistry, status: i
 def test_a_synchronization_ends_in_time_and_keeps_what_it_found(
     registry: ScriptedRegistry, monkeypatch
 ):
-    monkeypatch.setattr(scan.Scan.__init__, "__kwdefaults__", {"within_s": 1.0})
+    monkeypatch.setattr(scan.Scan.__init__, "__kwdefaults__", {"turn": None, "within_s": 1.0})
     listed(registry, "core/shop", *(f"slow/r{number}" for number in range(9)))
     registry.serve(LAYER)
     for number in range(9):

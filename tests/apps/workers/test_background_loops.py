@@ -17,6 +17,7 @@ from apps.console.embedded import up
 from apps.executions.services import enqueue, sweep
 from apps.health import services as probing
 from apps.observability import metrics
+from apps.oci import lifespan as oci
 from apps.operations.services import audit_trail
 from apps.streams.services.hub import Hub
 from apps.streams.services.redis_nudges import RedisNudges
@@ -75,6 +76,17 @@ async def suites_at_start(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> As
     monkeypatch.setattr(suites, "library", SimpleNamespace(evaluated_suites=once.call))
     await suites.SuitesPart().start()
     yield once, lambda: None
+
+
+@asynccontextmanager
+async def registries(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(oci, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(oci, "release_stale_connection", lambda: None)
+    once = broken(oci, "see_to_due", nothing)
+    made = oci.RegistriesPart()
+    await made.start()
+    yield once, lambda: None
+    await made.stop()
 
 
 @asynccontextmanager
@@ -228,6 +240,7 @@ async def demo(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[
 PIECES = {
     "sweeper": sweeping,
     "enqueue": publishing,
+    "registries": registries,
     "suites-at-start": suites_at_start,
     "audit": auditing,
     "leases": leases,
