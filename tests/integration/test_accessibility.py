@@ -32,6 +32,8 @@ FOR_ADA = [
     "/suites",
     "/suites/hello",
     "/suites/composite",
+    "/catalog",
+    "/catalog/partita-redis",
     "/account",
     "/team",
     "/profiles",
