@@ -16,6 +16,7 @@ NAMES = (
     "sse",
     "logs",
     "hostile_suites",
+    "catalog",
     "api",
     "tabs",
     "frames",

@@ -23,6 +23,7 @@ _BLOCK: Final = 512
 _CHUNK: Final = 64 * 1024
 _MAX_EXTENDED_BYTES: Final = 16 * 1024  # a pax header or a long name
 _MAX_PATH_BYTES: Final = 1024
+_GZIP: Final = b"\x1f\x8b"
 _SHOWN: Final = 200  # characters of an entry's name in an error
 _ZEROS: Final = bytes(_BLOCK)
 _OVERHEAD: Final = 4 * 2**20  # headers and padding of a tar stream, beyond the contents of files
@@ -202,7 +203,7 @@ class _Inflated:
             try:
                 chunk = self._inflate.decompress(source, _CHUNK)
             except zlib.error:
-                code = "not_gzip" if self._left == self._limit else "corrupt"
+                code = "corrupt" if self._data[:2] == _GZIP else "not_gzip"
                 raise ArchiveRefused(code, "is not a valid gzip stream") from None
             if not chunk and not source and not self._inflate.eof:
                 raise ArchiveRefused("truncated", "ends within its gzip stream")

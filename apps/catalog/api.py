@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from apps.catalog.domain.filters import Facet, PackageFilter, facets
-from apps.catalog.domain.packages import CatalogEntry, package_key
+from apps.catalog.domain.packages import (
+    OFFICIAL,
+    CatalogEntry,
+    PackageDocument,
+    package_key,
+)
 from apps.catalog.selectors import (
     PackageNotFound,
     failing_registries,
@@ -16,8 +21,10 @@ from apps.catalog.selectors import (
 from apps.catalog.services import add_favorite, remove_favorite
 
 __all__ = [
+    "OFFICIAL",
     "CatalogEntry",
     "Facet",
+    "PackageDocument",
     "PackageFilter",
     "PackageNotFound",
     "add_favorite",

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.api import Principal, Role
 from apps.catalog import api as packages
-from apps.catalog.api import CatalogEntry, Facet, PackageFilter
+from apps.catalog.api import OFFICIAL, CatalogEntry, Facet, PackageFilter
 from apps.console import markdown, selectors
 from apps.console.domain import catalog_display, display
 from apps.console.views import page, same_site
@@ -74,7 +74,7 @@ def package(request: HttpRequest, principal: Principal, package_id: str) -> Http
         "problem": suite.get("topologyError"),
         "nodes": nodes,
         "graph": selectors.graph(nodes),
-        "functions": _functions(entry),
+        "module": _module(entry),
         "registry": {each.registry_id: each.name for each in registries()}.get(
             entry["package"].get("registryId", ""), ""
         ),
@@ -121,7 +121,7 @@ def rows(
             "digest": display_digest(entry["package"].get("digest", "")),
             "seen": display.ago(entry["seenAt"], now) if entry["seenAt"] else "",
             "seen_at": entry["seenAt"],
-            "error": entry["error"],
+            "error": entry["package"].get("error", ""),
             "launch": entry["package"].get("suiteId", "") in profiles,
             "profiles": profiles.get(entry["package"].get("suiteId", ""), ()),
         }
@@ -223,12 +223,17 @@ def _readme(suite: dict[str, Any]) -> str:
     return next((file["content"] for file in files if file["path"] == "README.md"), "")
 
 
-def _functions(entry: CatalogEntry) -> Sequence[Any]:
-    """Return the functions of a built-in module."""
-    if entry["package"]["status"] != "Official":
-        return ()
-    name = entry["package"]["modules"][0]
-    return next((each.functions for each in suites.built_in_modules() if each.name == name), ())
+def _module(entry: CatalogEntry) -> dict[str, object]:
+    """Return what a built-in module offers, nothing for other packages."""
+    if entry["package"]["status"] != OFFICIAL:
+        return {}
+    (name,) = entry["package"]["modules"]
+    found = next(each for each in suites.built_in_modules() if each.name == name)
+    functions = [
+        {"signature": each.signature, "doc": markdown.rendered(each.doc)}
+        for each in found.functions
+    ]
+    return {"load": found.load, "functions": functions}
 
 
 def _address(parameters: dict[str, str]) -> str:

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import posixpath
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
+from urllib.parse import unquote, urlencode
 
 from django.utils import timezone
 
 from apps.accounts.api import Principal
-from apps.console.domain import display, layout
+from apps.console.domain import display, layout, suite_parts
+from apps.console.domain.readme import FileLink, readme_html
 from apps.executions import api as executions
 from apps.executions.api import FINAL_EXECUTION
 from apps.suites import api as suites
+from kernel.errors import NotFound
 
 RECENT_RUNS_OF_SUITE = 10
 MAX_DRAWN_NODES = 500
 OPEN_GRAPH_NODES = 15  # a larger drawing is folded
 LAST_WORDS = 8  # lines
 LAST_WORDS_WIDTH = 400  # characters
+
+
+class SurfaceNotFound(NotFound):
+    code = "surface_not_found"
+
+
+class OperationNotFound(NotFound):
+    code = "operation_not_found"
 
 
 class StepRow(TypedDict):
@@ -74,15 +86,72 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
     chosen = next(path for path in candidates if path in contents or (not path and not contents))
     return {
         "suite": suite,
+        "warnings": suite_parts.warnings_by_file(suite["warnings"]),
+        "readme": readme_html(contents["README.md"]["content"], _file_links(contents))
+        if "README.md" in contents
+        else "",
+        "surfaces": [suite_parts.surface_brief(each) for each in suite["apiSurfaces"]],
+        "dependencies": _dependency_tree(suite),
         "problem": problem,
         "graph": graph(suite.get("topology", ())),
         "nodes": suite.get("topology", ()),
         "files": list(contents.values()),
         "file": chosen,
         "lines": display.numbered_lines(
-            contents[chosen]["content"] if chosen else "", display.error_in(chosen, problem)
+            contents[chosen]["content"] if chosen else "",
+            display.error_in(chosen, problem),
+            contents[chosen]["language"] if chosen else "",
         ),
     }
+
+
+def _file_links(contents: Collection[str]) -> FileLink:
+    """Return what leads from a path in a README to the file below it on the page."""
+
+    def link(path: str) -> str:
+        name = posixpath.normpath(unquote(path)).lstrip("/")
+        return f"?{urlencode({'file': name})}#source-title" if name in contents else ""
+
+    return link
+
+
+def _dependency_tree(suite: Mapping[str, Any]) -> Sequence[suite_parts.DependencyNode]:
+    if not suite.get("resolvedDependencies"):
+        return ()
+    known = {each["id"]: each for each in suites.list_suites()}
+    return suite_parts.DependencyTree(known).below(suite)
+
+
+def surface_fragment(suite_id: str, surface_id: str) -> dict[str, object]:
+    """Return the operations of a surface; raise SuiteNotFound, SurfaceNotFound."""
+    surface = _surface(suite_id, surface_id)
+    return {
+        "suite_id": suite_id,
+        "surface": surface,
+        "rows": [suite_parts.operation_row(each) for each in surface["operations"]],
+    }
+
+
+def operation_fragment(suite_id: str, surface_id: str, operation_id: str) -> dict[str, object]:
+    """Return one operation; raise SuiteNotFound, SurfaceNotFound, OperationNotFound."""
+    surface = _surface(suite_id, surface_id)
+    for operation in surface["operations"]:
+        if operation["id"] == operation_id:
+            return {
+                "suite_id": suite_id,
+                "surface": surface,
+                "operation": operation,
+                "mock": operation["mockMetadata"],
+                "is_mocked": "mockPath" in operation,
+            }
+    raise OperationNotFound("there is no operation of that id")
+
+
+def _surface(suite_id: str, surface_id: str) -> Mapping[str, Any]:
+    for surface in suites.get_definition(suite_id)["apiSurfaces"]:
+        if surface["id"] == surface_id:
+            return surface
+    raise SurfaceNotFound("there is no surface of that id")
 
 
 def suite_runs(principal: Principal, suite_id: str) -> list[dict[str, object]]:

@@ -24,6 +24,16 @@ urlpatterns = [
     ),
     path("suites", views.suite_list, name="suites"),
     path("suites/<str:suite_id>", views.suite, name="suite"),
+    path(
+        "suites/<str:suite_id>/surfaces/<str:surface_id>",
+        views.suite_surface,
+        name="suite-surface",
+    ),
+    path(
+        "suites/<str:suite_id>/surfaces/<str:surface_id>/operations/<str:operation_id>",
+        views.suite_operation,
+        name="suite-operation",
+    ),
     path("executions/<str:run_id>", views.run, name="run"),
     path("executions/<str:run_id>/panels", views.run_panels, name="run-panels"),
     path("team", team.team, name="team"),

@@ -105,6 +105,26 @@ def suite(request: HttpRequest, principal: Principal, suite_id: str) -> HttpResp
 
 @require_safe
 @page
+def suite_surface(
+    request: HttpRequest, _principal: Principal, suite_id: str, surface_id: str
+) -> HttpResponse:
+    """Render the operations of a surface, for htmx."""
+    context = selectors.surface_fragment(suite_id, surface_id)
+    return render(request, "console/_surface.html", context)
+
+
+@require_safe
+@page
+def suite_operation(
+    request: HttpRequest, _principal: Principal, suite_id: str, surface_id: str, operation_id: str
+) -> HttpResponse:
+    """Render one operation with its mock and examples, for htmx."""
+    context = selectors.operation_fragment(suite_id, surface_id, operation_id)
+    return render(request, "console/_operation.html", context)
+
+
+@require_safe
+@page
 def not_implemented(_request: HttpRequest, _principal: Principal) -> HttpResponse:
     raise NotAvailable(_NOT_IMPLEMENTED)
 

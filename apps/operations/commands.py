@@ -21,6 +21,7 @@ from rich.cells import cell_len
 from apps.operations import conf
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
+from kernel.registry import Registry
 
 
 class ExitCode(enum.IntEnum):
@@ -112,16 +113,25 @@ class VerbCommand(PlatformCommand):
         parser.add_argument(
             "-o",
             "--output",
-            choices=("text", "json"),
+            choices=("text", "table", "json"),
             default="text",
-            help="text for people (default), json for programs",
+            help="text or table for people (text is the default), json for programs",
         )
         return parser
+
+    def add_further_verbs(self, noun: str, verbs: Any) -> None:
+        """Add the verbs of this noun that apps above the command's own have registered."""
+        for name in further_verbs:
+            if name.split()[0] == noun:
+                further_verbs[name](self, verbs)
 
     def execute_command(self, options: dict[str, Any]) -> int:
         verb: Verb = options["verb"]
         return verb(options)
 
+
+# `noun verb` → what adds it: for verbs that need an app above that of the noun's command.
+further_verbs: Final[Registry[Callable[[VerbCommand, Any], None]]] = Registry("further verb")
 
 _NO_STORE = "start `up` once with this DATA_DIR, or name the store and run `manage.py migrate`"
 _ADVICE: Final = {"execution_not_found": "`manage.py run list` shows the runs"}

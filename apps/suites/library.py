@@ -14,24 +14,22 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.streams.api import then_disconnect
 from apps.suites import conf
 from apps.suites.composition import Composition, profile_of
-from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import (
-    DefinitionDocument,
     Suite,
     SuiteEvaluation,
     definition_of,
 )
 from apps.suites.domain.dependencies import Pin
 from apps.suites.domain.package import TOPOLOGY_FILE
-from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.surfaces import HydratedSurfaces
-from apps.suites.domain.topology import ResolvedNode, build_topology, identities
+from apps.suites.evaluated_suites import EvaluatedSuite, Work, evaluation_of
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
 from apps.suites.hydration import Hydrations
 from apps.suites.modules import loadable_modules, modules_digest, unreachable_module
@@ -45,23 +43,6 @@ UNREACHABLE_CACHED_S: Final = 15.0
 PULLS: Final = 4  # evaluations at once that wait for registries
 _OWN: Final = "own"  # the key of an evaluation without imports
 _FOREVER: Final = float("inf")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatedSuite:
-    """A suite, its evaluation under its default profile and its API surfaces.
-
-    Each is None while it is being made.
-    """
-
-    suite: Suite
-    evaluation: SuiteEvaluation | None
-    hydrated: HydratedSurfaces | None
-    definition: DefinitionDocument
-
-    @property
-    def is_complete(self) -> bool:
-        return self.evaluation is not None and self.hydrated is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +61,6 @@ class _Basis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _InProgress:
-    """The parts of an evaluated suite, made or under way."""
-
-    evaluation: Future[SuiteEvaluation]
-    closure: Closure
-    modules: str
-    hydrated: Future[HydratedSurfaces]
-
-    def parts(self) -> Sequence[Future[Any]]:
-        return self.evaluation, self.hydrated
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
     """An evaluated suite that holds while its basis and the modules that it loads are the same.
 
@@ -100,8 +68,7 @@ class _Prepared:
     """
 
     evaluated: EvaluatedSuite
-    closure: Closure
-    modules: str
+    work: Work
     basis: _Basis
     until: float
 
@@ -122,6 +89,7 @@ class Library:
         self._prepared: dict[str, _Prepared] = {}
         self._cached: OrderedDict[str, _CachedEvaluation] = OrderedDict()
         self._running: dict[str, Future[SuiteEvaluation]] = {}
+        self._ahead: dict[str, Future[SuiteEvaluation]] = {}  # of imports; nobody else waits for it
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._hydrations = Hydrations()
 
@@ -150,20 +118,20 @@ class Library:
         until = None if self.patience_s is None else time.monotonic() + self.patience_s
         basis = self._current_basis()
         ready = {each.suite_id: self._ready(each, basis) for each in basis.suites}
-        begun = {
-            suite.suite_id: self._begin(suite, basis)
+        futures = {
+            suite.suite_id: self._started(suite, basis)
             for suite in basis.suites
             if ready[suite.suite_id] is None
         }
         wait(
-            [part for each in begun.values() for part in each.parts()],
+            [each for work in futures.values() for each in work.futures],
             timeout=None if until is None else max(0.0, until - time.monotonic()),
         )
         with self._lock:
             for gone in self._prepared.keys() - ready.keys():
                 self._prepared.pop(gone)
         return [
-            ready[suite.suite_id] or self._evaluated(suite, basis, begun[suite.suite_id])
+            ready[suite.suite_id] or self._evaluated(suite, basis, futures[suite.suite_id])
             for suite in basis.suites
         ]
 
@@ -172,9 +140,9 @@ class Library:
         basis = self._current_basis()
         if ready := self._ready(suite, basis):
             return ready
-        begun = self._begin(suite, basis)
-        wait(begun.parts())
-        return self._evaluated(suite, basis, begun)
+        work = self._started(suite, basis)
+        wait(work.futures)
+        return self._evaluated(suite, basis, work)
 
     def hydrated(self, suite: Suite) -> HydratedSurfaces:
         """Return the API surfaces of a suite, and wait."""
@@ -211,42 +179,35 @@ class Library:
             return None
         alone = not suite.dependencies.entries and found.basis.rules == basis.rules
         same = alone or found.basis is basis
-        if same and found.modules == modules_digest([suite, *found.closure.suites]):
+        loaded_by = [suite, *found.work.closure.suites]
+        if same and found.work.modules == modules_digest(loaded_by):
             return found.evaluated
         return None
 
-    def _begin(self, suite: Suite, basis: _Basis) -> _InProgress:
-        evaluation, closure = self._start_default(suite, basis)
-        return _InProgress(
-            evaluation=evaluation,
-            closure=closure,
-            modules=modules_digest([suite, *closure.suites]),
-            hydrated=self._hydrations.start(suite),
-        )
+    def _started(self, suite: Suite, basis: _Basis) -> Work:
+        future, closure = self._start_default(suite, basis)
+        modules = modules_digest([suite, *closure.suites])
+        return Work(future, self._hydrations.start(suite), closure, modules)
 
-    def _evaluated(self, suite: Suite, basis: _Basis, begun: _InProgress) -> EvaluatedSuite:
+    def _evaluated(self, suite: Suite, basis: _Basis, work: Work) -> EvaluatedSuite:
         known = self._prepared.get(suite.suite_id)
         before = known.evaluated if known else None
-        evaluation = begun.evaluation.result() if begun.evaluation.done() else None
-        hydrated = begun.hydrated.result() if begun.hydrated.done() else None
-        made = suite, evaluation, hydrated
-        waits = before and before.is_complete and (evaluation is None or hydrated is None)
-        if before and (waits or made == (before.suite, before.evaluation, before.hydrated)):
+        evaluation = work.evaluation.result() if work.evaluation.done() else None
+        hydrated = work.hydration.result() if work.hydration.done() else None
+        found = (suite, evaluation, hydrated)
+        waits = before is not None and before.is_complete and None in found
+        if before and (waits or before.is_of(*found)):
             evaluated = before
         else:
             evaluated = EvaluatedSuite(
                 suite=suite,
                 evaluation=evaluation,
                 hydrated=hydrated,
-                definition=definition_of(suite, evaluation, hydrated),
+                definition=definition_of(*found),
             )
-        age = _age(evaluation, begun.closure) if evaluation and hydrated else 0.0
+        age = _age(evaluation, work.closure) if evaluation and hydrated else 0.0
         prepared = _Prepared(
-            evaluated=evaluated,
-            closure=begun.closure,
-            modules=begun.modules,
-            basis=basis,
-            until=time.monotonic() + age,
+            evaluated=evaluated, work=work, basis=basis, until=time.monotonic() + age
         )
         with self._lock:
             self._prepared[suite.suite_id] = prepared
@@ -342,11 +303,11 @@ class Library:
             return
         key = _key(suite, env, None, basis)
         with self._lock:
-            if self._known(key) or key in self._running:
+            if self._known(key) or key in self._running or key in self._ahead:
                 return
             # These wait for child processes only, so that no thread waits for another one.
             pool = self._pool("own", CHILDREN)
-            self._running[key] = pool.submit(self._run_own, key, suite, env)
+            self._ahead[key] = pool.submit(self._run_own, key, suite, env)
 
     def _own_evaluation(
         self, suite: Suite, env: Mapping[str, str], basis: _Basis
@@ -361,9 +322,11 @@ class Library:
         with self._lock:
             if known := self._known(key):
                 return known
-            running = self._running.get(key)
-        if running is not None and not running.cancel():
-            return running.result()
+            ahead, other = self._ahead.get(key), self._running.get(key)
+        if ahead is not None and not ahead.cancel():
+            return ahead.result()
+        if other is not None and other.running() and not suite.dependencies.entries:
+            return other.result()  # it waits for a child process only
         return self._run_own(key, suite, env)
 
     def _run_own(self, key: str, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
@@ -380,7 +343,7 @@ class Library:
             return evaluation
         finally:
             with self._lock:
-                self._running.pop(key, None)
+                self._ahead.pop(key, None)
 
     def _keep(self, key: str, evaluation: SuiteEvaluation, closure: Closure) -> None:
         until = time.monotonic() + _age(evaluation, closure)
@@ -418,32 +381,6 @@ def _key(suite: Suite, env: Mapping[str, str], closure: Closure | None, basis: _
     own_id = "" if imports == _OWN else suite.identity
     inputs = [own_id, suite.digest, dict(env), basis.rules, imports, modules]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-
-
-def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
-    """Return the topology of the evaluator's answer, or the problem."""
-    topology: tuple[ResolvedNode, ...] = ()
-    problem = TopologyProblem(**answer["problem"]) if answer["problem"] else None
-    if problem is None:
-        try:
-            topology = build_topology(answer["nodes"], answer["bound"])
-        except TopologyProblem as found:
-            problem = found
-    return SuiteEvaluation(
-        topology=topology,
-        problem=problem,
-        loads=tuple(answer["loads"]),
-        printed=tuple(answer["printed"]),
-        calls=_calls(answer) if topology else {},
-        killed=bool(answer.get("killed")),
-    )
-
-
-def _calls(answer: EvaluationAnswer) -> dict[str, Position]:
-    """Return the positions of the calls by the ids of their nodes."""
-    ids = identities(answer["nodes"], answer["bound"])
-    pairs = zip(ids, answer["nodes"], strict=True)
-    return {node_id: call.get("position", {}) for node_id, call in pairs}
 
 
 def _done(evaluation: SuiteEvaluation) -> Future[SuiteEvaluation]:

@@ -114,7 +114,7 @@ class Shelf:
                 log.debug("The source %s cannot be asked", source.name, exc_info=error)
                 continue
             if found is not None:
-                return suite_of(found.read(found.ids[0]))
+                return profile_join.joined([suite_of(found.read(found.ids[0]))])[0]
         return None
 
     def problems(self) -> dict[str, str]:

@@ -171,6 +171,7 @@ def filled(path: str, target: Belongings, caller: Caller) -> str:
         "invitation": target.invitation_id,
         "suite": "hello",
         "subsystem": "datastore",
+        "package": "workspace-hello",
     }
     return re.sub(r"{(\w+)}", lambda found: values.get(found[1], "some"), path)
 

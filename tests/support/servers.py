@@ -60,7 +60,7 @@ def redis(folder: Path) -> Iterator[dict[str, str]]:
     if (command := redis_command(port)) is None:
         yield {}
         return
-    with _running(command, folder / "redis.log", ready=lambda: listens(port)):
+    with running(command, folder / "redis.log", ready=lambda: listens(port)):
         yield {"TEST_REDIS_ADDR": f"127.0.0.1:{port}"}
 
 
@@ -107,7 +107,7 @@ def postgres(folder: Path, *, durable: bool = False) -> Iterator[dict[str, str]]
         yield {}
         return
     dsn = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-    with _running(
+    with running(
         command, folder / "postgres.log", ready=lambda: _serves(dsn), stop=signal.SIGINT,
         **_as_owner(),
     ):  # fmt: skip
@@ -166,7 +166,7 @@ def docker(folder: Path) -> Iterator[dict[str, str]]:
         str(runtime / "pid"),
     ]
     try:
-        with _running(command, folder / "dockerd.log", ready=lambda: _docker_answers(host)):
+        with running(command, folder / "dockerd.log", ready=lambda: _docker_answers(host)):
             try:
                 yield {"DOCKER_HOST": host, "TEST_DOCKER_HOST": host}
             finally:
@@ -177,7 +177,7 @@ def docker(folder: Path) -> Iterator[dict[str, str]]:
 
 REGISTRY_USER = "puller"
 REGISTRY_PASSWORD = "only-for-tests-7d1f"
-_REGISTRY_USERS = f"{REGISTRY_USER}:$2y$05$iB0ktE8Vvw0iosrO63JZve99on5gTzdix8WPPNra8J2ZJ91yUc7QC\n"
+REGISTRY_USERS = f"{REGISTRY_USER}:$2y$05$iB0ktE8Vvw0iosrO63JZve99on5gTzdix8WPPNra8J2ZJ91yUc7QC\n"
 _REGISTRY_CONFIG = """\
 version: 0.1
 log: {{level: warn}}
@@ -195,10 +195,10 @@ def registry(folder: Path) -> Iterator[dict[str, str]]:
         return
     port, own = free_port(), folder / "registry"
     own.mkdir(mode=0o700)
-    (own / "users").write_text(_REGISTRY_USERS)
+    (own / "users").write_text(REGISTRY_USERS)
     (own / "config.yml").write_text(_REGISTRY_CONFIG.format(folder=own, port=port))
     command = [binary, "serve", str(own / "config.yml")]
-    with _running(command, folder / "registry.log", ready=lambda: listens(port)):
+    with running(command, folder / "registry.log", ready=lambda: listens(port)):
         yield {"TEST_REGISTRY": f"127.0.0.1:{port}"}
 
 
@@ -226,7 +226,7 @@ def build_images(docker_host: str, images: Path) -> None:
 
 
 @contextmanager
-def _running(
+def running(
     command: list[str],
     log: Path,
     *,

@@ -106,20 +106,20 @@ class PackageDocument(TypedDict):
     suiteId: NotRequired[str]
     registryId: NotRequired[str]
     digest: NotRequired[str]
+    error: NotRequired[str]  # why its content cannot be had
 
 
 class CatalogEntry(TypedDict):
     """A package with what the page shows beyond the wire.
 
     `merits` say what the score counts; nothing is known of content that is not here. `seenAt` is
-    when the registry was last seen to offer it, `error` why its content cannot be had.
+    when the registry was last seen to offer it.
     """
 
     package: PackageDocument
     launchable: bool
     merits: dict[str, bool]
     seenAt: str
-    error: str
 
 
 def united(
@@ -206,7 +206,9 @@ def _of_repository(offered: AdvertisedRepository, suite: KnownSuite | None) -> C
     }
     if offered.digest and version == offered.version:
         package["digest"] = offered.digest
-    return _entry(package, suite, seen_at=offered.seen_at, error=offered.error)
+    if offered.error:
+        package["error"] = offered.error
+    return _entry(package, suite, seen_at=offered.seen_at)
 
 
 def _of_suite(suite: KnownSuite) -> CatalogEntry:
@@ -270,7 +272,7 @@ def _status(suite: KnownSuite | None, *, is_pulled: bool) -> str:
 
 
 def _entry(
-    package: PackageDocument, suite: KnownSuite | None, *, seen_at: str = "", error: str = ""
+    package: PackageDocument, suite: KnownSuite | None, *, seen_at: str = ""
 ) -> CatalogEntry:
     if suite:
         package["suiteId"] = suite.suite_id
@@ -279,7 +281,6 @@ def _entry(
         "launchable": suite is not None and suite.launchable,
         "merits": dict(suite.merits) if suite else {},
         "seenAt": seen_at,
-        "error": error,
     }
 
 

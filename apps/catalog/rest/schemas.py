@@ -43,6 +43,7 @@ class CatalogPackage(Shape):
     suiteId = Text(required=False)
     registryId = Text(required=False)
     digest = Text(required=False, help_text="of the manifest of `version`")
+    error = Text(required=False, help_text="why its content cannot be had")
 
 
 class CatalogWarning(Shape):
@@ -61,6 +62,7 @@ class CatalogPage(Shape):
     warnings = CatalogWarning(many=True)
 
 
+@extend_schema_serializer(many=False)
 class Favorites(Shape):
     packageIds = Texts(child=Text())
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from apps.console.domain.highlighting import Span, highlighted
 from apps.executions.api import FINAL_EXECUTION
 from apps.platform_settings.api import NOT_ISOLATED
 
@@ -221,24 +222,34 @@ def usage_text(figures: Mapping[str, float]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
-    """One line. On the line of the error, `at` is the character with the error."""
+    """One line. On the line of the error, `at` is the character with the error.
+
+    Other lines may have `spans`: texts with their CSS classes.
+    """
 
     number: int
     before: str
+    spans: tuple[Span, ...] = ()
     at: str = ""
     after: str = ""
     is_error: bool = False
 
 
-def numbered_lines(text: str, error: Mapping[str, Any] | None = None) -> list[SourceLine]:
+def numbered_lines(
+    text: str, error: Mapping[str, Any] | None = None, language: str = ""
+) -> list[SourceLine]:
     """Return the lines of a file; `error` is a `topologyError` of this file, or None."""
     line = int((error or {}).get("line", 0))
     column = int((error or {}).get("column", 0))
+    contents = text.split("\n")
+    spans = highlighted(text, language) or ()
+    if len(spans) != len(contents):  # a lone carriage return is a line to the highlighter
+        spans = ((),) * len(contents)
     return [
         _with_error(number, content, column)
         if number == line
-        else SourceLine(number=number, before=content)
-        for number, content in enumerate(text.split("\n"), start=1)
+        else SourceLine(number=number, before=content, spans=coloured)
+        for number, (content, coloured) in enumerate(zip(contents, spans, strict=True), start=1)
     ]
 
 

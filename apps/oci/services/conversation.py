@@ -259,7 +259,14 @@ class _SignIn:
             limit=_MAX_TOKEN_BYTES,
             scope="",
         )
-        answer = await self._conversation.repeated(sent, self._basic() if self._username else "")
+        try:
+            answer = await self._conversation.repeated(
+                sent, self._basic() if self._username else ""
+            )
+        except RegistryFailure as error:
+            if error.code == "response_too_large":
+                raise RegistryFailure("invalid_response", "the token is too large") from None
+            raise
         if answer.status != HTTPStatus.OK:
             raise RegistryFailure(
                 "unauthorized",

@@ -31,7 +31,8 @@ class RegistrySource:
 
     def __init__(self) -> None:
         self._kept: tuple[list[int], Sequence[SourcedSuite]] | None = None
-        self._candidates: dict[str, tuple[str, ...]] = {}  # by digest; empty for other packages
+        # by repository and digest; empty for packages that are no suites
+        self._candidates: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def suites(self) -> Sequence[SourcedSuite]:
         number = [generation(topic) for topic in TOPICS]
@@ -86,12 +87,13 @@ class RegistrySource:
 
     def _ids(self, row: oci.Repository) -> tuple[str, ...]:
         """Return the ids that the package may get, none if it is no suite."""
-        if row.digest not in self._candidates:
+        place = row.repository, row.digest
+        if place not in self._candidates:
             package = oci.stored_package(row.digest)
             files = package.files if package else {}
             is_suite = row.artifact_type == oci.SUITE_TYPE or TOPOLOGY_FILE in files
-            self._candidates[row.digest] = ids_of(row.repository, files) if is_suite else ()
-        return self._candidates[row.digest]
+            self._candidates[place] = ids_of(row.repository, files) if is_suite else ()
+        return self._candidates[place]
 
 
 def _pulled(wanted: oci.Reference) -> SourcedSuite:

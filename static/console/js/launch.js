@@ -78,9 +78,17 @@ function showError(text) {
   alert.querySelector("p").textContent = text;
 }
 
-function open() {
+/** Open the dialog, with the suite and profile that the pressed button names. */
+function open({ suite = "", profile = "" } = {}) {
   search.value = "";
   showSuites();
+  if (suites.some((one) => one.id === suite)) {
+    form.elements.suiteId.value = suite;
+    showSuite();
+  }
+  if ([...form.elements.profile.options].some((one) => one.value === profile)) {
+    form.elements.profile.value = profile;
+  }
   dialog.showModal();
   (search.closest("label").hidden ? form.elements.suiteId : search).focus();
 }
@@ -109,7 +117,8 @@ form.elements.profile.addEventListener("change", () => { key = randomKey(); });
 form.elements.backend.addEventListener("change", () => { key = randomKey(); showIsolation(); });
 form.addEventListener("submit", launch);
 document.addEventListener("click", (event) => {
-  if (event.target.closest("[data-action=launch]")) open();
+  const button = event.target.closest("[data-action=launch]");
+  if (button) open(button.dataset);
 });
-onKey("l", open);
+onKey("l", () => open());
 showSuites();

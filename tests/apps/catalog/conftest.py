@@ -78,9 +78,16 @@ class FakeIndex:
         return tuple(sorted(known, key=lambda row: order.index(row.registry_id)))
 
     def built_in_modules(self) -> list[Any]:
+        function = SimpleNamespace(name="f", signature="f(name, **kw)", doc="Starts **one**.")
         return [
-            SimpleNamespace(name=n, description=f"{n} server", functions=())
-            for n in ("postgres", "redis")
+            SimpleNamespace(
+                name=name,
+                title=f"A {name} server",
+                description="and its tasks",
+                load=f'load("@partita/{name}", "f")',
+                functions=(function,),
+            )
+            for name in ("postgres", "redis")
         ]
 
     def registry_warnings(self) -> tuple[Any, ...]:

@@ -1,10 +1,11 @@
-"""Invariant 37: a kept catalog is never older than a write before the read; Redis may do as it will.
+"""A kept catalog is never older than a write before the read, whatever Redis does.
 
 The union of all packages is shared by its readers, favorites are each reader's own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,21 +30,20 @@ SUITE = 'task.run("t", image="busybox:1.36")\n'
 def memory(request: pytest.FixtureRequest, settings: Any) -> Iterator[Callable[[], None]]:
     """How Redis is; calling it makes it lose everything, where it is to do so."""
     settings.REDIS_PREFIX = f"catalog-{os.getpid()}"
-    lose: Callable[[], None] = lambda: None
-    if request.param == "silent":
-        with servers.silent() as addr:
-            settings.REDIS_URL = f"redis://{addr}/0"
-            yield lose
-        return
-    if request.param == "away":
-        settings.REDIS_URL = f"redis://127.0.0.1:{servers.free_port()}/0"
-    elif request.param != "no Redis":
-        settings.REDIS_URL = f"redis://{need('TEST_REDIS_ADDR', 'Redis')}/0"
-        if request.param == "losing data":
-            lose = lambda: forget(settings)
-    yield lose
-    if request.param in ("Redis", "losing data"):
-        forget(settings)
+    with contextlib.ExitStack() as stack:
+        if request.param == "silent":
+            settings.REDIS_URL = f"redis://{stack.enter_context(servers.silent())}/0"
+        elif request.param == "away":
+            settings.REDIS_URL = f"redis://127.0.0.1:{servers.free_port()}/0"
+        elif request.param != "no Redis":
+            settings.REDIS_URL = f"redis://{need('TEST_REDIS_ADDR', 'Redis')}/0"
+            stack.callback(forget, settings)
+
+        def lose() -> None:
+            if request.param == "losing data":
+                forget(settings)
+
+        yield lose
 
 
 def forget(settings: Any) -> None:
@@ -75,6 +75,7 @@ def test_each_write_is_seen_by_the_next_read(
     index: FakeIndex,
     workspace: Any,
 ):
+    """Invariant 37: a Redis that is away, silent or forgets changes no answer."""
     index.registry("main")
     assert titles(client) == []
 

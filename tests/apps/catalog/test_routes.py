@@ -153,7 +153,7 @@ def test_a_package_has_an_etag_of_the_readers_own_view(client: APIClient, offers
 def test_a_failing_registry_is_a_warning_beside_its_last_good_content(
     client: APIClient, offers: FakeIndex
 ):
-    """Invariant 25."""
+    """Invariant 37."""
     offers.registry("down")
     offers.offer("down", "core/kept", ["1.0"])
     offers.fail("down", "connection refused")
@@ -166,6 +166,19 @@ def test_a_failing_registry_is_a_warning_beside_its_last_good_content(
     assert answer.json()["warnings"] == [
         {"registryId": "down", "code": "registry_unreachable", "detail": "connection refused"}
     ]
+
+
+def test_a_package_that_was_refused_is_listed_with_the_reason(
+    client: APIClient, offers: FakeIndex
+):
+    """Invariant 25."""
+    why = "tasks/x is a link"
+    offers.offer("main", "core/odd", ["1"], error_code="package_invalid", error_detail=why)
+
+    package = client.get(f"{PACKAGES}/main-example-com-core-odd").json()
+
+    assert (package["status"], package["inspectable"]) == ("Listed", False)
+    assert package["error"] == why
 
 
 def test_favorites_are_idempotent_and_each_users_own(client: APIClient, offers: FakeIndex):

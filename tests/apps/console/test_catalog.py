@@ -223,4 +223,7 @@ def test_a_built_in_module_shows_its_functions(reader: Client, offers: FakeIndex
     page = page_of(reader, "/catalog/partita-redis")
 
     assert "A module that comes with Partita." in page
+    assert "load(&quot;@partita/redis&quot;, &quot;f&quot;)" in page
+    assert "<code>f(name, **kw)</code>" in page
+    assert "<strong>one</strong>" in page
     assert "Versions" not in page

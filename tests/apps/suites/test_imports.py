@@ -322,6 +322,20 @@ def test_a_change_of_an_imported_suite_is_seen_at_once(workspace):
     assert [node["id"] for node in api.get_definition("s")["topology"]] == ["leaf/another"]
 
 
+def test_importers_and_the_list_share_an_imported_suite_without_hindering_each_other(workspace):
+    """Each wants the evaluation of the same children at the same moment."""
+    names = [f"child{n}" for n in range(6)]
+    for round_ in range(3):
+        for name in names:
+            workspace.add(name, f'task.run("t{round_}", image = "a:1")')
+            workspace.add(f"of-{name}", importing(name))
+
+        listed = {each["id"]: each for each in api.list_suites()}
+
+        steps = {name: [node["id"] for node in listed[f"of-{name}"]["topology"]] for name in names}
+        assert steps == {name: [f"{name}/t{round_}"] for name in names}
+
+
 def test_an_unknown_keyword_of_an_import_is_refused(workspace):
     error = workspace.error(parent('suite.run("x", ref = "payments", image = "a:1")'))
     assert error["code"] == "unknown_keyword"

@@ -11,7 +11,7 @@ from apps.suites.library import Library
 from apps.suites.registry_packages import packages
 from apps.suites.selectors import PackageUnreachable, TopologyInvalid
 from kernel.errors import PlatformError
-from tests.support.registries import REGISTRY_ID, TestRegistry, package
+from tests.support.registry_suites import REGISTRY_ID, TestRegistry, package
 
 PAYMENTS = 'task.run(name = "pay", image = "a:1", file = "pay.sh")\n'
 PARENT = 'suite.run(name = "pay", ref = "payments")\n'
@@ -82,6 +82,19 @@ def test_an_id_is_assigned_once_and_kept(registry, pushed, workspace):
 
     assert {each["id"] for each in api.list_suites()} == {slug}
     assert {each.suite_id for each in Library().suites()} == {slug}
+
+
+def test_a_copy_of_a_package_has_an_id_of_its_own_repository(registry, pushed, workspace):
+    files = package(PAYMENTS, **{"tasks__pay.sh": "echo pay", "metadata_yaml": METADATA})
+    assert oci.push(f"{registry.repository('zcopy')}:1", files).digest == pushed.digest
+    oci.sync_registry(REGISTRY_ID)
+
+    found = {each["repository"]: each["id"] for each in api.list_suites()}
+
+    assert found == {
+        registry.repository("payments"): "payments",
+        registry.repository("zcopy"): f"{registry.folder}-zcopy",
+    }
 
 
 def test_a_suite_that_was_not_synchronized_is_pulled_on_demand(registry, pushed, workspace):

@@ -115,6 +115,7 @@ def test_a_package_that_was_refused_is_only_listed_though_its_suite_says_why():
     (package,) = packages(offered, suites=[suite("shop", repository="x", is_remote=True)])
 
     assert (package["status"], package["suiteId"]) == ("Listed", "shop")
+    assert package["error"] == "a link leads out of it"
 
 
 def test_the_suite_that_was_pulled_is_no_second_package_beside_that_of_the_workspace():

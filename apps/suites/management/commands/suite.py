@@ -1,4 +1,4 @@
-"""`manage.py suite list|show|validate|lint|lock|pull|fork`."""
+"""`manage.py suite list|search|show|validate|lint|lock|pull|fork`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ class Command(VerbCommand):
     help = "List, show, validate and copy suites."
     examples = """\
   manage.py suite list
+  manage.py suite search payment       in registries, the workspace and built-in modules
   manage.py suite show hello
   manage.py suite validate shop        exit code 1 and file:line:column when it is broken
   manage.py suite validate -o json     every suite, for a pipeline
@@ -26,6 +27,7 @@ class Command(VerbCommand):
         verbs = parser.add_subparsers(required=True, metavar="VERB")
         for topic in (listing, checks, locks, copies):
             topic.add_verbs(self, verbs)
+        self.add_further_verbs("suite", verbs)
 
     def execute_command(self, options: dict[str, Any]) -> int:
         """Work on a checkout without a store as well: with the profiles of the files alone."""

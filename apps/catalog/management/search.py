@@ -1,0 +1,63 @@
+"""`suite search`: what the catalog has, in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from apps.accounts.api import operator
+from apps.catalog import api as catalog
+from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
+
+_COLUMNS: Final = ("PACKAGE", "VERSION", "KIND", "STATUS", "SCORE", "PROVIDER", "TITLE")
+
+
+def add_verbs(command: VerbCommand, verbs: Any) -> None:
+    text = "search the catalog: registries, the workspace, built-in modules"
+    search = command.add_verb(verbs, "search", search_packages, text)
+    search.add_argument(
+        "text", nargs="?", default="", help="occurs in title, repository, description or a module"
+    )
+    search.add_argument("--kind", choices=("suite", "stdlib"), default="", help="suite or stdlib")
+    search.add_argument("--provider", default="", help="such as Workspace, Built-in, Harbor")
+    search.add_argument("--module", default="", help="only packages that use this module")
+    search.add_argument(
+        "--starred", action="store_true", help="only favorites of the account that commands act as"
+    )
+
+
+def search_packages(options: dict[str, Any]) -> int:
+    favorites = catalog.favorites_of(operator()) if options["starred"] else frozenset[str]()
+    wanted = catalog.PackageFilter(
+        kind=options["kind"],
+        provider=options["provider"],
+        module=options["module"],
+        starred=options["starred"],
+        words=options["text"],
+    )
+    entries = catalog.list_entries()
+    found = [entry["package"] for entry in entries if wanted.accepts(entry, favorites)]
+    failing = catalog.failing_registries()
+    if options["output"] == "json":
+        print_json({"packages": found, "total": len(found), "warnings": failing})
+        return ExitCode.OK
+    if found:
+        print_table(_COLUMNS, [_row(package) for package in found])
+    else:
+        sys.stderr.write("no package matches\n")
+    for each in failing:
+        words = f"registry {each['registryId']} could not be read: {each['detail']}"
+        sys.stderr.write(f"{printable(words)}; its last good content is shown\n")
+    return ExitCode.OK
+
+
+def _row(package: catalog.PackageDocument) -> tuple[str, ...]:
+    return (
+        package["repository"],
+        package["version"],
+        package["kind"],
+        package["status"],
+        str(package["score"]),
+        package["provider"],
+        package["title"],
+    )

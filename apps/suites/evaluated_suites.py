@@ -1,0 +1,78 @@
+"""A suite with all that is made of it, and what is under way."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from apps.suites.domain.calls import EvaluationAnswer
+from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation
+from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.surfaces import HydratedSurfaces
+from apps.suites.domain.topology import ResolvedNode, build_topology, identities
+from apps.suites.resolution import Closure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedSuite:
+    """A suite, its evaluation under its default profile and its API surfaces.
+
+    Each is None while it is being made.
+    """
+
+    suite: Suite
+    evaluation: SuiteEvaluation | None
+    hydrated: HydratedSurfaces | None
+    definition: DefinitionDocument
+
+    @property
+    def is_complete(self) -> bool:
+        return self.evaluation is not None and self.hydrated is not None
+
+    def is_of(
+        self, suite: Suite, evaluation: SuiteEvaluation | None, hydrated: HydratedSurfaces | None
+    ) -> bool:
+        """Return whether it was made from just these."""
+        made_from = (self.suite, self.evaluation, self.hydrated)
+        return all(a is b for a, b in zip(made_from, (suite, evaluation, hydrated), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is under way for a suite."""
+
+    evaluation: Future[SuiteEvaluation]
+    hydration: Future[HydratedSurfaces]
+    closure: Closure
+    modules: str  # the digest of the modules that it and its imports load
+
+    @property
+    def futures(self) -> list[Future[Any]]:
+        return [self.evaluation, self.hydration]
+
+
+def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
+    """Return the topology of the evaluator's answer, or the problem."""
+    topology: tuple[ResolvedNode, ...] = ()
+    problem = TopologyProblem(**answer["problem"]) if answer["problem"] else None
+    if problem is None:
+        try:
+            topology = build_topology(answer["nodes"], answer["bound"])
+        except TopologyProblem as found:
+            problem = found
+    return SuiteEvaluation(
+        topology=topology,
+        problem=problem,
+        loads=tuple(answer["loads"]),
+        printed=tuple(answer["printed"]),
+        calls=_calls(answer) if topology else {},
+        killed=bool(answer.get("killed")),
+    )
+
+
+def _calls(answer: EvaluationAnswer) -> dict[str, Position]:
+    """Return the positions of the calls by the ids of their nodes."""
+    ids = identities(answer["nodes"], answer["bound"])
+    pairs = zip(ids, answer["nodes"], strict=True)
+    return {node_id: call.get("position", {}) for node_id, call in pairs}

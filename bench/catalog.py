@@ -1,0 +1,165 @@
+"""`python -m bench catalog [--quick]`: how fast a registry of 1,000 repositories is synchronized."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from bench import stand
+from bench.catalog_registry import TAGS, fill
+from bench.report import end_in_order, is_quick, publish
+from tests.support import registries
+
+REPOSITORIES: Final = 200 if is_quick() else 1000
+AWAY_MS: Final = 10
+COLUMNS: Final = ("how", "registry", "s", "CPU s", "pulled", "MB")
+GOAL_SERIAL: Final = 5.0
+GOAL_UNCHANGED: Final = 10.0
+FLAT_MB: Final = 15
+LATER: Final = 5  # more unchanged synchronizations, for the memory
+
+
+@contextmanager
+def delayed(target: str, away_ms: float) -> Iterator[str]:
+    """A line to the registry on which every answer takes that long; yields its address."""
+    ready: list[str] = []
+    started = threading.Event()
+    loop = asyncio.new_event_loop()
+    host, _, port = target.rpartition(":")
+
+    async def pump(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, away_s: float
+    ) -> None:
+        while data := await reader.read(65536):
+            if away_s:
+                await asyncio.sleep(away_s)
+            writer.write(data)
+        writer.close()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(
+            pump(reader, back, 0), pump(there, writer, away_ms / 1000), return_exceptions=True
+        )
+
+    async def serve() -> None:
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+        ready.append(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        started.set()
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(serve())
+        loop.run_forever()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    started.wait(10)
+    try:
+        yield ready[0]
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(5)
+
+
+@contextmanager
+def child(folder: Path, url: str, dsn: str) -> Iterator[stand.Child]:
+    """A process with a store of its own, for which the registry is called R."""
+    folder.mkdir()
+    (folder / "suites").mkdir()
+    file = folder / "configuration.yaml"
+    settings = stand.environment(folder, dsn=dsn, PLATFORM_SETTINGS_FILE=str(file))
+    entry = {
+        "registryId": "R", "name": "R", "provider": "Generic OCI", "registryUrl": url,
+        "allowLocalNetwork": True,
+    }  # fmt: skip
+    file.write_text(json.dumps({"registries": [entry]}))
+    try:
+        with stand.Child(
+            [sys.executable, "-m", "bench.catalog_child"], settings, folder / "child.log"
+        ) as process:
+            yield process
+    finally:
+        if dsn:
+            stand.drop_database(settings, dsn)
+
+
+def measured(folder: Path, url: str, where: str, store: str, dsn: str) -> tuple[list[Any], str]:
+    """Rows and a verdict of one registry and one store."""
+    with child(folder, url, dsn) as process:
+        serial = process.ask(serial=url)
+        first = process.ask(sync="R")
+        second = process.ask(sync="R")
+        background = process.ask(due="R")
+        later = [process.ask(sync="R") for _ in range(LATER)]
+    assert first["pulled"] == serial["pulled"] == REPOSITORIES, (first, serial)
+    assert first["errors"] == second["errors"] == 0
+    assert background["synced"] == 1
+    rows = [
+        ["one request at a time, nothing stored", where, *_cells(serial)],
+        [f"first synchronization, {store}", where, *_cells(first)],
+        [f"second, asked for, {store}", where, *_cells(second)],
+        [f"third, in the background, {store}", where, *_cells(background)],
+    ]
+    faster = serial["seconds"] / first["seconds"]
+    asked = first["seconds"] / second["seconds"]
+    unchanged = first["seconds"] / background["seconds"]
+    grown = later[-1]["mb"] - second["mb"]
+    verdict = (
+        f"{store}, {where}: {faster:.1f} times as fast as one request at a time"
+        f" (goal {GOAL_SERIAL:g}): {_met(faster >= GOAL_SERIAL)};"
+        f" unchanged {unchanged:.1f} times as fast as the first in the background,"
+        f" {asked:.1f} times when asked for (goal {GOAL_UNCHANGED:g}):"
+        f" {_met(unchanged >= GOAL_UNCHANGED)};"
+        f" memory {grown:+.0f} MB over {LATER} more (flat: {FLAT_MB}): {_met(grown <= FLAT_MB)}"
+    )
+    return rows, verdict
+
+
+def _cells(result: dict[str, Any]) -> list[Any]:
+    return [result["seconds"], result["cpu"], result.get("pulled", ""), round(result["mb"])]
+
+
+def _met(is_met: bool) -> str:  # noqa: FBT001 - a word for it
+    return "met" if is_met else "MISSED"
+
+
+def main() -> None:
+    end_in_order()
+    rows, verdicts = [], []
+    stores = {"SQLite": ""}
+    if dsn := os.environ.get("TEST_POSTGRES_DSN"):
+        stores["PostgreSQL"] = dsn
+    with tempfile.TemporaryDirectory(prefix="partita-bench-") as name, ExitStack() as stack:
+        folder = Path(name)
+        fill(folder / "registry/storage", REPOSITORIES)
+        registry = stack.enter_context(registries.plain(folder / "registry"))
+        away = stack.enter_context(delayed(registry.host, AWAY_MS))
+        places = {"on this machine": registry.url, f"{AWAY_MS} ms away": f"http://{away}"}
+        for store, address in stores.items():
+            for where, url in places.items():
+                own = folder / f"{store}-{len(rows)}"
+                found, verdict = measured(own, url, where, store, address)
+                rows += found
+                verdicts.append(verdict)
+    publish(
+        "catalog",
+        f"A docker-registry with {REPOSITORIES:,} repositories of {len(TAGS)} tags, whose newest "
+        "versions are pulled, checked, unpacked and stored; beside it a client (httpx, kept "
+        "connection) that does the same one request at a time, and stores nothing.",
+        COLUMNS,
+        rows,
+        "; ".join(verdicts),
+    )
+
+
+if __name__ == "__main__":
+    main()

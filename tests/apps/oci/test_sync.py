@@ -1,0 +1,266 @@
+"""Synchronizations against a registry whose answers are written here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from apps.oci import api
+from apps.oci.models import IndexedRepository, StoredPackage
+from apps.oci.services import conversation, scan
+from apps.oci.services.conversation import Conversation
+from apps.oci.services.failures import RegistryFailure
+from apps.operations.api import generation
+from apps.platform_settings.api import get_registry
+from tests.support.scripted_registry import (
+    OCI_MANIFEST,
+    Reply,
+    ScriptedRegistry,
+    archive,
+    encoded,
+)
+
+pytestmark = pytest.mark.django_db
+LAYER = archive(("suite.star", b"# a suite\n"))
+IMAGE_LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+
+
+def listed(registry: ScriptedRegistry, *paths: str) -> None:
+    registry.routes["/v2/_catalog"] = Reply(200, json.dumps({"repositories": paths}).encode())
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    async def pause(_seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(Conversation.__init__, "__kwdefaults__", {
+        **Conversation.__init__.__kwdefaults__, "pause": pause,
+    })  # fmt: skip
+
+
+def test_a_repository_that_fails_is_an_error_and_the_others_are_there(registry: ScriptedRegistry):
+    listed(registry, "core/shop", "core/empty", "core/broken", "Not A Name")
+    registry.serve(LAYER)
+    registry.routes["/v2/core/empty/tags/list"] = Reply(200, b'{"tags": null}')
+    registry.routes["/v2/core/broken/tags/list"] = Reply(500)
+
+    result = api.sync_registry("R")
+
+    assert result.packages == 1
+    assert {(error.repository, error.code) for error in result.errors} == {
+        ("Not A Name", "name_invalid"),
+        (f"{registry.host}/core/empty", "no_tags"),
+        (f"{registry.host}/core/broken", "invalid_response"),
+    }
+    assert api.registry_warnings() == ()
+
+
+def test_a_repository_that_fails_later_keeps_what_it_had(registry: ScriptedRegistry):
+    listed(registry, "core/shop")
+    digest = registry.serve(LAYER)
+    api.sync_registry("R")
+    registry.routes["/v2/core/shop/tags/list"] = Reply(500)
+
+    api.sync_registry("R")
+
+    (found,) = api.list_repositories()
+    assert (found.digest, found.pulled, found.error_code) == (digest, True, "invalid_response")
+
+
+@pytest.mark.parametrize("gone", [Reply(404), Reply(200, b'{"tags": []}')])
+def test_a_repository_without_tags_leaves_the_index(registry: ScriptedRegistry, gone: Reply):
+    listed(registry, "core/shop")
+    digest = registry.serve(LAYER)
+    api.sync_registry("R")
+    registry.routes["/v2/core/shop/tags/list"] = gone
+
+    api.sync_registry("R")
+
+    assert api.list_repositories() == ()
+    assert api.stored_package(digest) is not None  # locks may name it
+
+
+def test_a_repository_that_is_not_listed_leaves_the_index(registry: ScriptedRegistry):
+    listed(registry, "core/shop", "core/other")
+    registry.serve(LAYER)
+    registry.serve(LAYER, "core/other")
+    api.sync_registry("R")
+    listed(registry, "core/other")
+
+    api.sync_registry("R")
+
+    assert [found.path for found in api.list_repositories()] == ["core/other"]
+
+
+def test_an_unchanged_synchronization_writes_nothing(registry: ScriptedRegistry):
+    listed(registry, "core/shop")
+    registry.serve(LAYER)
+    api.sync_registry("R")
+    registry.asked.clear()
+    before, rows = generation("catalog"), list(IndexedRepository.objects.values_list("pk"))
+
+    api.sync_registry("R")
+
+    assert [(method, path) for method, path, _headers in registry.asked] == [
+        ("GET", "/v2/_catalog?n=200"),
+        ("GET", "/v2/core/shop/tags/list"),
+        ("HEAD", "/v2/core/shop/manifests/1.0"),
+    ]
+    assert generation("catalog") == before
+    assert list(IndexedRepository.objects.values_list("pk")) == rows
+
+
+def test_a_container_image_is_listed_and_not_pulled(registry: ScriptedRegistry):
+    listed(registry, "core/image")
+    manifest = json.loads(
+        encoded({"mediaType": IMAGE_LAYER, "digest": "sha256:" + "0" * 64, "size": 9})
+    )
+    manifest["config"]["mediaType"] = "application/vnd.oci.image.config.v1+json"
+    del manifest["artifactType"]
+    registry.serve(LAYER, "core/image", manifest=json.dumps(manifest).encode())
+
+    result = api.sync_registry("R")
+
+    (found,) = api.list_repositories()
+    assert (found.pulled, found.artifact_type, found.media_types) == (False, "", (IMAGE_LAYER,))
+    assert (result.errors, StoredPackage.objects.count()) == ((), 0)
+
+
+def test_a_refused_package_is_not_fetched_again_until_it_changes(registry: ScriptedRegistry):
+    listed(registry, "core/shop")
+    registry.serve(archive(("../evil", b"x")))
+    first = api.sync_registry("R")
+    registry.asked.clear()
+
+    second = api.sync_registry("R")
+
+    assert [error.code for error in first.errors] == [error.code for error in second.errors]
+    assert [error.code for error in second.errors] == ["path_traversal"]
+    assert not any("/blobs/" in path for _method, path, _headers in registry.asked)
+    digest = registry.serve(LAYER)
+    assert api.sync_registry("R").errors == ()
+    assert api.list_repositories()[0].digest == digest
+
+
+def test_busy_answers_are_asked_again_twice(registry: ScriptedRegistry):
+    listed(registry, "core/shop")
+    registry.serve(LAYER)
+    answers = [
+        Reply(503),
+        Reply(429, headers={"Retry-After": "1"}),
+        Reply(200, b'{"tags": ["1.0"]}'),
+    ]
+    registry.routes["/v2/core/shop/tags/list"] = lambda _handler: answers.pop(0)
+
+    assert api.sync_registry("R").errors == ()
+
+
+@pytest.mark.parametrize(("status", "code"), [(429, "rate_limited"), (503, "unavailable")])
+def test_answers_that_stay_busy_are_errors(registry: ScriptedRegistry, status: int, code: str):
+    registry.routes["/v2/_catalog"] = Reply(status)
+
+    result = api.sync_registry("R")
+
+    assert [error.code for error in result.errors] == [code]
+    assert len(registry.asked) == 3
+
+
+def test_a_synchronization_ends_in_time_and_keeps_what_it_found(
+    registry: ScriptedRegistry, monkeypatch
+):
+    monkeypatch.setattr(scan.Scan.__init__, "__kwdefaults__", {"within_s": 1.0})
+    listed(registry, "core/shop", *(f"slow/r{number}" for number in range(9)))
+    registry.serve(LAYER)
+    for number in range(9):
+        tags = b'{"tags": ["1"]}'
+        registry.routes[f"/v2/slow/r{number}/tags/list"] = Reply(200, tags, drip_s=0.4)
+    began = time.monotonic()
+
+    result = api.sync_registry("R")
+
+    assert time.monotonic() - began < 4
+    assert [(error.repository, error.code) for error in result.errors] == [("", "timeout")]
+    assert [found.path for found in api.list_repositories()] == ["core/shop"]
+    assert [warning.code for warning in api.registry_warnings()] == ["timeout"]
+
+
+def test_at_most_eight_requests_are_in_flight(registry: ScriptedRegistry):
+    paths = [f"core/r{number}" for number in range(40)]
+    listed(registry, *paths)
+    at_once, most = 0, 0
+
+    def tags(_handler: Any) -> Reply:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        time.sleep(0.01)
+        at_once -= 1
+        return Reply(404)
+
+    for path in paths:
+        registry.routes[f"/v2/{path}/tags/list"] = tags
+
+    api.sync_registry("R")
+
+    assert 4 <= most <= 8
+
+
+def test_a_suite_id_is_assigned_once():
+    assert api.assign_suite_id("r.example/core/shop", "shop") == "shop"
+    assert api.assign_suite_id("r.example/core/shop", "another") == "shop"
+
+
+def test_an_upload_needs_no_signed_in_request_elsewhere(registry: ScriptedRegistry, settings):
+    """Credentials are sent to the registry and to nobody that it names."""
+    registry.routes["/v2/core/shop/blobs/uploads/"] = Reply(
+        202, headers={"Location": f"http://localhost:{registry.port}/upload?x=1"}
+    )
+    registry.routes["/upload"] = Reply(201)
+    registry.routes["/v2/core/shop/manifests/1.0"] = Reply(201)
+    chosen = get_registry("R")
+
+    async def send() -> None:
+        async with Conversation(chosen) as talk:
+            talk._sign_in._authorization = "Bearer secret"
+            await talk.send("PUT", f"http://localhost:{registry.port}/upload", limit=10)
+
+    asyncio.run(send())
+
+    assert "Authorization" not in registry.asked[-1][2]
+
+
+def test_the_authorities_are_those_of_the_file(registry: ScriptedRegistry, settings, tmp_path):
+    settings.REGISTRY_CA_FILE = str(tmp_path / "missing.pem")
+
+    assert api.test_connection("R").code == "ca_file_unreadable"
+    with pytest.raises(RegistryFailure):
+        Conversation(get_registry("R"))
+
+
+@pytest.mark.parametrize(
+    ("header", "attempt", "low", "high"),
+    [
+        ("", 0, 0.1, 0.4),
+        ("3", 0, 3, 3),
+        ("86400", 0, 10, 10),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0.1, 0.4),
+        ("nonsense", 1, 0.2, 0.8),
+    ],
+)
+def test_pauses_honor_what_is_asked_for_within_limits(
+    header: str, attempt: int, low: float, high: float
+):
+    assert low <= conversation._pause_s(header, attempt) <= high
+
+
+def test_manifests_of_docker_are_packages_too(registry: ScriptedRegistry):
+    docker = "application/vnd.docker.distribution.manifest.v2+json"
+    registry.serve(LAYER, manifest={"mediaType": docker, "artifactType": None}, media_type=docker)
+
+    assert api.pull(f"{registry.host}/core/shop:1.0").files == {"suite.star": b"# a suite\n"}
+    assert OCI_MANIFEST in registry.asked[0][2]["Accept"]
