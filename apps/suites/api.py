@@ -10,6 +10,8 @@ from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
+from apps.suites.lock_differences import LockComparison
 from apps.suites.locking import NewLock
 from apps.suites.profiles import (
     ProfilesChanged,
@@ -36,6 +38,7 @@ from apps.suites.selectors import (
     get_definition,
     lint_suite,
     list_suites,
+    lock_difference,
     lock_suite,
     resolve,
     source_problems,
@@ -48,11 +51,15 @@ from apps.suites.services.registration import (
     remove_suite,
     suite_users,
 )
+from apps.suites.services.sharing import pull_suite, push_suite, push_warnings
 
 __all__ = [
     "DEPENDENCY_FILES",
     "DefinitionDocument",
+    "FunctionInfo",
     "ImportedSuite",
+    "LockComparison",
+    "ModuleInfo",
     "NewLock",
     "PackageInvalid",
     "ProfileSummary",
@@ -66,6 +73,7 @@ __all__ = [
     "SuiteProfilesDocument",
     "SuiteText",
     "TopologyInvalid",
+    "built_in_modules",
     "check_profiles",
     "container_kinds",
     "copy_files",
@@ -76,10 +84,14 @@ __all__ = [
     "get_definition",
     "lint_suite",
     "list_suites",
+    "lock_difference",
     "lock_suite",
     "profile_edit",
     "profile_summary",
     "profiles_document",
+    "pull_suite",
+    "push_suite",
+    "push_warnings",
     "register_suite",
     "remove_suite",
     "resolve",

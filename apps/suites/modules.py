@@ -13,15 +13,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from apps.oci import api as oci
 from apps.suites import conf, workspace
 from apps.suites.domain.calls import ModulePackage
 from apps.suites.domain.definition import Suite
-from apps.suites.domain.package import TOPOLOGY_FILE
+from apps.suites.domain.package import TOPOLOGY_FILE, broken_files_rule
 from apps.suites.evaluator.module_loading import BUILT_IN_MODULES, RUNTIME, exported_files
 from apps.suites.evaluator.process import MAX_SOURCE
+from kernel.errors import PlatformError
 from kernel.ids import is_identifier
 
 MAX_TEXT: Final = 4 * MAX_SOURCE  # of all files of a module that are evaluated
+UNREACHABLE: Final = "registry_unreachable"  # the code of a module that may be had later
 _LABEL: Final = re.compile(rb"""["']@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)["']""")
 
 
@@ -29,20 +32,41 @@ def loadable_modules(suite: Suite) -> dict[str, ModulePackage]:
     """Return the modules that the text of a suite names, by label."""
     found = {}
     for scope, name in _named(suite):
-        folder = _folder(scope, name)
-        if folder.is_dir():
-            found[f"@{scope}/{name}"] = read_module(name, folder)
+        label, folder = f"@{scope}/{name}", _folder(scope, name)
+        if pin := suite.dependencies.modules.get(label):
+            found[label] = pinned_module(pin)
+        elif folder.is_dir():
+            found[label] = read_module(name, folder)
     return found
+
+
+def unreachable_module(modules: Mapping[str, ModulePackage]) -> str:
+    """Return the reason why a module may be had later, "" if that is the case for none."""
+    waiting = (each["problem"] for each in modules.values() if each["code"] == UNREACHABLE)
+    return next(waiting, "")
 
 
 def modules_digest(suites: Iterable[Suite]) -> str:
     """Return a value that changes with the modules that these suites load, "" without any."""
-    marks = {
-        f"@{scope}/{name}": workspace.state_of(_folder(scope, name)).signature
-        for suite in suites
-        for scope, name in _named(suite)
-    }
-    return hashlib.sha256(repr(sorted(marks.items())).encode()).hexdigest() if marks else ""
+    marks = {_mark(suite, scope, name) for suite in suites for scope, name in _named(suite)}
+    return hashlib.sha256(repr(sorted(marks)).encode()).hexdigest() if marks else ""
+
+
+def pinned_module(pin: str) -> ModulePackage:
+    """Return a module of a registry, from the store or, at first, from the registry (20 s)."""
+    _, _, digest = pin.partition("@")
+    try:
+        package = oci.stored_package(digest) or oci.pull(pin)
+    except oci.RegistryUnreachable as error:
+        return _broken(f"{pin}: {error.detail}", UNREACHABLE)
+    except oci.DigestMismatch as error:
+        return _broken(f"{pin}: {error.detail}", "digest_mismatch")
+    except PlatformError as error:
+        return _broken(f"{pin}: {error.detail}", "module_not_found")
+    if package.artifact_type == oci.SUITE_TYPE:
+        return _broken(f"{pin} is a suite, not a module", "module_not_found")
+    path, reason = broken_files_rule(package.files, needs="")
+    return module_of(package.files, f"{path} {reason}" if reason else "")
 
 
 def read_module(name: str, folder: Path) -> ModulePackage:
@@ -63,7 +87,7 @@ def module_of(files: Mapping[str, bytes], problem: str = "") -> ModulePackage:
     if not problem and sum(map(len, top.values())) > MAX_TEXT:
         problem = "its files are larger than 4 MiB"
     if problem:
-        return {"files": {}, "problem": problem, "code": "package_invalid"}
+        return _broken(problem, "package_invalid")
     return {"files": {p: t.decode() for p, t in top.items()}, "problem": "", "code": ""}
 
 
@@ -80,6 +104,17 @@ def _labels(text: bytes) -> list[tuple[str, str]]:
         for scope, name in named
         if name not in (RUNTIME, *BUILT_IN_MODULES) and is_identifier(scope) and is_identifier(name)
     )
+
+
+def _broken(problem: str, code: str) -> ModulePackage:
+    return {"files": {}, "problem": problem, "code": code}
+
+
+def _mark(suite: Suite, scope: str, name: str) -> tuple[str, str]:
+    """Return a label and what changes with the content of its module."""
+    label = f"@{scope}/{name}"
+    pin = suite.dependencies.modules.get(label)
+    return label, pin or repr(workspace.state_of(_folder(scope, name)).signature)
 
 
 def _folder(scope: str, name: str) -> Path:

@@ -68,6 +68,8 @@ class ModulePackage(TypedDict):
 class EvaluationRequest(TypedDict):
     """What the evaluator process reads; `modules` by label.
 
+    With `lints`, it reads the text only, and answers with a list of TextLint.
+
     Its limits: `seconds` of CPU; `memory` and `answer` in bytes.
     """
 
@@ -75,10 +77,20 @@ class EvaluationRequest(TypedDict):
     env: dict[str, str]
     rules: Rules
     modules: dict[str, ModulePackage]
+    lints: bool
     instructions: int
     seconds: int
     memory: int
     answer: int
+
+
+class TextLint(TypedDict):
+    """A line of suite.star that is most likely a mistake."""
+
+    code: str
+    message: str
+    line: int
+    column: int
 
 
 class EvaluationAnswer(TypedDict):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NotRequired, TypedDict
@@ -19,6 +20,7 @@ from readers.yaml import Node, read_yaml
 FILES: Final = ("dependencies.yaml", "dependencies.yml")
 LOCK_FILES: Final = ("dependencies.lock.yaml", "dependencies.lock.yml")
 LATEST: Final = "latest"
+MODULE_LABEL: Final = re.compile(r"^@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)\Z")
 _ENTRY_KEYS: Final = ("ref", "version", "profile", "inputs")
 _LOCK_KEYS: Final = (*_ENTRY_KEYS, "resolved", "digest")
 _SHA256: Final = "sha256:"
@@ -51,10 +53,14 @@ class DeclaredDependency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """The entries and locks of a suite by alias; `problem` is the first error of the files."""
+    """The entries and locks of a suite by alias; `problem` is the first error of the files.
+
+    `modules` are the pinned modules by label, each `repository@sha256:…`.
+    """
 
     entries: Mapping[str, DeclaredDependency] = field(default_factory=dict)
     locks: Mapping[str, DeclaredDependency] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[PackageWarning, ...] = ()
     problem: TopologyProblem | None = None
 
@@ -100,6 +106,7 @@ def dependencies_of(package: Package) -> Dependencies:
     """Return what a package imports; an unreadable file becomes the `problem`."""
     warnings: list[PackageWarning] = []
     found: dict[str, dict[str, DeclaredDependency]] = {}
+    modules: dict[str, str] = {}
     for section, names, keys in (
         ("dependencies", FILES, _ENTRY_KEYS),
         ("locks", LOCK_FILES, _LOCK_KEYS),
@@ -108,9 +115,10 @@ def dependencies_of(package: Package) -> Dependencies:
         if path is None:
             continue
         try:
-            found[section] = _FileReader(path, warnings).entries(
-                read_yaml(package.text(path)), section, keys
-            )
+            root, reader = read_yaml(package.text(path)), _FileReader(path, warnings)
+            found[section] = reader.entries(root, section, keys)
+            if section == "locks":
+                modules = reader.modules(root)
         except Unreadable as error:
             problem = TopologyProblem(
                 "package_invalid", error.reason, file=path, line=error.line, column=error.column
@@ -118,7 +126,7 @@ def dependencies_of(package: Package) -> Dependencies:
             return Dependencies(problem=problem)
     entries, locks = found.get("dependencies", {}), found.get("locks", {})
     warnings += _outdated(entries, locks, package.first_of(*LOCK_FILES) or "")
-    return Dependencies(entries=entries, locks=locks, warnings=tuple(warnings))
+    return Dependencies(entries=entries, locks=locks, modules=modules, warnings=tuple(warnings))
 
 
 def pin_of(dependencies: Dependencies, alias: str) -> Pin:
@@ -229,6 +237,27 @@ class _FileReader:
         return {
             alias.text or "": self._entry(alias, value, keys) for alias, value in listed.pairs or []
         }
+
+    def modules(self, root: Node) -> dict[str, str]:
+        """Return the pinned modules of a lock by label."""
+        listed = None if root.is_null else root.get("modules")
+        if listed is None or listed.is_null:
+            return {}
+        self._mapping(listed, "modules")
+        return {label.text or "": self._pinned(label, value) for label, value in listed.pairs or []}
+
+    def _pinned(self, label: Node, value: Node) -> str:
+        match = MODULE_LABEL.match(label.text or "")
+        if match is None:
+            raise label.unreadable(f'"{label.text}" is not a label such as "@scope/module"')
+        named = parsed_reference(value.text or "")
+        if value.is_null or named.tag or not _is_digest(named.digest):
+            raise value.unreadable(f"{label.text} must be repository@sha256: and 64 hex digits")
+        if not f"/{named.repository}".endswith(f"/{match[1]}/{match[2]}"):
+            raise value.unreadable(
+                f"{label.text} must be pinned to a repository that ends in {match[1]}/{match[2]}"
+            )
+        return value.text or ""
 
     def _entry(self, alias: Node, value: Node, keys: tuple[str, ...]) -> DeclaredDependency:
         locks = "resolved" in keys

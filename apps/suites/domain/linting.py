@@ -7,34 +7,52 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from apps.profiles.api import Profile, looks_secret
+from apps.suites.domain.calls import TextLint
 from apps.suites.domain.definition import Suite, SuiteEvaluation
-from apps.suites.domain.dependencies import DeclaredDependency, lock_of
+from apps.suites.domain.dependencies import LOCK_FILES, DeclaredDependency, lock_of
+from apps.suites.domain.lint_comments import without_ignored
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.topology import ResolvedNode
 from readers.diagnostics import Diagnostic
 
 _SCRIPT_FOLDERS: Final = ("services/", "tasks/", "tests/")
+_SCRIPT: Final = re.compile(r"(?<![\w./-])(?:services|tasks|tests)/[\w./-]+\.\w+")
 _WHOLE_FILE_LIMIT: Final = 256 * 1024  # bytes of a file that are searched for names
 
 
 def lint(
-    suite: Suite, evaluations: Mapping[str, SuiteEvaluation], importable: Mapping[str, Suite]
+    suite: Suite,
+    evaluations: Mapping[str, SuiteEvaluation],
+    importable: Mapping[str, Suite],
+    lints: Sequence[TextLint] = (),
 ) -> list[Diagnostic]:
-    """Return the diagnostics of a suite, by file and line, each once.
+    """Return the diagnostics of a suite, by file and line, each once, without accepted ones.
 
     `evaluations` are those under each profile, by file name; `importable` are the imported suites
-    by their alias.
+    by their alias; `lints` are those of the text of suite.star.
     """
     found: list[Diagnostic] = [*_warnings_of_files(suite)]
+    found += [
+        Diagnostic(
+            code=each["code"],
+            severity="warning",
+            message=each["message"],
+            file=TOPOLOGY_FILE,
+            line=each["line"],
+            column=each["column"],
+        )
+        for each in lints
+    ]
     for evaluation in evaluations.values():
-        found += _diagnostics_of_nodes(evaluation)
+        found += _diagnostics_of_nodes(suite, evaluation)
     resolved = [each for each in evaluations.values() if each.problem is None]
     found += _unused_files(suite, resolved)
     for profile in suite.file_profiles:
         found += _diagnostics_of_profile(suite, profile, resolved)
     found += _diagnostics_of_dependencies(suite, importable)
-    place = {each: (each.file, each.line, each.code, each.message) for each in found}
-    return sorted(place, key=lambda each: place[each])
+    found += _unused_pins(suite, evaluations.values())
+    kept = without_ignored(suite.package, dict.fromkeys(found))
+    return sorted(kept, key=lambda each: (each.file, each.line, each.code, each.message))
 
 
 def problem_diagnostics(evaluations: Mapping[str, SuiteEvaluation]) -> Iterator[Diagnostic]:
@@ -72,13 +90,17 @@ def _warnings_of_files(suite: Suite) -> Iterator[Diagnostic]:
             )
 
 
-def _diagnostics_of_nodes(evaluation: SuiteEvaluation) -> Iterator[Diagnostic]:
+def _diagnostics_of_nodes(suite: Suite, evaluation: SuiteEvaluation) -> Iterator[Diagnostic]:
     needed = {name for node in evaluation.topology for name in node["dependsOn"]}
+    dead = _dead_nodes(evaluation.topology)
     for node in evaluation.topology:
         position = evaluation.calls.get(node["id"])
         if position is None:
             continue  # of an imported suite, which is linted on its own
-        for code, detail in _of_node(node, is_needed=node["id"] in needed):
+        details = [*_of_node(node, is_needed=node["id"] in needed), *_missing_files(suite, node)]
+        if node["id"] in dead:
+            details.append(("never_runs", dead[node["id"]]))
+        for code, detail in details:
             yield Diagnostic(
                 code=code,
                 severity="warning",
@@ -100,6 +122,38 @@ def _of_node(node: ResolvedNode, *, is_needed: bool) -> Iterator[tuple[str, str]
     for name, value in members.get("env", {}).items():
         if looks_secret(name, value):
             yield "plain_secret", f"{name} looks like a secret; use `secretRefs` of a profile"
+    if any(looks_secret("", word) for word in _words(node)):
+        yield "plain_secret", "a command looks as if it held a secret; use `secretRefs` and env"
+
+
+def _words(node: ResolvedNode) -> Iterator[str]:
+    members = cast("Mapping[str, Any]", node)
+    yield from members.get("command", ())
+    yield from members.get("commands", ())
+
+
+def _missing_files(suite: Suite, node: ResolvedNode) -> Iterator[tuple[str, str]]:
+    """Yield the scripts of the suite that commands name and that do not exist."""
+    named = {path for word in _words(node) for path in _SCRIPT.findall(word)}
+    for path in sorted(named - suite.package.files.keys()):
+        yield "missing_file", f"a command names {path}, which the suite does not have"
+
+
+def _dead_nodes(topology: Iterable[ResolvedNode]) -> dict[str, str]:
+    """Return the nodes that can never run, and why; `topology` is in the order of its levels."""
+    kinds = {node["id"]: node["kind"] for node in topology}
+    dead: dict[str, str] = {}
+    for node in topology:
+        handled = [name for name in node["onFailure"] if kinds.get(name) != "log"]
+        both = [name for name in handled if name in node["after"] and len(handled) == 1]
+        waits = [name for name in node["after"] if name in dead]
+        if node["onFailure"] and not handled:
+            dead[node["id"]] = "it runs if a log line fails, and log lines never fail"
+        elif both:
+            dead[node["id"]] = f"`after` needs {both[0]} healthy, and `on_failure` needs it failed"
+        elif waits:
+            dead[node["id"]] = f"it waits for {waits[0]}, which never runs"
+    return dead
 
 
 def _of_readiness(
@@ -204,6 +258,21 @@ def _of_dependency(
     for name in declared.inputs:
         if imported is not None and not _mentions(imported, name):
             yield "unread_variable", f"no file of {imported.suite_id} reads the input {name}"
+
+
+def _unused_pins(suite: Suite, evaluations: Iterable[SuiteEvaluation]) -> Iterator[Diagnostic]:
+    """Yield the modules that the lock pins and that the suite loads under no profile."""
+    loaded = {label for each in evaluations for label in each.loads}
+    path = suite.package.first_of(*LOCK_FILES) or ""
+    for label in suite.dependencies.modules:
+        if label not in loaded:
+            yield Diagnostic(
+                code="unused_pin",
+                severity="warning",
+                message=f"{TOPOLOGY_FILE} does not load {label}",
+                file=path,
+                line=_line_of(suite.package.text(path), label),
+            )
 
 
 def _names(node: ResolvedNode) -> Iterable[str]:

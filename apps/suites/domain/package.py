@@ -96,15 +96,16 @@ def broken_path_rule(path: str) -> str:
     return f"is longer than {MAX_PATH} characters" if len(path) > MAX_PATH else ""
 
 
-def broken_files_rule(files: Mapping[str, bytes]) -> tuple[str, str]:
+def broken_files_rule(files: Mapping[str, bytes], *, needs: str = TOPOLOGY_FILE) -> tuple[str, str]:
     """Return the first broken rule of files from elsewhere as (path, reason), or two empty texts.
 
     For content that was not read from a folder of the workspace (reference: control-plane 6).
+    `needs` is the file that must be among them, if any.
     """
     if len(files) > MAX_FILES:
         return sorted(files)[MAX_FILES], f"is one file too many: at most {MAX_FILES} are allowed"
-    if TOPOLOGY_FILE not in files:
-        return TOPOLOGY_FILE, "is missing"
+    if needs and needs not in files:
+        return needs, "is missing"
     if sum(map(len, files.values())) > MAX_PACKAGE_BYTES:
         return max(files, key=lambda path: len(files[path])), "makes the package exceed 64 MiB"
     for path in sorted(files):

@@ -2,8 +2,8 @@
 
 It is run by path with `python -I` and imports only starlark and light modules of this project, so
 that it starts in about 40 ms. It sets its limits before it reads the suite's text. Its input is an
-EvaluationRequest, its output an EvaluationAnswer. A suite that exceeds memory or time ends the
-process, and the parent reports it.
+EvaluationRequest, its output an EvaluationAnswer or the lints. A suite that exceeds memory or time
+ends the process, and the parent reports it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # found only after the change of sys.path below
-    from apps.suites.domain.calls import EvaluationAnswer
+    from apps.suites.domain.calls import EvaluationAnswer, TextLint
 
 ROOT = Path(__file__).resolve().parents[3]
 NICENESS = 10  # requests come first
@@ -33,12 +33,14 @@ def main() -> None:
     os.nice(NICENESS)
     request = json.load(sys.stdin.buffer)
     from apps.suites.evaluator.evaluation import evaluate
+    from apps.suites.evaluator.text_lints import text_lints
 
     limit_this_process(memory=request["memory"], seconds=request["seconds"])
-    write_bounded(evaluate(request), limit=request["answer"])
+    answer = text_lints(request["source"]) if request["lints"] else evaluate(request)
+    write_bounded(answer, limit=request["answer"])
 
 
-def write_bounded(answer: EvaluationAnswer, *, limit: int) -> None:
+def write_bounded(answer: EvaluationAnswer | list[TextLint], *, limit: int) -> None:
     """Write the answer; exit when it is too long, as with a text that many nodes share."""
     parts, size = [], 0
     for part in json.JSONEncoder().iterencode(answer):

@@ -30,6 +30,7 @@ LABEL: Final = re.compile(r"^@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)\Z")
 PACKAGE_NAMES: Final = ("utils", "true", "false", "null", "print")  # predeclared in packages
 _NOT_EXPORTED: Final = ("module.star", "usage.star")
 _PRELUDE: Final = "prelude"
+_CODES: Final = ("package_invalid", "digest_mismatch")
 _NAME: Final = re.compile(r"^[A-Za-z]\w*\Z")
 _PUBLIC: Final = re.compile(r"^(?:def[ \t]+([A-Za-z]\w*)|([A-Za-z]\w*)[ \t]*=(?!=))", re.MULTILINE)
 
@@ -155,7 +156,8 @@ class ModuleLoader:
         """Return a module with the wanted names, from the exported files of a package."""
         package = self._packages[label]
         if problem := package["problem"]:
-            raise TopologyProblem(package["code"], f'load("{label}"): {problem}')
+            code = package["code"] if package["code"] in _CODES else "module_not_found"
+            raise TopologyProblem(code, f'load("{label}"): {problem}')
         exported = exported_files(package["files"])
         modules = {path: self._file(label, path) for path in exported}
         sources = {name: self._source_of(label, name, modules) for name in wanted}

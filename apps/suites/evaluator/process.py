@@ -9,9 +9,15 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from apps.suites.domain.calls import EvaluationAnswer, EvaluationRequest, ModulePackage, Rules
+from apps.suites.domain.calls import (
+    EvaluationAnswer,
+    EvaluationRequest,
+    ModulePackage,
+    Rules,
+    TextLint,
+)
 
 logger = logging.getLogger("partita.suites")
 
@@ -39,27 +45,52 @@ def run_evaluator(
     """
     if len(source.encode()) > MAX_SOURCE:
         return _refused("suite.star is larger than 1 MiB")
-    request: EvaluationRequest = {
+    request = _request(source, env=env, rules=rules, modules=modules or {}, lints=False)
+    with _slots:
+        answer: EvaluationAnswer | str = _answer(request)
+    return _refused(answer, killed=True) if isinstance(answer, str) else answer
+
+
+def lint_text(source: str, *, rules: Rules) -> list[TextLint]:
+    """Return what the text of a suite.star says without effect; nothing beyond the limits."""
+    if len(source.encode()) > MAX_SOURCE:
+        return []
+    with _slots:
+        answer: list[TextLint] | str = _answer(
+            _request(source, env={}, rules=rules, modules={}, lints=True)
+        )
+    return [] if isinstance(answer, str) else answer
+
+
+def _request(
+    source: str,
+    *,
+    env: Mapping[str, str],
+    rules: Rules,
+    modules: Mapping[str, ModulePackage],
+    lints: bool,
+) -> EvaluationRequest:
+    return {
         "source": source,
         "env": dict(env),
         "rules": rules,
-        "modules": dict(modules or {}),
+        "modules": dict(modules),
+        "lints": lints,
         "instructions": INSTRUCTIONS,
         "seconds": int(WALL_S),
         "memory": MEMORY,
         "answer": MAX_ANSWER,
     }
-    with _slots:
-        return _answer(json.dumps(request).encode())
 
 
-def _answer(request: bytes) -> EvaluationAnswer:
+def _answer(request: EvaluationRequest) -> Any:
+    """Return what the process writes, or a sentence when a limit ended it."""
     # S603: the program is this Python and a file of ours; the suite's text goes to its stdin.
     # -I: the child sees neither the environment nor the current folder.
     try:
         ended = subprocess.run(  # noqa: S603
             [sys.executable, "-I", str(_CHILD)],
-            input=request,
+            input=json.dumps(request).encode(),
             capture_output=True,
             env={},
             cwd="/",
@@ -68,16 +99,15 @@ def _answer(request: bytes) -> EvaluationAnswer:
             start_new_session=True,  # without Ctrl-C from the terminal
         )
     except subprocess.TimeoutExpired:
-        return _refused(f"the evaluation took longer than {WALL_S:g} s", killed=True)
+        return f"the evaluation took longer than {WALL_S:g} s"
     if ended.returncode:
         logger.warning(
             "The evaluator exited with %s: %s",
             ended.returncode,
             ended.stderr[-400:].decode(errors="replace"),
         )
-        return _refused("the evaluation used too much memory or time", killed=True)
-    answer: EvaluationAnswer = json.loads(ended.stdout)
-    return answer
+        return "the evaluation used too much memory or time"
+    return json.loads(ended.stdout)
 
 
 def _refused(message: str, *, killed: bool = False) -> EvaluationAnswer:

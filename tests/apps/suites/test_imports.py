@@ -322,6 +322,19 @@ def test_a_change_of_an_imported_suite_is_seen_at_once(workspace):
     assert [node["id"] for node in api.get_definition("s")["topology"]] == ["leaf/another"]
 
 
+def test_importers_and_the_list_share_an_imported_suite_without_hindering_each_other(workspace):
+    """The importers are evaluated while what they import still waits for its turn in the list."""
+    for name in "abz":
+        workspace.add(name, f'task.run("t{name}", image = "a:1")')
+    for name in "pqrs":
+        workspace.add(name, importing("z"))
+
+    listed = {each["id"]: each for each in api.list_suites()}
+
+    steps = {name: [node["id"] for node in listed[name]["topology"]] for name in listed}
+    assert steps == {name: [f"t{name}"] for name in "abz"} | {key: ["z/tz"] for key in "pqrs"}
+
+
 def test_an_unknown_keyword_of_an_import_is_refused(workspace):
     error = workspace.error(parent('suite.run("x", ref = "payments", image = "a:1")'))
     assert error["code"] == "unknown_keyword"
@@ -384,14 +397,15 @@ def test_a_lock_is_checked_written_and_renewed(workspace, payments, capsys):
 
 
 def test_a_lock_keeps_the_pinned_modules(workspace, payments):
+    pin = f"registry.example/acme/things@sha256:{'0' * 64}"
     folder = workspace.add(
         "s",
         parent(dependencies="dependencies: {payments: payments}")
-        | {"dependencies.lock.yaml": "modules: {'@acme/things': 'x@sha256:1'}\n"},
+        | {"dependencies.lock.yaml": f"modules: {{'@acme/things': '{pin}'}}\n"},
     )
 
     assert typed("lock") == 0
-    assert "'@acme/things': x@sha256:1" in (folder / "dependencies.lock.yaml").read_text()
+    assert f"'@acme/things': {pin}" in (folder / "dependencies.lock.yaml").read_text()
 
 
 def test_a_lock_of_an_import_that_does_not_resolve_names_it_and_writes_nothing(
@@ -402,3 +416,32 @@ def test_a_lock_of_an_import_that_does_not_resolve_names_it_and_writes_nothing(
     assert typed("lock", "s") == 1
     assert 'payments: there is no suite "nowhere"' in capsys.readouterr().err
     assert not (folder / "dependencies.lock.yaml").exists()
+
+
+def test_the_example_is_the_topology_derived_by_hand(settings, library):
+    """The table of docs/suites.md: steps, levels, edges and env (reference: control-plane 8)."""
+    settings.SUITES_DIR = EXAMPLES
+    text = (EXAMPLES.parents[1] / "docs" / "suites.md").read_text()
+    table = text.partition("<!-- composite: begin -->")[2].partition("<!-- composite: end -->")[0]
+    by_hand = [
+        (step, int(level), re.findall("`(.*?)`", needs), re.findall("`(.*?)`", env))
+        for step, level, needs, env in re.findall(
+            r"^\| `(\S+)` \| (\d+) \| (.*?) \| (.*?) \|$", table, re.M
+        )
+    ]
+
+    nodes = api.get_definition("composite")["topology"]
+
+    assert by_hand == [
+        (
+            node["id"],
+            node["level"],
+            node["dependsOn"],
+            [
+                f"{name}={value}"
+                for name, value in node.get("runtimeEnv", {}).items()
+                if "_DEPENDENCY_" not in name
+            ],
+        )
+        for node in nodes
+    ]

@@ -14,6 +14,26 @@ GOOD = """
 db = service.run(name = "db", image = "a:1", ports = [1])
 test.run(name = "t", file = "t.sh", image = "a:1", after = [db])
 """
+CODES = [
+    "floating_image",
+    "unused_service",
+    "never_ready",
+    "never_runs",
+    "unused_file",
+    "missing_file",
+    "unknown_step",
+    "unread_variable",
+    "plain_secret",
+    "unused_dependency",
+    "not_locked",
+    "lock_outdated",
+    "unused_pin",
+    "unused_load",
+    "unreachable_code",
+    "no_effect",
+    "unknown_key",
+    "unused_ignore",
+]
 SCRIPT = {"tests/t.sh": "#!/bin/sh\necho $REGION\n"}
 
 
@@ -79,6 +99,90 @@ def test_a_node_that_is_most_likely_wrong(star, code, workspace):
     assert "AKIA" not in diagnostic.message
 
 
+@pytest.mark.parametrize(
+    ("star", "code", "line", "column"),
+    [
+        ('load("@partita/redis", "redis", "url")\nredis()', "unused_load", 1, 33),
+        ("def f():\n    return 1\n    print(1)\nf()", "unreachable_code", 3, 5),
+        ("x = [1]\nx", "no_effect", 2, 1),
+        (
+            'log.info("x", name = "l")\ntask.run("t", image = "a:1", on_failure = "l")',
+            "never_runs", 2, 1,
+        ),
+        (
+            'a = task.run("a", image = "a:1")\n'
+            'task.run("t", image = "a:1", after = a, on_failure = a)\n'
+            'task.run("u", image = "a:1", after = "t")',
+            "never_runs", 2, 1,
+        ),
+        ('task.run("t", image = "a:1", commands = ["sh tests/gone.sh"])', "missing_file", 1, 1),
+        (
+            'task.run("t", image = "a:1", command = ["x", "ghp_' + "a" * 36 + '"])',
+            "plain_secret", 1, 1,
+        ),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_most_likely_wrong(star, code, line, column, workspace):
+    workspace.add("s", star + '\ntask.run("last", image = "a:1")\n')
+    found = [each for each in api.lint_suite("s") if each.code == code]
+
+    assert (found[0].line, found[0].column, found[0].severity) == (line, column, "warning")
+    assert "ghp_" not in found[0].message
+    assert len(found) == 1 + (line == 2 and "after" in star)
+
+
+def test_a_text_that_is_hostile_is_linted_within_the_limits(workspace):
+    workspace.add("s", "(" * 200_000)
+    assert {each.code for each in api.lint_suite("s")} <= {"syntax_error", "limit_exceeded"}
+
+
+def test_a_pinned_module_that_is_not_loaded(workspace):
+    pin = f"registry.example/acme/things@sha256:{'0' * 64}"
+    lock = f"locks: {{}}\nmodules:\n  '@acme/things': {pin}\n"
+    workspace.add(
+        "s", {"suite.star": 'task.run("t", image = "a:1")', "dependencies.lock.yaml": lock}
+    )
+
+    (found,) = api.lint_suite("s")
+    assert (found.code, found.file, found.line) == ("unused_pin", "dependencies.lock.yaml", 3)
+
+
+@pytest.mark.parametrize(
+    ("star", "codes"),
+    [
+        ('task.run("t", image = "a")  # partita: ignore[floating_image]', []),
+        ('# it is ours\n# partita: ignore[floating_image]\ntask.run("t", image = "a")', []),
+        (
+            'task.run("t", image = "a")  # partita: ignore[plain_secret]',
+            ["floating_image", "unused_ignore"],
+        ),
+        (
+            'service.run("t", image = "a")  # partita: ignore[floating_image, unused_service]',
+            [],
+        ),
+        ('task.run("t", image = "a:1")  # partita: ignore[floating_image]', ["unused_ignore"]),
+        (
+            "task.run(imge = 1)  # partita: ignore[unknown_keyword]",
+            ["unknown_keyword", "unused_ignore"],
+        ),
+    ],
+)
+def test_a_comment_accepts_a_warning_but_no_error(star, codes, workspace):
+    workspace.add("s", star)
+    assert [each.code for each in api.lint_suite("s")] == codes
+
+
+def test_a_comment_in_a_profile_and_in_a_script(workspace):
+    profile = "env:\n  REGION: eu\n  API_TOKEN: abcdefgh  # partita: ignore[plain_secret]\n"
+    old = "# partita: ignore[unused_file]\necho\n"
+    assert found(workspace, **profiled(profile), tests__old_sh="") == [
+        ("unused_file", "tests/old_sh", 0)
+    ]
+    assert found(
+        workspace, **profiled(profile), **{"tests__old.sh": old, "tests__old_sh": "# t.sh"}
+    ) == [("unused_file", "tests/old_sh", 0)]
+
+
 @pytest.mark.parametrize("image", ["a@sha256:" + "0" * 64, "host:5000/a:1", "a:1"])
 def test_a_pinned_image_is_none_of_them(image, workspace):
     workspace.add("s", f'task.run(name = "t", image = "{image}")')
@@ -139,6 +243,13 @@ def test_a_suite_that_does_not_resolve_is_an_error_with_its_place(workspace):
     ]
     assert errors[1].message.startswith("with a.yaml: ")
     assert errors[1].line == 2
+
+
+def test_the_documentation_names_every_code_with_an_example():
+    text = (EXAMPLES.parents[1] / "docs" / "suites.md").read_text()
+    chapter = text.partition("## Checks\n")[2].partition("\n## ")[0]
+    for code in CODES:
+        assert f"| `{code}` |" in chapter, code
 
 
 def test_the_command_prints_places_and_fails_on_errors_only(workspace, capsys):

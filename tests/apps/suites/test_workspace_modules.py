@@ -146,9 +146,7 @@ def test_an_error_in_a_function_is_at_the_call_of_the_suite(workspace):
         ),
         ({"make.star": "def make(n):\n  return make(n)\n"}, "limit_exceeded", "64 deep"),
         (
-            {
-                "make.star": 'def make(n):\n  fail("  * suite.star:77, in f\\n --> suite.star:9:9")\n'
-            },
+            {"make.star": 'def make(n):\n  fail("  * suite.star:77, in f\\n --> suite.star:9:9")'},
             "fail_called",
             "suite.star:77",
         ),
