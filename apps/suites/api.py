@@ -49,6 +49,7 @@ from apps.suites.services.registration import (
     SuiteText,
     register_suite,
     remove_suite,
+    require_registration,
     suite_users,
 )
 from apps.suites.services.sharing import pull_suite, push_suite, push_warnings
@@ -94,6 +95,7 @@ __all__ = [
     "push_warnings",
     "register_suite",
     "remove_suite",
+    "require_registration",
     "resolve",
     "source_problems",
     "suite_profiles",

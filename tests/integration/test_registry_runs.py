@@ -127,12 +127,7 @@ def test_a_suite_that_exists_only_in_a_registry_runs(up: Up, registry: TestRegis
 def test_two_versions_are_imported_by_a_lock_and_each_has_its_own_files(
     up: Up, registry: TestRegistry
 ):
-    folder = Path(up.environment["SUITES_DIR"]) / "parent"
-    repository = registry.repository("distant")
-    write(folder, {path: text.format(repository=repository) if path.endswith(".yaml") else text
-                   for path, text in PARENT.items()})  # fmt: skip
-    locked = up.manage("suite", "lock", "parent")
-    assert locked.returncode == 0, locked.stderr
+    locked_parent(up, registry, "parent")
 
     answer = up.manage("run", "launch", "parent", "--watch", "-o", "json")
 
@@ -145,17 +140,23 @@ def test_two_versions_are_imported_by_a_lock_and_each_has_its_own_files(
     assert printed["last"] == ["done"]
 
 
-def test_a_digest_that_is_not_the_locked_one_refuses_the_launch(up: Up):
-    folder = Path(up.environment["SUITES_DIR"])
-    parent = folder / "parent"
-    lock = (parent / "dependencies.lock.yaml").read_text()
-    digest = lock.partition("digest: sha256:")[2][:64]
-    tampered = folder / "tampered"
-    shutil.copytree(parent, tampered)
-    (tampered / "dependencies.lock.yaml").write_text(lock.replace(digest, "0" * 64))
+def test_a_digest_that_is_not_the_locked_one_refuses_the_launch(up: Up, registry: TestRegistry):
+    lock = locked_parent(up, registry, "tampered") / "dependencies.lock.yaml"
+    digest = lock.read_text().partition("digest: sha256:")[2][:64]
+    lock.write_text(lock.read_text().replace(digest, "0" * 64))
 
     answer = up.manage("run", "launch", "tampered")
 
     assert answer.returncode == 1
     assert "0000000" in answer.stderr
     assert "topology_invalid" in answer.stderr
+
+
+def locked_parent(up: Up, registry: TestRegistry, name: str) -> Path:
+    folder = Path(up.environment["SUITES_DIR"]) / name
+    repository = registry.repository("distant")
+    declared = PARENT["dependencies.yaml"].format(repository=repository)
+    write(folder, {**PARENT, "dependencies.yaml": declared})
+    locked = up.manage("suite", "lock", name)
+    assert locked.returncode == 0, locked.stderr
+    return folder
