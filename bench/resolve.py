@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,8 +62,10 @@ def write_suites(root: Path) -> None:
         inner = [] if level == 1 else [f'inner = suite.run("inner", ref="level{level - 1}")']
         own = per_level
         after = "" if level == 1 else ", after=[inner]"
-        steps = [f'task.run("t{n}", file="t.sh"{after if n % 10 == 0 else ""})' for n in range(own)]
-        files = {"suite.star": "\n".join([*inner, *steps]) + "\n"}
+        own_steps = [
+            f'task.run("t{n}", file="t.sh"{after if n % 10 == 0 else ""})' for n in range(own)
+        ]
+        files = {"suite.star": "\n".join([*inner, *own_steps]) + "\n"}
         if level > 1:
             name = f"level{level - 1}"
             files["dependencies.yaml"] = f"dependencies:\n  {name}: {name}\n"
@@ -119,9 +122,10 @@ def measured() -> tuple[list[tuple[Any, ...]], bool]:
         return bytes(answer.content)
 
     cold = cold_ms()
-    selectors.library = Library()
+    library = Library()
+    use(library)
     assert len(selectors.list_suites()) == SUITES
-    selectors.library.patience_s = SERVER_PATIENCE_S
+    library.patience_s = SERVER_PATIENCE_S
     rows: list[tuple[Any, ...]] = []
     kept = statistics.median(cold) < COLD_GOAL_MS
     for what, path, goal in (
@@ -130,7 +134,7 @@ def measured() -> tuple[list[tuple[Any, ...]], bool]:
         ("list of 200", "/api/v1/suites?limit=200", LIST_GOAL_MS),
         ("list of 200, view=summary", "/api/v1/suites?limit=200&view=summary", LIST_GOAL_MS),
     ):
-        size, cpu, clock = cost(lambda path=path: get(path))
+        size, cpu, clock = cost(partial(get, path))
         kept &= statistics.median(cpu) < goal
         rows.append(
             (what, f"{size:,}", statistics.median(cpu), percentile(cpu), statistics.median(clock),
@@ -143,6 +147,13 @@ def measured() -> tuple[list[tuple[Any, ...]], bool]:
     return rows, kept
 
 
+def use(library: Any) -> None:
+    """Let the reads of suites go to a library that knows nothing yet."""
+    from apps.suites import selectors
+
+    vars(selectors)["library"] = library
+
+
 def cold_ms() -> list[float]:
     """Return the time of the first resolution of the large suite in a new library."""
     from apps.suites import selectors
@@ -150,7 +161,8 @@ def cold_ms() -> list[float]:
 
     taken: list[float] = []
     for _ in range(COLD):
-        library = selectors.library = Library()
+        library = Library()
+        use(library)
         library.suites()
         began = time.perf_counter()
         found = selectors.resolve(LARGE)

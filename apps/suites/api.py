@@ -9,6 +9,7 @@ from __future__ import annotations
 from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
+from apps.suites.domain.differences import Change, LockDifference
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
 from apps.suites.lock_differences import LockComparison
@@ -49,16 +50,19 @@ from apps.suites.services.registration import (
     SuiteText,
     register_suite,
     remove_suite,
+    require_registration,
     suite_users,
 )
 from apps.suites.services.sharing import pull_suite, push_suite, push_warnings
 
 __all__ = [
     "DEPENDENCY_FILES",
+    "Change",
     "DefinitionDocument",
     "FunctionInfo",
     "ImportedSuite",
     "LockComparison",
+    "LockDifference",
     "ModuleInfo",
     "NewLock",
     "PackageInvalid",
@@ -94,6 +98,7 @@ __all__ = [
     "push_warnings",
     "register_suite",
     "remove_suite",
+    "require_registration",
     "resolve",
     "source_problems",
     "suite_profiles",

@@ -27,7 +27,7 @@ _METADATA: Final = ("metadata.yaml", "metadata.yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class PackagePin:
     """A package by its repository, and by its digest or, if that is "", its version."""
 
     repository: str
@@ -42,11 +42,11 @@ class Wanted:
 class Packages(Protocol):
     """Where imports of packages come from."""
 
-    def kept(self, wanted: Wanted) -> Suite | None:
+    def kept(self, wanted: PackagePin) -> Suite | None:
         """Return a package without contacting a registry."""
         ...
 
-    def pulled(self, wanted: Wanted) -> Suite:
+    def pulled(self, wanted: PackagePin) -> Suite:
         """Return a package, from its registry if need be; raise PlatformError."""
         ...
 
@@ -59,7 +59,7 @@ class RegistryPackages:
         self._suites: OrderedDict[tuple[str, str], Suite] = OrderedDict()  # repository, digest
         self._tags: dict[tuple[str, str], tuple[str, float]] = {}  # repository, tag: digest, until
 
-    def kept(self, wanted: Wanted) -> Suite | None:
+    def kept(self, wanted: PackagePin) -> Suite | None:
         digest = wanted.digest or self._digest_of(wanted)
         if not digest:
             return None
@@ -70,7 +70,7 @@ class RegistryPackages:
         package = oci.stored_package(digest)
         return None if package is None else self._kept_as(wanted, package)
 
-    def pulled(self, wanted: Wanted) -> Suite:
+    def pulled(self, wanted: PackagePin) -> Suite:
         package = oci.pull(wanted.reference())
         if not wanted.digest:
             until = time.monotonic() + TAG_KEPT_S
@@ -78,14 +78,14 @@ class RegistryPackages:
                 self._tags[wanted.repository, wanted.version] = package.digest, until
         return self._kept_as(wanted, package)
 
-    def _digest_of(self, wanted: Wanted) -> str:
+    def _digest_of(self, wanted: PackagePin) -> str:
         digest, until = self._tags.get((wanted.repository, wanted.version), ("", 0.0))
         if digest and until > time.monotonic():
             return digest
         row = oci.find_repository(wanted.repository)
         return row.digest if row and row.version == wanted.version else ""
 
-    def _kept_as(self, wanted: Wanted, package: oci.Package) -> Suite:
+    def _kept_as(self, wanted: PackagePin, package: oci.Package) -> Suite:
         row = oci.find_repository(wanted.repository)
         suite_id = (row.suite_id if row else "") or ids_of(wanted.repository, package.files)[0]
         version = wanted.version or package.tag or _tag_of(row, package.digest)

@@ -12,7 +12,7 @@ from apps.suites.domain.definition import Suite
 from apps.suites.domain.dependencies import Pin, pin_of
 from apps.suites.domain.package import REGISTRY
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.registry_packages import Packages, Wanted, is_remote, packages
+from apps.suites.registry_packages import PackagePin, Packages, is_remote, packages
 from kernel.errors import PlatformError, known_names
 
 _SHOWN_DIGEST: Final = 19  # characters: sha256: and 12 digits
@@ -127,7 +127,7 @@ class Resolver:
             reached=tuple(reached),
         )
 
-    def _local(self, pin: Pin) -> Suite | Wanted:
+    def _local(self, pin: Pin) -> Suite | PackagePin:
         """Return a suite of the workspace or a registered one, else which package to ask for."""
         found = self.candidates(pin.repository)
         local = [each for each in found if each.source != REGISTRY]
@@ -145,7 +145,7 @@ class Resolver:
                 "version_required",
                 f'"{pin.ref}" is a package of a registry; name its version or its digest',
             )
-        return Wanted(repository=repository, version=pin.version, digest=pin.digest)
+        return PackagePin(repository=repository, version=pin.version, digest=pin.digest)
 
     def _unresolved(
         self, pin: Pin, local: Sequence[Suite], fitting: Sequence[Suite]

@@ -232,7 +232,7 @@ def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> R
 
 def every_suite() -> list[Suite]:
     """Return the suites with their profiles, not evaluated."""
-    return library.suites()
+    return list(library.suites())
 
 
 def find_suite_by_id(suite_id: str) -> Suite:

@@ -43,7 +43,7 @@ class BrokenPackage(Exception):
 class FolderTaken(PlatformError):
     code = "suite_exists"
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(f"{folder} exists and is not empty; choose another folder")
 
 
@@ -82,7 +82,7 @@ def suite_folders(root: Path) -> dict[str, str]:
     return dict(sorted(folders.items()))
 
 
-def state_of(folder: str) -> FolderState:
+def state_of(folder: str | Path) -> FolderState:
     """Look at every file of the package, without reading them."""
     walk = _Walk(folder)
     try:
@@ -108,7 +108,7 @@ def _mark(path: str) -> Mark:
     return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
-def read_package(suite_id: str, folder: str) -> Package:
+def read_package(suite_id: str, folder: str | Path) -> Package:
     """Return the files and the first broken rule; never raise because of the content."""
     files: dict[str, bytes] = {}
     if not is_identifier(suite_id):
@@ -170,7 +170,7 @@ class _Walk:
     `folders` and `seen` have the marks of the folders and files on the way, by their place on disk.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str | Path) -> None:
         self.root = os.path.realpath(folder)
         self.folders: dict[str, Mark] = {}
         self.seen: dict[str, Mark] = {}

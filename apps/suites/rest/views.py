@@ -48,6 +48,7 @@ class SuiteViewSet(StrictViewSet):
         responses={201: schemas.Definition},
     )
     def create(self, request: Request) -> Response:
+        api.require_registration(_caller(request))
         given = self.body(schemas.RegisterSuiteInput)
         text = api.SuiteText(
             suite_id=given["id"],

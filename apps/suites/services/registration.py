@@ -64,7 +64,7 @@ def register_suite(principal: Principal, text: SuiteText) -> DefinitionDocument:
     Raise NotFound or Forbidden (see SUITE_REGISTRATION), InvalidInput, PackageInvalid,
     TopologyInvalid, SuiteExists.
     """
-    _require_right(principal)
+    require_registration(principal)
     files = _files_of(text)
     if any(suite.suite_id == text.suite_id for suite in library.suites()):
         raise _exists(text.suite_id)
@@ -81,7 +81,7 @@ def remove_suite(principal: Principal, suite_id: str) -> None:
 
     Runs that are over keep their snapshots. Raise NotFound, Forbidden, SuiteNotFound, SuiteInUse.
     """
-    _require_right(principal)
+    require_registration(principal)
     suite = next((each for each in library.suites() if each.suite_id == suite_id), None)
     if suite is None or suite.source != REGISTERED:
         raise SuiteNotFound(f"there is no registered suite {suite_id[:200]!r}")
@@ -89,7 +89,8 @@ def remove_suite(principal: Principal, suite_id: str) -> None:
         raise SuiteNotFound(f"there is no registered suite {suite_id[:200]!r}")
 
 
-def _require_right(principal: Principal) -> None:
+def require_registration(principal: Principal) -> None:
+    """Raise NotFound or Forbidden for who may not register suites (SUITE_REGISTRATION)."""
     allowed = conf.suite_registration()
     if allowed == "off":
         raise NotFound("suites cannot be registered in this installation (SUITE_REGISTRATION)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 import pytest
 from django.core.management import call_command
@@ -54,8 +55,10 @@ def test_nodes_images_env_and_contracts_are_compared(outer):
     after = api.resolve("free").topology
 
     found = difference(
-        LockedState(topology=before, contracts={"c/api/a.yaml": "1"}),
-        LockedState(topology=after, contracts={"c/api/a.yaml": "2", "c/api/b.yaml": "3"}),
+        LockedState(topology=cast("Any", before), contracts={"c/api/a.yaml": "1"}),
+        LockedState(
+            topology=cast("Any", after), contracts={"c/api/a.yaml": "2", "c/api/b.yaml": "3"}
+        ),
     )
 
     assert found == {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
@@ -104,7 +104,7 @@ def _print_difference(compared: suites.LockComparison) -> None:
         console.print(f"      {escape(line)}")
 
 
-def _change(change: Mapping[str, str], shown: Callable[[str], str] = str) -> str:
+def _change(change: suites.Change, shown: Callable[[str], str] = str) -> str:
     before, after = (shown(change[side]) or "–" for side in ("before", "after"))
     return f"{change['name']}: {before} → {after}"
 
