@@ -16,13 +16,14 @@ from apps.console.domain.readme import FileLink, readme_html
 from apps.executions import api as executions
 from apps.executions.api import FINAL_EXECUTION
 from apps.suites import api as suites
-from kernel.errors import NotFound
+from kernel.errors import NotFound, PlatformError
 
 RECENT_RUNS_OF_SUITE = 10
 MAX_DRAWN_NODES = 500
 OPEN_GRAPH_NODES = 15  # a larger drawing is folded
 LAST_WORDS = 8  # lines
 LAST_WORDS_WIDTH = 400  # characters
+_NO_NEW_LOCK = ("topology_invalid", "package_invalid", "registry_unreachable")
 
 
 class SurfaceNotFound(NotFound):
@@ -91,6 +92,7 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
         if "README.md" in contents
         else "",
         "surfaces": [suite_parts.surface_brief(each) for each in suite["apiSurfaces"]],
+        "imports": any(path in contents for path in suites.DEPENDENCY_FILES),
         "dependencies": _dependency_tree(suite),
         "problem": problem,
         "graph": graph(suite.get("topology", ())),
@@ -120,6 +122,27 @@ def _dependency_tree(suite: Mapping[str, Any]) -> Sequence[suite_parts.Dependenc
         return ()
     known = {each["id"]: each for each in suites.list_suites()}
     return suite_parts.DependencyTree(known).below(suite)
+
+
+def lock_fragment(suite_id: str) -> dict[str, object]:
+    """Return what a new lock of a suite would change, or why there is none; raise SuiteNotFound.
+
+    May ask registries, so it takes a while.
+    """
+    try:
+        compared = suites.lock_difference(suite_id)
+    except PlatformError as error:
+        if error.problem_code not in _NO_NEW_LOCK:
+            raise
+        return {"suite_id": suite_id, "refused": error.detail}
+    return {
+        "suite_id": suite_id,
+        "lock": compared.lock,
+        "changes": [each for each in compared.lock.dependencies if each.state != "same"],
+        "difference": compared.difference,
+        "is_different": any(compared.difference.values()),
+        "present_problem": compared.problem,
+    }
 
 
 def surface_fragment(suite_id: str, surface_id: str) -> dict[str, object]:

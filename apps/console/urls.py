@@ -24,6 +24,7 @@ urlpatterns = [
     ),
     path("suites", views.suite_list, name="suites"),
     path("suites/<str:suite_id>", views.suite, name="suite"),
+    path("suites/<str:suite_id>/lock", views.suite_lock, name="suite-lock"),
     path(
         "suites/<str:suite_id>/surfaces/<str:surface_id>",
         views.suite_surface,

@@ -105,6 +105,13 @@ def suite(request: HttpRequest, principal: Principal, suite_id: str) -> HttpResp
 
 @require_safe
 @page
+def suite_lock(request: HttpRequest, _principal: Principal, suite_id: str) -> HttpResponse:
+    """Render what a new lock of the suite would change, for htmx."""
+    return render(request, "console/_suite_lock.html", selectors.lock_fragment(suite_id))
+
+
+@require_safe
+@page
 def suite_surface(
     request: HttpRequest, _principal: Principal, suite_id: str, surface_id: str
 ) -> HttpResponse:

@@ -64,6 +64,15 @@ class FakeSuites:
 
     definitions: list[dict[str, Any]] = field(default_factory=lambda: [wire_samples.definition()])
 
+    DEPENDENCY_FILES = ("dependencies.yaml", "dependencies.yml")
+    lock: Any = None  # what `lock_difference` returns or raises
+
+    def lock_difference(self, suite_id: str) -> Any:
+        self.get_definition(suite_id)
+        if isinstance(self.lock, Exception):
+            raise self.lock
+        return self.lock
+
     def list_suites(self) -> list[dict[str, Any]]:
         return self.definitions
 

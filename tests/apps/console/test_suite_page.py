@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from django.test import Client
@@ -11,9 +12,15 @@ from django.test import Client
 from apps.console.domain.highlighting import MAX_TEXT, highlighted
 from apps.console.domain.readme import readme_html
 from apps.console.domain.suite_parts import MAX_TREE_NODES, DependencyTree
+from apps.suites.lock_differences import LockComparison
+from apps.suites.locking import LockedDependency, NewLock
+from kernel.errors import PlatformError
 from tests.apps.console import wire_samples
 from tests.apps.console.conftest import FakeSuites
 from tests.support.surfaces import hydrated
+
+if TYPE_CHECKING:
+    from apps.suites.domain.differences import LockDifference
 
 EVIL = '<script>alert("x")</script>'
 MARKDOWN = f"""\
@@ -106,7 +113,7 @@ def dependency(alias: str, suite_id: str, **more: Any) -> dict[str, Any]:
 
 
 def test_the_tree_has_what_imports_import_and_ends():
-    suites = {
+    suites: dict[str, dict[str, Any]] = {
         "a": {"id": "a", "resolvedDependencies": [dependency("b", "b"), dependency("x", "x")]},
         "b": {"id": "b", "resolvedDependencies": [dependency("a", "a"), dependency("c", "c")]},
         "c": {"id": "c"},
@@ -219,3 +226,67 @@ def test_source_is_coloured(reader: Client):
     page = reader.get("/suites/shop?file=suite.star").content.decode()
 
     assert '<span class="hl-string">&quot;store&quot;</span>' in page
+
+
+def locked(alias: str, before: str, after: str) -> LockedDependency:
+    return LockedDependency(alias=alias, ref=alias, suite_id=alias, before=before, after=after)
+
+
+def comparison(*dependencies: LockedDependency, **differences: Any) -> LockComparison:
+    nothing: dict[str, Any] = {
+        name: [] for name in ("added", "removed", "changed", "images", "env", "contracts")
+    }
+    lock = NewLock(path="dependencies.lock.yaml", dependencies=dependencies, text="", present=True)
+    difference = cast("LockDifference", nothing | differences)
+    return LockComparison(lock=lock, difference=difference)
+
+
+def test_a_page_shows_what_a_new_lock_would_change(reader: Client, shop: FakeSuites):
+    assert 'hx-get="/suites/shop/lock"' in reader.get("/suites/shop").content.decode()
+    shop.lock = comparison(
+        locked("pay", "sha256:old", "sha256:new"),
+        added=["pay/new"],
+        changed=[{"id": "pay/api", "members": ["image", "ports"]}],
+        images=[{"name": "pay/api", "before": "a:1", "after": EVIL}],
+        env=[{"id": "pay/api", "changes": [{"name": "LOG", "before": "", "after": "debug"}]}],
+        contracts=[{"name": "pay/api/x.yaml", "before": "sha256:1", "after": "sha256:2"}],
+    )
+
+    page = reader.get("/suites/shop/lock").content.decode()
+
+    assert "is out of date" in page
+    for said in (
+        "sha256:old",
+        "sha256:new",
+        "step added",
+        "image, ports",
+        "debug",
+        "pay/api/x.yaml",
+    ):
+        assert said in page
+    assert EVIL not in page
+
+
+def test_a_lock_that_does_not_resolve_is_not_compared(reader: Client, shop: FakeSuites):
+    found = comparison(locked("pay", "sha256:1", "sha256:2"), added=["a", "b"])
+    shop.lock = replace(found, problem="another digest")
+
+    page = reader.get("/suites/shop/lock").content.decode()
+    assert "another digest" in page
+    assert "it has\n  2 steps" in page
+    assert "step added" not in page
+
+
+def test_a_lock_that_is_current_says_so(reader: Client, shop: FakeSuites):
+    shop.lock = comparison(locked("pay", "sha256:1", "sha256:1"))
+
+    assert "The lock is up to date" in reader.get("/suites/shop/lock").content.decode()
+
+
+def test_a_lock_that_cannot_be_made_says_why(reader: Client, shop: FakeSuites):
+    shop.lock = PlatformError("no suite of that name", code="topology_invalid")
+
+    page = reader.get("/suites/shop/lock")
+    assert page.status_code == 200
+    assert "no suite of that name" in page.content.decode()
+    assert reader.get("/suites/nowhere/lock").status_code == 404

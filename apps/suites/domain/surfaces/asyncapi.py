@@ -29,7 +29,7 @@ from readers.tree import Kind, Tree
 
 
 def read_asyncapi(path: str, document: Tree, sources: Sources) -> Contract | None:
-    """Return the contract; wrong parts are warnings and left out."""
+    """Return what the document declares; wrong parts are warnings and left out."""
     version = text_of(document.get("asyncapi"))
     root, reader = Place(document, path), _Reader(path, sources)
     if version.startswith("2."):

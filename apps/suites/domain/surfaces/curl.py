@@ -26,7 +26,7 @@ def curl_command(
     constraints: tuple[ParameterConstraint, ...],
     sampler: Sampler,
 ) -> str:
-    """Return a command for the first example, completed from the contract."""
+    """Return a command for the first example, completed from its contract."""
     request = _Request(contract, exchange, constraints, sampler)
     target = _PARAMETER.sub(lambda found: quote(request.value("path", found[1]), safe=""), url)
     if query := dict(request.parameters("query")):
@@ -53,7 +53,7 @@ def _quoted(word: str) -> str:
 
 
 class _Request:
-    """The values of a request: conditions of the example, then the contract, then constraints."""
+    """The values of a request: conditions of the example, then its contract, then constraints."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _Request:
 
 
 def _with_conditions(contract: ContractOperation | None, exchange: Exchange | None) -> str:
-    """Return the contract's sample with the values that the example's conditions want."""
+    """Return a contract's sample with the values that the example's conditions want."""
     text = contract.body if contract and contract.body else ""
     wanted = [each for each in (exchange.when if exchange else ()) if each.source == "body"]
     if not wanted:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from apps.suites.domain.package import Package, PackageWarning
 from apps.suites.domain.surfaces.hydration import surfaces_of
@@ -27,6 +28,7 @@ from apps.suites.domain.surfaces.samples import (
 )
 from readers.archive import content_digest
 
+MAX_DOCUMENTS: Final = 6 * 2**20  # bytes of all surfaces of a suite
 ConditionDocument = TypedDict("ConditionDocument", {"from": str, "param": str, "value": str})
 
 
@@ -130,7 +132,41 @@ def hydrate(package: Package, *, base_url: str) -> HydratedSurfaces:
     """Return the API surfaces of a suite; `base_url` is where its mocks are."""
     surfaces, warnings = surfaces_of(package, suite_id=package.suite_id, base_url=base_url)
     documents = surface_documents(surfaces, content_digest(package.files)) if surfaces else []
-    return HydratedSurfaces(surfaces=surfaces, documents=tuple(documents), warnings=warnings)
+    shown, is_whole = bounded(documents)
+    if not is_whole:
+        warnings = (*warnings, _TOO_LARGE)
+    return HydratedSurfaces(surfaces=surfaces, documents=tuple(shown), warnings=warnings)
+
+
+_TOO_LARGE: Final = PackageWarning(
+    code="limit_exceeded",
+    detail="the API surfaces are larger than 6 MiB; some examples or operations are not shown",
+)
+
+
+def bounded(documents: Sequence[SurfaceDocument]) -> tuple[list[SurfaceDocument], bool]:
+    """Return the documents with at most `MAX_DOCUMENTS` bytes, and whether that is all.
+
+    They are part of the snapshot of every run. Examples are left out first, then operations.
+    """
+    room = MAX_DOCUMENTS
+    made: list[SurfaceDocument] = []
+    is_whole = True
+    for surface in documents:
+        operations: list[OperationDocument] = []
+        for operation in surface["operations"]:
+            bare: OperationDocument = {**operation, "exchanges": []}
+            for candidate in (operation, bare):
+                size = len(json.dumps(candidate))
+                if size <= room:
+                    room -= size
+                    operations.append(candidate)
+                    is_whole &= candidate is operation
+                    break
+            else:
+                is_whole = False
+        made.append({**surface, "operations": operations})
+    return made, is_whole
 
 
 def surface_documents(surfaces: Sequence[Surface], digest: str) -> list[SurfaceDocument]:

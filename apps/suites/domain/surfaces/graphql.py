@@ -21,7 +21,7 @@ _SCHEMAS: Final = (ast.SchemaDefinitionNode, ast.SchemaExtensionNode)
 
 
 def read_graphql(path: str, sources: Sources) -> Contract | None:
-    """Return the contract; None for a file without root fields."""
+    """Return what the file declares; None for a file without root fields."""
     try:
         document = parse(sources.text(path), max_tokens=MAX_TOKENS)
     except GraphQLError as error:

@@ -228,7 +228,7 @@ class _Hydration:
     def _contract_of(
         self, mock: MetadataFile, homes: Mapping[int, str]
     ) -> tuple[_Index | None, ContractOperation | None]:
-        """Return the contract of a mock and its operation there."""
+        """Return which contract a mock belongs to, and its operation there."""
         named = [each for each in self.indexes if each.contract.path == mock.source_artifact]
         if mock.source_artifact and not named and mock.source_artifact not in self.sources.files:
             detail = f'the sourceArtifact "{mock.source_artifact[:200]}" is not a file of the suite'
@@ -282,7 +282,7 @@ class _Hydration:
     def _warn_of_duplicate(self, candidate: Candidate, operation: Operation, first: str) -> None:
         shown = f"{operation.method} {operation.name}"[:200]
         detail = f'{shown} is left out: the operation "{first}" has the same method and path'
-        self.sources.warnings.add_at("mock_duplicate_operation", detail, *candidate.place())
+        self.sources.warnings.add_at("mock_duplicate_operation", detail, *candidate.position())
 
     def _operation(self, surface_id: str, candidate: Candidate, names: _Names) -> Operation:
         operation_id = names.unique(identifier(candidate.operation_id))

@@ -29,11 +29,11 @@ MAX_PARAMETERS: Final = 50  # of an operation, and media types of a body
 
 
 def read_openapi(path: str, document: Tree, sources: Sources) -> Contract | None:
-    """Return the contract; wrong parts are warnings and left out."""
+    """Return what the document declares; wrong parts are warnings and left out."""
     version = text_of(document.get("openapi"))
     if not version.startswith("3."):
         shown = f"OpenAPI {version}" if version else "Swagger 2"
-        detail = f"{shown} is not supported; convert the contract to OpenAPI 3"
+        detail = f"{shown} is not supported; convert it to OpenAPI 3"
         sources.warnings.add("contract_unsupported", detail, path, document)
         return None
     reader = _Reader(path, sources)

@@ -56,7 +56,7 @@ class Surroundings:
 class Candidate:
     """What an operation is made from: a mock, an operation of a contract, or both.
 
-    `contract` without `found` is the contract of the surface. `order` is that of the files.
+    `contract` without `found` is that of the surface. `order` is that of the files.
     """
 
     order: tuple[int, int]
@@ -72,7 +72,7 @@ class Candidate:
 
     @property
     def protocol(self) -> str:
-        """As said, otherwise of the contract if it fits the adapter, otherwise by the adapter."""
+        """As said, otherwise of its contract if that fits the adapter, otherwise by the adapter."""
         if self.mock and self.mock.protocol:
             return self.mock.protocol
         adapter = self.mock.adapter if self.mock else None
@@ -91,7 +91,7 @@ class Candidate:
         path = _TEMPLATE.sub("{}", operation.path)
         return (operation.mock.adapter, operation.method, path, own)
 
-    def place(self) -> tuple[str, int, int]:
+    def position(self) -> tuple[str, int, int]:
         """Return the file and position to name in a warning."""
         if self.mock:
             tree = self.mock.tree
@@ -142,7 +142,7 @@ def built(
 
 
 def _route(candidate: Candidate, operation_id: str) -> tuple[str, str]:
-    """Return method and path: as said, of the contract, otherwise POST and the runtime URL's."""
+    """Return method and path: as said, of its contract, otherwise POST and the runtime URL's."""
     mock, found = candidate.mock, candidate.found
     method = (mock.method if mock else "") or (found.method if found else "POST")
     path = (mock.route if mock else "") or (found.path if found else "")

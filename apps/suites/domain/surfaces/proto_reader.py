@@ -64,7 +64,7 @@ class ProtoFile:
     enums: dict[str, str] = field(default_factory=dict)
     services: dict[str, list[Method]] = field(default_factory=dict)
 
-    def place(self, at: int) -> tuple[int, int]:
+    def position(self, at: int) -> tuple[int, int]:
         before = self.text.rfind("\n", 0, at)
         return self.text.count("\n", 0, at) + 1, at - before
 
@@ -96,7 +96,7 @@ class ProtoReader:
             at = found.end()
 
     def _broken(self, reason: str, at: int) -> Unreadable:
-        line, column = self.file.place(at)
+        line, column = self.file.position(at)
         return Unreadable(reason, line=line, column=column)
 
     def fail(self, wanted: str) -> Unreadable:

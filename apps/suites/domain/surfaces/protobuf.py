@@ -31,7 +31,7 @@ _WELL_KNOWN: Final[Mapping[str, Any]] = {
 
 
 def read_protos(paths: list[str], sources: Sources) -> Iterator[Contract]:
-    """Yield the contract of each file that declares a service."""
+    """Yield a contract for each file that declares a service."""
     files: dict[str, ProtoFile] = {}
     for path in paths:
         file = ProtoFile(path, sources.text(path))
@@ -59,7 +59,7 @@ def _operations(file: ProtoFile, known: _Declared, sources: Sources) -> Iterator
             if not sources.take_operation(file.path):
                 return
             full_name = f"{service}/{method.name}"
-            line, column = lines.place(method.at)
+            line, column = lines.position(method.at)
             for used in (method.request, method.response):
                 if not known.has(used, service):
                     detail = f"{full_name} uses {used[:200]}, which no file of api/ declares"
@@ -87,7 +87,7 @@ class _Lines:
         self.line = 1
         self.at = 0
 
-    def place(self, at: int) -> tuple[int, int]:
+    def position(self, at: int) -> tuple[int, int]:
         if at >= self.at:
             self.line += self.text.count("\n", self.at, at)
             self.at = at
@@ -112,7 +112,7 @@ class _Declared:
             if name.startswith("google/") or self._finds(file.path, name):
                 continue
             self.missing = True
-            line, column = lines.place(at)
+            line, column = lines.position(at)
             detail = f'the import "{name[:200]}" is not in api/'
             sources.warnings.add_at(INVALID, detail, file.path, line, column)
 

@@ -19,7 +19,7 @@ _ENVELOPE: Final = "http://schemas.xmlsoap.org/soap/envelope/"
 
 
 def read_wsdl(path: str, sources: Sources) -> Contract | None:
-    """Return the contract; None for a file without operations."""
+    """Return what the file declares; None for a file without operations."""
     try:
         root = fromstring(sources.text(path), forbid_dtd=True)
     except ParseError as error:
