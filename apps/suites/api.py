@@ -6,6 +6,13 @@ Knows nothing of executions. `lock_suite` writes a file of the workspace, `regis
 
 from __future__ import annotations
 
+from apps.suites.authoring import (
+    FormattedFile,
+    formatted_files,
+    new_suite,
+    starters,
+    write_formatted,
+)
 from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
@@ -53,6 +60,7 @@ from apps.suites.services.registration import (
 __all__ = [
     "DEPENDENCY_FILES",
     "DefinitionDocument",
+    "FormattedFile",
     "FunctionInfo",
     "ImportedSuite",
     "ModuleInfo",
@@ -77,10 +85,12 @@ __all__ = [
     "every_suite",
     "find_suite",
     "find_suite_by_id",
+    "formatted_files",
     "get_definition",
     "lint_suite",
     "list_suites",
     "lock_suite",
+    "new_suite",
     "profile_edit",
     "profile_summary",
     "profiles_document",
@@ -88,7 +98,9 @@ __all__ = [
     "remove_suite",
     "resolve",
     "source_problems",
+    "starters",
     "suite_profiles",
     "suite_users",
     "use_files_without_store",
+    "write_formatted",
 ]
