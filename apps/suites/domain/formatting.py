@@ -1,4 +1,4 @@
-"""Starlark in one style, without changing what it means (decision 0036). Pure.
+"""Starlark in one style, without changing what it means (decision 0035). Pure.
 
 Indents of four spaces, `name = value`, double quotes, one argument a line where a bracket is
 written over several lines or is too long for one, commas behind the last of them. Comments, blank
@@ -273,7 +273,8 @@ def _comment_text(text: str) -> str:
 
 def _meaning(lines: Sequence[Line]) -> list[object]:
     """Return what counts: blocks, tokens, comments; not their layout or commas at the end."""
-    levels, found = [0], []
+    levels: list[int] = [0]
+    found: list[object] = []
     for line in lines:
         if not line.items:
             found.append(_comment_text(line.comment))
