@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -54,6 +55,22 @@ async def read_secret(
 
     The first part of `path` is where the engine is mounted. Raises VaultError.
     """
+    async with _conversation(vault, resolver, within_s) as conversation:
+        return await conversation.fields(path)
+
+
+async def check_access(
+    vault: Vault, *, resolver: Resolver = resolve, within_s: float = WITHIN_S
+) -> None:
+    """Sign in and have the server look the token up. Raises VaultError."""
+    async with _conversation(vault, resolver, within_s) as conversation:
+        await conversation.look_up_token()
+
+
+@asynccontextmanager
+async def _conversation(
+    vault: Vault, resolver: Resolver, within_s: float
+) -> AsyncIterator[_Conversation]:
     import httpx  # slow to import: only processes that read secrets pay for it
 
     from kernel.pinned_http import pinned_client
@@ -64,7 +81,7 @@ async def read_secret(
             asyncio.timeout(within_s),
             pinned_client(LOCAL_TOO, resolver=resolver, timeout=None) as client,
         ):
-            return await _Conversation(client, base, vault).fields(path)
+            yield _Conversation(client, base, vault)
     except AddressError as error:
         raise VaultError(f"the address cannot be used: {error}") from None
     except TimeoutError:
@@ -94,6 +111,12 @@ class _Conversation:
             return _map(plain.get("data"))
         # what is refused under one version may be missing under the other
         raise VaultError(_refusal(first, second))
+
+    async def look_up_token(self) -> None:
+        self._headers["X-Vault-Token"] = self._vault.token or await self._signed_in()
+        status, _answer = await self._ask("GET", "auth/token/lookup-self")
+        if status != HTTPStatus.OK:
+            raise VaultError(_refusal(status))
 
     async def _signed_in(self) -> str:
         if not self._vault.role:

@@ -203,7 +203,7 @@ class _Inflated:
             try:
                 chunk = self._inflate.decompress(source, _CHUNK)
             except zlib.error:
-                code = "corrupt" if self._data[:2] == _GZIP else "not_gzip"
+                code = "corrupt" if bytes(self._data[:2]) == _GZIP else "not_gzip"
                 raise ArchiveRefused(code, "is not a valid gzip stream") from None
             if not chunk and not source and not self._inflate.eof:
                 raise ArchiveRefused("truncated", "ends within its gzip stream")

@@ -38,11 +38,7 @@ def known_suites() -> list[KnownSuite]:
 
 def built_in_modules() -> list[BuiltInModule]:
     return [
-        BuiltInModule(
-            name=each.name,
-            description=f"{each.title} {each.description}".strip(),
-            version=VERSION,
-        )
+        BuiltInModule(name=each.name, description=each.description, version=VERSION)
         for each in suites.built_in_modules()
     ]
 

@@ -63,9 +63,11 @@ def catalog(request: HttpRequest, principal: Principal) -> HttpResponse:
 def package(request: HttpRequest, principal: Principal, package_id: str) -> HttpResponse:
     entry = packages.find_entry(package_id)
     favorites = packages.favorites_of(principal)
-    (row,) = rows([entry], favorites, may_launch=principal.has_role(Role.RUNNER))
     suite_id = entry["package"].get("suiteId", "")
     suite: Any = suites.get_definition(suite_id) if suite_id else {}
+    if suite:  # the list may not have waited for its evaluation
+        entry = {**entry, "launchable": suite["launchable"]}
+    (row,) = rows([entry], favorites, may_launch=principal.has_role(Role.RUNNER))
     nodes = suite.get("topology", ())
     context = {
         **row,

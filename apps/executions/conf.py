@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 from datetime import timedelta
-from pathlib import Path
 
 from django.conf import settings
 
@@ -55,19 +52,6 @@ def lease_grace() -> timedelta:
 def lease_owner_patience() -> timedelta:
     """Return the grace of a supervisor whose units no other could adopt; never shorter."""
     return max(lease_grace(), timedelta(seconds=settings.LEASE_OWNER_PATIENCE_S))
-
-
-def secret_variable(ref: str) -> str | None:
-    """Return `PARTITA_SECRET_<REF IN UPPER CASE>`; no other variable can be read."""
-    name = re.sub(r"[^A-Z0-9]", "_", ref.upper())
-    return os.environ.get(f"PARTITA_SECRET_{name}")  # noqa: TID251 - the one source of these
-
-
-def vault_token() -> str:
-    """Return the token, read each time because its file may be renewed; raise OSError."""
-    if path := settings.VAULT_TOKEN_FILE:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    return str(settings.VAULT_TOKEN)
 
 
 def run_page(run_id: str) -> str:

@@ -71,11 +71,9 @@ def _repository(row: IndexedRepository, *, registry_id: str, suite_id: str) -> R
     )
 
 
-def stored_digests(digests: Iterable[str]) -> set[str]:
-    """Return those whose packages are in the store."""
-    asked = [digest for digest in digests if digest]
-    rows = StoredPackage.objects.filter(digest__in=asked)
-    return set(rows.values_list("digest", flat=True))
+def stored_digests() -> set[str]:
+    """Return the digests of all stored packages; the index of the rows has them."""
+    return set(StoredPackage.objects.filter(digest__gt="").values_list("digest", flat=True))
 
 
 def stored_package(digest: str, *, repository: str = "", tag: str = "") -> Package | None:
@@ -121,7 +119,7 @@ def registry_warnings() -> tuple[RegistryWarning, ...]:
     )
 
 
-def place_of(url: str, scope: Iterable[str], username: str) -> str:
+def settings_digest(url: str, scope: Iterable[str], username: str) -> str:
     """Return what identifies the settings that a synchronization was made with."""
     text = "\n".join([url, username, *sorted(scope)])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -11,7 +11,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -113,9 +115,9 @@ class VerbCommand(PlatformCommand):
         parser.add_argument(
             "-o",
             "--output",
-            choices=("text", "table", "json"),
+            choices=("text", "table", "json", "yaml"),
             default="text",
-            help="text or table for people (text is the default), json for programs",
+            help="text or table for people (text is the default), json or yaml for programs",
         )
         return parser
 
@@ -127,6 +129,9 @@ class VerbCommand(PlatformCommand):
 
     def execute_command(self, options: dict[str, Any]) -> int:
         verb: Verb = options["verb"]
+        if options.get("output") == "yaml":  # verbs know programs and people
+            with _as_yaml():
+                return verb({**options, "output": "json"})
         return verb(options)
 
 
@@ -164,7 +169,25 @@ def report_error(error: PlatformError) -> ExitCode:
     return _BY_STATUS.get(PROBLEMS[error.problem_code], ExitCode.ERROR)
 
 
+_yaml: Final = threading.local()
+
+
+@contextmanager
+def _as_yaml() -> Iterator[None]:
+    _yaml.is_wanted = True
+    try:
+        yield
+    finally:
+        _yaml.is_wanted = False
+
+
 def print_json(document: Any) -> None:
+    """Print a document for programs: as JSON, or as YAML under `-o yaml`."""
+    if getattr(_yaml, "is_wanted", False):
+        import yaml
+
+        yaml.safe_dump(document, sys.stdout, sort_keys=False, allow_unicode=True)
+        return
     json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 

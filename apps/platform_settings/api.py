@@ -14,14 +14,24 @@ from apps.platform_settings.domain.backends import (
     backend_states,
     runtime_labels,
 )
+from apps.platform_settings.domain.changes import Change
 from apps.platform_settings.domain.registries import Credentials, ImageRegistry
+from apps.platform_settings.domain.secret_refs import (
+    known_secret_providers,
+    provider_of,
+    reference_problem,
+)
 from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.platform_settings.services.changes import RegistryNotFound, record_sync
 from apps.platform_settings.services.documents import (
+    PastChange,
     SettingsChanged,
+    preview_settings,
     replace_settings,
     settings_document,
     settings_etag,
+    settings_history,
+    settings_in_file,
 )
 from apps.platform_settings.services.effective import (
     backends,
@@ -34,6 +44,12 @@ from apps.platform_settings.services.effective import (
     select_backend,
 )
 from apps.platform_settings.services.live_settings import recent_settings
+from apps.platform_settings.services.secret_values import (
+    SecretUnreadable,
+    check_secret_provider,
+    secret_provider_titles,
+    secret_value,
+)
 
 __all__ = [
     "NOT_ISOLATED",
@@ -41,28 +57,40 @@ __all__ = [
     "BackendState",
     "BackendUnavailable",
     "BackendUnknown",
+    "Change",
     "Credentials",
     "ImageRegistry",
     "Kind",
     "Mode",
     "Override",
+    "PastChange",
     "RegistryNotFound",
     "SecretManagers",
+    "SecretUnreadable",
     "SettingsChanged",
     "backend_states",
     "backends",
+    "check_secret_provider",
     "get_registry",
     "global_overrides",
+    "known_secret_providers",
     "local_runtime",
     "mode",
+    "preview_settings",
+    "provider_of",
     "pull_credentials",
     "recent_settings",
     "record_sync",
+    "reference_problem",
     "registries",
     "replace_settings",
     "runtime_labels",
     "secret_managers",
+    "secret_provider_titles",
+    "secret_value",
     "select_backend",
     "settings_document",
     "settings_etag",
+    "settings_history",
+    "settings_in_file",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -11,6 +13,7 @@ from django.conf import settings
 
 from apps.platform_settings.domain.fields import Surroundings
 
+_READABLE: Final = "PARTITA_SECRET_"  # the prefix of variables
 MAX_FILE_BYTES: Final = 2**20
 
 
@@ -50,3 +53,25 @@ def surroundings() -> Surroundings:
 def encryption_keys() -> tuple[str, ...]:
     """Return the keys of secrets at rest: the first encrypts, and every one decrypts."""
     return tuple(settings.ENCRYPTION_KEYS)
+
+
+def secret_variable(ref: str) -> str | None:
+    """Return `PARTITA_SECRET_<REF IN UPPER CASE>`; no other variable can be read."""
+    name = re.sub(r"[^A-Z0-9]", "_", ref.upper())
+    return os.environ.get(f"{_READABLE}{name}")  # noqa: TID251 - the one source of these
+
+
+def secret_variable_count() -> int:
+    return sum(name.startswith(_READABLE) for name in os.environ)  # noqa: TID251 - as above
+
+
+def vault_token() -> str:
+    """Return the token, read each time because its file may be renewed; raise OSError."""
+    if path := settings.VAULT_TOKEN_FILE:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    return str(settings.VAULT_TOKEN)
+
+
+def secret_files_folder() -> Path | None:
+    """Return the folder of the secrets in files; None when it is not set."""
+    return Path(settings.SECRET_FILES_DIR) if settings.SECRET_FILES_DIR else None

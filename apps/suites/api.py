@@ -18,6 +18,7 @@ from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
+from apps.suites.lock_differences import LockComparison
 from apps.suites.locking import NewLock
 from apps.suites.profiles import (
     ProfilesChanged,
@@ -44,6 +45,7 @@ from apps.suites.selectors import (
     get_definition,
     lint_suite,
     list_suites,
+    lock_difference,
     lock_suite,
     resolve,
     source_problems,
@@ -56,6 +58,7 @@ from apps.suites.services.registration import (
     remove_suite,
     suite_users,
 )
+from apps.suites.services.sharing import pull_suite, push_suite, push_warnings
 
 __all__ = [
     "DEPENDENCY_FILES",
@@ -63,6 +66,7 @@ __all__ = [
     "FormattedFile",
     "FunctionInfo",
     "ImportedSuite",
+    "LockComparison",
     "ModuleInfo",
     "NewLock",
     "PackageInvalid",
@@ -89,11 +93,15 @@ __all__ = [
     "get_definition",
     "lint_suite",
     "list_suites",
+    "lock_difference",
     "lock_suite",
     "new_suite",
     "profile_edit",
     "profile_summary",
     "profiles_document",
+    "pull_suite",
+    "push_suite",
+    "push_warnings",
     "register_suite",
     "remove_suite",
     "resolve",

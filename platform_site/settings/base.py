@@ -125,13 +125,14 @@ SUITE_MAX_NODES = env.integer("SUITE_MAX_NODES", 2000, low=1)
 PLATFORM_SETTINGS_FILE = Path(env.text("PLATFORM_SETTINGS_FILE", "configuration.yaml"))
 PROFILES_FILE = Path(env.text("PROFILES_FILE", "svc-profiles.yaml"))
 PROFILE_WRITES = env.choice("PROFILE_WRITES", "members", ("members", "admin"))
-SECRET_REFERENCE_RULE = "apps.executions.domain.secret_refs.reference_problem"
+SECRET_REFERENCE_RULE = "apps.platform_settings.domain.secret_refs.reference_problem"
 IN_CLUSTER = bool(env.text("KUBERNETES_SERVICE_HOST"))
 CONFIG_VARIABLES = env.prefixed("PARTITA_CONFIG_")
 REGISTRY_CA_FILE = env.text("REGISTRY_CA_FILE")
 REGISTRY_SYNC_INTERVAL_S = env.duration_s("REGISTRY_SYNC_INTERVAL", "5m")
 VAULT_TOKEN = env.text("VAULT_TOKEN")
 VAULT_TOKEN_FILE = env.text("VAULT_TOKEN_FILE")  # read at each use: it may be renewed there
+SECRET_FILES_DIR = env.text("SECRET_FILES_DIR")  # of secrets that profiles name; empty: none
 
 # ── executions and steps ──────────────────────────────────────────────────────
 EXECUTION_MAX_ACTIVE = env.integer("EXECUTION_MAX_ACTIVE", 10, low=1)

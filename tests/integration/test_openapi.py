@@ -3,13 +3,17 @@
 Schemathesis makes requests from the API's own description, with the ids of things that are there
 and without; the answers must also be of the kinds and shapes that the description names. All
 requests of an operation are sent by the first caller that it lets in, some by each caller.
+
+An administrator also writes: of each resource that packages and settings have, some requests must
+succeed, so that the answers of success are checked, too.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pytest
@@ -27,8 +31,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.integration.world import Belongings, Caller, World, prepare
+from tests.integration.world import Caller, World, prepare
 from tests.support.browser import Server
+from tests.support.servers import free_port
 
 CALLERS: Final = ("admin", "agent", "secret", "member", "anonymous")
 ENDLESS: Final = {"/api/v1/engine/overview/stream"}
@@ -42,6 +47,9 @@ EXAMPLES: Final = int(os.environ.get(MORE_EXAMPLES, "10"))
 # requests are not all refused with these: a refusal is given before the request is looked at.
 REFUSALS: Final = (401, 403)
 FIRST: Final = 4
+WRITTEN: Final = ("catalog", "suites", "profiles", "platform-settings")  # after /api/v1/
+SUITE: Final = 'task.run("t", image="busybox:1.36")\n'
+PROFILE: Final = {"name": "Target", "fileName": "target.yaml", "yaml": "env: {A: b}\n"}
 REQUESTS: Final = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -55,6 +63,12 @@ REQUESTS: Final = settings(
 @pytest.fixture
 def world(transactional_db, settings, tmp_path) -> World:
     prepare(settings, tmp_path)
+    registry = {  # nobody listens there
+        "registryId": "away", "name": "Away", "provider": "Zot", "allowLocalNetwork": True,
+        "registryUrl": f"http://127.0.0.1:{free_port()}",
+    }  # fmt: skip
+    with settings.PLATFORM_SETTINGS_FILE.open("a") as file:
+        file.write(f"registries: [{json.dumps(registry)}]\n")
     return World()
 
 
@@ -75,6 +89,7 @@ def server(world: World, settings, tmp_path) -> Iterator[Server]:
 class Drawn:
     case: Any
     to_what_is_there: bool
+    well_made: bool
 
 
 @dataclass
@@ -90,6 +105,11 @@ class Operation:
     label: str
     path: str
     modes: list[Requests]
+    statuses: set[int] = field(default_factory=set)  # of the answers
+
+    @property
+    def must_succeed(self) -> bool:
+        return self.path.removeprefix("/api/v1/").split("/")[0] in WRITTEN
 
 
 @pytest.mark.timeout(90 * EXAMPLES)
@@ -101,15 +121,15 @@ def test_no_request_is_an_error_of_ours(world: World, server: Server, subtests: 
             for operation in described:
                 world.forget_attempts()
                 caller = world.caller(name)
-                ids = {}
-                if "{" in operation.path:
-                    ids = known_ids(world.belongings(finished=operation.path.endswith(STREAMS)))
-                sender = Sender(server.url, caller, ids, session)
+                sender = Sender(server.url, caller, ids_for(world, operation, name), session)
                 asked += sum(send(mode, sender, world) for mode in operation.modes)
+                operation.statuses.update(sender.statuses)
             assert asked > 30 * FIRST
     let_in = [any(mode.sent and mode.drawn for mode in each.modes) for each in described]
     refused = [each.label for each, sent in zip(described, let_in, strict=True) if not sent]
     assert not refused, "nobody is let in"
+    failed = [each.label for each in described if each.must_succeed and min(each.statuses) >= 300]
+    assert not failed, "nothing has succeeded"
 
 
 def operations(document: dict[str, Any]) -> list[Operation]:
@@ -131,7 +151,7 @@ def draw(operation: Any, mode: GenerationMode) -> list[Drawn]:
     @REQUESTS
     @given(case=operation.as_strategy(generation_mode=mode), to_what_is_there=st.booleans())
     def keep(case: Any, to_what_is_there: bool) -> None:
-        drawn.append(Drawn(case, to_what_is_there))
+        drawn.append(Drawn(case, to_what_is_there, mode is GenerationMode.POSITIVE))
 
     try:
         keep()
@@ -140,14 +160,35 @@ def draw(operation: Any, mode: GenerationMode) -> list[Drawn]:
     return drawn
 
 
-def known_ids(target: Belongings) -> dict[str, str]:
+def ids_for(world: World, operation: Operation, caller: str) -> dict[str, str]:
     """Path parameter → what is there."""
+    if "{" not in operation.path:
+        return {}
+    if operation.must_succeed:
+        if caller == "admin":
+            make_what_is_written(world.caller(caller))
+        return written_ids(operation.label)
+    target = world.belongings(finished=operation.path.endswith(STREAMS))
     return {
         "executionId": target.run.id,
         "artifactId": target.artifact_id,
         "jobId": target.job_id,
         "agentId": "edge-1",
-        "suite_id": "hello",
+    }
+
+
+def make_what_is_written(admin: Caller) -> None:
+    """Requests may have removed it."""
+    admin.call("POST", "/api/v1/suites", {"id": "made", "suiteStar": SUITE})
+    admin.call("POST", "/api/v1/profiles/suites/hello", PROFILE)
+
+
+def written_ids(label: str) -> dict[str, str]:
+    return {
+        "package_id": "workspace-hello",
+        "suite_id": "made" if label.startswith("DELETE") and "profiles" not in label else "hello",
+        "profile_id": "target",
+        "registry_id": "away",
     }
 
 
@@ -160,18 +201,40 @@ class Sender:
         self._headers = {"Authorization": f"Bearer {caller.token}"} if caller.token else {}
         self._caller = caller
         self._ids = ids
+        self.statuses: set[int] = set()
 
     def send(self, drawn: Drawn) -> int:
         """Check the answer; return its status."""
         case = drawn.case.derive()
         if drawn.to_what_is_there:
             self._aim(case)
+            if drawn.well_made:
+                self._fill(case)
+        if isinstance(case.body, dict) and case.body.get("waitSeconds") in range(2, 31):
+            case.body["waitSeconds"] = 1  # a claim that waits for nothing
         self._session.cookies.clear()
         response = case.call(
             base_url=self._url, headers=self._headers, session=self._session, timeout=60
         )
         case.validate_response(response, checks=list(checks_of(response)))
+        self.statuses.add(response.status_code)
         return int(response.status_code)
+
+    def _fill(self, case: Any) -> None:
+        """Give the body what makes the request succeed, where the description cannot say it."""
+        resource = case.path.removeprefix("/api/v1/").split("/")[0]
+        if not isinstance(case.body, dict) or resource not in WRITTEN:
+            return
+        if resource == "suites":
+            case.body |= {"id": f"made-{len(self.statuses)}", "suiteStar": SUITE, "files": {}}
+        elif resource == "profiles":
+            case.body = PROFILE | {"description": case.body.get("description", "")}
+            if case.method == "POST":
+                case.body |= {"fileName": f"made-{len(self.statuses)}.yaml"}
+        elif resource == "platform-settings":
+            answer = self._session.get(f"{self._url}{case.path}", headers=self._headers, timeout=60)
+            if answer.ok:
+                case.body = {**answer.json(), "description": case.body.get("description", "")}
 
     def _aim(self, case: Any) -> None:
         for name in case.path_parameters:

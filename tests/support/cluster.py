@@ -127,6 +127,7 @@ class Cluster:
             "DATA_DIR": str(self.folder / "data"),
             "SUITES_DIR": str(self.folder / "suites"),
             "PLATFORM_SETTINGS_FILE": str(self.folder / "configuration.yaml"),
+            "PROFILES_FILE": str(self.folder / "svc-profiles.yaml"),
             "PORT": str(self.port),
             "PUBLIC_API_URL": self.url,
             "JWT_SECRET": secrets.token_urlsafe(48),

@@ -40,6 +40,7 @@ class Up:
             "DATA_DIR": str(self.data),
             "PORT": str(self.port),
             "TMPDIR": str(self.scratch),
+            "PROFILES_FILE": str(folder / "svc-profiles.yaml"),
             "PYTHONUNBUFFERED": "1",
             **environment,
         }

@@ -192,12 +192,12 @@ async def _export(attempt: StepAttempt, export: Export) -> int:
 
 async def _store(attempt: StepAttempt, export: Export, file: CollectedFile) -> bool:
     upload = ArtifactUpload(
-        path=file.path,
+        path=attempt.log.mask(file.path),
         name=export.name,
         format=export.format,
         on=export.on,
         media_type=mimetypes.guess_type(file.path)[0] or "application/octet-stream",
-        body=file.body,
+        body=await asyncio.to_thread(_masked, attempt, file.body),
     )
     try:
         await retry_until_answered(lambda: attempt.context.control_plane.store(attempt.job, upload))
@@ -205,6 +205,16 @@ async def _store(attempt: StepAttempt, export: Export, file: CollectedFile) -> b
         await _warn(attempt, f"artifact {file.path} was refused: {error}")
         return False
     return True
+
+
+def _masked(attempt: StepAttempt, body: bytes) -> bytes:
+    """Return a text with its secrets masked, and other content as it is."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return body
+    masked = attempt.log.mask(text)
+    return body if masked == text else masked.encode()
 
 
 async def _warn(attempt: StepAttempt, text: str) -> None:

@@ -152,22 +152,22 @@ class _SuitesByRepository:
 
     def __init__(self, suites: Sequence[KnownSuite]) -> None:
         self._suites = suites
-        self._by_repository: dict[str, KnownSuite] = {}
+        self._own: dict[str, KnownSuite] = {}
+        self._remote: dict[str, KnownSuite] = {}
         for suite in suites:
-            self._by_repository.setdefault(suite.repository, suite)
-        self._remote = {suite.suite_id: suite for suite in suites if suite.is_remote}
+            (self._remote if suite.is_remote else self._own).setdefault(suite.repository, suite)
+        self._by_id = {suite.suite_id: suite for suite in suites if suite.is_remote}
         self._found: set[str] = set()
 
     def of(self, repository: AdvertisedRepository) -> KnownSuite | None:
-        """Return the suite whose repository is this one, with or without its host."""
-        remote = self._remote.get(repository.suite_id)
-        suite = (
-            self._by_repository.get(repository.repository)
-            or self._by_repository.get(repository.path)
-            or remote
-        )
-        self._found |= {each.suite_id for each in (suite, remote) if each}
-        return suite
+        """Return the suite whose repository is this one, with or without its host.
+
+        A suite of the workspace is preferred to the one that the registry's package is.
+        """
+        own = self._own.get(repository.repository) or self._own.get(repository.path)
+        remote = self._remote.get(repository.repository) or self._by_id.get(repository.suite_id)
+        self._found |= {each.suite_id for each in (own, remote) if each}
+        return own or remote
 
     def unmatched(self) -> Iterator[KnownSuite]:
         return (suite for suite in self._suites if suite.suite_id not in self._found)

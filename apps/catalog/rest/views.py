@@ -71,7 +71,9 @@ class FavoriteViewSet(StrictViewSet):
         return Response({"packageId": package_id, "starred": True})
 
     @extend_schema(
-        operation_id="catalog_favorites_remove", request=None, responses=schemas.FavoriteMark
+        operation_id="catalog_favorites_remove",
+        request=None,
+        responses={200: schemas.FavoriteMark},
     )
     def destroy(self, request: Request, package_id: str) -> Response:
         api.remove_favorite(principal_of(request), package_id)

@@ -54,11 +54,17 @@ _edges: Final[BoundedCache[UUID, Mapping[str, StepEdges]]] = BoundedCache(256)
 _indexes: Final[BoundedCache[str, JobIndex]] = BoundedCache(20_000)
 
 
+def content_key(import_path: str) -> str:
+    """Return the key of the files of one import, which is no suite id."""
+    return f"/{import_path}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDefinition:
     """A snapshot as planning and claims need it; `nodes` are wire nodes in topology order.
 
-    `suite` has id, title, repository; `contents` source suite id → {digest, size, offset?}.
+    `suite` has id, title, repository; `contents` source suite id → {digest, size, offset?}. Where
+    a run has two versions of a suite, the second is there under the `content_key` of its import.
     """
 
     plan: RunPlan
@@ -67,6 +73,13 @@ class RunDefinition:
     profile: Mapping[str, Any]
     contents: Mapping[str, Mapping[str, Any]]
     secrets_of_imports: Mapping[str, Sequence[Mapping[str, str]]]
+
+    def content(self, index: int) -> Mapping[str, Any] | None:
+        """Return the place of the files that the step sees, None if its suite has none."""
+        node = self.nodes[index]
+        path = node["id"].rpartition("/")[0]
+        own = self.contents.get(content_key(path)) if path else None
+        return own or self.contents.get(node.get("sourceSuiteId", self.suite["id"]))
 
     def secret_refs(self, step_id: str) -> list[Mapping[str, str]]:
         """Return the secrets of a step: those of the launch and of the imports around it.

@@ -193,7 +193,7 @@ def step_spec(run: RunAggregate, index: int) -> StepSpecBody:
     }
     if traceparent := _traceparent(run, index):
         spec["traceparent"] = env["TRACEPARENT"] = traceparent
-    if content := definition.contents.get(source_suite(definition, index)):
+    if content := definition.content(index):
         spec["content"] = {"digest": content["digest"], "size": content["size"]}
     if "traffic" in node:
         spec["traffic"] = node["traffic"]

@@ -29,7 +29,6 @@ from apps.executions.domain.runs import (
     QueueFull,
     RunSummary,
 )
-from apps.executions.domain.secret_refs import source_of
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, RunReason, StatusCode
 from apps.executions.models import Execution, IdempotencyKey, Step, WorkLease
 from apps.executions.selectors.definitions import run_definition
@@ -45,7 +44,7 @@ from apps.executions.services.storage import (
     store_snapshot,
 )
 from apps.observability.api import request_context
-from apps.platform_settings.api import Backend, backends, select_backend
+from apps.platform_settings.api import Backend, backends, provider_of, select_backend
 from apps.profiles.api import LaunchProfile, ProfileInvalid, SecretRef, select_profile
 from apps.streams.api import open_topics, unit_of_work
 from apps.suites.api import ResolvedSuite, find_suite, resolve
@@ -130,7 +129,7 @@ def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
 
 def _refuse_unknown_providers(references: Iterable[SecretRef]) -> None:
     for reference in references:
-        if source_of(reference.provider, reference.ref) is None:
+        if provider_of(reference.provider, reference.ref) is None:
             raise ProfileInvalid(
                 f"secret {reference.key}: unknown secret provider {reference.provider!r}"
             )

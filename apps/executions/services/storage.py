@@ -33,11 +33,10 @@ from apps.executions.domain.junit import (
 from apps.executions.domain.runs import ExecutionActive
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
-from apps.executions.selectors.definitions import indexes_of_jobs, run_definition
+from apps.executions.selectors.definitions import content_key, indexes_of_jobs, run_definition
 from apps.executions.selectors.detail import RunDetail, detail
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.agent_reports import refuse_stale
-from apps.executions.services.claims import source_suite
 from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
 from apps.profiles.api import LaunchProfile
 from apps.streams.api import LostRace, delete_topics, nudge, unit_of_work
@@ -71,7 +70,7 @@ def source_content(supervisor: SupervisorSession, job: Job) -> bytes:
         raise JobNotFound
     refuse_stale(step, supervisor, job.attempt)
     definition = run_definition(step.execution.snapshot_id)
-    content = definition.contents.get(source_suite(definition, step.index - 1))
+    content = definition.content(step.index - 1)
     if content is None:
         raise ContentNotFound
     snapshot = step.execution.snapshot
@@ -203,8 +202,14 @@ def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
 
 
 def _archives(suite: ResolvedSuite) -> tuple[bytes, dict[str, dict[str, object]]]:
-    """Return the archives of a suite and its imports as one, and the place of each by suite id."""
-    files = {suite.id: suite.files} | {each.suite_id: each.files for each in suite.imports}
+    """Return the archives of a suite and its imports as one, and the place of each by suite id.
+
+    Another version of a suite that is there already has its place by the path of its import.
+    """
+    files, digests = {suite.id: suite.files}, {suite.id: suite.content_digest}
+    for each in suite.imports:
+        differs = digests.setdefault(each.suite_id, each.digest) != each.digest
+        files[content_key(each.path) if differs else each.suite_id] = each.files
     whole, contents = b"", dict[str, dict[str, object]]()
     for suite_id, own in files.items():
         archive = pack(own) if own else b""

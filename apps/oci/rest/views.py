@@ -13,7 +13,7 @@ from apps.accounts.rest import IsAdmin
 from apps.http.rest import StrictAPIView, StrictSerializer
 from apps.oci import api
 from apps.platform_settings.api import settings_document
-from apps.platform_settings.rest.schemas import SettingsDocument
+from apps.platform_settings.rest import SettingsDocument
 
 
 class SyncErrorSchema(serializers.Serializer[Any]):

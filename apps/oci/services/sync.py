@@ -25,12 +25,12 @@ from apps.oci.domain.repositories import (
     SyncResult,
 )
 from apps.oci.models import IndexedRepository, RegistryState, SuiteIdAssignment
-from apps.oci.selectors import place_of, stored_digests
+from apps.oci.selectors import settings_digest, stored_digests
 from apps.oci.services.conversation import Conversation
 from apps.oci.services.failures import RegistryFailure
 from apps.oci.services.packages import store_packages, within
 from apps.oci.services.registry_client import CatalogRefused, RegistryClient
-from apps.oci.services.scan import SYNC_S, Finding, Known, Scan
+from apps.oci.services.scan import SYNC_S, Known, Scan, ScannedRepository
 from apps.operations.api import raise_generation
 from apps.platform_settings.api import (
     ImageRegistry,
@@ -54,9 +54,13 @@ MAX_ERRORS: Final = 1_000  # of one result
 def sync_registry(registry_id: str) -> SyncResult:
     """Read what a registry offers, store it, and return what was found.
 
-    Raise RegistryNotFound, SyncInProgress. A registry that cannot be read is an error in the
-    result.
+    Every digest is asked for. A registry that cannot be read is an error in the result. Raise
+    RegistryNotFound, SyncInProgress.
     """
+    return _sync(registry_id, turn=None)
+
+
+def _sync(registry_id: str, *, turn: int | None) -> SyncResult:
     registry = get_registry(registry_id)
     holder = secrets.token_hex(8)
     _take_lease(registry, holder)
@@ -65,7 +69,7 @@ def sync_registry(registry_id: str) -> SyncResult:
     failed = RegistryFailure("internal_error", "the synchronization failed")
     failure: RegistryFailure | None = failed
     try:
-        errors = _synchronized(registry)
+        errors = _synchronized(registry, turn)
         failure = _whole_failure(errors)
     except RegistryFailure as error:
         failure = error
@@ -92,9 +96,10 @@ def _record(registry: ImageRegistry, failure: RegistryFailure | None, began: flo
 def sync_due() -> int:
     """Synchronize the registries that are due; return how many. Others may do so at once."""
     done = 0
+    turn = int(time.time() // max(1.0, conf.sync_interval().total_seconds()))
     for registry_id in due_registries():
         try:
-            sync_registry(registry_id)
+            _sync(registry_id, turn=turn)
         except (SyncInProgress, RegistryNotFound) as error:
             _log.info("registry %s: %s", registry_id, error.detail)
             continue
@@ -159,7 +164,7 @@ def _key(registry: ImageRegistry) -> str:
 
 
 def _place(registry: ImageRegistry) -> str:
-    return place_of(registry.url, registry.scope, registry.username)
+    return settings_digest(registry.url, registry.scope, registry.username)
 
 
 @unit_of_work
@@ -199,17 +204,17 @@ def _whole_failure(errors: Sequence[RepositoryError]) -> RegistryFailure | None:
     return None
 
 
-def _synchronized(registry: ImageRegistry) -> tuple[RepositoryError, ...]:
+def _synchronized(registry: ImageRegistry, turn: int | None) -> tuple[RepositoryError, ...]:
     """Write what a scan finds, batch by batch; raise RegistryFailure."""
     rows = {row.path: row for row in IndexedRepository.objects.filter(registry_id=_key(registry))}
     known = {path: _known(row) for path, row in rows.items() if row.host == registry.host}
-    stored = stored_digests(row.digest for row in rows.values())
-    scan = Scan(registry, known, stored)
+    stored = stored_digests()
+    scan = Scan(registry, known, stored, turn=turn)
     gone: set[str] = set()
     for batch in scan:
-        store_packages([finding.pulled for finding in batch if finding.pulled])
+        store_packages([scanned.pulled for scanned in batch if scanned.pulled])
         _write(registry, batch, rows)
-        gone |= {finding.path for finding in batch if finding.is_gone}
+        gone |= {scanned.path for scanned in batch if scanned.is_gone}
     if _whole_failure(scan.errors) is None:
         gone |= rows.keys() - set(scan.names)
     _end(registry, gone)
@@ -220,6 +225,7 @@ def _known(row: IndexedRepository) -> Known:
     return Known(
         digest=row.digest,
         version=row.version,
+        tags=frozenset(row.tags),
         artifact_type=row.artifact_type,
         media_types=tuple(row.media_types),
         pulled=row.pulled,
@@ -230,13 +236,13 @@ def _known(row: IndexedRepository) -> Known:
 
 @unit_of_work
 def _write(
-    registry: ImageRegistry, batch: Sequence[Finding], rows: dict[str, IndexedRepository]
+    registry: ImageRegistry, batch: Sequence[ScannedRepository], rows: dict[str, IndexedRepository]
 ) -> None:
     """Write the rows that changed. A repository that could not be read keeps what it had."""
     changed = []
-    for finding in batch:
-        before = rows.get(finding.path)
-        row = _row(registry, finding, before)
+    for scanned in batch:
+        before = rows.get(scanned.path)
+        row = _row(registry, scanned, before)
         if row is not None and (before is None or _content(row) != _content(before)):
             changed.append(row)
     if changed:
@@ -246,27 +252,27 @@ def _write(
 
 
 def _row(
-    registry: ImageRegistry, finding: Finding, before: IndexedRepository | None
+    registry: ImageRegistry, scanned: ScannedRepository, before: IndexedRepository | None
 ) -> IndexedRepository | None:
-    """Return the row of a finding; None for a repository that was never read."""
+    """Return the row of a scanned; None for a repository that was never read."""
     row = IndexedRepository(
         id=before.pk if before else new_uuid(),
         registry_id=_key(registry),
         host=registry.host,
-        path=finding.path,
-        repository=f"{registry.host}/{finding.path}",
-        error_code=finding.error_code,
-        error_detail=finding.error_detail[:_MAX_DETAIL],
+        path=scanned.path,
+        repository=f"{registry.host}/{scanned.path}",
+        error_code=scanned.error_code,
+        error_detail=scanned.error_detail[:_MAX_DETAIL],
     )
-    source: Finding | IndexedRepository = finding
-    if not finding.tags:
+    source: ScannedRepository | IndexedRepository = scanned
+    if not scanned.tags:
         if before is None:
             return None
         source = before
     row.tags, row.version = list(source.tags), source.version
     row.digest, row.artifact_type = source.digest, source.artifact_type
     row.media_types = list(source.media_types)
-    row.pulled = finding.is_stored if source is finding else bool(before and before.pulled)
+    row.pulled = scanned.is_stored if source is scanned else bool(before and before.pulled)
     return row
 
 

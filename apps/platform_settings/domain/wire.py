@@ -103,6 +103,18 @@ TOP: Final = frozenset({
 })  # fmt: skip
 
 
+class NotMergeable(ValueError):
+    """A file cannot be written with other values and its comments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A document as it is written, and with its secrets in the clear."""
+
+    written: Wire
+    meaning: Wire
+
+
 def names(keys: Sequence[Key], *more: str) -> frozenset[str]:
     return frozenset({key.name for key in keys} | set(more))
 
@@ -210,6 +222,16 @@ def masked(wire: Wire, *, for_admin: bool) -> Wire:
             for entry in entries:
                 entry.update(hidden)
     return made
+
+
+def is_private(key: str) -> bool:
+    """Return whether a key such as `registries[zot].username` is for administrators only."""
+    holder, _, name = key.rpartition(".")
+    owner = holder.partition("[")[0]
+    keys = {
+        "agents": AGENT, "registries": REGISTRY, "secrets": SECRETS, "notifications.smtp": SMTP,
+    }.get(owner, ())  # fmt: skip
+    return any(each.name == name and each.private for each in keys)
 
 
 def with_kept_secrets(new: Wire, stored: Wire) -> tuple[Wire, list[FieldError]]:

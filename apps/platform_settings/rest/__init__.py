@@ -1,0 +1,7 @@
+"""The settings document as OpenAPI describes it, for views whose answers contain it."""
+
+from __future__ import annotations
+
+from apps.platform_settings.rest.schemas import SettingsDocument
+
+__all__ = ["SettingsDocument"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apps.health.api import Probe, ProbeResult
+from apps.observability.api import is_awaited
 from apps.operations.api import MailServer
 from apps.platform_settings import conf
 from apps.platform_settings.domain.backends import (
@@ -88,8 +89,13 @@ def secret_managers() -> SecretManagers:
 
 
 def mail_server() -> MailServer | None:
-    """Return `notifications.smtp`: TLS at port 465, else STARTTLS where a password is sent."""
-    smtp = _document().smtp
+    """Return `notifications.smtp`: TLS at port 465, else STARTTLS where a password is sent.
+
+    A request takes what this process read last, a few seconds ago: pages that need no session
+    ask for it, and they need no store.
+    """
+    kept = live_settings.kept() if is_awaited() else None
+    smtp = (kept or current()).document.smtp
     if smtp is None:
         return None
     return MailServer(

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from apps.observability.api import is_awaited
 from apps.operations.api import is_store_away
 from apps.platform_settings import conf
 from apps.platform_settings.domain.document import Document, interpret
@@ -80,7 +81,7 @@ class LiveSettings:
     def snapshot(self) -> Snapshot:
         """Return the settings as stored now, else the last ones; raise what the store raises.
 
-        In a transaction an error of the store is always raised: the transaction has failed.
+        Requests and transactions fail with the store.
         """
         kept = self._kept
         if kept is not None and self.is_store_away():
@@ -88,16 +89,25 @@ class LiveSettings:
         try:
             return self._read(kept)
         except Exception as error:
-            if kept is None or connection.in_atomic_block or not is_store_away(error):
+            if kept is None or self._must_fail(error):
                 raise
             _log.warning("The last platform settings stay in force: the store is away: %s", error)
             self._asked_again_at = self._clock() + _PAUSE_S
             return kept
 
+    @staticmethod
+    def _must_fail(error: Exception) -> bool:
+        """A transaction has failed by it, and a request needs the store: it may not wait twice."""
+        return connection.in_atomic_block or is_awaited() or not is_store_away(error)
+
     def recent(self) -> Snapshot | None:
         """Return the snapshot of the last second, if the thread takes that."""
         is_recent = self._clock() < self._read_at + _RECENT_S
         return self._kept if _thread.takes_recent and is_recent else None
+
+    def kept(self) -> Snapshot | None:
+        """Return what was read last, however long ago."""
+        return self._kept
 
     def forget(self) -> None:
         """Read everything anew next time."""

@@ -82,8 +82,8 @@ class FakeIndex:
         return [
             SimpleNamespace(
                 name=name,
-                title=f"A {name} server",
-                description="and its tasks",
+                title=name.title(),
+                description=f"A {name} server",
                 load=f'load("@partita/{name}", "f")',
                 functions=(function,),
             )

@@ -16,15 +16,15 @@ from kernel.agent_protocol import job_of
 from tests.apps.executions.runs import Worker, booted_run, node, profile, secret
 
 
-def imported(path: str, suite_id: str, *secrets: SecretRef) -> ImportedSuite:
+def imported(path: str, suite_id: str, *secrets: SecretRef, version: str = "") -> ImportedSuite:
     return ImportedSuite(
         path=path,
         suite_id=suite_id,
         title=suite_id.capitalize(),
         repository=f"workspace/{suite_id}",
-        version="workspace",
-        digest="",
-        files={"suite.star": suite_id.encode()},
+        version=version or "workspace",
+        digest=version,
+        files={"suite.star": f"{suite_id}{version}".encode()},
         secret_refs=secrets,
     )
 
@@ -53,6 +53,26 @@ def test_each_step_sees_the_files_of_its_own_suite(worker: Worker):
         seen[step] = contents_of(content)["suite.star"]
     assert seen == {"own": b"demo", "pay/api": b"payments", "pay/db/pg": b"database"}
     assert Blob.objects.count() == 1
+
+
+def test_two_versions_of_a_suite_in_one_run_have_their_own_files(worker: Worker):
+    booted_run(
+        node("old/api", sourceSuiteId="payments"),
+        node("new/api", sourceSuiteId="payments"),
+        node("own", sourceSuiteId="demo"),
+        files={"suite.star": b"demo"},
+        imports=(
+            imported("old", "payments", version="1"),
+            imported("new", "payments", version="2"),
+        ),
+    )
+    worker.claim()
+
+    seen = {
+        step: contents_of(api.source_content(worker.supervisor, job_of(spec)))["suite.star"]
+        for step, spec in worker.jobs.items()
+    }
+    assert seen == {"old/api": b"payments1", "new/api": b"payments2", "own": b"demo"}
 
 
 def test_the_files_of_an_import_go_with_the_last_run_that_has_them():

@@ -16,8 +16,10 @@ import pytest
 from moto import mock_aws
 
 from apps.executions.domain.states import RunReason
-from apps.executions.services import secrets
-from apps.executions.services.secrets import ManagerAway, ManagerCache, manager_cache
+from apps.platform_settings.domain.secret_refs import ManagerAway
+from apps.platform_settings.secret_providers.aws import forget_clients
+from apps.platform_settings.services import manager_cache as cache_module
+from apps.platform_settings.services.manager_cache import ManagerCache, manager_cache
 from apps.profiles.api import SecretRef
 from kernel.redaction import known_secrets
 from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
@@ -34,7 +36,7 @@ def _nothing_asked() -> Iterator[None]:
     manager_cache.forget()
     yield
     manager_cache.forget()
-    secrets._aws.cache_clear()
+    forget_clients()
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def test_a_step_gets_the_value_and_the_supervisor_knows_what_to_mask(vault, work
 
 
 def test_steps_that_start_together_ask_once(vault, monkeypatch, worker: Worker):
-    monkeypatch.setattr(secrets, "KEPT_S", 600)
+    monkeypatch.setattr(cache_module, "KEPT_S", 600)
     _booted(REF, SecretRef(key="PSP_USER", provider="vault", ref="psp#user"), steps=8)
 
     assert len(worker.claim()) == 8
@@ -116,8 +118,8 @@ def test_without_an_address_the_run_says_what_is_missing(settings, tmp_path: Pat
 
 def test_no_run_waits_long_for_a_vault_that_hangs(vault, monkeypatch):
     """Invariants 5 and 37: the next ones do not even ask."""
-    monkeypatch.setattr(secrets, "WITHIN_S", 0.3)
-    monkeypatch.setattr(secrets, "PAUSE_S", 600)
+    monkeypatch.setattr(cache_module, "WITHIN_S", 0.3)
+    monkeypatch.setattr(cache_module, "PAUSE_S", 600)
     vault.behaviour.delay_s = 1.0
 
     assert "no answer within 0.3 s" in _problem(REF)
@@ -199,7 +201,7 @@ def test_what_aws_does_not_have_fails_the_run_by_its_reference(aws):
 
 def test_many_at_once_are_bounded_and_all_are_told(monkeypatch):
     """Invariant 37: a manager that hangs takes four threads, and each caller a moment."""
-    monkeypatch.setattr(secrets, "WITHIN_S", 0.3)
+    monkeypatch.setattr(cache_module, "WITHIN_S", 0.3)
     released, managers = Event(), ManagerCache()
     with ThreadPoolExecutor(16) as callers:
         tried = [callers.submit(managers.read, "m", str(n), released.wait) for n in range(16)]

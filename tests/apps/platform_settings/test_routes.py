@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from apps.accounts.api import ensure_seed_admin, issue_tokens, sign_up
-from apps.accounts.models import User
 from apps.operations.api import generation, mail_server
 from apps.platform_settings.api import (
     RegistryNotFound,
@@ -21,48 +19,14 @@ from apps.platform_settings.api import (
 )
 from apps.platform_settings.domain.wire import MASK
 from apps.platform_settings.models import PlatformSettings, SettingsChange
-
-PATH = "/api/v1/platform-settings"
-PASSWORD = "Correct-Horse-1"
-SECRETS = ("zot-s3cr3t-word", "override-s3cr3t-word", "mail-s3cr3t-word", "key-s3cr3t-word")
-
-
-def document(**more: Any) -> dict[str, Any]:
-    return {
-        "mode": "hybrid",
-        "agents": [
-            {"agentId": "local", "name": "Local", "type": "docker", "default": True},
-            {
-                "agentId": "edge",
-                "name": " Edge ",
-                "type": "remote-agent",
-                "routingTags": ["zone=eu", " "],
-                "kubeconfigPath": "/etc/kube",
-                "tlsKey": SECRETS[3],
-            },
-        ],
-        "registries": [
-            {
-                "registryId": "zot",
-                "name": "Zot",
-                "provider": "Zot",
-                "registryUrl": " http://localhost:5000 ",
-                "username": "ann",
-                "secret": SECRETS[0],
-                "allowLocalNetwork": True,
-            }
-        ],
-        "secrets": {
-            "provider": "vault",
-            "vaultAddress": "https://vault:8200",
-            "globalOverrides": [
-                {"key": "REGION", "value": "eu"},
-                {"key": "TOKEN", "value": SECRETS[1], "sensitive": True},
-            ],
-        },
-        "notifications": {"smtp": {"host": "mail", "username": "p", "password": SECRETS[2]}},
-        **more,
-    }
+from tests.apps.platform_settings.documents import (
+    PATH,
+    SECRETS,
+    admin_client,
+    document,
+    put,
+    viewer_client,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -70,27 +34,14 @@ def _file(settings: Any, tmp_path: Any, transactional_db: None) -> None:
     settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
 
 
-def client_of(email: str) -> APIClient:
-    client = APIClient()
-    token = issue_tokens(User.objects.get(email=email)).token
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
-    return client
-
-
 @pytest.fixture
 def admin() -> APIClient:
-    ensure_seed_admin("root@example.org", PASSWORD)
-    return client_of("root@example.org")
+    return admin_client()
 
 
 @pytest.fixture
 def viewer() -> APIClient:
-    sign_up(full_name="Ada", email="ada@example.org", password=PASSWORD)
-    return client_of("ada@example.org")
-
-
-def put(client: APIClient, body: Any, **headers: str) -> Any:
-    return client.put(PATH, body, format="json", headers=headers)
+    return viewer_client()
 
 
 def test_what_is_stored_comes_back_in_its_canonical_form(admin: APIClient) -> None:
@@ -155,6 +106,7 @@ def test_no_secret_is_in_a_row_an_answer_or_a_log(
 def test_others_than_administrators_see_less_and_change_nothing(
     admin: APIClient, viewer: APIClient
 ) -> None:
+    """Invariant 17."""
     put(admin, document())
 
     body = viewer.get(PATH).json()
@@ -168,6 +120,7 @@ def test_others_than_administrators_see_less_and_change_nothing(
 
 
 def test_a_mask_keeps_another_value_replaces_and_an_empty_one_clears(admin: APIClient) -> None:
+    """Invariant 20."""
     body = put(admin, document()).json()
 
     put(admin, {**body, "description": "ours"})
@@ -184,6 +137,7 @@ def test_a_mask_keeps_another_value_replaces_and_an_empty_one_clears(admin: APIC
 
 
 def test_a_mask_of_something_new_is_refused(admin: APIClient) -> None:
+    """Invariant 20."""
     body = put(admin, document()).json()
     body["registries"][0]["registryId"] = "other"
 
@@ -282,6 +236,7 @@ def test_read_only_keys_are_ignored(admin: APIClient) -> None:
 
 
 def test_a_change_needs_the_tag_that_was_read(admin: APIClient) -> None:
+    """Invariant 31."""
     old = admin.get(PATH)["ETag"]
     first = put(admin, document(), **{"If-Match": old})
     second = put(admin, document(description="mine"), **{"If-Match": old})

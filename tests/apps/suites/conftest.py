@@ -10,7 +10,7 @@ import pytest
 
 from apps.suites import api, selectors
 from apps.suites.library import Library
-from apps.suites.services import registration
+from apps.suites.services import registration, sharing
 
 
 class Workspace:
@@ -54,6 +54,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     fresh = Library()
     monkeypatch.setattr(selectors, "library", fresh)
     monkeypatch.setattr(registration, "library", fresh)
+    monkeypatch.setattr(sharing, "library", fresh)
     yield fresh
     fresh.close()
 

@@ -323,17 +323,16 @@ def test_a_change_of_an_imported_suite_is_seen_at_once(workspace):
 
 
 def test_importers_and_the_list_share_an_imported_suite_without_hindering_each_other(workspace):
-    """Each wants the evaluation of the same children at the same moment."""
-    names = [f"child{n}" for n in range(6)]
-    for round_ in range(3):
-        for name in names:
-            workspace.add(name, f'task.run("t{round_}", image = "a:1")')
-            workspace.add(f"of-{name}", importing(name))
+    """The importers are evaluated while what they import still waits for its turn in the list."""
+    for name in "abz":
+        workspace.add(name, f'task.run("t{name}", image = "a:1")')
+    for name in "pqrs":
+        workspace.add(name, importing("z"))
 
-        listed = {each["id"]: each for each in api.list_suites()}
+    listed = {each["id"]: each for each in api.list_suites()}
 
-        steps = {name: [node["id"] for node in listed[f"of-{name}"]["topology"]] for name in names}
-        assert steps == {name: [f"{name}/t{round_}"] for name in names}
+    steps = {name: [node["id"] for node in listed[name]["topology"]] for name in listed}
+    assert steps == {name: [f"t{name}"] for name in "abz"} | {key: ["z/tz"] for key in "pqrs"}
 
 
 def test_an_unknown_keyword_of_an_import_is_refused(workspace):
@@ -417,3 +416,32 @@ def test_a_lock_of_an_import_that_does_not_resolve_names_it_and_writes_nothing(
     assert typed("lock", "s") == 1
     assert 'payments: there is no suite "nowhere"' in capsys.readouterr().err
     assert not (folder / "dependencies.lock.yaml").exists()
+
+
+def test_the_example_is_the_topology_derived_by_hand(settings, library):
+    """The table of docs/suites.md: steps, levels, edges and env (reference: control-plane 8)."""
+    settings.SUITES_DIR = EXAMPLES
+    text = (EXAMPLES.parents[1] / "docs" / "suites.md").read_text()
+    table = text.partition("<!-- composite: begin -->")[2].partition("<!-- composite: end -->")[0]
+    by_hand = [
+        (step, int(level), re.findall("`(.*?)`", needs), re.findall("`(.*?)`", env))
+        for step, level, needs, env in re.findall(
+            r"^\| `(\S+)` \| (\d+) \| (.*?) \| (.*?) \|$", table, re.M
+        )
+    ]
+
+    nodes = api.get_definition("composite")["topology"]
+
+    assert by_hand == [
+        (
+            node["id"],
+            node["level"],
+            node["dependsOn"],
+            [
+                f"{name}={value}"
+                for name, value in node.get("runtimeEnv", {}).items()
+                if "_DEPENDENCY_" not in name
+            ],
+        )
+        for node in nodes
+    ]

@@ -17,7 +17,9 @@ from apps.console.embedded import up
 from apps.executions.services import enqueue, sweep
 from apps.health import services as probing
 from apps.observability import metrics
+from apps.oci import lifespan as oci
 from apps.operations.services import audit_trail
+from apps.profiles import lifespan as profiles
 from apps.streams.services.hub import Hub
 from apps.streams.services.redis_nudges import RedisNudges
 from apps.streams.services.stream_leases import StreamLeases
@@ -75,6 +77,17 @@ async def suites_at_start(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> As
     monkeypatch.setattr(suites, "library", SimpleNamespace(evaluated_suites=once.call))
     await suites.SuitesPart().start()
     yield once, lambda: None
+
+
+@asynccontextmanager
+async def registries(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(oci, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(oci, "release_stale_connection", lambda: None)
+    once = broken(oci, "see_to_due", nothing)
+    made = oci.RegistriesPart()
+    await made.start()
+    yield once, lambda: None
+    await made.stop()
 
 
 @asynccontextmanager
@@ -182,6 +195,15 @@ async def places(_monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncItera
 
 
 @asynccontextmanager
+async def profiles_file(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(profiles, "take_over_file", nothing)
+    part = profiles.ProfilesFilePart()
+    await part.start()
+    yield once, lambda: None
+    await part.stop()
+
+
+@asynccontextmanager
 async def streams(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     once = broken(Hub, "_run", for_ever)
     hub = Hub()
@@ -228,7 +250,9 @@ async def demo(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[
 PIECES = {
     "sweeper": sweeping,
     "enqueue": publishing,
+    "registries": registries,
     "suites-at-start": suites_at_start,
+    "profiles-file": profiles_file,
     "audit": auditing,
     "leases": leases,
     "orders": orders,

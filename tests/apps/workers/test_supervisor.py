@@ -141,3 +141,15 @@ async def test_secrets_are_masked_in_lines_and_errors(stage: Stage, form: str) -
         await stage.store.outcome(job)
 
     assert job.texts == ["the password is ***!", "***"]
+
+
+async def test_artifacts_that_are_text_are_masked(stage: Stage) -> None:
+    """Invariant 19."""
+    secret = {"env": {"TOKEN": "hunter2-hunter2"}, "secretKeys": ["TOKEN"]}
+    async with stage.supervisor():
+        job = await stage.add(
+            "write:a.txt=it is hunter2-hunter2", artifactExports=[{"path": "*.txt"}], **secret
+        )
+        await stage.store.outcome(job)
+
+    assert [upload.body for upload in job.uploads] == [b"it is ***"]

@@ -118,10 +118,11 @@ def test_a_package_that_was_refused_is_only_listed_though_its_suite_says_why():
     assert package["error"] == "a link leads out of it"
 
 
-def test_the_suite_that_was_pulled_is_no_second_package_beside_that_of_the_workspace():
+@pytest.mark.parametrize("named", [f"{HOST}/core/shop", f"{HOST}/elsewhere"])
+def test_the_suite_that_was_pulled_is_no_second_package_beside_that_of_the_workspace(named: str):
     offered = repository("core/shop", "2.0", is_pulled=True, suite_id="core-shop")
     own = suite("shop", repository="core/shop")
-    pulled = suite("core-shop", repository=f"{HOST}/elsewhere", is_remote=True)
+    pulled = suite("core-shop", repository=named, is_remote=True)
 
     (package,) = packages(offered, suites=[own, pulled])
 

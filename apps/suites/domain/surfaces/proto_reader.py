@@ -85,8 +85,9 @@ class ProtoReader:
         comment = ""
         while at < len(text):
             found = _TOKEN.match(text, at)
-            if found is None:
-                raise self._broken(f"unexpected {text[at]!r}", at)
+            if found is None or (found[0] == "/" and text.startswith("/*", at)):
+                reason = "a comment without end" if found else f"unexpected {text[at]!r}"
+                raise self._broken(reason, at)
             if found.lastgroup == "gap":
                 comment = _joined(comment, found[0])
             else:
@@ -151,10 +152,11 @@ class ProtoReader:
         """Skip up to `;` or over a block in braces."""
         depth = 0
         while self.token.kind != "end":
-            text = self.advance().text
+            passed = self.advance()
+            text = passed.text
             depth += (text == "{") - (text == "}")
             if depth < 0:
-                raise self._broken('a "}" without "{"', self.token.at)
+                raise self._broken('a "}" without "{"', passed.at)
             if depth == 0 and text in (";", "}"):
                 return
         raise self.fail('"}"' if depth else '";"')

@@ -1,4 +1,4 @@
-"""`manage.py suite list|search|show|validate|lint|new|fmt|lock|pull|fork`."""
+"""`manage.py suite list|search|show|validate|lint|new|fmt|lock|push|pull|fork`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.suites.management.verbs import authoring, checks, copies, listing, loc
 
 
 class Command(VerbCommand):
-    help = "List, show, validate, write and copy suites."
+    help = "List, show, validate, write, lock and share suites."
     examples = """\
   manage.py suite list
   manage.py suite search payment       in registries, the workspace and built-in modules
@@ -23,7 +23,9 @@ class Command(VerbCommand):
   manage.py suite lock composite       pin the suites that it imports to their present content
   manage.py suite lock --check         exit code 1 when a lock is missing or out of date
   manage.py suite fork workspace/shop:workspace ./my-shop
-  manage.py suite pull workspace/shop:workspace"""
+  manage.py suite push shop registry.example/team/shop:1.0.0
+  manage.py suite pull registry.example/team/shop:1.0.0
+  manage.py suite pull registry.example/team/shop:1.0.0 ./shop"""
 
     def add_arguments(self, parser: Any) -> None:
         verbs = parser.add_subparsers(required=True, metavar="VERB")

@@ -1,24 +1,79 @@
-"""`suite fork` and `suite pull`."""
+"""`suite push`, `suite pull` and `suite fork`."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
-from apps.operations.api import ExitCode, VerbCommand, print_json
+from apps.operations.api import ExitCode, VerbCommand, print_json, printable
 from apps.suites import api as suites
 from apps.suites.management.verbs import output
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
+    push = command.add_verb(verbs, "push", push_suite, "push a suite to a registry")
+    push.add_argument("suite", help="the suite's id")
+    push.add_argument("reference", help="HOST/REPOSITORY:TAG of a registry of the settings")
+    pull = command.add_verb(
+        verbs,
+        "pull",
+        pull_suite,
+        "pull a suite's package, and write its files if a folder is named",
+    )
+    pull.add_argument("suite", help="its repository with :TAG or @sha256:…, or its id")
+    pull.add_argument("folder", nargs="?", help="the target folder, which must be new or empty")
     fork = command.add_verb(verbs, "fork", fork_suite, "copy a suite's files into a new folder")
-    pull = command.add_verb(verbs, "pull", pull_suite, "check whether a suite is in the workspace")
-    for verb in (fork, pull):
-        verb.add_argument("suite", help="its id, or its repository with a tag or digest")
+    fork.add_argument("suite", help="its id, or its repository with a tag or digest")
     fork.add_argument("folder", help="the target folder, which must be new or empty")
 
 
+def push_suite(options: dict[str, Any]) -> int:
+    name, reference = options["suite"], options["reference"]
+    for warning in suites.push_warnings(name):
+        _progress(f"warning: {warning}")
+    _progress(f"pushing {name} to {reference} …")
+    pushed = suites.push_suite(name, reference)
+    if options["output"] == "json":
+        print_json(
+            {
+                "suite": name,
+                "reference": reference,
+                "digest": pushed.digest,
+                "contentDigest": pushed.content_digest,
+                "size": pushed.size,
+            }
+        )
+    else:
+        output.print_sentence(f"pushed {name} to {reference}: {pushed.size} bytes")
+        output.print_sentence(f"digest {pushed.digest}")
+    return ExitCode.OK
+
+
+def pull_suite(options: dict[str, Any]) -> int:
+    """Pull and store a package; a suite of the workspace is only looked at."""
+    reference, folder = options["suite"], options["folder"]
+    _progress(f"looking for {reference} …")
+    suite, pulled = suites.pull_suite(reference)
+    if folder:
+        suites.copy_files(suite, Path(folder))
+    if options["output"] == "json":
+        shown = {"suite": suite.suite_id, "digest": suite.lock_digest, "pulled": pulled}
+        print_json(shown | {"contentDigest": suite.digest} | ({"folder": folder} if folder else {}))
+        return ExitCode.OK
+    place = f"; {len(suite.package.files)} files are in {folder}" if folder else ""
+    if pulled:
+        output.print_sentence(f"pulled {reference} ({suite.lock_digest}){place}")
+    else:
+        where = "in the workspace" if suite.source == "workspace" else "here"
+        output.print_sentence(
+            f"{suite.suite_id} is already {where} ({suite.digest}); nothing was pulled{place}"
+        )
+    return ExitCode.OK
+
+
 def fork_suite(options: dict[str, Any]) -> int:
+    _progress(f"looking for {options['suite']} …")
     suite, folder = suites.find_suite(options["suite"]), Path(options["folder"])
     suites.copy_files(suite, folder)
     if options["output"] == "json":
@@ -30,13 +85,6 @@ def fork_suite(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def pull_suite(options: dict[str, Any]) -> int:
-    """Find a suite of the workspace; this release does not pull from registries."""
-    suite = suites.find_suite(options["suite"])
-    if options["output"] == "json":
-        print_json({"suite": suite.suite_id, "digest": suite.digest, "pulled": False})
-    else:
-        output.print_sentence(
-            f"{suite.suite_id} is already in the workspace ({suite.digest}); nothing was pulled"
-        )
-    return ExitCode.OK
+def _progress(sentence: str) -> None:
+    sys.stderr.write(f"{printable(sentence)}\n")
+    sys.stderr.flush()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from apps.executions.domain.secret_refs import (
+from apps.platform_settings.domain.secret_refs import (
     NoSuchValue,
     SecretPath,
     field_of,
     field_of_json,
+    provider_of,
     secret_path,
-    source_of,
 )
 
 
@@ -22,15 +22,19 @@ from apps.executions.domain.secret_refs import (
     [
         ("local", "token", "local"),
         ("secrets", "token", "local"),
+        ("file", "token", "file"),
+        ("file", "vault://psp", "file"),
         ("vault", "psp#token", "vault"),
         ("hashicorp-vault", "psp", "vault"),
         ("kv", "vault://psp#token", "vault"),
-        ("aws-secrets-manager", "psp", "aws"),
+        ("aws-secrets-manager", "psp", "aws-secrets-manager"),
         ("cupboard", "psp", None),
     ],
 )
 def test_the_provider_says_who_has_it(provider: str, ref: str, source: str | None):
-    assert source_of(provider, ref) == source
+    found = provider_of(provider, ref)
+
+    assert (found.names[0] if found else None) == source
 
 
 def test_a_path_lies_below_the_prefix():

@@ -1,4 +1,4 @@
-"""References to secrets: their source, their path, and the value among the fields. Pure.
+"""References to secrets: the port of their providers, their path, and the value among the fields.
 
 (reference: control-plane 10)
 """
@@ -8,12 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Protocol
 
-Source = Literal["local", "vault", "aws"]
-_OWN: Final = ("local", "secrets")
-_AWS: Final = "aws-secrets-manager"
-_VAULT_SCHEME: Final = "vault://"
+from apps.platform_settings.domain.secrets import SecretManagers
+from kernel.registry import Registry
+
+VAULT_SCHEME: Final = "vault://"
+
+
+class ManagerFailed(Exception):
+    """The read failed; the message holds no value and nothing that the manager responded."""
+
+
+class ManagerAway(ManagerFailed):
+    """The manager did not respond; to ask it again at once would take as long."""
 
 
 class NoSuchValue(Exception):
@@ -28,18 +36,49 @@ class SecretPath:
     field: str = ""
 
 
-def source_of(provider: str, ref: str) -> Source | None:
-    """Return the source of the secret, or None for an unknown provider."""
-    if provider in _OWN:
-        return "local"
-    if provider == _AWS:
-        return "aws"
-    return "vault" if "vault" in provider or ref.startswith(_VAULT_SCHEME) else None
+class SecretProvider(Protocol):
+    """A store of secrets. `names` are what a secretRef may call it."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def title(self) -> str: ...
+
+    def takes(self, provider: str, ref: str) -> bool:
+        """Return whether a reference that names no provider exactly is for this one."""
+        ...
+
+    def value(self, managers: SecretManagers, ref: str) -> str:
+        """Return the secret; raise ManagerFailed or NoSuchValue."""
+        ...
+
+    def check(self, managers: SecretManagers) -> str:
+        """Return in one sentence what was reached; raise ManagerFailed."""
+        ...
+
+
+secret_providers: Final[Registry[SecretProvider]] = Registry(
+    "secret provider", package="apps.platform_settings.secret_providers"
+)
+
+
+def provider_of(provider: str, ref: str) -> SecretProvider | None:
+    """Return the provider of a reference, or None when there is none of that name."""
+    known = [secret_providers[name] for name in secret_providers]
+    for each in known:
+        if provider in each.names:
+            return each
+    return next((each for each in known if each.takes(provider, ref)), None)
+
+
+def known_secret_providers() -> tuple[str, ...]:
+    """Return the names that a secretRef may have for `provider`."""
+    return tuple(name for each in secret_providers for name in secret_providers[each].names)
 
 
 def reference_problem(provider: str, ref: str) -> str:
     """Return why a reference cannot work, whatever the secret managers have; "" if it can."""
-    if source_of(provider, ref) is None:
+    if provider_of(provider, ref) is None:
         return f"unknown secret provider {provider[:80]!r}"
     try:
         secret_path(ref)
@@ -50,7 +89,7 @@ def reference_problem(provider: str, ref: str) -> str:
 
 def secret_path(ref: str, *, prefix: str = "") -> SecretPath:
     """Return the path; raise NoSuchValue for one that could lead out of the prefix."""
-    path, _, field = ref.removeprefix(_VAULT_SCHEME).partition("#")
+    path, _, field = ref.removeprefix(VAULT_SCHEME).partition("#")
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise NoSuchValue("the path contains an empty part, . or ..")
     return SecretPath("/".join(filter(None, (prefix.strip("/"), path))), field)

@@ -1,0 +1,1 @@
+"""The plug-ins that read secrets: one module a provider, found by their files."""

@@ -1,0 +1,96 @@
+"""Suites to and from registries: push and pull (reference: control-plane 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from apps.oci import api as oci
+from apps.suites.domain.definition import Suite, suite_of
+from apps.suites.domain.dependencies import parsed_reference
+from apps.suites.domain.package import REGISTRY
+from apps.suites.library import library
+from apps.suites.registry_packages import ids_of, is_remote, package_of
+from apps.suites.selectors import (
+    PackageInvalid,
+    PackageUnreachable,
+    SuiteNotFound,
+    TopologyInvalid,
+    find_suite,
+    lock_suite,
+)
+from kernel.errors import InvalidInput
+
+
+def push_suite(suite_id: str, reference: str) -> oci.Pushed:
+    """Push the files of a suite as a package under a tag; takes up to 60 s.
+
+    Raise SuiteNotFound, PackageInvalid, InvalidInput (the reference), PackageNotFound (no registry
+    of the settings serves it), RegistryUnreachable.
+    """
+    suite = find_suite(suite_id)
+    if problem := suite.package_problem:
+        raise PackageInvalid(problem)
+    target = oci.parse_reference(reference)
+    if not target.tag or target.digest:
+        raise InvalidInput(f"{reference}: name a tag, as in {target.repository}:1.0.0")
+    annotations = {
+        "org.opencontainers.image.title": suite.metadata.title,
+        "org.opencontainers.image.description": suite.metadata.description,
+        "org.opencontainers.image.version": target.tag,
+    }
+    known = {name: text for name, text in annotations.items() if text}
+    return oci.push(target, suite.package.files, annotations=known)
+
+
+def push_warnings(suite_id: str) -> list[str]:
+    """Return what somebody who pushes a suite should know first; raise SuiteNotFound."""
+    return list(_warnings(find_suite(suite_id)))
+
+
+def _warnings(suite: Suite) -> Iterator[str]:
+    if not suite.dependencies.entries:
+        return
+    renew = f"`manage.py suite lock {suite.suite_id}` renews it"
+    try:
+        if not lock_suite(suite.suite_id, write=False).is_current:
+            yield f"dependencies.lock.yaml is missing or out of date; {renew}"
+    except PackageUnreachable as error:
+        yield f"whether the lock is up to date is not known: {error.detail}"
+    except TopologyInvalid as error:
+        yield f"an import does not resolve: {error.problem.message}"
+    for alias, entry in sorted(suite.dependencies.entries.items()):
+        if not is_remote(parsed_reference(entry.ref).repository):
+            yield (
+                f"{alias} ({entry.ref}) is no package of a registry; others need a suite of that id"
+            )
+
+
+def pull_suite(reference: str) -> tuple[Suite, bool]:
+    """Return a suite, and whether its package came from a registry (now or before).
+
+    A repository with a registry's host is asked there, unless a suite of the workspace says that it
+    is this repository. Anything else is a suite that this installation has. Raise SuiteNotFound,
+    PackageInvalid, RegistryUnreachable.
+    """
+    repository = parsed_reference(reference).repository
+    local = [
+        suite
+        for suite in library.suites()
+        if suite.source != REGISTRY and suite.metadata.repository == repository
+    ]
+    if local or not is_remote(repository):
+        return find_suite(reference), False
+    return _package(reference), True
+
+
+def _package(reference: str) -> Suite:
+    wanted = oci.parse_reference(reference)
+    if not (wanted.tag or wanted.digest):
+        raise InvalidInput(f"{reference}: name a tag or a digest, as in {reference}:1.0.0")
+    try:
+        package = oci.pull(wanted)
+    except oci.PackageNotFound as error:
+        raise SuiteNotFound(error.detail) from None
+    row = oci.find_repository(wanted.repository)
+    suite_id = (row.suite_id if row else "") or ids_of(wanted.repository, package.files)[0]
+    return suite_of(package_of(suite_id, wanted.repository, wanted.tag, package))
