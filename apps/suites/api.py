@@ -6,6 +6,13 @@ Knows nothing of executions. `lock_suite` writes a file of the workspace, `regis
 
 from __future__ import annotations
 
+from apps.suites.authoring import (
+    FormattedFile,
+    formatted_files,
+    new_suite,
+    starters,
+    write_formatted,
+)
 from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
@@ -59,6 +66,7 @@ __all__ = [
     "DEPENDENCY_FILES",
     "Change",
     "DefinitionDocument",
+    "FormattedFile",
     "FunctionInfo",
     "ImportedSuite",
     "LockComparison",
@@ -85,11 +93,13 @@ __all__ = [
     "every_suite",
     "find_suite",
     "find_suite_by_id",
+    "formatted_files",
     "get_definition",
     "lint_suite",
     "list_suites",
     "lock_difference",
     "lock_suite",
+    "new_suite",
     "profile_edit",
     "profile_summary",
     "profiles_document",
@@ -101,7 +111,9 @@ __all__ = [
     "require_registration",
     "resolve",
     "source_problems",
+    "starters",
     "suite_profiles",
     "suite_users",
     "use_files_without_store",
+    "write_formatted",
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +13,10 @@ from apps.suites.domain.definition import Suite
 from apps.suites.domain.dependencies import LOCK_FILES, DeclaredDependency, lock_of, pin_of
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.resolution import PackageUnavailable, Resolver
+from apps.suites.workspace import replace_file
 from readers.yaml import read_yaml
 
 _HEAD: Final = "# Written by `manage.py suite lock`; run it again after a change that you want.\n"
-_FILE_MODE: Final = 0o644
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,19 +110,7 @@ def new_lock(suite: Suite, resolver: Resolver) -> NewLock:
 
 def write_lock(folder: Path, lock: NewLock) -> None:
     """Write the file whole or not at all; raise OSError."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=folder, prefix=".lock-", delete=False
-    ) as file:
-        scratch = Path(file.name)
-        try:
-            file.write(lock.text)
-            file.flush()
-            os.fsync(file.fileno())
-            scratch.chmod(_FILE_MODE)
-            scratch.replace(folder / lock.path)
-        except BaseException:
-            scratch.unlink(missing_ok=True)
-            raise
+    replace_file(folder / lock.path, lock.text)
 
 
 def _modules(suite: Suite) -> Mapping[str, Any]:

@@ -151,6 +151,23 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
             raise
 
 
+def replace_file(path: Path, text: str) -> None:
+    """Write a file whole or not at all; raise OSError."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", newline="", dir=path.parent, prefix=f".{path.name}-", delete=False
+    ) as file:
+        scratch = Path(file.name)
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            scratch.chmod(path.stat().st_mode & 0o777 if path.exists() else _PLAIN)
+            scratch.replace(path)
+        except BaseException:
+            scratch.unlink(missing_ok=True)
+            raise
+
+
 def _text_of(found: PackageFile, room: int) -> bytes:
     if found.mark[1] > room:
         raise BrokenPackage("makes the package larger than 64 MiB", found.path)

@@ -1,4 +1,4 @@
-"""`manage.py suite list|search|show|validate|lint|lock|push|pull|fork`."""
+"""`manage.py suite list|search|show|validate|lint|new|fmt|lock|push|pull|fork`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from apps.operations.api import VerbCommand
 from apps.suites import api as suites
-from apps.suites.management.verbs import checks, copies, listing, locks
+from apps.suites.management.verbs import authoring, checks, copies, listing, locks
 
 
 class Command(VerbCommand):
-    help = "List, show, validate, lock and share suites."
+    help = "List, show, validate, write, lock and share suites."
     examples = """\
   manage.py suite list
   manage.py suite search payment       in registries, the workspace and built-in modules
@@ -18,6 +18,8 @@ class Command(VerbCommand):
   manage.py suite validate shop        exit code 1 and file:line:column when it is broken
   manage.py suite validate -o json     every suite, for a pipeline
   manage.py suite lint shop            what is legal but most likely wrong
+  manage.py suite new examples/oci-suites/mine --template web
+  manage.py suite fmt --check          exit code 1 when a suite.star has another style
   manage.py suite lock composite       pin the suites that it imports to their present content
   manage.py suite lock --check         exit code 1 when a lock is missing or out of date
   manage.py suite fork workspace/shop:workspace ./my-shop
@@ -27,7 +29,7 @@ class Command(VerbCommand):
 
     def add_arguments(self, parser: Any) -> None:
         verbs = parser.add_subparsers(required=True, metavar="VERB")
-        for topic in (listing, checks, locks, copies):
+        for topic in (listing, checks, authoring, locks, copies):
             topic.add_verbs(self, verbs)
         self.add_further_verbs("suite", verbs)
 
