@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from apps.platform_settings.domain.wire import MASK, Wire, secret_places
+from apps.platform_settings.domain.wire import MASK, Wire, secret_texts
 
 MAX_CHANGES: Final = 500
 _MAX_TEXT: Final = 200
@@ -33,7 +33,7 @@ class Change:
 def changes_between(old: Wire, new: Wire) -> list[Change]:
     """Return what differs, in the order of the new document; what is gone comes last."""
     before, after = dict(_below("", old)), dict(_below("", new))
-    hidden = {place.identity for wire in (old, new) for place in secret_places(wire)}
+    hidden = {secret.identity for wire in (old, new) for secret in secret_texts(wire)}
     keys = [*after, *(key for key in before if key not in after)]
     found = [
         Change(key, _shown(before.get(key), key, hidden), _shown(after.get(key), key, hidden))

@@ -165,7 +165,7 @@ def node_of(value: object) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class SecretPlace:
+class SecretText:
     """Where a secret text stands: its holder and key, who it belongs to, and its JSON pointer."""
 
     holder: Wire
@@ -178,8 +178,8 @@ class SecretPlace:
         return str(self.holder[self.key])
 
 
-def secret_places(wire: Wire) -> Iterator[SecretPlace]:
-    """Yield every place of a secret text, set or not."""
+def secret_texts(wire: Wire) -> Iterator[SecretText]:
+    """Yield every secret text, set or not."""
     for index, agent in enumerate(wire["agents"]):
         yield from _secrets_of(AGENT, agent, f"agents[{agent['agentId']}]", f"/agents/{index}")
     for index, registry in enumerate(wire["registries"]):
@@ -187,13 +187,13 @@ def secret_places(wire: Wire) -> Iterator[SecretPlace]:
         yield from _secrets_of(REGISTRY, registry, owner, f"/registries/{index}")
     for index, override in enumerate(wire["secrets"]["globalOverrides"]):
         if override["sensitive"]:
-            place = SecretPlace(
+            secret = SecretText(
                 override,
                 "value",
                 override_identity(override),
                 f"/secrets/globalOverrides/{index}/value",
             )
-            yield place
+            yield secret
     smtp = wire["notifications"]["smtp"]
     yield from _secrets_of(SMTP, smtp, "notifications.smtp", "/notifications/smtp")
 
@@ -205,9 +205,9 @@ def override_identity(override: Wire) -> str:
 def mapped(wire: Wire, change: Callable[[str], str]) -> Wire:
     """Return a copy in which `change` was applied to every secret text that is set."""
     made = copy.deepcopy(wire)
-    for place in secret_places(made):
-        if place.text:
-            place.holder[place.key] = change(place.text)
+    for secret in secret_texts(made):
+        if secret.text:
+            secret.holder[secret.key] = change(secret.text)
     return made
 
 
@@ -237,15 +237,15 @@ def is_private(key: str) -> bool:
 def with_kept_secrets(new: Wire, stored: Wire) -> tuple[Wire, list[FieldError]]:
     """Return `new` with stored secrets in place of masks, and an error for a mask of nothing."""
     made, faults = copy.deepcopy(new), []
-    known = {place.identity: place.text for place in secret_places(stored) if place.text}
-    for place in secret_places(made):
-        if place.text != MASK:
+    known = {secret.identity: secret.text for secret in secret_texts(stored) if secret.text}
+    for secret in secret_texts(made):
+        if secret.text != MASK:
             continue
-        if place.identity in known:
-            place.holder[place.key] = known[place.identity]
+        if secret.identity in known:
+            secret.holder[secret.key] = known[secret.identity]
         else:
-            detail = f"{place.key}: there is no stored value to keep; enter it"
-            faults.append(FieldError(pointer=place.pointer, code="invalid_value", detail=detail))
+            detail = f"{secret.key}: there is no stored value to keep; enter it"
+            faults.append(FieldError(pointer=secret.pointer, code="invalid_value", detail=detail))
     for index, override in enumerate(made["secrets"]["globalOverrides"]):
         if not override["sensitive"] and override["value"] == MASK:
             pointer = f"/secrets/globalOverrides/{index}/value"
@@ -276,10 +276,10 @@ def settable(keys: Sequence[Key]) -> tuple[Key, ...]:
 
 def _secrets_of(
     keys: Sequence[Key], holder: Wire, owner: str, pointer: str
-) -> Iterator[SecretPlace]:
+) -> Iterator[SecretText]:
     for key in keys:
         if key.secret:
-            yield SecretPlace(holder, key.name, f"{owner}.{key.name}", f"{pointer}/{key.name}")
+            yield SecretText(holder, key.name, f"{owner}.{key.name}", f"{pointer}/{key.name}")
 
 
 def _agent(node: Node) -> Wire:

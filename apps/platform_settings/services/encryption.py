@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apps.platform_settings import conf
 from apps.platform_settings.domain.fields import VARIABLE
-from apps.platform_settings.domain.wire import ENCRYPTED, Wire, mapped, secret_places
+from apps.platform_settings.domain.wire import ENCRYPTED, Wire, mapped, secret_texts
 from kernel.encryption import Undecryptable, decrypt, encrypt
 
 
@@ -15,9 +15,9 @@ def sealed(wire: Wire, stored: Wire) -> Wire:
     is, and so does what is encrypted already.
     """
     known = {
-        revealed(place.text): place.text
-        for place in secret_places(stored)
-        if place.text.startswith(ENCRYPTED)
+        revealed(secret.text): secret.text
+        for secret in secret_texts(stored)
+        if secret.text.startswith(ENCRYPTED)
     }
 
     def seal(text: str) -> str:

@@ -27,7 +27,8 @@ def _stored(settings: Any, tmp_path: Path, db: None) -> None:
 @pytest.fixture
 def admin() -> Client:
     client = Client()
-    assert client.post("/sign-in", {"email": "root@example.org", "password": PASSWORD})
+    facts = {"email": "root@example.org", "password": PASSWORD}
+    assert client.post("/sign-in", facts).status_code == 302
     return client
 
 

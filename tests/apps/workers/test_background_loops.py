@@ -19,6 +19,7 @@ from apps.health import services as probing
 from apps.observability import metrics
 from apps.oci import lifespan as oci
 from apps.operations.services import audit_trail
+from apps.platform_settings import lifespan as platform_settings
 from apps.profiles import lifespan as profiles
 from apps.streams.services.hub import Hub
 from apps.streams.services.redis_nudges import RedisNudges
@@ -165,6 +166,16 @@ async def tidying(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterat
 
 
 @asynccontextmanager
+async def refreshing(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(platform_settings, "_prepare", lambda: None)
+    once = broken(platform_settings, "_refresh_periodically", for_ever)
+    part = platform_settings.SettingsPart()
+    await part.start()
+    yield once, lambda: None
+    await part.stop()
+
+
+@asynccontextmanager
 async def nudges_out(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     once = broken(RedisNudges, "_publish_all", lambda self: self._closed.wait(20))
     made = _nudges()
@@ -259,6 +270,7 @@ PIECES = {
     "store": store,
     "runner": runner,
     "accounts": tidying,
+    "platform-settings": refreshing,
     "streams-nudge-out": nudges_out,
     "streams-nudge-in": nudges_in,
     "stream-leases": places,
