@@ -11,8 +11,6 @@ from tests.apps.console.conftest import FakeExecutions, FakeSuites
 RUN = f"/executions/{wire_samples.RUN_ID}"
 PAGES = ["/", "/suites", "/suites/shop", RUN, f"{RUN}/panels"]
 LATER = [
-    "/catalog",
-    "/profiles",
     "/environments",
     "/settings/general",
     "/settings/agents",
