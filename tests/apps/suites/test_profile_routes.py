@@ -324,8 +324,6 @@ def test_writes_can_be_for_administrators_only(client, shop, settings):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("conditional", [True, False])
 def test_two_administrators_at_once(client, shop, conditional):
-    if connection.vendor == "mongodb":
-        pytest.skip("the same by its conditional update; covered by the contract tests there")
     post(client, body())
     tag = client.get(f"{ROOT}/shop")["ETag"]
     barrier = threading.Barrier(2)
