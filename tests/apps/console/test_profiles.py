@@ -117,7 +117,7 @@ def test_a_conflict_keeps_the_input_and_shows_the_other_change(ada):
 
     page = html.unescape(answer.content.decode())
     assert answer.status_code == 412
-    assert "Bea changed" in " ".join(page.split())
+    assert "Bea saved this one last" in " ".join(page.split())
     assert "env: {A: 'mine'}" in page
     assert '<span class="removed">-extendsId: base' in page
     again = re.search(r'name="ifMatch" value="([^"]*)"', page)
