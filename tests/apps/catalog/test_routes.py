@@ -168,9 +168,7 @@ def test_a_failing_registry_is_a_warning_beside_its_last_good_content(
     ]
 
 
-def test_a_package_that_was_refused_is_listed_with_the_reason(
-    client: APIClient, offers: FakeIndex
-):
+def test_a_package_that_was_refused_is_listed_with_the_reason(client: APIClient, offers: FakeIndex):
     """Invariant 25."""
     why = "tasks/x is a link"
     offers.offer("main", "core/odd", ["1"], error_code="package_invalid", error_detail=why)
