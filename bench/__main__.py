@@ -17,6 +17,7 @@ NAMES = (
     "logs",
     "hostile_suites",
     "catalog",
+    "resolve",
     "api",
     "tabs",
     "frames",

@@ -11,6 +11,7 @@ from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 from hypothesis import settings
 
+from apps.operations.api import CachedReads
 from apps.platform_settings.services.live_settings import live_settings
 from kernel.redaction import known_secrets
 from tests.support import mongo_queries
@@ -48,12 +49,17 @@ def _settings_of_one_test() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _files_only_without_a_store(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Suites of a test that has no store have the profiles of their files."""
+def _profiles_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Suites of a test that has no store have the profiles of their files.
+
+    Where there is one, nothing is known of the rows of other tests, which had the same generations.
+    """
     fixtures = {"db", "transactional_db"} & set(request.fixturenames)
     with pytest.MonkeyPatch.context() as patch:
         if not fixtures and not request.node.get_closest_marker("django_db"):
             patch.setattr("apps.suites.profiles.stored_profiles", dict)
+        else:
+            patch.setattr("apps.profiles.selectors._reads", CachedReads("profiles"))
         yield
 
 

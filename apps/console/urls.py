@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.console import account, catalog, profiles, run_list, team, views
+from apps.console import account, catalog, profiles, run_list, settings, team, views
+from apps.console.domain.settings_sections import SECTIONS
 
 app_name = "console"
-SETTINGS_SECTIONS = ("general", "agents", "registries", "secrets")
 
 urlpatterns = [
     path("", run_list.home, name="home"),
@@ -54,7 +54,13 @@ urlpatterns = [
         for name, view in profiles.PARTS.items()
     ),
     path("environments", views.not_implemented),
-    *(path(f"settings/{section}", views.not_implemented) for section in SETTINGS_SECTIONS),
+    path("settings", settings.index, name="settings"),
+    path("settings/check", settings.check, name="settings-check"),
+    path("settings/sync", settings.sync, name="settings-sync"),
+    *(
+        path(f"settings/{name}", settings.section, {"name": name}, name=f"settings-{name}")
+        for name in SECTIONS
+    ),
     path("forgot-password", views.forgot_password, name="forgot-password"),
     path("reset-password", views.reset_password, name="reset-password"),
     path("auth/callback", views.sign_in_callback, name="sign-in-callback"),

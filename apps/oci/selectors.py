@@ -71,11 +71,9 @@ def _repository(row: IndexedRepository, *, registry_id: str, suite_id: str) -> R
     )
 
 
-def stored_digests(digests: Iterable[str]) -> set[str]:
-    """Return those whose packages are in the store."""
-    asked = [digest for digest in digests if digest]
-    rows = StoredPackage.objects.filter(digest__in=asked)
-    return set(rows.values_list("digest", flat=True))
+def stored_digests() -> set[str]:
+    """Return the digests of all stored packages; the index of the rows has them."""
+    return set(StoredPackage.objects.filter(digest__gt="").values_list("digest", flat=True))
 
 
 def stored_package(digest: str, *, repository: str = "", tag: str = "") -> Package | None:

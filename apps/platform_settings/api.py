@@ -22,14 +22,15 @@ from apps.platform_settings.domain.secret_refs import (
     reference_problem,
 )
 from apps.platform_settings.domain.secrets import Override, SecretManagers
-from apps.platform_settings.selectors import settings_history
 from apps.platform_settings.services.changes import RegistryNotFound, record_sync
 from apps.platform_settings.services.documents import (
+    PastChange,
     SettingsChanged,
     preview_settings,
     replace_settings,
     settings_document,
     settings_etag,
+    settings_history,
     settings_in_file,
 )
 from apps.platform_settings.services.effective import (
@@ -62,6 +63,7 @@ __all__ = [
     "Kind",
     "Mode",
     "Override",
+    "PastChange",
     "RegistryNotFound",
     "SecretManagers",
     "SecretUnreadable",

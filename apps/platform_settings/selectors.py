@@ -25,7 +25,7 @@ def registry_states(registry_ids: Sequence[str]) -> dict[str, RegistryState]:
     return {row.registry_id: row for row in rows}
 
 
-def settings_history(limit: int = 50) -> list[SettingsChange]:
+def last_changes(limit: int) -> list[SettingsChange]:
     """Return the last changes, the newest first."""
     until_now = SettingsChange.objects.filter(time__lte=clock.now() + timedelta(days=1))
     return list(until_now.order_by("-time", "-id")[:limit])

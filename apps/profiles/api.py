@@ -35,7 +35,7 @@ from apps.profiles.domain.records import (
     record_document,
     warnings_of,
 )
-from apps.profiles.selectors import stored_profiles, stored_profiles_of
+from apps.profiles.selectors import stored_generation, stored_profiles, stored_profiles_of
 from apps.profiles.services.profiles_file import file_problem, import_profiles_file
 from apps.profiles.services.records import (
     Edit,
@@ -97,6 +97,7 @@ __all__ = [
     "seeds_of",
     "select_profile",
     "service_layers",
+    "stored_generation",
     "stored_profiles",
     "stored_profiles_of",
     "warnings_of",

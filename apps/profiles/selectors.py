@@ -8,7 +8,7 @@ from typing import Final
 
 from django.db import connection
 
-from apps.operations.api import CachedReads
+from apps.operations.api import CachedReads, generation
 from apps.profiles.domain.profiles import SecretRef
 from apps.profiles.domain.records import Record, StoredProfiles
 from apps.profiles.models import ProfileRecord, ProfilesFileContent, SuiteProfiles
@@ -51,6 +51,11 @@ _stored: Final = StoredReads()
 def stored_profiles() -> Mapping[str, StoredProfiles]:
     """Return what is stored, by suite id; suites without stored profiles are absent."""
     return _stored.all()
+
+
+def stored_generation() -> int:
+    """Return a number that changes with what is stored."""
+    return generation(TOPIC)
 
 
 def everything_stored() -> Mapping[str, StoredProfiles]:

@@ -11,6 +11,7 @@ from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
+from apps.suites.lock_differences import LockComparison
 from apps.suites.locking import NewLock
 from apps.suites.profiles import (
     ProfilesChanged,
@@ -37,6 +38,7 @@ from apps.suites.selectors import (
     get_definition,
     lint_suite,
     list_suites,
+    lock_difference,
     lock_suite,
     resolve,
     source_problems,
@@ -56,6 +58,7 @@ __all__ = [
     "DefinitionDocument",
     "FunctionInfo",
     "ImportedSuite",
+    "LockComparison",
     "ModuleInfo",
     "NewLock",
     "PackageInvalid",
@@ -81,6 +84,7 @@ __all__ = [
     "get_definition",
     "lint_suite",
     "list_suites",
+    "lock_difference",
     "lock_suite",
     "profile_edit",
     "profile_summary",

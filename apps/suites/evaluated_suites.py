@@ -11,7 +11,8 @@ from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvalua
 from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
-from apps.suites.resolution import Closure
+from apps.suites.modules import modules_digest
+from apps.suites.resolution import Closure, Resolver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,33 @@ class Work:
     @property
     def futures(self) -> list[Future[Any]]:
         return [self.evaluation, self.hydration]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What evaluations depend on beside the suite: all suites, and the rules of the settings."""
+
+    suites: tuple[Suite, ...]
+    rules: str
+    resolver: Resolver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSuite:
+    """An evaluated suite that holds while its basis and the modules that it loads are the same.
+
+    `until` is of time.monotonic().
+    """
+
+    evaluated: EvaluatedSuite
+    work: Work
+    basis: Basis
+    until: float
+    watched: frozenset[str]  # the ids of the suites that it consists of
+
+    def has_same_modules(self) -> bool:
+        loaded_by = [self.evaluated.suite, *self.work.closure.suites]
+        return self.work.modules == modules_digest(loaded_by)
 
 
 def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:

@@ -26,10 +26,16 @@ from apps.suites.domain.definition import (
     definition_of,
 )
 from apps.suites.domain.dependencies import Pin
-from apps.suites.domain.package import TOPOLOGY_FILE
+from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.surfaces import HydratedSurfaces
-from apps.suites.evaluated_suites import EvaluatedSuite, Work, evaluation_of
+from apps.suites.evaluated_suites import (
+    Basis,
+    EvaluatedSuite,
+    PreparedSuite,
+    Work,
+    evaluation_of,
+)
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
 from apps.suites.hydration import Hydrations
 from apps.suites.modules import loadable_modules, modules_digest, unreachable_module
@@ -51,28 +57,6 @@ class _CachedEvaluation:
     until: float  # of time.monotonic()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Basis:
-    """What evaluations depend on beside the suite: all suites, and the rules of the settings."""
-
-    suites: tuple[Suite, ...]
-    rules: str
-    resolver: Resolver
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
-    """An evaluated suite that holds while its basis and the modules that it loads are the same.
-
-    `until` is of time.monotonic().
-    """
-
-    evaluated: EvaluatedSuite
-    work: Work
-    basis: _Basis
-    until: float
-
-
 class Library:
     """The cache of suites and evaluations. It is thread-safe.
 
@@ -85,8 +69,8 @@ class Library:
         self.shelf = Shelf()
         self._patience_s: float | None = None
         self._lock = threading.Lock()
-        self._basis: _Basis | None = None
-        self._prepared: dict[str, _Prepared] = {}
+        self._basis: Basis | None = None
+        self._prepared: dict[str, PreparedSuite] = {}
         self._cached: OrderedDict[str, _CachedEvaluation] = OrderedDict()
         self._running: dict[str, Future[SuiteEvaluation]] = {}
         self._ahead: dict[str, Future[SuiteEvaluation]] = {}  # of imports; nobody else waits for it
@@ -135,6 +119,14 @@ class Library:
             for suite in basis.suites
         ]
 
+    def prepared(self, suite_id: str) -> EvaluatedSuite | None:
+        """Return a suite that was evaluated before, if a look at its own files shows no change."""
+        found = self._prepared.get(suite_id)
+        if found is None or found.until < time.monotonic() or found.basis.rules != _rules():
+            return None
+        holds = self.shelf.holds(found.basis.suites, found.watched)
+        return found.evaluated if holds and found.has_same_modules() else None
+
     def evaluate(self, suite: Suite) -> EvaluatedSuite:
         """Evaluate a suite under its default profile, and wait."""
         basis = self._current_basis()
@@ -164,32 +156,29 @@ class Library:
             pool.shutdown(wait=False, cancel_futures=True)
         self._hydrations.close()
 
-    def _current_basis(self) -> _Basis:
+    def _current_basis(self) -> Basis:
         suites = self.shelf.suites()
-        rules = json.dumps([conf.evaluation_rules(()), list(conf.env_prefixes())])
+        rules = _rules()
         basis = self._basis
         if basis is None or basis.suites is not suites or basis.rules != rules:
-            basis = self._basis = _Basis(suites=suites, rules=rules, resolver=Resolver(suites))
+            basis = self._basis = Basis(suites=suites, rules=rules, resolver=Resolver(suites))
         return basis
 
-    def _ready(self, suite: Suite, basis: _Basis) -> EvaluatedSuite | None:
+    def _ready(self, suite: Suite, basis: Basis) -> EvaluatedSuite | None:
         """Return what was prepared if it certainly still holds."""
         found = self._prepared.get(suite.suite_id)
         if found is None or found.evaluated.suite is not suite or found.until < time.monotonic():
             return None
         alone = not suite.dependencies.entries and found.basis.rules == basis.rules
         same = alone or found.basis is basis
-        loaded_by = [suite, *found.work.closure.suites]
-        if same and found.work.modules == modules_digest(loaded_by):
-            return found.evaluated
-        return None
+        return found.evaluated if same and found.has_same_modules() else None
 
-    def _started(self, suite: Suite, basis: _Basis) -> Work:
+    def _started(self, suite: Suite, basis: Basis) -> Work:
         future, closure = self._start_default(suite, basis)
         modules = modules_digest([suite, *closure.suites])
         return Work(future, self._hydrations.start(suite), closure, modules)
 
-    def _evaluated(self, suite: Suite, basis: _Basis, work: Work) -> EvaluatedSuite:
+    def _evaluated(self, suite: Suite, basis: Basis, work: Work) -> EvaluatedSuite:
         known = self._prepared.get(suite.suite_id)
         before = known.evaluated if known else None
         evaluation = work.evaluation.result() if work.evaluation.done() else None
@@ -206,16 +195,19 @@ class Library:
                 definition=definition_of(*found),
             )
         age = _age(evaluation, work.closure) if evaluation and hydrated else 0.0
-        prepared = _Prepared(
-            evaluated=evaluated, work=work, basis=basis, until=time.monotonic() + age
+        local = {each.suite_id for each in work.closure.suites if each.source != REGISTRY}
+        prepared = PreparedSuite(
+            evaluated=evaluated,
+            work=work,
+            basis=basis,
+            until=time.monotonic() + age,
+            watched=frozenset({suite.suite_id, *local}),
         )
         with self._lock:
             self._prepared[suite.suite_id] = prepared
         return evaluated
 
-    def _start_default(
-        self, suite: Suite, basis: _Basis
-    ) -> tuple[Future[SuiteEvaluation], Closure]:
+    def _start_default(self, suite: Suite, basis: Basis) -> tuple[Future[SuiteEvaluation], Closure]:
         try:
             env = select_profile(suite.profiles, suite_id=suite.suite_id).env
         except ProfileInvalid as invalid:
@@ -227,7 +219,7 @@ class Library:
         return self._start(suite, env, basis)
 
     def _start(
-        self, suite: Suite, env: Mapping[str, str], basis: _Basis
+        self, suite: Suite, env: Mapping[str, str], basis: Basis
     ) -> tuple[Future[SuiteEvaluation], Closure]:
         """Return the running or finished evaluation of this content, and its imports, in this env.
 
@@ -261,9 +253,7 @@ class Library:
         self._cached.move_to_end(key)
         return cached.evaluation
 
-    def _run(
-        self, key: str, suite: Suite, env: Mapping[str, str], basis: _Basis
-    ) -> SuiteEvaluation:
+    def _run(self, key: str, suite: Suite, env: Mapping[str, str], basis: Basis) -> SuiteEvaluation:
         try:
             return then_disconnect(lambda: self._composed(key, suite, env, basis))
         finally:
@@ -271,7 +261,7 @@ class Library:
                 self._running.pop(key, None)
 
     def _composed(
-        self, key: str, suite: Suite, env: Mapping[str, str], basis: _Basis
+        self, key: str, suite: Suite, env: Mapping[str, str], basis: Basis
     ) -> SuiteEvaluation:
         if not suite.dependencies.entries:
             own = self._run_own(key, suite, env)
@@ -297,7 +287,7 @@ class Library:
             self._keep(key, evaluation, after)
         return evaluation
 
-    def _begin_own(self, suite: Suite, env: Mapping[str, str], basis: _Basis) -> None:
+    def _begin_own(self, suite: Suite, env: Mapping[str, str], basis: Basis) -> None:
         """Start the evaluation of an imported suite before the one that imports it has ended."""
         if suite.package_problem:
             return
@@ -310,7 +300,7 @@ class Library:
             self._ahead[key] = pool.submit(self._run_own, key, suite, env)
 
     def _own_evaluation(
-        self, suite: Suite, env: Mapping[str, str], basis: _Basis
+        self, suite: Suite, env: Mapping[str, str], basis: Basis
     ) -> SuiteEvaluation:
         """Return the evaluation of a suite without its imports, from the cache or a child process.
 
@@ -354,6 +344,10 @@ class Library:
                 self._cached.popitem(last=False)
 
 
+def _rules() -> str:
+    return json.dumps([conf.evaluation_rules(()), list(conf.env_prefixes())])
+
+
 def _age(evaluation: SuiteEvaluation, closure: Closure) -> float:
     """Return for how long an evaluation holds, in seconds.
 
@@ -374,7 +368,7 @@ def _import_env(suite: Suite, pin: Pin) -> Mapping[str, str] | None:
         return None
 
 
-def _key(suite: Suite, env: Mapping[str, str], closure: Closure | None, basis: _Basis) -> str:
+def _key(suite: Suite, env: Mapping[str, str], closure: Closure | None, basis: Basis) -> str:
     """Return the key of an evaluation with all that it may import, None for its own nodes alone."""
     imports = (closure and closure.digest) or _OWN
     modules = modules_digest([suite, *(closure.suites if closure else ())])

@@ -21,6 +21,7 @@ from apps.profiles.api import (
     profile_set,
     record_document,
     seeds_of,
+    stored_generation,
     stored_profiles,
     stored_profiles_of,
     warnings_of,
@@ -78,6 +79,10 @@ class ProfileJoin:
         """Return the suites with their profiles; one query, however many suites there are."""
         stored = {} if self.files_only else stored_profiles()
         return [self._one(suite, stored.get(suite.suite_id)) for suite in suites]
+
+    def token(self) -> int:
+        """Return a number that changes with the stored profiles."""
+        return 0 if self.files_only else stored_generation()
 
     def _one(self, suite: Suite, stored: StoredProfiles | None) -> Suite:
         if stored is None:

@@ -14,10 +14,11 @@ from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvalua
 from apps.suites.domain.dependencies import parsed_reference
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.linting import lint, problem_diagnostics
-from apps.suites.domain.package import TOPOLOGY_FILE
+from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.evaluator.process import lint_text
 from apps.suites.library import library
+from apps.suites.lock_differences import LockComparison, compare
 from apps.suites.locking import NewLock, new_lock, write_lock
 from apps.suites.resolution import PackageUnavailable
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
@@ -103,6 +104,8 @@ def get_definition(suite_id: str, *, profile: str = "") -> DefinitionDocument:
 
     `profile` is a file name or an id. Raise SuiteNotFound, ProfileNotInSuite, ProfileInvalid.
     """
+    if not profile and (prepared := library.prepared(suite_id)):
+        return prepared.definition
     suite = find_suite(suite_id)
     if not profile:
         return library.evaluate(suite).definition
@@ -174,25 +177,41 @@ def lint_suite(suite_id: str) -> list[Diagnostic]:
 
 
 def lock_suite(suite_id: str, *, write: bool) -> NewLock:
-    """Return the new lock of a suite of the workspace, and write its file if it differs.
+    """Return the new lock of a suite, and write its file if it differs.
 
-    Raise SuiteNotFound, TopologyInvalid if an import does not resolve, InvalidInput if the file
-    cannot be written.
+    Registries are asked what tags mean now. Raise SuiteNotFound, TopologyInvalid if an import does
+    not resolve, PackageUnreachable if a registry does not answer, InvalidInput if the file cannot
+    be written: only suites of the workspace have one.
     """
     suite = find_suite(suite_id)
-    try:
-        lock = new_lock(suite, library.resolver())
-    except TopologyProblem as problem:
-        if isinstance(problem, PackageUnavailable) and problem.unreachable:
-            raise PackageUnreachable(problem.message) from None
-        raise TopologyInvalid(problem) from None
+    lock = _new_lock(suite)
     if write and not lock.is_current:
+        if suite.source != WORKSPACE:
+            raise InvalidInput(f"{suite_id} is no suite of the workspace; fork it, then lock it")
         folder = conf.suites_dir() / suite.suite_id
         try:
             write_lock(folder, lock)
         except OSError as error:
             raise InvalidInput(f"{folder / lock.path}: {error.strerror}") from None
     return lock
+
+
+def lock_difference(suite_id: str) -> LockComparison:
+    """Return what a new lock of a suite would change: nodes, images, env and contracts.
+
+    May ask registries, which takes up to 20 s for each. Raise as `lock_suite` does.
+    """
+    suite = find_suite(suite_id)
+    return compare(library, suite, _new_lock(suite))
+
+
+def _new_lock(suite: Suite) -> NewLock:
+    try:
+        return new_lock(suite, library.resolver())
+    except TopologyProblem as problem:
+        if isinstance(problem, PackageUnavailable) and problem.unreachable:
+            raise PackageUnreachable(problem.message) from None
+        raise TopologyInvalid(problem) from None
 
 
 def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> ResolvedSuite:

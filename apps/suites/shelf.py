@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,7 @@ from kernel.ids import shortened
 log: Final = logging.getLogger("partita.suites")
 SLOW_S: Final = 1.0
 REST_S: Final = 5.0
+RECENT_S: Final = 1.0
 _LONGEST_ID: Final = 128
 
 
@@ -71,6 +72,15 @@ class _Source:
         self.problem = said
 
 
+class _Unknown:
+    """The token of a source that could not say: equal to no other."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    __hash__ = object.__hash__
+
+
 class Shelf:
     """The suites of every source, each under an id of its own. It is thread-safe.
 
@@ -82,13 +92,17 @@ class Shelf:
         self._lock = threading.Lock()
         self._sources: tuple[_Source, ...] = ()
         self._known: dict[tuple[str, str], _Known] = {}
+        self._current: dict[str, SourcedSuite] = {}
         self._suites: tuple[Suite, ...] = ()
+        self._tokens: list[Hashable] = []
+        self._checked_at = 0.0
 
     def suites(self) -> tuple[Suite, ...]:
         """Return the suites by id; the same tuple as before if nothing has changed.
 
         Their profiles are those in force: stored ones over those of the files.
         """
+        started, tokens = time.monotonic(), self._read_tokens()
         taken: set[str] = set()
         known: dict[tuple[str, str], _Known] = {}
         for source, sourced in self._sourced():
@@ -98,13 +112,43 @@ class Shelf:
         read = sorted((each.suite for each in known.values()), key=lambda suite: suite.suite_id)
         found = tuple(profile_join.joined(read))
         with self._lock:
-            self._known = known
+            self._known, self._tokens, self._checked_at = known, tokens, started
+            self._current = {each.suite_id: each.sourced for each in known.values()}
             last = self._suites
             same = len(found) == len(last) and all(
                 new is old for new, old in zip(found, last, strict=True)
             )
             self._suites = last if same else found
             return self._suites
+
+    def holds(self, suites: tuple[Suite, ...], suite_ids: Iterable[str]) -> bool:
+        """Return whether `suites` is still what `suites()` gives, as far as some of them go.
+
+        Whether the others have changed was looked at within the last second. Never true for
+        commands, which look at everything.
+        """
+        recent = self.rests and time.monotonic() - self._checked_at < RECENT_S
+        if not recent or suites is not self._suites or self._read_tokens() != self._tokens:
+            return False
+        return all(self._is_current(suite_id) for suite_id in suite_ids)
+
+    def _is_current(self, suite_id: str) -> bool:
+        sourced = self._current.get(suite_id)
+        return sourced is not None and (sourced.is_current is None or sourced.is_current())
+
+    def _read_tokens(self) -> list[Hashable]:
+        """Return the tokens of the profiles and the sources.
+
+        A source that cannot say makes every list a new one.
+        """
+        found: list[Hashable] = [profile_join.token()]
+        for source in self._opened():
+            try:
+                found.append(source.source.token())
+            except Exception as error:
+                log.debug("The source %s has no token", source.name, exc_info=error)
+                found.append(_Unknown())
+        return found
 
     def find(self, reference: str) -> Suite | None:
         """Ask the sources for a suite that they do not list; raise PlatformError."""

@@ -43,7 +43,7 @@ class BrokenPackage(Exception):
 class FolderTaken(PlatformError):
     code = "suite_exists"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str) -> None:
         super().__init__(f"{folder} exists and is not empty; choose another folder")
 
 
@@ -68,21 +68,21 @@ class FolderState:
     marks: tuple[tuple[str, Mark], ...]
 
 
-def suite_folders(root: Path) -> dict[str, Path]:
+def suite_folders(root: Path) -> dict[str, str]:
     """Return the folders with a suite.star by suite id, none without a root."""
     try:
         entries = list(os.scandir(root))
     except OSError:
         return {}
     folders = {
-        entry.name.encode(errors="replace").decode(): Path(entry.path)
+        entry.name.encode(errors="replace").decode(): entry.path
         for entry in entries
         if not entry.name.startswith(".") and os.path.lexists(f"{entry.path}/{TOPOLOGY_FILE}")
     }
     return dict(sorted(folders.items()))
 
 
-def state_of(folder: Path) -> FolderState:
+def state_of(folder: str) -> FolderState:
     """Look at every file of the package, without reading them."""
     walk = _Walk(folder)
     try:
@@ -108,7 +108,7 @@ def _mark(path: str) -> Mark:
     return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
-def read_package(suite_id: str, folder: Path) -> Package:
+def read_package(suite_id: str, folder: str) -> Package:
     """Return the files and the first broken rule; never raise because of the content."""
     files: dict[str, bytes] = {}
     if not is_identifier(suite_id):
@@ -170,7 +170,7 @@ class _Walk:
     `folders` and `seen` have the marks of the folders and files on the way, by their place on disk.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str) -> None:
         self.root = os.path.realpath(folder)
         self.folders: dict[str, Mark] = {}
         self.seen: dict[str, Mark] = {}

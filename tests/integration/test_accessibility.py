@@ -31,10 +31,15 @@ FOR_ADA = [
     "/",
     "/suites",
     "/suites/hello",
+    "/suites/composite",
     "/catalog",
     "/catalog/partita-redis",
     "/account",
     "/team",
+    "/profiles",
+    "/profiles/hello",
+    "/profiles/hello/default",
+    "/profiles/hello/-/new",
 ]
 
 
@@ -84,6 +89,23 @@ def test_axe_finds_nothing_serious_for_who_is_signed_in(
 ):
     paths = [*FOR_ADA, f"/executions/{run.id}"]
     assert findings_everywhere(ada.page, axe, ada.url, paths) == []
+
+
+def test_axe_finds_nothing_serious_in_the_operations_of_a_suite(
+    ada: Reader,  # noqa: F811
+    axe: str,
+):
+    page, found = ada.page, []
+    for scheme, (width, height) in zip(("light", "dark"), SCREENS, strict=True):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(f"{ada.url}/suites/shop")
+        page.locator("[data-surface=shop] > summary").click()
+        page.locator("[data-operation=createOrder] > summary").click()
+        page.get_by_role("region", name="Example accepted").wait_for()
+        found += [f"{scheme} {width}: {one}" for one in findings(page, axe)]
+
+    assert found == []
 
 
 def test_axe_itself_finds_what_is_wrong(browser: Browser, axe: str):  # noqa: F811

@@ -13,8 +13,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from apps.oci import api
-from apps.oci.models import StoredPackage
+from apps.oci.models import RegistryState, StoredPackage
 from apps.oci.services import sync
+from apps.platform_settings.api import get_registry
 from kernel import clock
 from tests.support import registries
 from tests.support.api_clients import PERSON
@@ -248,12 +249,12 @@ def test_what_is_due_is_synchronized_in_the_background(running, configured, sett
 def test_one_synchronization_of_a_registry_runs_at_a_time(running, configured):
     registry: RunningRegistry = running["plain"]
     configured(registry.entry("R"))
-    sync._take_lease(sync.get_registry("R"), "another")
+    sync._take_lease(get_registry("R"), "another")
 
     with pytest.raises(api.SyncInProgress):
         api.sync_registry("R")
 
-    sync.RegistryState.objects.update(leased_until=clock.now())  # its process has died
+    RegistryState.objects.update(leased_until=clock.now())  # its process has died
     api.sync_registry("R")
 
 

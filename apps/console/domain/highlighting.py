@@ -56,7 +56,9 @@ def _lines(lexer: Lexer, text: str) -> Iterator[tuple[Span, ...]]:
     for kind, value in lexer.get_tokens(text):
         css = _css(kind)
         first, *others = value.split("\n")
-        if first:
+        if first and line and line[-1][0] == css:
+            line[-1] = (css, line[-1][1] + first)
+        elif first:
             line.append((css, first))
         for other in others:
             yield tuple(line)

@@ -64,7 +64,7 @@ class RunDefinition:
     """A snapshot as planning and claims need it; `nodes` are wire nodes in topology order.
 
     `suite` has id, title, repository; `contents` source suite id → {digest, size, offset?}. Where
-    a run has two versions of a suite, the second one is there under the `content_key` of its import.
+    a run has two versions of a suite, the second is there under the `content_key` of its import.
     """
 
     plan: RunPlan

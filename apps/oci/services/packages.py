@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from apps.oci.domain.manifest import (
@@ -52,14 +52,15 @@ class PulledPackage:
 
     manifest: Manifest
     layer: bytes
-    files: Mapping[str, bytes]
+    content_digest: str
+    files: Mapping[str, bytes] = field(repr=False)
 
     def as_package(self, reference: Reference) -> Package:
         return Package(
             repository=reference.repository,
             tag=reference.tag,
             digest=self.manifest.digest,
-            content_digest=content_digest(self.files),
+            content_digest=self.content_digest,
             files=self.files,
             artifact_type=self.manifest.artifact_type,
             annotations=self.manifest.annotations,
@@ -131,13 +132,21 @@ def registry_for(reference: Reference) -> ImageRegistry:
 
 async def pull_layer(client: RegistryClient, path: str, manifest: Manifest) -> PulledPackage:
     """Fetch and check; raise PackageNotFound, PackageRefused, RegistryFailure."""
-    layer = manifest.package_layer()
-    content = await client.layer(path, layer)
-    if len(content) > _ON_A_THREAD:
-        files = await asyncio.to_thread(unpacked, content)
-    else:
-        files = unpacked(content)
-    return PulledPackage(manifest=manifest, layer=content, files=files)
+    return await checked(manifest, await client.layer(path, manifest.package_layer()))
+
+
+async def checked(manifest: Manifest, layer: bytes) -> PulledPackage:
+    """Unpack a layer; raise PackageRefused."""
+    if len(layer) > _ON_A_THREAD:
+        return await asyncio.to_thread(_unpacked, manifest, layer)
+    return _unpacked(manifest, layer)
+
+
+def _unpacked(manifest: Manifest, layer: bytes) -> PulledPackage:
+    files = unpacked(layer)
+    return PulledPackage(
+        manifest=manifest, layer=layer, content_digest=content_digest(files), files=files
+    )
 
 
 @unit_of_work
@@ -160,7 +169,7 @@ def _row(pulled: PulledPackage) -> StoredPackage:
     return StoredPackage(
         digest=pulled.manifest.digest,
         manifest=pulled.manifest.content,
-        content_digest=content_digest(pulled.files),
+        content_digest=pulled.content_digest,
         size=len(pulled.layer),
         created_at=clock.now(),
     )

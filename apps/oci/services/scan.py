@@ -14,17 +14,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Set
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
 from zlib import crc32
 
+from apps.oci.domain.manifest import Descriptor, Manifest
 from apps.oci.domain.package import PackageNotFound, PackageRefused
 from apps.oci.domain.reference import is_repository_name
 from apps.oci.domain.repositories import RepositoryError
 from apps.oci.domain.versions import LATEST, chosen_tag, sorted_tags
 from apps.oci.services.conversation import IN_FLIGHT, Conversation
 from apps.oci.services.failures import RegistryFailure
-from apps.oci.services.packages import PulledPackage, pull_layer
+from apps.oci.services.packages import PulledPackage, checked
 from apps.oci.services.registry_client import CatalogRefused, RegistryClient
 from apps.platform_settings.api import ImageRegistry
 from kernel.errors import PlatformError
@@ -98,6 +100,7 @@ class Scan:
         self._client = RegistryClient(self._conversation)
         self._deadline = time.monotonic() + within_s
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._unpacking = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._tasks: list[asyncio.Task[None]] = []
         self.names: list[str] = []
         self.errors: list[RepositoryError] = []
@@ -245,7 +248,7 @@ class Scan:
         return scanned
 
     async def _pulled(self, scanned: ScannedRepository) -> ScannedRepository:
-        """Return the scanned with its manifest, and with its content where that is new."""
+        """Return the repository with its manifest, and with its content where that is new."""
         try:
             manifest = await self._client.manifest(scanned.path, scanned.version)
         except (PackageRefused, PackageNotFound) as error:
@@ -260,14 +263,20 @@ class Scan:
         if scanned.is_stored or manifest.layer is None or manifest.is_image:
             return scanned
         try:
-            if manifest.layer.size > _LARGE_BYTES:
-                async with self._large:
-                    pulled = await pull_layer(self._client, scanned.path, manifest)
-            else:
-                pulled = await pull_layer(self._client, scanned.path, manifest)
+            pulled = await self._content(scanned.path, manifest, manifest.layer)
         except (PackageRefused, PackageNotFound, RegistryFailure) as error:
             return self._failed(scanned, _code(error), error.detail)
         return replace(scanned, pulled=pulled, is_stored=True)
+
+    async def _content(self, path: str, manifest: Manifest, layer: Descriptor) -> PulledPackage:
+        """Return a package without its files, which nobody needs who only stores it.
+
+        At most two layers beyond 4 MiB are held, and at most two are unpacked, at a time.
+        """
+        async with self._large if layer.size > _LARGE_BYTES else nullcontext():
+            content = await self._client.layer(path, layer)
+            async with self._unpacking:
+                return replace(await checked(manifest, content), files={})
 
 
 _PASSING: Final = frozenset([

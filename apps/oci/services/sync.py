@@ -208,7 +208,7 @@ def _synchronized(registry: ImageRegistry, turn: int | None) -> tuple[Repository
     """Write what a scan finds, batch by batch; raise RegistryFailure."""
     rows = {row.path: row for row in IndexedRepository.objects.filter(registry_id=_key(registry))}
     known = {path: _known(row) for path, row in rows.items() if row.host == registry.host}
-    stored = stored_digests(row.digest for row in rows.values())
+    stored = stored_digests()
     scan = Scan(registry, known, stored, turn=turn)
     gone: set[str] = set()
     for batch in scan:

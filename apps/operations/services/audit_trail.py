@@ -43,6 +43,12 @@ _FORMS: Final = frozenset(
         "/account/sign-ins/end",
         "/account/tokens",
         "/account/tokens/revoke",
+        "/settings/agents",
+        "/settings/check",
+        "/settings/general",
+        "/settings/registries",
+        "/settings/secrets",
+        "/settings/sync",
     }
 )
 _MAX_PATH: Final = 2048

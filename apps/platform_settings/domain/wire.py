@@ -224,6 +224,16 @@ def masked(wire: Wire, *, for_admin: bool) -> Wire:
     return made
 
 
+def is_private(key: str) -> bool:
+    """Return whether a key such as `registries[zot].username` is for administrators only."""
+    holder, _, name = key.rpartition(".")
+    owner = holder.partition("[")[0]
+    keys = {
+        "agents": AGENT, "registries": REGISTRY, "secrets": SECRETS, "notifications.smtp": SMTP,
+    }.get(owner, ())  # fmt: skip
+    return any(each.name == name and each.private for each in keys)
+
+
 def with_kept_secrets(new: Wire, stored: Wire) -> tuple[Wire, list[FieldError]]:
     """Return `new` with stored secrets in place of masks, and an error for a mask of nothing."""
     made, faults = copy.deepcopy(new), []

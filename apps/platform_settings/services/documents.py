@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +15,9 @@ from apps.http.api import strong_etag
 from apps.platform_settings.domain.backends import BackendState, backend_states
 from apps.platform_settings.domain.changes import Change
 from apps.platform_settings.domain.document import SettingsInvalid
-from apps.platform_settings.domain.wire import Wire, masked, settable_document
+from apps.platform_settings.domain.wire import Wire, is_private, masked, settable_document
 from apps.platform_settings.models import RegistryState
-from apps.platform_settings.selectors import registry_states
+from apps.platform_settings.selectors import last_changes, registry_states
 from apps.platform_settings.services.changes import author_of, preview, replace_document
 from apps.platform_settings.services.effective import current
 from apps.platform_settings.services.file_writer import write_file
@@ -25,6 +26,7 @@ from kernel.clock import rfc3339
 from kernel.errors import InvalidInput, PlatformError
 
 _VOLATILE_DIGITS: Final = 16
+_HIDDEN: Final = "not shown"
 
 
 class SettingsChanged(PlatformError):
@@ -79,6 +81,36 @@ def preview_settings(principal: Principal, given: Mapping[str, Any]) -> list[Cha
     """Return what a replacement would change; raise Forbidden, InvalidInput."""
     author_of(principal, "command")
     return preview(given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastChange:
+    """An entry of the history. `author` is empty where nobody signed in made it."""
+
+    time: datetime
+    origin: str
+    author: str
+    changes: tuple[Change, ...]
+
+
+def settings_history(principal: Principal, limit: int) -> list[PastChange]:
+    """Return the last changes, the newest first, as the caller may see them."""
+    return [
+        PastChange(
+            time=row.time,
+            origin=row.origin,
+            author=row.user_name if principal.is_admin else row.user_name.partition(" <")[0],
+            changes=tuple(
+                Change(**each) if principal.is_admin else _public(Change(**each))
+                for each in row.changes
+            ),
+        )
+        for row in last_changes(limit)
+    ]
+
+
+def _public(change: Change) -> Change:
+    return Change(change.key, _HIDDEN, _HIDDEN) if is_private(change.key) else change
 
 
 def settings_in_file(name: str, content: bytes) -> Wire:

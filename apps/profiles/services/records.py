@@ -176,7 +176,8 @@ def _delete(edit: Edit, profile_id: str) -> Written:
     edit.precondition(current)
     if users := current.dependants(profile_id):
         names = ", ".join(each.file_name for each in users[:_SHOWN_NAMES])
-        raise ProfileInUse(f"{names} extend this profile; change or delete them first")
+        verb, them = ("extends", "it") if len(users) == 1 else ("extend", "them")
+        raise ProfileInUse(f"{names} {verb} this profile; change or delete {them} first")
     records = _records(current)
     records.pop(profile_id, None)
     if seed := current.seeds.get(profile_id):

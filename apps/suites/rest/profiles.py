@@ -177,9 +177,7 @@ class SuiteProfilesViewSet(StrictViewSet):
         draft = self.draft()
         return self.answer(suite, replace_profile(self.edit(suite), profile_id, draft))
 
-    @extend_schema(
-        operation_id="profiles_delete", request=None, responses={200: ProfilesOfSuite}
-    )
+    @extend_schema(operation_id="profiles_delete", request=None, responses={200: ProfilesOfSuite})
     def remove(self, request: Request, suite_id: str, profile_id: str) -> Response:
         suite = self.writable(suite_id)
         return self.answer(suite, delete_profile(self.edit(suite), profile_id))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api import Principal
-from apps.http.rest import PAGING, StrictViewSet, choice_parameter, conditional_response, paginate
+from apps.http.rest import PAGING, StrictViewSet, choice_parameter, paginate
 from apps.suites import api
-from apps.suites.domain.definition import DefinitionDocument, summary_of, without_contents
+from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.rest import schemas
+from apps.suites.rest.encoding import definition_response, list_response
 
 
 class SuiteViewSet(StrictViewSet):
@@ -28,7 +30,7 @@ class SuiteViewSet(StrictViewSet):
         parameters=schemas.LIST_PARAMETERS,
         responses=schemas.SuiteList,
     )
-    def list(self, request: Request) -> Response:
+    def list(self, request: Request) -> HttpResponse:
         view = choice_parameter(request, "view", ("summary", "full"), default="full")
         found = [
             definition
@@ -36,9 +38,9 @@ class SuiteViewSet(StrictViewSet):
             if _matches(definition, request.query_params)
         ]
         page = paginate(request, found, key=lambda suite: (suite["title"].casefold(), suite["id"]))
-        shown = summary_of if view == "summary" else without_contents
-        suites = [shown(definition) for definition in page.items]
-        return Response(page.as_dict("suites", suites, total=len(found)))
+        rest = page.as_dict("suites", (), total=len(found))
+        rest.pop("suites")
+        return list_response(page.items, view, rest)
 
     @extend_schema(
         operation_id="suites_register",
@@ -64,9 +66,9 @@ class SuiteViewSet(StrictViewSet):
         parameters=schemas.DETAIL_PARAMETERS,
         responses={200: schemas.Definition, 304: None},
     )
-    def retrieve(self, request: Request, suite_id: str) -> Response:
+    def retrieve(self, request: Request, suite_id: str) -> HttpResponse:
         profile = request.query_params.get("profile", "")
-        return conditional_response(request, api.get_definition(suite_id, profile=profile))
+        return definition_response(request, api.get_definition(suite_id, profile=profile))
 
     @extend_schema(operation_id="suites_remove", responses={204: None})
     def destroy(self, request: Request, suite_id: str) -> Response:

@@ -1,10 +1,8 @@
 """Where suites come from: one plug-in a source, each in a file of its own in this package.
 
-@sources.register("workspace")
-class WorkspaceSource:
-    rank = 0                        # of two suites with one id, the lower rank keeps it
-    def suites(self): ...           # what there is now, without contacting anybody
-    def find(self, reference): ...  # on demand, may contact a registry
+A source registers its class under its name, and says what there is now (`suites`, contacting
+nobody), whether that may have changed (`token`), and what can be had on demand (`find`). Of two
+suites with one id, that of the source with the lower `rank` keeps it.
 """
 
 from __future__ import annotations
@@ -21,7 +19,8 @@ from kernel.registry import Registry
 class SourcedSuite:
     """A suite that a source has, not read yet.
 
-    `key` names it in its source for good, `stamp` changes with its content, `read` makes its
+    `key` names it in its source for good, `stamp` changes with its content, which `is_current`
+    tells more cheaply than another list for a source whose token does not. `read` makes its
     package under the id that it got: the first of `ids` that no suite before it has. A source that
     must remember that id sets `keep_id`, which is called when it is another than the first.
     """
@@ -31,6 +30,7 @@ class SourcedSuite:
     stamp: Hashable
     read: Callable[[str], Package]
     keep_id: Callable[[str], object] | None = None
+    is_current: Callable[[], bool] | None = None
 
 
 class SuiteSource(Protocol):
@@ -40,6 +40,10 @@ class SuiteSource(Protocol):
 
     def suites(self) -> Sequence[SourcedSuite]:
         """Return the suites that this process can read now; raise when they cannot be known."""
+        ...
+
+    def token(self) -> Hashable:
+        """Return a cheap value that changes with the suites there are; raise as `suites`."""
         ...
 
     def find(self, reference: str) -> SourcedSuite | None:

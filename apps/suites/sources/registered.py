@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -44,6 +44,9 @@ class RegisteredSource:
         ]
         self._kept = number, found
         return found
+
+    def token(self) -> Hashable:
+        return generation(TOPIC)
 
     def find(self, reference: str) -> SourcedSuite | None:
         return None

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -45,6 +45,9 @@ class RegistrySource:
         found = [each for row in rows.values() if (each := self._sourced(row)) is not None]
         self._kept = number, found
         return found
+
+    def token(self) -> Hashable:
+        return tuple(generation(topic) for topic in TOPICS)
 
     def find(self, reference: str) -> SourcedSuite | None:
         named = reference if is_remote(reference) else self._repository_called(reference)

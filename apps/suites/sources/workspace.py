@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 from apps.suites import conf, workspace
@@ -19,28 +18,41 @@ class WorkspaceSource:
     rank: ClassVar[int] = 0
 
     def __init__(self) -> None:
-        self._states: dict[Path, workspace.FolderState] = {}
+        self._states: dict[str, workspace.FolderState] = {}
 
     def suites(self) -> Sequence[SourcedSuite]:
         folders = workspace.suite_folders(conf.suites_dir())
-        for gone in self._states.keys() - set(folders.values()):
-            self._states.pop(gone, None)
-        return [self._sourced(suite_id, folder) for suite_id, folder in folders.items()]
+        states = {folder: self._state(folder) for folder in folders.values()}
+        self._states = states
+        return [_sourced(suite_id, at, states[at]) for suite_id, at in folders.items()]
+
+    def token(self) -> Hashable:
+        """Change when a folder comes or goes, or the root is another one."""
+        root = conf.suites_dir()
+        try:
+            return str(root), root.stat().st_mtime_ns
+        except OSError:
+            return str(root), 0
 
     def find(self, reference: str) -> SourcedSuite | None:
         return None
 
-    def _sourced(self, suite_id: str, folder: Path) -> SourcedSuite:
+    def _state(self, folder: str) -> workspace.FolderState:
         state = self._states.get(folder)
         if state is None or not workspace.is_unchanged(state):
-            state = self._states[folder] = workspace.state_of(folder)
-        return SourcedSuite(
-            key=str(folder),
-            ids=(suite_id,),
-            stamp=state.signature,
-            read=partial(_read, folder=folder),
-        )
+            return workspace.state_of(folder)
+        return state
 
 
-def _read(suite_id: str, folder: Path) -> Package:
+def _sourced(suite_id: str, folder: str, state: workspace.FolderState) -> SourcedSuite:
+    return SourcedSuite(
+        key=folder,
+        ids=(suite_id,),
+        stamp=state.signature,
+        read=partial(_read, folder=folder),
+        is_current=partial(workspace.is_unchanged, state),
+    )
+
+
+def _read(suite_id: str, folder: str) -> Package:
     return workspace.read_package(suite_id, folder)

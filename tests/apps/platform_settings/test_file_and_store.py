@@ -146,6 +146,7 @@ def test_an_invalid_file_changes_nothing_and_readiness_names_its_line(
 
 
 def test_a_change_rewrites_the_file_and_keeps_what_people_wrote(file: Path) -> None:
+    """Invariant 35."""
     file.write_text(TEXT)
     assert mode() == "hybrid"
 
@@ -158,7 +159,7 @@ def test_a_change_rewrites_the_file_and_keeps_what_people_wrote(file: Path) -> N
 
 
 def test_a_new_secret_is_written_encrypted_and_read_back(file: Path, fresh: Any) -> None:
-    """Invariant 19."""
+    """Invariants 19 and 35."""
     file.write_text(TEXT)
     assert [each.secret for each in registries()] == ["in-the-clear", "from-outside"]
     admin_client()
@@ -232,7 +233,7 @@ def test_anchors_that_cannot_hold_the_change_leave_the_file(file: Path) -> None:
 
 @pytest.mark.store
 def test_of_two_administrators_at_once_one_gets_412(file: Path) -> None:
-    """The other one's change stays."""
+    """Invariant 31: the other one's change stays."""
     client = admin_client()
     tag = put(client, document())["ETag"]
     for attempt in range(5):
@@ -282,7 +283,7 @@ while True:
 def test_kill_9_in_the_middle_of_a_save_leaves_the_old_file_or_the_new_one(
     file: Path, settings: Any, fresh: Any
 ) -> None:
-    """Invariant 31."""
+    """Invariant 35."""
     file.write_text(TEXT)
     assert mode() == "hybrid"
     environment = {

@@ -21,7 +21,9 @@ APP = "apps/agents"
 
 
 @pytest.fixture
-def resource(tmp_path: Path, settings, db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def resource(
+    tmp_path: Path, settings, db: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """The guide's files as part of the app, and the routes of the site made anew."""
     before = set(sys.modules)
     for name in ("urls.py", "rest/views.py"):

@@ -106,6 +106,7 @@ def test_no_secret_is_in_a_row_an_answer_or_a_log(
 def test_others_than_administrators_see_less_and_change_nothing(
     admin: APIClient, viewer: APIClient
 ) -> None:
+    """Invariant 17."""
     put(admin, document())
 
     body = viewer.get(PATH).json()
@@ -119,6 +120,7 @@ def test_others_than_administrators_see_less_and_change_nothing(
 
 
 def test_a_mask_keeps_another_value_replaces_and_an_empty_one_clears(admin: APIClient) -> None:
+    """Invariant 20."""
     body = put(admin, document()).json()
 
     put(admin, {**body, "description": "ours"})
@@ -135,6 +137,7 @@ def test_a_mask_keeps_another_value_replaces_and_an_empty_one_clears(admin: APIC
 
 
 def test_a_mask_of_something_new_is_refused(admin: APIClient) -> None:
+    """Invariant 20."""
     body = put(admin, document()).json()
     body["registries"][0]["registryId"] = "other"
 
@@ -233,6 +236,7 @@ def test_read_only_keys_are_ignored(admin: APIClient) -> None:
 
 
 def test_a_change_needs_the_tag_that_was_read(admin: APIClient) -> None:
+    """Invariant 31."""
     old = admin.get(PATH)["ETag"]
     first = put(admin, document(), **{"If-Match": old})
     second = put(admin, document(description="mine"), **{"If-Match": old})

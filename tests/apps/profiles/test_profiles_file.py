@@ -1,6 +1,6 @@
 """svc-profiles.yaml in and out (reference: control-plane 10).
 
-Invariant 35: the file is whole at any time, readable by its owner only.
+Invariants 31 and 35: a deleted file stays away; the file is whole at any time, readable by its owner only.
 """
 
 from __future__ import annotations

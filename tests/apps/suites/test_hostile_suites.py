@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from apps.suites import api
+from apps.suites import api, conf
 from apps.suites.evaluator import process
 from apps.suites.evaluator.child import NICENESS
 from apps.suites.lifespan import SERVER_PATIENCE_S
@@ -290,7 +290,9 @@ def test_the_child_sees_no_environment_and_leaves_no_core_file(monkeypatch, tmp_
         raise subprocess.TimeoutExpired(command, 5)
 
     monkeypatch.setattr(subprocess, "run", spy)
-    process._answer(b"{}")
+    process._answer(
+        process._request("", env={}, rules=conf.evaluation_rules(()), modules={}, lints=False)
+    )
 
     assert (seen["env"], seen["cwd"]) == ({}, "/")
     assert seen["command"][1] == "-I"

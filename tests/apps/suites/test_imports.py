@@ -416,3 +416,32 @@ def test_a_lock_of_an_import_that_does_not_resolve_names_it_and_writes_nothing(
     assert typed("lock", "s") == 1
     assert 'payments: there is no suite "nowhere"' in capsys.readouterr().err
     assert not (folder / "dependencies.lock.yaml").exists()
+
+
+def test_the_example_is_the_topology_derived_by_hand(settings, library):
+    """The table of docs/suites.md: steps, levels, edges and env (reference: control-plane 8)."""
+    settings.SUITES_DIR = EXAMPLES
+    text = (EXAMPLES.parents[1] / "docs" / "suites.md").read_text()
+    table = text.partition("<!-- composite: begin -->")[2].partition("<!-- composite: end -->")[0]
+    by_hand = [
+        (step, int(level), re.findall("`(.*?)`", needs), re.findall("`(.*?)`", env))
+        for step, level, needs, env in re.findall(
+            r"^\| `(\S+)` \| (\d+) \| (.*?) \| (.*?) \|$", table, re.M
+        )
+    ]
+
+    nodes = api.get_definition("composite")["topology"]
+
+    assert by_hand == [
+        (
+            node["id"],
+            node["level"],
+            node["dependsOn"],
+            [
+                f"{name}={value}"
+                for name, value in node.get("runtimeEnv", {}).items()
+                if "_DEPENDENCY_" not in name
+            ],
+        )
+        for node in nodes
+    ]

@@ -90,6 +90,7 @@ def test_the_list_counts_profiles(client, shop):
 
 
 def test_the_files_are_the_first_profiles(client, shop):
+    """Invariant 2: nobody is made up as the author of a file, and no time."""
     answer = client.get(f"{ROOT}/shop")
     document = answer.json()
 

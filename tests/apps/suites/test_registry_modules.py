@@ -7,7 +7,7 @@ import pytest
 from apps.oci import api as oci
 from apps.suites import api
 from apps.suites.selectors import PackageUnreachable
-from tests.support.registries import TestRegistry
+from tests.support.registry_suites import TestRegistry
 
 USE = 'load("@acme/things", "make")\nmake("t")\n'
 MAKE = """load("@partita/runtime", "task")

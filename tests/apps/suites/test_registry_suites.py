@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.core.management import call_command
 
 from apps.oci import api as oci
 from apps.oci.models import LayerPart
@@ -151,6 +152,31 @@ def test_a_lock_pins_the_package_although_its_tag_moves(registry, pushed, worksp
     assert [each.state for each in api.lock_suite("parent", write=False).dependencies] == [
         "changed"
     ]
+
+
+def test_a_new_lock_shows_what_it_changes(registry, workspace, capsys):
+    push(registry, "1", 'task.run(name = "a", image = "x:1")\ntask.run(name = "b", image = "x:1")')
+    importing(workspace, f"{registry.repository('payments')}:1")
+    api.lock_suite("parent", write=True)
+    push(
+        registry,
+        "1",
+        'task.run(name = "a", image = "x:2", env = {"LOG": "debug"})',
+        api__v1_yaml="openapi: 3.1.0",
+    )
+
+    found = api.lock_difference("parent").difference
+
+    assert (found["added"], found["removed"], found["changed"]) == ([], ["pay/b"], [])
+    assert found["images"] == [{"name": "pay/a", "before": "x:1", "after": "x:2"}]
+    assert found["env"][0]["changes"] == [{"name": "LOG", "before": "", "after": "debug"}]
+    assert [each["name"] for each in found["contracts"]] == ["pay/api/v1.yaml"]
+    with pytest.raises(SystemExit) as ended:
+        call_command("suite", "lock", "--check", "parent")
+    assert ended.value.code == 1
+    said = capsys.readouterr().out
+    for line in ("- step pay/b", "~ image of pay/a: x:1 → x:2", "~ env of pay/a: LOG: – → debug"):
+        assert line in said
 
 
 def test_a_lock_needs_the_registry_and_says_so(registry, pushed, workspace, settings):

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import execute_from_command_line
 
 from apps.suites import api
-from tests.support.registries import TestRegistry
+from tests.support.registry_suites import TestRegistry
 
 FILES = {"suite.star": 'task.run("t", file="t.sh")\n', "tasks/t.sh": "#!/bin/sh\necho hi\n"}
 

@@ -19,6 +19,7 @@ from apps.health import services as probing
 from apps.observability import metrics
 from apps.oci import lifespan as oci
 from apps.operations.services import audit_trail
+from apps.profiles import lifespan as profiles
 from apps.streams.services.hub import Hub
 from apps.streams.services.redis_nudges import RedisNudges
 from apps.streams.services.stream_leases import StreamLeases
@@ -194,6 +195,15 @@ async def places(_monkeypatch: pytest.MonkeyPatch, _broken: Break) -> AsyncItera
 
 
 @asynccontextmanager
+async def profiles_file(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(profiles, "take_over_file", nothing)
+    part = profiles.ProfilesFilePart()
+    await part.start()
+    yield once, lambda: None
+    await part.stop()
+
+
+@asynccontextmanager
 async def streams(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     once = broken(Hub, "_run", for_ever)
     hub = Hub()
@@ -242,6 +252,7 @@ PIECES = {
     "enqueue": publishing,
     "registries": registries,
     "suites-at-start": suites_at_start,
+    "profiles-file": profiles_file,
     "audit": auditing,
     "leases": leases,
     "orders": orders,

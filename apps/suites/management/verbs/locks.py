@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
@@ -27,19 +28,27 @@ def lock_suites(options: dict[str, Any]) -> int:
         for definition in suites.list_suites()
         if any(file["path"] in suites.DEPENDENCY_FILES for file in definition["sourceFiles"])
     ]
-    locks = {name: suites.lock_suite(name, write=not options["check"]) for name in wanted}
+    # what a new lock changes is known before the file is written
+    compared = {name: suites.lock_difference(name) for name in wanted}
+    locks = {name: each.lock for name, each in compared.items()}
+    if not options["check"]:
+        for name in wanted:
+            suites.lock_suite(name, write=True)
     if options["output"] == "json":
-        print_json({"suites": [_lock_document(name, lock) for name, lock in locks.items()]})
+        print_json({"suites": [_document(name, each) for name, each in compared.items()]})
     else:
-        for name, lock in locks.items():
-            _print_lock(name, lock, written=not options["check"])
+        for name, each in compared.items():
+            _print_lock(name, each.lock, written=not options["check"])
+            if not each.lock.is_current:
+                _print_difference(each)
         if not locks:
             output.print_sentence("no suite imports another one")
     outdated = any(not lock.is_current for lock in locks.values())
     return ExitCode.ERROR if options["check"] and outdated else ExitCode.OK
 
 
-def _lock_document(name: str, lock: suites.NewLock) -> dict[str, object]:
+def _document(name: str, compared: suites.LockComparison) -> dict[str, object]:
+    lock = compared.lock
     listed = [
         {
             "alias": each.alias,
@@ -50,7 +59,15 @@ def _lock_document(name: str, lock: suites.NewLock) -> dict[str, object]:
         }
         for each in lock.dependencies
     ]
-    return {"id": name, "file": lock.path, "current": lock.is_current, "dependencies": listed}
+    problem = {"problem": compared.problem} if compared.problem else {}
+    return {
+        "id": name,
+        "file": lock.path,
+        "current": lock.is_current,
+        "dependencies": listed,
+        "difference": compared.difference,
+        **problem,
+    }
 
 
 def _print_lock(name: str, lock: suites.NewLock, *, written: bool) -> None:
@@ -64,6 +81,32 @@ def _print_lock(name: str, lock: suites.NewLock, *, written: bool) -> None:
     for each in lock.dependencies:
         change = " → ".join(filter(None, (_short(each.before), _short(each.after))))
         console.print(f"    {each.state:<8} {escape(each.alias)}  {escape(change)}")
+
+
+def _print_difference(compared: suites.LockComparison) -> None:
+    """Print what the new lock changes, in the order: topology, contracts, images, env."""
+    console, found = output.console(), compared.difference
+    if compared.problem:
+        console.print(f"      under the present lock: {escape(compared.problem)}")
+    lines = [
+        *(f"+ step {node_id}" for node_id in found["added"]),
+        *(f"- step {node_id}" for node_id in found["removed"]),
+        *(f"~ step {each['id']}: {', '.join(each['members'])}" for each in found["changed"]),
+        *(f"~ contract {_change(each, _short)}" for each in found["contracts"]),
+        *(f"~ image of {_change(each)}" for each in found["images"]),
+        *(
+            f"~ env of {node['id']}: {_change(each)}"
+            for node in found["env"]
+            for each in node["changes"]
+        ),
+    ]
+    for line in lines:
+        console.print(f"      {escape(line)}")
+
+
+def _change(change: Mapping[str, str], shown: Callable[[str], str] = str) -> str:
+    before, after = (shown(change[side]) or "–" for side in ("before", "after"))
+    return f"{change['name']}: {before} → {after}"
 
 
 def _short(digest: str) -> str:

@@ -1,0 +1,57 @@
+"""The suite under its present lock beside the suite under a new one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Final
+
+from apps.profiles.api import ProfileInvalid, select_profile
+from apps.suites.domain.definition import Suite, SuiteEvaluation, suite_of
+from apps.suites.domain.differences import LockDifference, LockedState, difference
+from apps.suites.library import Library
+from apps.suites.locking import NewLock
+
+_CONTRACTS: Final = "api/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockComparison:
+    """A new lock and what it changes.
+
+    `problem` is why the present lock does not resolve: everything then counts as added.
+    """
+
+    lock: NewLock
+    difference: LockDifference
+    problem: str = ""
+
+
+def compare(library: Library, suite: Suite, lock: NewLock) -> LockComparison:
+    """Evaluate a suite under its default profile with both locks; wait for the evaluations."""
+    files = {**suite.package.files, lock.path: lock.text.encode()}
+    locked = suite_of(replace(suite.package, files=files))
+    before, after = (_evaluated(library, each) for each in (suite, locked))
+    return LockComparison(
+        lock=lock,
+        difference=difference(_state(before), _state(after)),
+        problem=before.problem.message if before.problem else "",
+    )
+
+
+def _evaluated(library: Library, suite: Suite) -> SuiteEvaluation:
+    try:
+        env = select_profile(suite.profiles, suite_id=suite.suite_id).env
+    except ProfileInvalid:
+        env = {}
+    return library.evaluation(suite, env)
+
+
+def _state(evaluation: SuiteEvaluation) -> LockedState:
+    contracts = {
+        f"{imported.path}/{path}": f"sha256:{hashlib.sha256(content).hexdigest()}"
+        for imported in evaluation.imports
+        for path, content in imported.files.items()
+        if path.startswith(_CONTRACTS)
+    }
+    return LockedState(topology=evaluation.topology, contracts=contracts)

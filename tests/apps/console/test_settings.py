@@ -1,0 +1,214 @@
+"""The pages of the platform settings: who sees what, saves, conflicts, tests of connections."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.api import ensure_seed_admin, operator
+from apps.console.domain.settings_forms import rearranged
+from apps.console.domain.settings_sections import SECTIONS
+from apps.platform_settings.api import get_registry, replace_settings, settings_document
+from tests.apps.platform_settings.documents import PASSWORD, SECRETS, document
+
+
+@pytest.fixture(autouse=True)
+def _stored(settings: Any, tmp_path: Path, db: None) -> None:
+    settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
+    ensure_seed_admin("root@example.org", PASSWORD)
+    replace_settings(operator(), document())
+
+
+@pytest.fixture
+def admin() -> Client:
+    client = Client()
+    assert client.post("/sign-in", {"email": "root@example.org", "password": PASSWORD})
+    return client
+
+
+@pytest.fixture
+def viewer() -> Client:
+    client = Client()
+    facts = {"fullName": "Ada", "email": "ada@example.org", "password": PASSWORD}
+    assert client.post("/sign-up", facts).status_code == 302
+    return client
+
+
+def form_of(client: Client, section: str) -> dict[str, str]:
+    """Return what a browser would send of the main form, unchanged."""
+    page = client.get(f"/settings/{section}").content.decode()
+    return fields_of(page)
+
+
+def fields_of(page: str) -> dict[str, str]:
+    form = page[page.index('class="settings-form"') : page.index('class="settings-save"')]
+    made: dict[str, str] = {}
+    for tag in re.finditer(r"<input\b[^>]*>", form):
+        facts = dict(re.findall(r'([\w-]+)="([^"]*)"', tag[0]))
+        if facts.get("type") == "checkbox":
+            if " checked" in tag[0]:
+                made[facts["name"]] = "on"
+        elif "name" in facts:
+            made[facts["name"]] = facts.get("value", "")
+    for name, options in _elements("select", form):
+        chosen = re.search(r'value="([^"]*)" selected', options)
+        made[name] = chosen[1] if chosen else ""
+    made |= dict(_elements("textarea", form))
+    return {name: html.unescape(value) for name, value in made.items()}
+
+
+def _elements(tag: str, form: str) -> list[tuple[str, str]]:
+    return re.findall(rf'<{tag}\b[^>]*name="([^"]+)"[^>]*>(.*?)</{tag}>', form, re.DOTALL)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_saving_an_untouched_form_changes_nothing(admin: Client, section: str) -> None:
+    before = settings_document(operator())
+
+    answer = admin.post(f"/settings/{section}", form_of(admin, section))
+
+    assert (answer.status_code, answer["Location"]) == (303, f"/settings/{section}?saved=1")
+    assert settings_document(operator()) == before
+    assert "Saved." in admin.get(answer["Location"]).content.decode()
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_others_read_masked_values_and_why_they_cannot_edit(
+    admin: Client, viewer: Client, section: str
+) -> None:
+    """Invariant 19."""
+    shown, own = (each.get(f"/settings/{section}").content.decode() for each in (viewer, admin))
+
+    assert "Only an administrator of the installation" in shown
+    assert "settings-form" not in shown
+    assert "Only an administrator" not in own
+    assert not [secret for secret in SECRETS if secret in shown + own]
+    for private in ("/etc/kube", "vault:8200", "ann", "root@example.org"):
+        assert private not in shown
+    assert viewer.post(f"/settings/{section}", {"do": "save"}).status_code == 403
+    for path in ("/settings/check", "/settings/sync"):
+        assert viewer.post(path, {"what": "registry", "name": "zot"}).status_code == 403
+
+
+def test_a_secret_is_replaced_kept_and_cleared(admin: Client) -> None:
+    form = form_of(admin, "registries")
+    assert form["registries-0-secret"] == ""
+    admin.post("/settings/registries", {**form, "registries-0-secret": "new-word"})
+    replaced = get_registry("zot").secret
+    form = form_of(admin, "registries")
+    admin.post("/settings/registries", {**form, "registries-0-name": "Zot here"})
+    kept = get_registry("zot")
+    form = form_of(admin, "registries")
+    admin.post("/settings/registries", {**form, "registries-0-secret-clear": "on"})
+
+    assert (replaced, kept.secret, kept.name) == ("new-word", "new-word", "Zot here")
+    assert get_registry("zot").secret == ""
+
+
+def test_an_error_stands_beside_its_field_and_the_input_stays(admin: Client) -> None:
+    form = form_of(admin, "registries") | {"registries-0-registryUrl": "ftp://zot"}
+
+    answer = admin.post("/settings/registries", form)
+    page = answer.content.decode()
+
+    assert answer.status_code == 400
+    assert 'value="ftp://zot" autocomplete="off"' in page
+    note = page[page.index('id="registries-0-registryUrl-note"') :][:200]
+    assert "must be an http or https address" in note
+    assert 'aria-invalid="true"' in page
+
+
+def test_a_conflict_shows_what_the_other_changed_and_keeps_the_input(admin: Client) -> None:
+    form = form_of(admin, "general") | {"top-description": "mine"}
+    body = settings_document(operator())
+    replace_settings(operator(), {**body, "mode": "remote"})
+
+    answer = admin.post("/settings/general", form)
+    page = answer.content.decode()
+
+    assert answer.status_code == 412
+    alert = page[page.index('role="alert"') : page.index('id="file-title"')]
+    assert "Administrator &lt;root@example.org&gt;" in alert
+    assert "<code>mode</code>: hybrid → remote" in alert
+    again = fields_of(page)
+    assert again["top-description"] == "mine"
+    assert admin.post("/settings/general", again).status_code == 303
+    assert settings_document(operator())["description"] == "mine"
+
+
+def test_entries_are_added_moved_and_removed_without_a_script(admin: Client) -> None:
+    form = form_of(admin, "agents")
+    page = admin.post("/settings/agents", {**form, "do": "down-0"}).content.decode()
+    assert "Not saved yet" in page
+    moved = fields_of(page)
+    page = admin.post("/settings/agents", {**moved, "do": "add"}).content.decode()
+    added = fields_of(page) | {"agents-2-agentId": "new", "agents-2-name": "New"}
+    assert [each["agentId"] for each in settings_document(operator())["agents"]] == [
+        "local",
+        "edge",
+    ]
+    admin.post("/settings/agents", {**added, "do": "save"})
+
+    agents = settings_document(operator())["agents"]
+    assert [each["agentId"] for each in agents] == ["edge", "local", "new"]
+    assert agents[2]["enabled"] is True
+    form = form_of(admin, "agents")
+    removed = fields_of(admin.post("/settings/agents", {**form, "do": "remove-0"}).content.decode())
+    admin.post("/settings/agents", removed)
+    assert [each["agentId"] for each in settings_document(operator())["agents"]] == ["local", "new"]
+
+
+@pytest.mark.parametrize("action", ["up-0", "down-9", "remove-x", "remove-", "nonsense", "down-1"])
+def test_an_action_that_means_nothing_changes_nothing(action: str) -> None:
+    assert rearranged(["a", "b"], action) == ["a", "b"]
+
+
+def test_an_empty_section_teaches(admin: Client) -> None:
+    replace_settings(operator(), {**settings_document(operator()), "registries": []})
+
+    assert "There is no registry yet." in admin.get("/settings/registries").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "says"),
+    [
+        ("backend", "local", "No online supervisor"),
+        ("provider", "file", "SECRET_FILES_DIR is not set"),
+        ("provider", "cupboard", "unknown secret provider"),
+        ("registry", "zot", "failed"),
+    ],
+)
+def test_a_connection_is_tested_as_a_page_and_as_a_fragment(
+    admin: Client, what: str, name: str, says: str
+) -> None:
+    form = {"what": what, "name": name}
+    fragment = admin.post("/settings/check", form, headers={"HX-Request": "true"})
+    assert says in fragment.content.decode()
+    assert b"<html" not in fragment.content
+    assert b"<html" in admin.post("/settings/check", form).content
+
+
+def test_what_is_unknown_is_an_error_page(admin: Client) -> None:
+    assert admin.post("/settings/check", {"what": "moon"}).status_code == 400
+    assert admin.post("/settings/check", {"what": "backend", "name": "no"}).status_code == 404
+    assert admin.post("/settings/sync", {"name": "no"}).status_code == 404
+
+
+def test_a_sync_that_fails_is_shown_with_its_reason(admin: Client) -> None:
+    page = admin.post("/settings/sync", {"name": "zot"}).content.decode()
+
+    assert "zot: failed" in page
+    assert "Failed</span>" in page
+
+
+def test_the_history_is_on_the_page(admin: Client) -> None:
+    page = admin.get("/settings/general").content.decode()
+
+    assert "registries[zot].secret" in page
+    assert "by api" in page
+    assert admin.get("/settings")["Location"] == "/settings/general"

@@ -1,0 +1,221 @@
+"""The page of a suite: README, surfaces, imported suites, source."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.console.domain.highlighting import MAX_TEXT, highlighted
+from apps.console.domain.readme import readme_html
+from apps.console.domain.suite_parts import MAX_TREE_NODES, DependencyTree
+from tests.apps.console import wire_samples
+from tests.apps.console.conftest import FakeSuites
+from tests.support.surfaces import hydrated
+
+EVIL = '<script>alert("x")</script>'
+MARKDOWN = f"""\
+# Shop
+
+Words & {EVIL} <b>bold</b> ![logo](https://example.org/x.png) ![here](docs/a.svg)
+[script](javascript:alert(1)) [file](lib/../lib/shop.py#L1) [gone](gone.md) [up](../../etc/passwd)
+[section](#two-words) [there](//example.org) [out](https://example.org) [data](data:text/html,x)
+
+## Two words
+
+| a | b |
+|---|---|
+| `1` | ~~2~~ |
+
+```python
+print("<x>")
+```
+"""
+
+
+def link(path: str) -> str:
+    return f"?file={path}" if path == "lib/../lib/shop.py" else ""
+
+
+def test_a_readme_is_safe_html():
+    html = readme_html(MARKDOWN, link)
+
+    assert (
+        re.findall(r"<(?!/?(?:h\d|p|a|table|thead|tbody|tr|th|td|code|pre|s)\b)[^>]*>", html) == []
+    )
+    assert re.findall(r'href="([^"]*)"', html) == [
+        "https://example.org/x.png",
+        "?file=lib/../lib/shop.py",
+        "#readme-two-words",
+        "https://example.org",
+        "https://example.org",
+    ]
+    assert "&lt;script&gt;" in html
+    assert '<h3 id="readme-shop">Shop</h3>' in html
+    assert '<h4 id="readme-two-words">' in html
+    assert 'rel="noopener noreferrer nofollow"' in html
+    assert ">logo</a>" in html
+    assert "here" in html
+
+
+@pytest.mark.parametrize("text", ["[" * 40_000, "*a" * 20_000, "![[" * 15_000, "> " * 20_000, "\0"])
+def test_a_hostile_readme_is_cut_and_read(text):
+    assert len(readme_html(text, link)) < 500_000
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("starlark", 'a = "x" # why\ndef f():\n    return 1\n'),
+        ("yaml", "a: [1, b]\n# c"),
+        ("json", '{"a": null}'),
+        ("cue", "a: string @gen(kind=uuid)"),
+        ("protobuf", "message A { int32 a = 1; }"),
+        ("python", "x = '''\n\n'''\n\n"),
+    ],
+)
+def test_highlighting_keeps_every_character(language, text):
+    lines = highlighted(text, language)
+
+    assert lines is not None
+    assert "\n".join("".join(part for _, part in line) for line in lines) == text
+    assert any(css for line in lines for css, _ in line)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [("text", "a"), ("csv", "a"), ("python", "x" * (MAX_TEXT + 1)), ("python", "x" * 5_000)],
+)
+def test_what_is_unknown_or_large_stays_plain(language, text):
+    assert highlighted(text, language) is None
+
+
+def dependency(alias: str, suite_id: str, **more: Any) -> dict[str, Any]:
+    return {
+        "alias": alias,
+        "ref": suite_id,
+        "resolved": f"{suite_id}@sha256:{'1' * 64}",
+        "digest": f"sha256:{'1' * 64}",
+        "suiteId": suite_id,
+        "suiteTitle": suite_id,
+        "repository": f"workspace/{suite_id}",
+        "locked": True,
+    } | more
+
+
+def test_the_tree_has_what_imports_import_and_ends():
+    suites = {
+        "a": {"id": "a", "resolvedDependencies": [dependency("b", "b"), dependency("x", "x")]},
+        "b": {"id": "b", "resolvedDependencies": [dependency("a", "a"), dependency("c", "c")]},
+        "c": {"id": "c"},
+    }
+
+    first, second = DependencyTree(suites).below(suites["a"])
+    assert [node.dependency["alias"] for node in first.below] == ["a", "c"]
+    assert [node.is_repeated for node in first.below] == [True, False]
+    assert (second.dependency["alias"], second.below) == ("x", ())
+
+
+def test_the_tree_is_bounded():
+    wide = [dependency(f"d{n}", "b") for n in range(30)]
+    suites = {name: {"id": name, "resolvedDependencies": wide} for name in ("a", "b")}
+
+    found = DependencyTree(suites).below({"id": "root", "resolvedDependencies": wide})
+    assert sum(1 + len(node.below) for node in found) <= MAX_TREE_NODES
+
+
+@pytest.fixture
+def shop(suites: FakeSuites) -> FakeSuites:
+    evil = EVIL.replace('"', "")
+    operation = f"{{operationId: list, summary: '{evil}'}}"
+    paths = f"{{/goods: {{get: {operation}}}, /x: {{get: {{}}}}}}"
+    found = hydrated(
+        {
+            "api/goods.yaml": f"{{openapi: 3.0.0, info: {{title: '{evil}'}}, paths: {paths}}}",
+            "mock/goods/list.metadata.yaml": "spec: {delayMillis: 5, fallback: {mode: nowhere}}",
+            "mock/goods/list.yaml": f"examples: {{'{evil}': {{response: {{body: '{evil}'}}}}}}",
+        }
+    )
+    definition = wire_samples.definition(apiSurfaces=list(found.surfaces.values()))
+    definition["sourceFiles"][0]["content"] = MARKDOWN
+    definition["resolvedDependencies"] = [dependency("pay", "payments", suiteTitle=EVIL)]
+    definition["warnings"] = [
+        {"code": "contract_invalid", "detail": EVIL, "file": "api/x.yaml", "line": 3, "column": 9}
+    ]
+    suites.definitions = [definition]
+    return suites
+
+
+FRAGMENTS = ["/suites/shop/surfaces/goods", "/suites/shop/surfaces/goods/operations/list"]
+
+
+@pytest.mark.parametrize("path", ["/suites/shop", *FRAGMENTS])
+def test_text_of_a_contract_is_never_markup(reader: Client, shop: FakeSuites, path: str):
+    answer = reader.get(path)
+    page = answer.content.decode()
+
+    assert answer.status_code == 200
+    assert "<script>alert" not in page
+    assert not re.findall(r"<style|\sstyle=|\son[a-z]+=|=.javascript:", page)
+
+
+def test_a_page_shows_surfaces_folded_and_loads_their_operations(reader: Client, shop: FakeSuites):
+    page = reader.get("/suites/shop").content.decode()
+
+    assert 'hx-get="/suites/shop/surfaces/goods"' in page
+    assert "2 operations, 1 mocked" in page
+    assert "1 broken" in page
+    assert "curl" not in page
+    assert "#source-3" in page
+    assert "api/x.yaml:3:9" in page
+    assert f"sha256:{'1' * 64}" in page
+    assert 'data-suite="shop"\n              data-profile="ci.yaml"' in page
+
+    operations = reader.get(FRAGMENTS[0]).content.decode()
+    assert re.findall(r'data-operation="([^"]+)"', operations) == ["list", "get-x"]
+    assert "no mock" in operations
+    assert "broken mock" in operations
+
+
+def test_an_operation_shows_its_command_mock_and_examples(reader: Client, shop: FakeSuites):
+    page = reader.get(FRAGMENTS[1]).content.decode()
+
+    assert "curl -i http://localhost:8090/mocks/rest/shop/goods/goods" in page
+    assert 'data-copy="previous"' in page
+    assert "5 ms" in page
+    assert "is not known; use one of static, example, proxy" in page
+    assert "always matches" in page
+
+    bare = reader.get("/suites/shop/surfaces/goods/operations/get-x").content.decode()
+    assert "mock/goods/get-x.yaml" in bare
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/suites/nowhere/surfaces/goods", "suite_not_found"),
+        ("/suites/shop/surfaces/x", "surface_not_found"),
+        ("/suites/shop/surfaces/x/operations/list", "surface_not_found"),
+        ("/suites/shop/surfaces/goods/operations/x", "operation_not_found"),
+    ],
+)
+def test_what_is_not_there_is_404(reader: Client, shop: FakeSuites, path: str, code: str):
+    answer = reader.get(path)
+
+    assert answer.status_code == 404
+    assert code in answer.content.decode()
+
+
+def test_a_suite_without_api_says_how_to_get_one(reader: Client):
+    page = reader.get("/suites/shop").content.decode()
+
+    assert "This suite declares no API." in page
+    assert "api/openapi.yaml" in page
+
+
+def test_source_is_coloured(reader: Client):
+    page = reader.get("/suites/shop?file=suite.star").content.decode()
+
+    assert '<span class="hl-string">&quot;store&quot;</span>' in page
