@@ -37,7 +37,7 @@ def list_entries() -> list[CatalogEntry]:
     registries = contents.providers()
     suites = contents.known_suites()
     modules = contents.built_in_modules()
-    made_from = [registries, [asdict(each) for each in (*suites, *modules)]]
+    made_from = [registries, [*map(asdict, suites)], [*map(asdict, modules)]]
     key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
     return _packages.get(
         key, lambda: united(contents.advertised_repositories(registries), suites, modules)

@@ -26,7 +26,7 @@ from kernel.errors import FieldError, InvalidInput
 
 PACKAGES_A_PAGE: Final = 50
 _TEXT_MAX: Final = 200
-_TEXTS: Final = {"kind": "kind", "provider": "provider", "owner": "owner", "module": "module"}
+_TEXTS: Final = ("q", "kind", "provider", "owner", "module")
 _MARKS: Final = ("runnable", "inspectable", "starred")
 
 
@@ -137,7 +137,7 @@ def display_digest(digest: str) -> str:
 
 def _given(request: HttpRequest) -> dict[str, str]:
     """Return the filters that are set; raise InvalidInput."""
-    named = {name: request.GET.get(name, "").strip() for name in ("q", *_TEXTS, *_MARKS)}
+    named = {name: request.GET.get(name, "").strip() for name in (*_TEXTS, *_MARKS)}
     given = {name: text for name, text in named.items() if text}
     for name, text in given.items():
         if len(text) > _TEXT_MAX or not text.isprintable():
@@ -149,8 +149,13 @@ def _given(request: HttpRequest) -> dict[str, str]:
 
 def _filter(given: dict[str, str]) -> PackageFilter:
     return PackageFilter(
-        **{name: given.get(name, "") for name in _TEXTS},
-        **{mark: mark in given for mark in _MARKS},
+        kind=given.get("kind", ""),
+        provider=given.get("provider", ""),
+        owner=given.get("owner", ""),
+        module=given.get("module", ""),
+        runnable="runnable" in given,
+        inspectable="inspectable" in given,
+        starred="starred" in given,
         words=given.get("q", ""),
     )
 

@@ -134,9 +134,9 @@ def _builder(
 
 
 @contextlib.contextmanager
-def plain(folder: Path) -> Iterator[RunningRegistry]:
-    """Over HTTP, open to everybody."""
-    with _registry(folder, "http", "") as registry:
+def plain(folder: Path, *, port: int = 0) -> Iterator[RunningRegistry]:
+    """Over HTTP, open to everybody; a folder and port again are the same registry again."""
+    with _registry(folder, "http", "", port=port) as registry:
         yield registry
 
 
@@ -176,10 +176,10 @@ def with_tokens(
 
 @contextlib.contextmanager
 def _registry(
-    folder: Path, scheme: str, auth: str, tls: Certificate | None = None
+    folder: Path, scheme: str, auth: str, tls: Certificate | None = None, port: int = 0
 ) -> Iterator[RunningRegistry]:
     folder.mkdir(parents=True, exist_ok=True)
-    port, storage = servers.free_port(), folder / "storage"
+    port, storage = port or servers.free_port(), folder / "storage"
     secured = f", tls: {{certificate: {tls.chain}, key: {tls.key}}}" if tls else ""
     (folder / "config.yml").write_text(
         "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from apps.catalog.domain.packages import CatalogEntry
 
@@ -79,7 +79,7 @@ def facets(
     everything = list(entries)
     found = []
     for name in CHOICES:
-        others = replace(wanted, **{name: ""})
+        others = _with(wanted, {name: ""})
         counts = Counter(
             value
             for entry in everything
@@ -91,7 +91,11 @@ def facets(
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].casefold()))
         found.append(Facet(name=name, counts=tuple(ordered)))
     for mark in MARKS:
-        others = replace(wanted, **{mark: True})
+        others = _with(wanted, {mark: True})
         count = sum(others.accepts(entry, favorites) for entry in everything)
         found.append(Facet(name=mark, counts=(("true", count),)))
     return tuple(found)
+
+
+def _with(wanted: PackageFilter, changed: dict[str, Any]) -> PackageFilter:
+    return replace(wanted, **changed)

@@ -200,7 +200,8 @@ def _of_repository(offered: AdvertisedRepository, suite: KnownSuite | None) -> C
         "modules": list(suite.modules) if suite else [],
         "status": _status(suite, is_pulled=offered.is_pulled),
         "score": suite.score if suite else 0,
-        **_commands(offered.repository, version),
+        "pullCommand": _pull_command(offered.repository, version),
+        "forkCommand": _fork_command(offered.repository, version),
         "inspectable": suite is not None,
         "registryId": offered.registry_id,
     }
@@ -225,7 +226,8 @@ def _of_suite(suite: KnownSuite) -> CatalogEntry:
         "modules": list(suite.modules),
         "status": _status(suite, is_pulled=False),
         "score": suite.score,
-        **_commands(suite.repository, suite.version),
+        "pullCommand": _pull_command(suite.repository, suite.version),
+        "forkCommand": _fork_command(suite.repository, suite.version),
         "inspectable": True,
     }
     return _entry(package, suite)
@@ -245,24 +247,24 @@ def _of_module(module: BuiltInModule) -> CatalogEntry:
         "modules": [module.name],
         "status": OFFICIAL,
         "score": BUILT_IN_SCORE,
-        **_commands(module.repository, module.version),
+        "pullCommand": _pull_command(module.repository, module.version),
+        "forkCommand": _fork_command(module.repository, module.version),
         "inspectable": False,
     }
     return _entry(package, None)
 
 
-class _Commands(TypedDict):
-    pullCommand: str
-    forkCommand: str
+def _pull_command(repository: str, version: str) -> str:
+    return f"partita suite pull {_reference(repository, version)}"
 
 
-def _commands(repository: str, version: str) -> _Commands:
-    reference = f"{repository}:{version}" if version else repository
+def _fork_command(repository: str, version: str) -> str:
     folder = repository.rpartition("/")[2]
-    return {
-        "pullCommand": f"partita suite pull {reference}",
-        "forkCommand": f"partita suite fork {reference} ./{folder}",
-    }
+    return f"partita suite fork {_reference(repository, version)} ./{folder}"
+
+
+def _reference(repository: str, version: str) -> str:
+    return f"{repository}:{version}" if version else repository
 
 
 def _status(suite: KnownSuite | None, *, is_pulled: bool) -> str:

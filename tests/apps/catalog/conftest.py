@@ -100,7 +100,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> FakeIndex:
     fake = FakeIndex()
     monkeypatch.setattr(contents, "oci", fake)
     monkeypatch.setattr(contents, "platform_settings", fake)
-    monkeypatch.setattr(contents.suites, "built_in_modules", fake.built_in_modules, raising=False)
+    monkeypatch.setattr("apps.suites.api.built_in_modules", fake.built_in_modules)
     monkeypatch.setattr(selectors, "_packages", CachedReads("catalog"))
     monkeypatch.setattr(selectors, "_favorites", CachedReads("favorites"))
     return fake

@@ -26,7 +26,6 @@ SUITE = {
 @pytest.fixture
 def offers(index: FakeIndex, workspace: Any, monkeypatch: pytest.MonkeyPatch) -> FakeIndex:
     monkeypatch.setattr(catalog, "registries", index.registries)
-    monkeypatch.setattr(catalog.suites, "built_in_modules", index.built_in_modules, raising=False)
     index.registry("main", name="Team registry")
     index.offer("main", "core/shop", ["latest", "1.2", "1.1"])
     index.offer("main", "core/payments", ["2.0"])
@@ -160,7 +159,6 @@ def test_without_a_registry_the_page_tells_how_to_add_one(
     reader: Client, index: FakeIndex, workspace: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(catalog, "registries", index.registries)
-    monkeypatch.setattr(catalog.suites, "built_in_modules", index.built_in_modules, raising=False)
 
     asked = page_of(reader, "/catalog")
     become(is_admin=True)
