@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
     made.end()
 
 
-def healthy_steps(up: Up, suite: str, **launch: str) -> dict[str, dict[str, object]]:
+def healthy_steps(up: Up, suite: str, **launch: str) -> dict[str, dict[str, Any]]:
     """The steps of a run by id, which must be healthy."""
     run = run_of(up, suite, **launch)
     failed = {
@@ -91,7 +92,7 @@ def healthy_steps(up: Up, suite: str, **launch: str) -> dict[str, dict[str, obje
     return {step["id"]: step for step in run["steps"]}
 
 
-def run_of(up: Up, suite: str, **launch: str) -> dict[str, object]:
+def run_of(up: Up, suite: str, **launch: str) -> dict[str, Any]:
     up.start()
     with up.client() as client:
         answer = client.post("/executions", json={"suiteId": suite, **launch})

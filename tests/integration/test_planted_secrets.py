@@ -108,7 +108,7 @@ class Everything:
                 "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
             ).fetchall()
             for (table,) in tables:
-                for row in store.execute(f'SELECT * FROM "{table}"').fetchall():  # type: ignore[arg-type]
+                for row in store.execute(f'SELECT * FROM "{table}"').fetchall():
                     for value in row:
                         for text in _unpacked(value):
                             yield f"table {table}", text

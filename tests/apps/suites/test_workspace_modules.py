@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ WORDS = 'def greeting(name):\n    return "hello " + utils.quoted(name)\n'
 GOOD = {"make.star": MAKE, "_words.star": WORDS}
 
 
-def write(files: dict[str, str | bytes], label: str = "acme/things") -> Path:
+def write(files: Mapping[str, str | bytes], label: str = "acme/things") -> Path:
     folder = Path(project.MODULES_DIR) / label
     for path, text in files.items():
         place = folder / path

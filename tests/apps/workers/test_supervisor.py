@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from typing import Any
 
 import pytest
 
@@ -145,7 +146,7 @@ async def test_secrets_are_masked_in_lines_and_errors(stage: Stage, form: str) -
 
 async def test_artifacts_that_are_text_are_masked(stage: Stage) -> None:
     """Invariant 19."""
-    secret = {"env": {"TOKEN": "hunter2-hunter2"}, "secretKeys": ["TOKEN"]}
+    secret: dict[str, Any] = {"env": {"TOKEN": "hunter2-hunter2"}, "secretKeys": ["TOKEN"]}
     async with stage.supervisor():
         job = await stage.add(
             "write:a.txt=it is hunter2-hunter2", artifactExports=[{"path": "*.txt"}], **secret
