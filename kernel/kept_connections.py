@@ -1,7 +1,7 @@
 """Many HTTP/1.1 requests to few checked addresses (`kernel.addresses`), with little work for each.
 
     connections = KeptConnections(policy)
-    reply = await connections.exchange("GET", url, headers={}, limit=2**20)
+    reply = await connections.request("GET", url, headers={}, limit=2**20)
     await connections.aclose()
 
 For a short conversation: a name is resolved and checked once, and its connections, kept by scheme,
@@ -67,7 +67,7 @@ class KeptConnections:
         self._origins: dict[tuple[str, str, int], _Origin] = {}
         self._slots = asyncio.Semaphore(at_once)
 
-    async def exchange(
+    async def request(
         self, method: str, url: httpx.URL, *, headers: Mapping[str, str], body: bytes = b"",
         limit: int,
     ) -> Reply:  # fmt: skip
@@ -77,7 +77,7 @@ class KeptConnections:
             origin = self._origin(url)
             connection = origin.idle_connection() or await self._connected(origin)
             try:
-                answer = await connection.exchange(head + body, method, limit)
+                answer = await connection.request(head + body, method, limit)
             except BaseException:
                 connection.abort()
                 raise
@@ -174,12 +174,12 @@ class _Connection:
     def abort(self) -> None:
         self._writer.transport.abort()
 
-    async def exchange(self, request: bytes, method: str, limit: int) -> _Answer:
+    async def request(self, sent: bytes, method: str, limit: int) -> _Answer:
         answer = _Answer(method, limit)
         parser = httptools.HttpResponseParser(answer)
         answer.parser = parser
         try:
-            self._writer.write(request)
+            self._writer.write(sent)
             async with asyncio.timeout(READ_S):
                 await self._writer.drain()
             while not answer.is_complete:

@@ -188,7 +188,7 @@ class Conversation:
         if sent.body or sent.method not in ("GET", "HEAD"):
             headers["Content-Length"] = str(len(sent.body))
         try:
-            reply = await self._connections.exchange(
+            reply = await self._connections.request(
                 sent.method, sent.url, headers=headers, body=sent.body, limit=sent.limit
             )
         except httpx.RemoteProtocolError:

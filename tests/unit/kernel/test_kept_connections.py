@@ -65,7 +65,7 @@ async def kept(**options: Any) -> AsyncIterator[KeptConnections]:
 async def get(connections: KeptConnections, url: str, **options: Any) -> Reply:
     method = options.pop("method", "GET")
     given = {"headers": {}, "limit": 100, **options}
-    return await connections.exchange(method, httpx.URL(url), **given)
+    return await connections.request(method, httpx.URL(url), **given)
 
 
 async def test_a_connection_is_kept_for_its_name_alone():
