@@ -27,7 +27,8 @@ import httpx
 
 from apps.oci import conf
 from apps.oci.domain.challenges import Challenge, read_challenge
-from apps.oci.services.failures import RegistryFailure, failure
+from apps.oci.domain.failures import RegistryFailure
+from apps.oci.services.failures import failure
 from apps.platform_settings.api import ImageRegistry
 from kernel import clock
 from kernel.addresses import LOCAL_TOO, PUBLIC_ONLY, Resolver, resolve

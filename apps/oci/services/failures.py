@@ -1,4 +1,4 @@
-"""Why a registry cannot be used: a stable code, and words that hold nothing it said."""
+"""What the errors of the HTTP client mean."""
 
 from __future__ import annotations
 
@@ -7,19 +7,10 @@ from typing import Final
 
 import httpx
 
+from apps.oci.domain.failures import RegistryFailure
 from kernel.addresses import AddressRefused
 
 _MAX_CAUSES: Final = 8
-
-
-class RegistryFailure(Exception):
-    """A registry cannot be used; `code` is stable, `status` what it answered or 0."""
-
-    def __init__(self, code: str, detail: str, *, status: int = 0) -> None:
-        super().__init__(detail)
-        self.code = code
-        self.detail = detail
-        self.status = status
 
 
 def failure(error: Exception) -> RegistryFailure:

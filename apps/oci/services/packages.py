@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from apps.oci.domain.failures import RegistryFailure
 from apps.oci.domain.manifest import (
     EMPTY_JSON,
     Descriptor,
@@ -26,16 +26,17 @@ from apps.oci.domain.package import (
 )
 from apps.oci.domain.reference import InvalidReference, Reference, parse_reference
 from apps.oci.domain.repositories import RegistryUnreachable
+from apps.oci.domain.scanned import PulledPackage
 from apps.oci.models import LayerPart, StoredPackage
 from apps.oci.selectors import find_repository, stored_package
-from apps.oci.services.conversation import Conversation
-from apps.oci.services.failures import RegistryFailure
-from apps.oci.services.registry_client import RegistryClient
 from apps.operations.api import raise_generation
 from apps.platform_settings.api import ImageRegistry, registries
 from apps.streams.api import unit_of_work
 from kernel import clock
 from readers.archive import LIMITS, content_digest, pack
+
+if TYPE_CHECKING:
+    from apps.oci.services.registry_client import RegistryClient
 
 T = TypeVar("T")
 
@@ -44,27 +45,6 @@ PUSH_S: Final = 60.0
 PART_BYTES: Final = 8 * 2**20
 _ON_A_THREAD: Final = 128 * 1024  # larger layers are not unpacked on the event loop
 _TOP: Final = "package"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PulledPackage:
-    """What a registry gave, checked and not stored yet."""
-
-    manifest: Manifest
-    layer: bytes
-    content_digest: str
-    files: Mapping[str, bytes] = field(repr=False)
-
-    def as_package(self, reference: Reference) -> Package:
-        return Package(
-            repository=reference.repository,
-            tag=reference.tag,
-            digest=self.manifest.digest,
-            content_digest=self.content_digest,
-            files=self.files,
-            artifact_type=self.manifest.artifact_type,
-            annotations=self.manifest.annotations,
-        )
 
 
 def pull(reference: Reference | str) -> Package:
@@ -96,8 +76,7 @@ def _fetched(registry: ImageRegistry, asked: Reference) -> PulledPackage | Packa
     The event loop stands still while the store is asked: it serves this call alone.
     """
     deadline = time.monotonic() + PULL_S
-    conversation = Conversation(registry)
-    client = RegistryClient(conversation)
+    client = open_client(registry)
     with asyncio.Runner() as runner:
         try:
             manifest = runner.run(
@@ -107,7 +86,7 @@ def _fetched(registry: ImageRegistry, asked: Reference) -> PulledPackage | Packa
                 return found
             return runner.run(within(deadline, pull_layer(client, asked.path, manifest)))
         finally:
-            runner.run(conversation.aclose())
+            runner.run(client.aclose())
 
 
 def _stored(asked: Reference, digest: str) -> Package | None:
@@ -235,11 +214,17 @@ def _layer_of(files: Mapping[str, bytes]) -> bytes:
 
 
 async def _pushed(registry: ImageRegistry, asked: Reference, layer: bytes, manifest: bytes) -> None:
-    async with Conversation(registry) as conversation:
-        client = RegistryClient(conversation)
+    async with open_client(registry) as client:
         for blob in (EMPTY_JSON, layer):
             await client.push_blob(asked.path, blob)
         await client.push_manifest(asked.path, asked.tag, manifest)
+
+
+def open_client(registry: ImageRegistry) -> RegistryClient:
+    """Return a client, to be closed. Commands that ask no registry do without its HTTP library."""
+    from apps.oci.services.registry_client import RegistryClient  # httpx is slow to import
+
+    return RegistryClient.of(registry)
 
 
 async def within(deadline: float, work: Awaitable[T]) -> T:

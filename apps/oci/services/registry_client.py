@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from apps.oci.domain.challenges import next_link
+from apps.oci.domain.failures import CatalogRefused, RegistryFailure
 from apps.oci.domain.manifest import (
     MANIFEST_TYPES,
     MAX_MANIFEST_BYTES,
@@ -24,7 +25,7 @@ from apps.oci.services.conversation import (
     origin,
     with_query,
 )
-from apps.oci.services.failures import RegistryFailure
+from apps.platform_settings.api import ImageRegistry
 from readers import Unreadable
 from readers.json import read_json
 
@@ -36,13 +37,22 @@ _SMALL: Final = 64 * 1024
 _ACCEPT: Final = {"Accept": ", ".join(MANIFEST_TYPES)}
 
 
-class CatalogRefused(RegistryFailure):
-    """The registry does not list its repositories."""
-
-
 class RegistryClient:
     def __init__(self, conversation: Conversation) -> None:
         self._http = conversation
+
+    @classmethod
+    def of(cls, registry: ImageRegistry) -> RegistryClient:
+        return cls(Conversation(registry))
+
+    async def __aenter__(self) -> RegistryClient:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
 
     async def ping(self) -> None:
         """Raise RegistryFailure unless the registry answers and lets us in."""

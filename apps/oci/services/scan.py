@@ -15,65 +15,28 @@ import asyncio
 import time
 from collections.abc import Iterator, Mapping, Set
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 from zlib import crc32
 
+from apps.oci.domain.failures import CatalogRefused, RegistryFailure
 from apps.oci.domain.manifest import Descriptor, Manifest
 from apps.oci.domain.package import PackageNotFound, PackageRefused
 from apps.oci.domain.reference import is_repository_name
 from apps.oci.domain.repositories import RepositoryError
+from apps.oci.domain.scanned import SYNC_S, Known, PulledPackage, ScannedRepository
 from apps.oci.domain.versions import LATEST, chosen_tag, sorted_tags
-from apps.oci.services.conversation import IN_FLIGHT, Conversation
-from apps.oci.services.failures import RegistryFailure
-from apps.oci.services.packages import PulledPackage, checked
-from apps.oci.services.registry_client import CatalogRefused, RegistryClient
+from apps.oci.services.conversation import IN_FLIGHT
+from apps.oci.services.packages import checked
+from apps.oci.services.registry_client import RegistryClient
 from apps.platform_settings.api import ImageRegistry
 from kernel.errors import PlatformError
 
-SYNC_S: Final = 60.0
 _TURNS: Final = 12  # after so many scans in the background, every digest was asked for
 _BATCH: Final = 64  # repositories
 _BATCH_BYTES: Final = 8 * 2**20  # of layers
 _LARGE_BYTES: Final = 4 * 2**20
 _LARGE_AT_ONCE: Final = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What the index has of a repository."""
-
-    digest: str
-    version: str
-    tags: frozenset[str]
-    artifact_type: str
-    media_types: tuple[str, ...]
-    pulled: bool
-    error_code: str
-    error_detail: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScannedRepository:
-    """A repository as the registry has it now; `pulled` only where its content is new.
-
-    Without `tags` it could not be read: `error_code` says why.
-    """
-
-    path: str
-    tags: tuple[str, ...] = ()
-    version: str = ""
-    digest: str = ""
-    artifact_type: str = ""
-    media_types: tuple[str, ...] = ()
-    is_stored: bool = False
-    pulled: PulledPackage | None = field(default=None, repr=False)
-    error_code: str = ""
-    error_detail: str = ""
-
-    @property
-    def is_gone(self) -> bool:
-        return self.error_code in ("no_tags", "not_found") and not self.tags
 
 
 class Scan:
@@ -96,8 +59,7 @@ class Scan:
         self._known = known
         self._stored = stored
         self._turn = turn
-        self._conversation = Conversation(registry)
-        self._client = RegistryClient(self._conversation)
+        self._client = RegistryClient.of(registry)
         self._deadline = time.monotonic() + within_s
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._unpacking = asyncio.Semaphore(_LARGE_AT_ONCE)
@@ -111,7 +73,7 @@ class Scan:
                 self.names = runner.run(self._listed())
                 yield from self._batches(runner)
             finally:
-                runner.run(self._conversation.aclose())
+                runner.run(self._client.aclose())
 
     async def _listed(self) -> list[str]:
         """Return the repositories within the scope; raise RegistryFailure."""

@@ -18,19 +18,17 @@ from django.db.models import Q
 
 from apps.observability.api import metrics
 from apps.oci import conf
+from apps.oci.domain.failures import CatalogRefused, RegistryFailure
 from apps.oci.domain.repositories import (
     ConnectionReport,
     RepositoryError,
     SyncInProgress,
     SyncResult,
 )
+from apps.oci.domain.scanned import SYNC_S, Known, ScannedRepository
 from apps.oci.models import IndexedRepository, RegistryState, SuiteIdAssignment
 from apps.oci.selectors import settings_digest, stored_digests
-from apps.oci.services.conversation import Conversation
-from apps.oci.services.failures import RegistryFailure
-from apps.oci.services.packages import store_packages, within
-from apps.oci.services.registry_client import CatalogRefused, RegistryClient
-from apps.oci.services.scan import SYNC_S, Known, Scan, ScannedRepository
+from apps.oci.services.packages import open_client, store_packages, within
 from apps.operations.api import raise_generation
 from apps.platform_settings.api import (
     ImageRegistry,
@@ -144,8 +142,8 @@ def test_connection(registry_id: str) -> ConnectionReport:
 
 
 async def _asked(registry: ImageRegistry, deadline: float) -> None:
-    async with Conversation(registry) as conversation:
-        await within(deadline, RegistryClient(conversation).ping())
+    async with open_client(registry) as client:
+        await within(deadline, client.ping())
 
 
 @unit_of_work
@@ -206,6 +204,8 @@ def _whole_failure(errors: Sequence[RepositoryError]) -> RegistryFailure | None:
 
 def _synchronized(registry: ImageRegistry, turn: int | None) -> tuple[RepositoryError, ...]:
     """Write what a scan finds, batch by batch; raise RegistryFailure."""
+    from apps.oci.services.scan import Scan  # httpx is slow to import
+
     rows = {row.path: row for row in IndexedRepository.objects.filter(registry_id=_key(registry))}
     known = {path: _known(row) for path, row in rows.items() if row.host == registry.host}
     stored = stored_digests()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from apps.oci import api
+from apps.oci.domain.failures import RegistryFailure
 from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
 from apps.oci.services import conversation, scan
 from apps.oci.services.conversation import Conversation
-from apps.oci.services.failures import RegistryFailure
 from apps.operations.api import generation
 from apps.platform_settings.api import get_registry
 from kernel import clock
