@@ -1,4 +1,4 @@
-"""The prices of the goods. With PRICES_AS=text, the cents are a string, which breaks the contract."""
+"""The prices of the goods. With PRICES_AS=text, the cents are a string, which breaks its contract."""
 
 import os
 import sys

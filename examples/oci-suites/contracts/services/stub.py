@@ -11,7 +11,7 @@ EXAMPLES = {each["path"]: (each["status"], each["example"]) for each in operatio
 
 
 def answer_to(path):
-    return EXAMPLES.get(path, (501, {"error": f"the contract has no example for {path}"}))
+    return EXAMPLES.get(path, (501, {"error": f"its contract has no example for {path}"}))
 
 
 serve(answer_to, 8080)

@@ -1,4 +1,4 @@
-"""Every GET of the contract answers with the schema of its response 200."""
+"""Every GET of its contract answers with the schema of its response 200."""
 
 import json
 import os
