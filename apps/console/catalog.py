@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -17,8 +17,9 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.accounts.api import Principal, Role
 from apps.catalog import api as packages
 from apps.catalog.api import OFFICIAL, CatalogEntry, Facet, PackageFilter
-from apps.console import markdown, selectors
+from apps.console import selectors
 from apps.console.domain import catalog_display, display
+from apps.console.domain.markdown import markdown_html
 from apps.console.views import page, same_site
 from apps.platform_settings.api import registries
 from apps.suites import api as suites
@@ -72,7 +73,7 @@ def package(request: HttpRequest, principal: Principal, package_id: str) -> Http
     context = {
         **row,
         "suite": suite,
-        "readme": markdown.rendered(_readme(suite)),
+        "readme": _readme(suite),
         "problem": suite.get("topologyError"),
         "nodes": nodes,
         "graph": selectors.graph(nodes),
@@ -226,8 +227,11 @@ def _without_packages(everything: Sequence[CatalogEntry], names: dict[str, str])
 
 
 def _readme(suite: dict[str, Any]) -> str:
-    files = suite.get("sourceFiles", ())
-    return next((file["content"] for file in files if file["path"] == "README.md"), "")
+    contents = {file["path"]: file["content"] for file in suite.get("sourceFiles", ())}
+    if "README.md" not in contents:
+        return ""
+    links = selectors.file_links(contents, page=f"/suites/{quote(suite['id'])}")
+    return markdown_html(contents["README.md"], links)
 
 
 def _module(entry: CatalogEntry) -> dict[str, object]:
@@ -237,7 +241,7 @@ def _module(entry: CatalogEntry) -> dict[str, object]:
     (name,) = entry["package"]["modules"]
     found = next(each for each in suites.built_in_modules() if each.name == name)
     functions = [
-        {"signature": each.signature, "doc": markdown.rendered(each.doc)}
+        {"signature": each.signature, "doc": markdown_html(each.doc)}
         for each in found.functions
     ]
     return {"load": found.load, "functions": functions}

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from apps.accounts.api import Principal
 from apps.console.domain import display, layout, suite_parts
-from apps.console.domain.readme import FileLink, readme_html
+from apps.console.domain.markdown import FileLink, markdown_html
 from apps.executions import api as executions
 from apps.executions.api import FINAL_EXECUTION
 from apps.suites import api as suites
@@ -88,7 +88,7 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
     return {
         "suite": suite,
         "warnings": suite_parts.warnings_by_file(suite["warnings"]),
-        "readme": readme_html(contents["README.md"]["content"], _file_links(contents))
+        "readme": markdown_html(contents["README.md"]["content"], file_links(contents))
         if "README.md" in contents
         else "",
         "surfaces": [suite_parts.surface_brief(each) for each in suite["apiSurfaces"]],
@@ -107,12 +107,12 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
     }
 
 
-def _file_links(contents: Collection[str]) -> FileLink:
-    """Return what leads from a path in a README to the file below it on the page."""
+def file_links(contents: Collection[str], *, page: str = "") -> FileLink:
+    """Return what leads from a path in a README to the file on `page`, by default the same."""
 
     def link(path: str) -> str:
         name = posixpath.normpath(unquote(path)).lstrip("/")
-        return f"?{urlencode({'file': name})}#source-title" if name in contents else ""
+        return f"{page}?{urlencode({'file': name})}#source-title" if name in contents else ""
 
     return link
 

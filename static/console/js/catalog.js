@@ -1,28 +1,7 @@
-// The catalog: commands are copied, suites launched with one of their profiles; the rest is htmx.
+// The catalog: suites are launched with one of their profiles; the rest is htmx.
 
 import { onKey } from "./keys.js";
 import { call, Problem, randomKey } from "./wire.js";
-
-const COPIED_MS = 1600;
-const SELECTED = "Selected; press Ctrl+C";
-
-function showCopyButtons() {
-  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
-}
-
-/** On plain http there is no clipboard: the command is selected instead. */
-async function copy(button) {
-  const text = button.querySelector("[data-copy-text]");
-  let said = "Copied";
-  try {
-    await navigator.clipboard.writeText(button.dataset.copy);
-  } catch {
-    getSelection().selectAllChildren(button.parentElement.querySelector("code"));
-    said = SELECTED;
-  }
-  text.textContent = said;
-  setTimeout(() => { text.textContent = "Copy"; }, COPIED_MS);
-}
 
 async function launch(button) {
   const menu = button.closest("details");
@@ -57,9 +36,8 @@ function move(step) {
 }
 
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-copy], [data-launch-suite]");
-  if (button?.dataset.copy) copy(button);
-  else if (button) launch(button);
+  const button = event.target.closest("[data-launch-suite]");
+  if (button) launch(button);
   closeMenus(event.target.closest(".launch-menu"));
 });
 document.addEventListener("keydown", (event) => {
@@ -68,7 +46,6 @@ document.addEventListener("keydown", (event) => {
   menu.open = false;
   menu.querySelector("summary").focus();
 });
-document.addEventListener("htmx:afterSettle", showCopyButtons);
 document.addEventListener("htmx:afterRequest", (event) => {
   const problem = document.querySelector("[data-catalog-problem]");
   if (!problem) return;
@@ -78,4 +55,3 @@ document.addEventListener("htmx:afterRequest", (event) => {
 onKey("/", () => document.getElementById("catalog-q")?.focus());
 onKey("j", () => move(1));
 onKey("k", () => move(-1));
-showCopyButtons();

@@ -1,4 +1,5 @@
 // Buttons that copy the text of the element which `data-copy` names (`previous`: the one before the button).
+// They are hidden until this runs: without scripts they could do nothing.
 
 const SHOWN_MS = 1500;
 
@@ -30,7 +31,13 @@ async function copy(button) {
   setTimeout(() => { label.textContent = before; }, SHOWN_MS);
 }
 
+function show() {
+  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+}
+
+document.addEventListener("htmx:afterSettle", show);
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (button) copy(button);
 });
+show();

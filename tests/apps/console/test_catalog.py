@@ -76,8 +76,8 @@ def test_the_catalog_shows_every_package_with_its_commands(reader: Client, offer
         "main-example-com-core-payments",
         "main-example-com-core-shop",
     ]
-    assert 'data-copy="partita suite pull main.example.com/core/shop:1.1"' in page
-    assert 'data-copy="partita suite fork main.example.com/core/shop:1.1 ./shop"' in page
+    assert "<code>partita suite pull main.example.com/core/shop:1.1</code>" in page
+    assert "<code>partita suite fork main.example.com/core/shop:1.1 ./shop</code>" in page
     assert '<a href="/catalog" aria-current="page">Catalog</a>' in page
 
 
@@ -175,7 +175,7 @@ def test_without_a_registry_the_page_tells_how_to_add_one(
 def test_a_package_page_shows_readme_topology_versions_and_score(reader: Client, offers: FakeIndex):
     page = page_of(reader, "/catalog/main-example-com-core-shop")
 
-    assert "<h3>The shop</h3>" in page
+    assert '<h3 id="readme-the-shop">The shop</h3>' in page
     assert '<a href="https://example.org" rel="noopener noreferrer nofollow">two</a>' in page
     assert 'class="graph"' in page
     assert 'href="/suites/shop"' in page

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from apps.console.domain.highlighting import MAX_TEXT, highlighted
-from apps.console.domain.readme import readme_html
+from apps.console.domain.markdown import markdown_html
 from apps.console.domain.suite_parts import MAX_TREE_NODES, DependencyTree
 from apps.suites.lock_differences import LockComparison
 from apps.suites.locking import LockedDependency, NewLock
@@ -47,7 +47,7 @@ def link(path: str) -> str:
 
 
 def test_a_readme_is_safe_html():
-    html = readme_html(MARKDOWN, link)
+    html = markdown_html(MARKDOWN, link)
 
     assert (
         re.findall(r"<(?!/?(?:h\d|p|a|table|thead|tbody|tr|th|td|code|pre|s)\b)[^>]*>", html) == []
@@ -69,7 +69,7 @@ def test_a_readme_is_safe_html():
 
 @pytest.mark.parametrize("text", ["[" * 40_000, "*a" * 20_000, "![[" * 15_000, "> " * 20_000, "\0"])
 def test_a_hostile_readme_is_cut_and_read(text):
-    assert len(readme_html(text, link)) < 500_000
+    assert len(markdown_html(text, link)) < 500_000
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""READMEs as safe HTML: CommonMark with tables, no HTML of its own, no images, links checked."""
+"""Markdown as safe HTML: CommonMark with tables, no HTML of its own, no images, links checked."""
 
 from __future__ import annotations
 
@@ -31,8 +31,13 @@ _CONTROLS: Final = re.compile(r"[\x00-\x20\x7f]")
 FileLink = Callable[[str], str]
 
 
-def readme_html(text: str, file_link: FileLink) -> str:
-    """Return the HTML of a README.
+def no_file(_path: str) -> str:
+    """Lead nowhere: for texts that are in no package."""
+    return ""
+
+
+def markdown_html(text: str, file_link: FileLink = no_file) -> str:
+    """Return the HTML of a README or a description.
 
     `file_link` returns the address of a file of the package by its path there, "" if there is none.
     Images are shown as links, so that no page loads anything from elsewhere.
