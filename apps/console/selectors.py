@@ -138,7 +138,7 @@ def lock_fragment(suite_id: str) -> dict[str, object]:
     return {
         "suite_id": suite_id,
         "lock": compared.lock,
-        "changes": [each for each in compared.lock.dependencies if each.state != "same"],
+        "changes": compared.lock.changes,
         "difference": compared.difference,
         "is_different": any(compared.difference.values()),
         "present_problem": compared.problem,

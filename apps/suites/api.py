@@ -20,7 +20,7 @@ from apps.suites.domain.differences import Change, LockDifference
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
 from apps.suites.lock_differences import LockComparison
-from apps.suites.locking import NewLock
+from apps.suites.locking import LockedDependency, NewLock
 from apps.suites.profiles import (
     ProfilesChanged,
     ProfileSummary,
@@ -50,6 +50,7 @@ from apps.suites.selectors import (
     lock_suite,
     resolve,
     source_problems,
+    suites_to_lock,
 )
 from apps.suites.services.registration import (
     SuiteExists,
@@ -60,7 +61,7 @@ from apps.suites.services.registration import (
     require_registration,
     suite_users,
 )
-from apps.suites.services.sharing import pull_suite, push_suite, push_warnings
+from apps.suites.services.sharing import pull_suite, push_module, push_suite, push_warnings
 
 __all__ = [
     "DEPENDENCY_FILES",
@@ -71,6 +72,7 @@ __all__ = [
     "ImportedSuite",
     "LockComparison",
     "LockDifference",
+    "LockedDependency",
     "ModuleInfo",
     "NewLock",
     "PackageInvalid",
@@ -104,6 +106,7 @@ __all__ = [
     "profile_summary",
     "profiles_document",
     "pull_suite",
+    "push_module",
     "push_suite",
     "push_warnings",
     "register_suite",
@@ -114,6 +117,7 @@ __all__ = [
     "starters",
     "suite_profiles",
     "suite_users",
+    "suites_to_lock",
     "use_files_without_store",
     "write_formatted",
 ]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
 from apps.suites.domain.definition import Suite
-from apps.suites.domain.dependencies import LOCK_FILES, DeclaredDependency, lock_of, pin_of
+from apps.suites.domain.dependencies import (
+    LOCK_FILES,
+    DeclaredDependency,
+    lock_of,
+    parsed_reference,
+    pin_of,
+)
 from apps.suites.domain.problems import TopologyProblem
+from apps.suites.module_pins import new_pins
 from apps.suites.resolution import PackageUnavailable, Resolver
 from apps.suites.workspace import replace_file
-from readers.yaml import read_yaml
 
 _HEAD: Final = "# Written by `manage.py suite lock`; run it again after a change that you want.\n"
 
@@ -43,26 +49,32 @@ class LockedDependency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewLock:
-    """A new lock of a suite: its changes by alias, and the text of the file."""
+    """A new lock of a suite: its changes by alias, and the text of the file.
+
+    The `alias` of one of the `modules` is its label, its `ref` a repository.
+    """
 
     path: str
     dependencies: tuple[LockedDependency, ...]
+    modules: tuple[LockedDependency, ...] = ()
     text: str
     present: bool
 
     @property
+    def changes(self) -> list[LockedDependency]:
+        return [each for each in (*self.dependencies, *self.modules) if each.state != "same"]
+
+    @property
     def is_current(self) -> bool:
-        return all(each.state == "same" for each in self.dependencies) and (
-            self.present or not self.dependencies
-        )
+        return not self.changes and (self.present or not (self.dependencies or self.modules))
 
 
 def new_lock(suite: Suite, resolver: Resolver) -> NewLock:
-    """Return the lock of the present content of all that a suite imports directly.
+    """Return the lock of the present content of all that a suite imports and loads directly.
 
     Packages of registries are pinned by the digest of their manifest, others by that of their
     content. An imported suite has a lock of its own for its imports. Raise TopologyProblem at an
-    alias that does not resolve, and the problem of unreadable files.
+    alias that does not resolve or a module that cannot be had, and the problem of unreadable files.
     """
     declared = suite.dependencies
     if declared.problem:
@@ -99,11 +111,12 @@ def new_lock(suite: Suite, resolver: Resolver) -> NewLock:
         for alias, lock in sorted(declared.locks.items())
         if alias not in declared.entries
     ]
-    path = suite.package.first_of(*LOCK_FILES)
+    path, pins = suite.package.first_of(*LOCK_FILES), new_pins(suite)
     return NewLock(
         path=path or LOCK_FILES[0],
         dependencies=tuple(found),
-        text=_text(locks, _modules(suite)),
+        modules=tuple(_locked_modules(declared.modules, pins)),
+        text=_text(locks, pins),
         present=path is not None,
     )
 
@@ -113,15 +126,21 @@ def write_lock(folder: Path, lock: NewLock) -> None:
     replace_file(folder / lock.path, lock.text)
 
 
-def _modules(suite: Suite) -> Mapping[str, Any]:
-    """Return the pinned modules of the present lock, which stay."""
-    path = suite.package.first_of(*LOCK_FILES)
-    root = read_yaml(suite.package.text(path)) if path else None
-    modules = root.get("modules") if root is not None and root.pairs is not None else None
-    return {} if modules is None or modules.is_null else {"modules": modules.data()}
+def _locked_modules(
+    present: Mapping[str, str], pins: Mapping[str, str]
+) -> Iterator[LockedDependency]:
+    for label in sorted({*present, *pins}):
+        before, after = (parsed_reference(found.get(label, "")) for found in (present, pins))
+        yield LockedDependency(
+            alias=label,
+            ref=after.repository or before.repository,
+            suite_id="",
+            before=before.digest,
+            after=after.digest,
+        )
 
 
-def _text(locks: Mapping[str, DeclaredDependency], modules: Mapping[str, Any]) -> str:
+def _text(locks: Mapping[str, DeclaredDependency], pins: Mapping[str, str]) -> str:
     shown = {
         alias: {
             key: text
@@ -130,5 +149,6 @@ def _text(locks: Mapping[str, DeclaredDependency], modules: Mapping[str, Any]) -
         }
         for alias, entry in locks.items()
     }
-    body: str = yaml.safe_dump({"locks": shown, **modules}, sort_keys=False, width=200)
+    modules = {"modules": dict(pins)} if pins else {}
+    body: str = yaml.safe_dump({"locks": shown, **modules}, sort_keys=False, width=400)
     return _HEAD + body

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -18,13 +19,21 @@ from apps.suites import conf, workspace
 from apps.suites.domain.calls import ModulePackage
 from apps.suites.domain.definition import Suite
 from apps.suites.domain.package import TOPOLOGY_FILE, broken_files_rule
-from apps.suites.evaluator.module_loading import BUILT_IN_MODULES, RUNTIME, exported_files
-from apps.suites.evaluator.process import MAX_SOURCE
+from apps.suites.domain.problems import TopologyProblem
+from apps.suites.evaluator.module_loading import (
+    BUILT_IN_MODULES,
+    RUNTIME,
+    exported_files,
+    public_names,
+)
+from apps.suites.evaluator.process import MAX_SOURCE, run_evaluator
 from kernel.errors import PlatformError
 from kernel.ids import is_identifier
 
 MAX_TEXT: Final = 4 * MAX_SOURCE  # of all files of a module that are evaluated
 UNREACHABLE: Final = "registry_unreachable"  # the code of a module that may be had later
+_UNREAD: Final = ("syntax_error", "limit_exceeded")  # problems before the loads are known
+_NO_NAME: Final = "nobody_exports_this"
 _LABEL: Final = re.compile(rb"""["']@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)["']""")
 
 
@@ -38,6 +47,61 @@ def loadable_modules(suite: Suite) -> dict[str, ModulePackage]:
         elif folder.is_dir():
             found[label] = read_module(name, folder)
     return found
+
+
+def loaded_labels(suite: Suite) -> list[str] | None:
+    """Return the labels that a suite loads and that are not built in, None for a broken text.
+
+    A `load` does not depend on env; the evaluation ends at the first one of a package.
+    """
+    named = [f"@{scope}/{name}" for scope, name in _named(suite)]
+    if not named:
+        return []
+    rules = conf.evaluation_rules(suite.package.files)
+    answer = run_evaluator(suite.package.text(TOPOLOGY_FILE), env={}, rules=rules)
+    problem = answer["problem"]
+    if not answer["loads"] and problem and problem["code"] in _UNREAD:
+        return None
+    return [label for label in named if label in answer["loads"]]
+
+
+def is_in_workspace(label: str) -> bool:
+    """Tell whether the workspace has a module of this label."""
+    scope, _, name = label.removeprefix("@").partition("/")
+    return _folder(scope, name).is_dir()
+
+
+def workspace_module(label: str) -> tuple[Mapping[str, bytes], TopologyProblem | None]:
+    """Return the files of a module of the workspace, and why no suite could load it.
+
+    Raise PackageNotFound.
+    """
+    if label not in [f"@{scope}/{name}" for scope, name in _labels(f'"{label}"'.encode())]:
+        raise oci.PackageNotFound(
+            f"{label[:200]!r} is not @scope/name of a module of the workspace"
+        )
+    if not is_in_workspace(label):
+        raise oci.PackageNotFound(f"there is no module {label} in {conf.modules_dir()}")
+    scope, _, name = label.removeprefix("@").partition("/")
+    package = workspace.read_package(name, _folder(scope, name))
+    module = module_of(package.files, package.problem)
+    wanted = ", ".join(f'"{each}"' for each in _probed(module))
+    load = f'load("{label}", {wanted})\n'
+    answer = run_evaluator(load, env={}, rules=conf.evaluation_rules(()), modules={label: module})
+    found = answer["problem"]
+    if found is None or found["message"].startswith(f'load("{label}"): it has no "'):
+        return package.files, None
+    return package.files, TopologyProblem(found["code"], found["message"])
+
+
+def _probed(module: ModulePackage) -> list[str]:
+    """Return names whose `load` evaluates all of a module: those of two files, else an unknown one.
+
+    A `load` needs a name, and names that two files define are refused only when they are loaded.
+    """
+    texts = (module["files"][path] for path in exported_files(module["files"]))
+    names = Counter(name for text in texts for name in public_names(text))
+    return [name for name, files in names.items() if files > 1] or [_NO_NAME]
 
 
 def unreachable_module(modules: Mapping[str, ModulePackage]) -> str:

@@ -11,7 +11,7 @@ from apps.oci.api import PackageNotFound
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import conf, workspace
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
-from apps.suites.domain.dependencies import parsed_reference
+from apps.suites.domain.dependencies import FILES, parsed_reference
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.linting import lint, problem_diagnostics
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
@@ -20,6 +20,7 @@ from apps.suites.evaluator.process import lint_text
 from apps.suites.library import library
 from apps.suites.lock_differences import LockComparison, compare
 from apps.suites.locking import NewLock, new_lock, write_lock
+from apps.suites.module_pins import needed_pins
 from apps.suites.resolution import PackageUnavailable
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
 from readers.diagnostics import Diagnostic
@@ -176,12 +177,22 @@ def lint_suite(suite_id: str) -> list[Diagnostic]:
     return [*broken, *problem_diagnostics(evaluations), *warnings]
 
 
+def suites_to_lock() -> list[str]:
+    """Return the suites with a dependencies.yaml, and those that pin modules or should."""
+    return sorted(
+        suite.suite_id
+        for suite in library.suites()
+        if suite.package.first_of(*FILES)
+        or (suite.source == WORKSPACE and (suite.dependencies.modules or needed_pins(suite)))
+    )
+
+
 def lock_suite(suite_id: str, *, write: bool) -> NewLock:
     """Return the new lock of a suite, and write its file if it differs.
 
-    Registries are asked what tags mean now. Raise SuiteNotFound, TopologyInvalid if an import does
-    not resolve, PackageUnreachable if a registry does not answer, InvalidInput if the file cannot
-    be written: only suites of the workspace have one.
+    Registries are asked what tags mean now. Raise SuiteNotFound, TopologyInvalid if an import or a
+    module does not resolve, PackageUnreachable if a registry does not answer, InvalidInput if the
+    file cannot be written: only suites of the workspace have one.
     """
     suite = find_suite(suite_id)
     lock = _new_lock(suite)

@@ -1,4 +1,4 @@
-"""Suites to and from registries: push and pull (reference: control-plane 5.2)."""
+"""Suites and modules to and from registries: push and pull (reference: control-plane 5.2)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from apps.suites.domain.definition import Suite, suite_of
 from apps.suites.domain.dependencies import parsed_reference
 from apps.suites.domain.package import REGISTRY
 from apps.suites.library import library
+from apps.suites.modules import is_in_workspace, loaded_labels, workspace_module
 from apps.suites.registry_packages import ids_of, is_remote, package_of
 from apps.suites.selectors import (
     PackageInvalid,
@@ -30,9 +31,7 @@ def push_suite(suite_id: str, reference: str) -> oci.Pushed:
     suite = find_suite(suite_id)
     if problem := suite.package_problem:
         raise PackageInvalid(problem)
-    target = oci.parse_reference(reference)
-    if not target.tag or target.digest:
-        raise InvalidInput(f"{reference}: name a tag, as in {target.repository}:1.0.0")
+    target = _target(reference)
     annotations = {
         "org.opencontainers.image.title": suite.metadata.title,
         "org.opencontainers.image.description": suite.metadata.description,
@@ -42,14 +41,52 @@ def push_suite(suite_id: str, reference: str) -> oci.Pushed:
     return oci.push(target, suite.package.files, annotations=known)
 
 
+def push_module(label: str, reference: str) -> oci.Pushed:
+    """Push a module of the workspace, `@scope/name`, under a tag; takes up to 60 s.
+
+    Raise PackageNotFound, PackageRefused if no suite could load it, and as `push_suite` does.
+    """
+    files, problem = workspace_module(label)
+    if problem:
+        raise oci.PackageRefused(problem.code, problem.message)
+    target, end = _target(reference), label.removeprefix("@")
+    if not f"/{target.path}".endswith(f"/{end}"):
+        raise InvalidInput(f"{reference}: the repository must end in {end}, or no lock can pin it")
+    annotations = {
+        "org.opencontainers.image.title": label,
+        "org.opencontainers.image.version": target.tag,
+    }
+    return oci.push(target, files, artifact_type=oci.MODULE_TYPE, annotations=annotations)
+
+
+def _target(reference: str) -> oci.Reference:
+    target = oci.parse_reference(reference)
+    if not target.tag or target.digest:
+        raise InvalidInput(f"{reference}: name a tag, as in {target.repository}:1.0.0")
+    return target
+
+
 def push_warnings(suite_id: str) -> list[str]:
     """Return what somebody who pushes a suite should know first; raise SuiteNotFound."""
-    return list(_warnings(find_suite(suite_id)))
+    suite = find_suite(suite_id)
+    pinned = suite.dependencies.modules
+    loaded = loaded_labels(suite) or []
+    warnings: list[str] = []
+    if loaded or pinned or suite.dependencies.entries:
+        warnings += _warnings_of_lock(suite)
+    for alias, entry in sorted(suite.dependencies.entries.items()):
+        if not is_remote(parsed_reference(entry.ref).repository):
+            warnings.append(
+                f"{alias} ({entry.ref}) is no package of a registry; others need a suite of that id"
+            )
+    return warnings + [
+        f"{label} is a module of this workspace; others need a module of that name"
+        for label in loaded
+        if label not in pinned and is_in_workspace(label)
+    ]
 
 
-def _warnings(suite: Suite) -> Iterator[str]:
-    if not suite.dependencies.entries:
-        return
+def _warnings_of_lock(suite: Suite) -> Iterator[str]:
     renew = f"`manage.py suite lock {suite.suite_id}` renews it"
     try:
         if not lock_suite(suite.suite_id, write=False).is_current:
@@ -57,12 +94,7 @@ def _warnings(suite: Suite) -> Iterator[str]:
     except PackageUnreachable as error:
         yield f"whether the lock is up to date is not known: {error.detail}"
     except TopologyInvalid as error:
-        yield f"an import does not resolve: {error.problem.message}"
-    for alias, entry in sorted(suite.dependencies.entries.items()):
-        if not is_remote(parsed_reference(entry.ref).repository):
-            yield (
-                f"{alias} ({entry.ref}) is no package of a registry; others need a suite of that id"
-            )
+        yield f"an import or a module does not resolve: {error.problem.message}"
 
 
 def pull_suite(reference: str) -> tuple[Suite, bool]:

@@ -20,10 +20,11 @@ class Command(VerbCommand):
   manage.py suite lint shop            what is legal but most likely wrong
   manage.py suite new examples/oci-suites/mine --template web
   manage.py suite fmt --check          exit code 1 when a suite.star has another style
-  manage.py suite lock composite       pin the suites that it imports to their present content
+  manage.py suite lock composite       pin what it imports and loads to the present content
   manage.py suite lock --check         exit code 1 when a lock is missing or out of date
   manage.py suite fork workspace/shop:workspace ./my-shop
   manage.py suite push shop registry.example/team/shop:1.0.0
+  manage.py suite push @acme/things registry.example/team/acme/things:1.0.0
   manage.py suite pull registry.example/team/shop:1.0.0
   manage.py suite pull registry.example/team/shop:1.0.0 ./shop"""
 

@@ -12,8 +12,8 @@ from apps.suites.management.verbs import output
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
-    push = command.add_verb(verbs, "push", push_suite, "push a suite to a registry")
-    push.add_argument("suite", help="the suite's id")
+    push = command.add_verb(verbs, "push", push_package, "push a suite or a module to a registry")
+    push.add_argument("suite", help="the suite's id, or @scope/name of a module of MODULES_DIR")
     push.add_argument("reference", help="HOST/REPOSITORY:TAG of a registry of the settings")
     pull = command.add_verb(
         verbs,
@@ -28,16 +28,17 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     fork.add_argument("folder", help="the target folder, which must be new or empty")
 
 
-def push_suite(options: dict[str, Any]) -> int:
+def push_package(options: dict[str, Any]) -> int:
     name, reference = options["suite"], options["reference"]
-    for warning in suites.push_warnings(name):
+    is_module = name.startswith("@")
+    for warning in () if is_module else suites.push_warnings(name):
         _progress(f"warning: {warning}")
     _progress(f"pushing {name} to {reference} …")
-    pushed = suites.push_suite(name, reference)
+    pushed = (suites.push_module if is_module else suites.push_suite)(name, reference)
     if options["output"] == "json":
         print_json(
             {
-                "suite": name,
+                "module" if is_module else "suite": name,
                 "reference": reference,
                 "digest": pushed.digest,
                 "contentDigest": pushed.content_digest,

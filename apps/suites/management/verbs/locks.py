@@ -12,10 +12,12 @@ from apps.suites.management.verbs import output
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
     lock = command.add_verb(
-        verbs, "lock", lock_suites, "pin the imports of suites to their present content"
+        verbs, "lock", lock_suites, "pin imports and modules of suites to their present content"
     )
     lock.add_argument(
-        "suite", nargs="*", help="suite ids (default: every suite with a dependencies.yaml)"
+        "suite",
+        nargs="*",
+        help="suite ids (default: every suite that imports suites or loads modules of registries)",
     )
     lock.add_argument(
         "--check", action="store_true", help="write nothing; report what a new lock changes"
@@ -23,11 +25,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 
 def lock_suites(options: dict[str, Any]) -> int:
-    wanted = options["suite"] or [
-        definition["id"]
-        for definition in suites.list_suites()
-        if any(file["path"] in suites.DEPENDENCY_FILES for file in definition["sourceFiles"])
-    ]
+    wanted = options["suite"] or suites.suites_to_lock()
     # what a new lock changes is known before the file is written
     compared = {name: suites.lock_difference(name) for name in wanted}
     locks = {name: each.lock for name, each in compared.items()}
@@ -42,31 +40,33 @@ def lock_suites(options: dict[str, Any]) -> int:
             if not each.lock.is_current:
                 _print_difference(each)
         if not locks:
-            output.print_sentence("no suite imports another one")
+            output.print_sentence("no suite imports another one or loads a module of a registry")
     outdated = any(not lock.is_current for lock in locks.values())
     return ExitCode.ERROR if options["check"] and outdated else ExitCode.OK
 
 
 def _document(name: str, compared: suites.LockComparison) -> dict[str, object]:
     lock = compared.lock
-    listed = [
-        {
-            "alias": each.alias,
-            "ref": each.ref,
-            "state": each.state,
-            "before": each.before,
-            "after": each.after,
-        }
-        for each in lock.dependencies
-    ]
     problem = {"problem": compared.problem} if compared.problem else {}
     return {
         "id": name,
         "file": lock.path,
         "current": lock.is_current,
-        "dependencies": listed,
+        "dependencies": [
+            {"alias": each.alias, **_change_document(each)} for each in lock.dependencies
+        ],
+        "modules": [{"label": each.alias, **_change_document(each)} for each in lock.modules],
         "difference": compared.difference,
         **problem,
+    }
+
+
+def _change_document(change: suites.LockedDependency) -> dict[str, str]:
+    return {
+        "ref": change.ref,
+        "state": change.state,
+        "before": change.before,
+        "after": change.after,
     }
 
 
@@ -81,6 +81,10 @@ def _print_lock(name: str, lock: suites.NewLock, *, written: bool) -> None:
     for each in lock.dependencies:
         change = " → ".join(filter(None, (_short(each.before), _short(each.after))))
         console.print(f"    {each.state:<8} {escape(each.alias)}  {escape(change)}")
+    for each in lock.modules:
+        change = " → ".join(filter(None, (_short(each.before), _short(each.after))))
+        place = f"of {each.ref}" if each.after else "suite.star does not load it"
+        console.print(f"    {each.state:<8} {escape(each.alias)}  {escape(f'{change}  {place}')}")
 
 
 def _print_difference(compared: suites.LockComparison) -> None:
