@@ -96,7 +96,7 @@ def test_a_registry_that_is_away_is_named(index, workspace, monkeypatch):
     monkeypatch.setattr(oci, "pull", refused)
     workspace.add("s", USE)
 
-    with pytest.raises(PackageUnreachable, match="@acme/things: .* too slow"):
+    with pytest.raises(PackageUnreachable, match=r"@acme/things: .* too slow"):
         api.lock_suite("s", write=True)
     assert not (workspace.root / "s" / "dependencies.lock.yaml").exists()
 
