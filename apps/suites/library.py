@@ -144,6 +144,16 @@ class Library:
         """Evaluate a suite under a profile env, and wait."""
         return self._start(suite, env, self._current_basis())[0].result()
 
+    def evaluation_with(
+        self, suite: Suite, env: Mapping[str, str], earlier: Sequence[Suite]
+    ) -> SuiteEvaluation:
+        """Evaluate a suite whose imports may have earlier contents as well, on this thread."""
+        basis = self._current_basis()
+        resolver = Resolver(basis.suites, earlier=earlier)
+        return Composition(
+            resolver, lambda one, its_env: self._own_evaluation(one, its_env, basis)
+        ).whole(suite, env)
+
     def trial(self, suite: Suite) -> SuiteEvaluation:
         """Evaluate a suite that no source has yet, under its default profile, and wait."""
         return self._start_default(suite, self._current_basis())[0].result()

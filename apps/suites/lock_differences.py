@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,6 +11,7 @@ from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites.domain.definition import Suite, SuiteEvaluation, suite_of
 from apps.suites.domain.differences import LockDifference, LockedState, difference
 from apps.suites.library import Library
+from apps.suites.locked_contents import earlier_contents
 from apps.suites.locking import NewLock
 
 _CONTRACTS: Final = "api/"
@@ -19,7 +21,8 @@ _CONTRACTS: Final = "api/"
 class LockComparison:
     """A new lock and what it changes.
 
-    `problem` is why the present lock does not resolve: everything then counts as added.
+    `problem` is why the present lock does not resolve, for example because the content that it
+    pins is kept nowhere: everything then counts as added.
     """
 
     lock: NewLock
@@ -32,6 +35,9 @@ def compare(library: Library, suite: Suite, lock: NewLock) -> LockComparison:
     files = {**suite.package.files, lock.path: lock.text.encode()}
     locked = suite_of(replace(suite.package, files=files))
     before, after = (_evaluated(library, each) for each in (suite, locked))
+    if before.problem and before.problem.code == "digest_mismatch":
+        earlier = earlier_contents(suite)
+        before = library.evaluation_with(suite, _env(suite), earlier) if earlier else before
     return LockComparison(
         lock=lock,
         difference=difference(_state(before), _state(after)),
@@ -40,11 +46,15 @@ def compare(library: Library, suite: Suite, lock: NewLock) -> LockComparison:
 
 
 def _evaluated(library: Library, suite: Suite) -> SuiteEvaluation:
+    return library.evaluation(suite, _env(suite))
+
+
+def _env(suite: Suite) -> Mapping[str, str]:
+    """Return the env of the default profile, none if that is invalid."""
     try:
-        env = select_profile(suite.profiles, suite_id=suite.suite_id).env
+        return select_profile(suite.profiles, suite_id=suite.suite_id).env
     except ProfileInvalid:
-        env = {}
-    return library.evaluation(suite, env)
+        return {}
 
 
 def _state(evaluation: SuiteEvaluation) -> LockedState:

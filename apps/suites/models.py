@@ -1,4 +1,4 @@
-"""Rows of suites that were registered as text."""
+"""Rows of suites: registered ones, and contents that a lock pinned."""
 
 from __future__ import annotations
 
@@ -22,3 +22,16 @@ class RegisteredSuite(models.Model):
 
     def __str__(self) -> str:
         return self.suite_id
+
+
+class LockedContent(models.Model):
+    """The archive of a suite's files as a lock pinned them; see `locked_contents`."""
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    digest = models.CharField(max_length=71, unique=True)
+    suite_id = models.CharField(max_length=128, db_index=True)
+    files = models.BinaryField()
+    locked_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.suite_id} {self.digest}"

@@ -53,8 +53,16 @@ class Closure:
 class Resolver:
     """Answers from the suites of this process, and from packages of registries."""
 
-    def __init__(self, suites: Sequence[Suite], registries: Packages = packages) -> None:
+    def __init__(
+        self,
+        suites: Sequence[Suite],
+        registries: Packages = packages,
+        *,
+        earlier: Sequence[Suite] = (),
+    ) -> None:
+        """Take further contents of suites with `earlier`: those that only a digest asks for."""
         self._registries = registries
+        self._earlier = earlier
         self._ids = {suite.suite_id: suite for suite in suites}
         self._named: dict[str, list[Suite]] = {}
         for suite in suites:
@@ -63,7 +71,13 @@ class Resolver:
     def candidates(self, repository: str) -> list[Suite]:
         """Return the suites with this id or repository, the one with the id first."""
         by_id = [self._ids[repository]] if repository in self._ids else []
-        return [*by_id, *(each for each in self._named.get(repository, ()) if each not in by_id)]
+        named = [each for each in self._named.get(repository, ()) if each not in by_id]
+        earlier = [
+            each
+            for each in self._earlier
+            if repository in (each.suite_id, each.metadata.repository)
+        ]
+        return [*by_id, *named, *earlier]
 
     def suite(self, pin: Pin, *, newest: bool = False) -> Suite:
         """Return the suite that a pin asks for; pull it if need be.

@@ -19,8 +19,10 @@ from apps.suites.domain.problems import TopologyProblem
 from apps.suites.evaluator.process import lint_text
 from apps.suites.library import library
 from apps.suites.lock_differences import LockComparison, compare
+from apps.suites.locked_contents import keep_contents
 from apps.suites.locking import NewLock, new_lock, write_lock
 from apps.suites.module_pins import needed_pins
+from apps.suites.profiles import profile_join
 from apps.suites.resolution import PackageUnavailable
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
 from readers.diagnostics import Diagnostic
@@ -204,7 +206,14 @@ def lock_suite(suite_id: str, *, write: bool) -> NewLock:
             write_lock(folder, lock)
         except OSError as error:
             raise InvalidInput(f"{folder / lock.path}: {error.strerror}") from None
+        _keep_imports(suite.suite_id)
     return lock
+
+
+def _keep_imports(suite_id: str) -> None:
+    """Keep what was pinned, for the next lock's difference; without a store, do without."""
+    if not profile_join.files_only:
+        keep_contents(library.resolver().closure(find_suite(suite_id)).suites)
 
 
 def lock_difference(suite_id: str) -> LockComparison:

@@ -102,7 +102,9 @@ class TestInChromium:
 
 
 @pytest.fixture
-def guarded(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MailServer]:
+def guarded(
+    settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, db: None
+) -> Iterator[MailServer]:
     """A server that asks for STARTTLS and a password, with a certificate that is trusted."""
     certificate = mail.certificate_of_localhost(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))

@@ -10,6 +10,8 @@ from django.core.management import call_command
 
 from apps.suites import api
 from apps.suites.domain.differences import LockedState, difference
+from apps.suites.locked_contents import KEPT
+from apps.suites.models import LockedContent
 
 CHILD = """
 task.run(name = "keep", image = "a:1", env = {"LOG": "info"})
@@ -39,7 +41,29 @@ def outer(workspace):
     return workspace
 
 
+def test_a_change_of_an_imported_suite_is_compared_with_what_the_lock_pins(outer):
+    outer.add("child", {"suite.star": NEW, "api/a.yaml": "openapi: 3.1.0"})
+
+    found = api.lock_difference("outer")
+
+    assert not found.problem
+    assert found.difference["added"] == ["c/new"]
+    assert found.difference["removed"] == ["c/old"]
+    assert [each["name"] for each in found.difference["images"]] == ["c/keep"]
+    assert [each["name"] for each in found.difference["contracts"]] == ["c/api/a.yaml"]
+
+
+def test_contents_that_locks_pinned_are_kept_for_a_while(workspace):
+    workspace.add("outer", OUTER)
+    for n in range(KEPT + 2):
+        workspace.add("child", CHILD + f"# {n}")
+        assert typed("lock", "outer") == 0
+
+    assert LockedContent.objects.filter(suite_id="child").count() == KEPT
+
+
 def test_an_earlier_content_that_is_gone_is_named(outer):
+    LockedContent.objects.all().delete()
     outer.add("child", {"suite.star": NEW, "api/a.yaml": "openapi: 3.1.0"})
 
     found = api.lock_difference("outer")
