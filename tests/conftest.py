@@ -58,6 +58,7 @@ def _profiles_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if not fixtures and not request.node.get_closest_marker("django_db"):
             patch.setattr("apps.suites.profiles.stored_profiles", dict)
+            patch.setattr("apps.suites.profiles.stored_generation", lambda: 0)
         else:
             patch.setattr("apps.profiles.selectors._reads", CachedReads("profiles"))
         yield
