@@ -138,10 +138,11 @@ class Conversation:
             return await self.repeated(sent, "")
         authorization = await self._sign_in.authorization(sent.scope)
         answer = await self.repeated(sent, authorization)
-        if answer.status != HTTPStatus.UNAUTHORIZED:
-            return answer
+        asks = answer.status == HTTPStatus.UNAUTHORIZED
+        if not asks or origin(httpx.URL(answer.url)) != origin(self.base):
+            return answer  # whom the registry redirects to may not ask for its credentials
         challenge = read_challenge(answer.header("www-authenticate"))
-        authorization = await self._sign_in.answered(challenge, sent.scope)
+        authorization = await self._sign_in.answered(challenge, sent.scope, authorization)
         return await self.repeated(sent, authorization) if authorization else answer
 
     async def repeated(self, sent: _Sent, authorization: str) -> Answer:
@@ -225,13 +226,13 @@ class _SignIn:
             return self._authorization
         return await self._token(scope)
 
-    async def answered(self, challenge: Challenge | None, scope: str) -> str:
-        """Return what to send after a 401, or "" where nothing helps."""
+    async def answered(self, challenge: Challenge | None, scope: str, tried: str) -> str:
+        """Return what to send after `tried` was answered by 401, or "" where nothing helps."""
         if challenge is None:
             return ""
         if challenge.scheme == "basic" and self._username:
-            first, self._authorization = self._authorization, self._basic()
-            return "" if first == self._authorization else self._authorization
+            self._authorization = self._basic()
+            return "" if tried == self._authorization else self._authorization
         if challenge.scheme == "bearer":
             if self._challenge is not None:  # a token that has expired, or permits too little
                 self._tokens.pop(scope, None)

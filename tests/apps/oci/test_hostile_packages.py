@@ -426,6 +426,26 @@ def test_credentials_do_not_follow_a_redirect(registry: ScriptedRegistry, config
     assert sent["/v2/core/shop/manifests/1.0"] is not None
 
 
+def test_a_host_that_a_registry_redirects_to_gets_no_credentials_by_asking(
+    registry: ScriptedRegistry, configured
+):
+    """Invariant 22."""
+    configured(settings_entry(registry.url, username="ann", secret="a-secret-of-ann"))
+    elsewhere = f"http://localhost:{registry.port}"
+    challenge = f'Bearer realm="{elsewhere}/token",service="x"'
+    registry.routes["/v2/core/shop/manifests/1.0"] = Reply(
+        307, headers={"Location": f"{elsewhere}/elsewhere"}
+    )
+    registry.routes["/elsewhere"] = Reply(401, headers={"WWW-Authenticate": challenge})
+    registry.routes["/token"] = Reply(200, b'{"token": "a-token"}')
+
+    assert refused(registry) == "unauthorized"
+    assert [path for _method, path, _headers in registry.asked] == [
+        "/v2/core/shop/manifests/1.0",
+        "/elsewhere",
+    ]
+
+
 def needs_password(reply: Reply) -> Callable[[Any], Reply]:
     def answer(handler: Any) -> Reply:
         if handler.headers.get("Authorization"):

@@ -18,6 +18,7 @@ from apps.oci.services.conversation import Conversation
 from apps.operations.api import generation
 from apps.platform_settings.api import get_registry
 from kernel import clock
+from tests.apps.oci.conftest import entry
 from tests.support.scripted_registry import (
     OCI_MANIFEST,
     Reply,
@@ -220,6 +221,27 @@ def test_a_synchronization_ends_in_time_and_keeps_what_it_found(
     assert [(error.repository, error.code) for error in result.errors] == [("", "timeout")]
     assert [found.path for found in api.list_repositories()] == ["core/shop"]
     assert [warning.code for warning in api.registry_warnings()] == ["timeout"]
+
+
+def test_repositories_that_ask_for_a_password_all_at_once_get_it(
+    registry: ScriptedRegistry, configured
+):
+    configured(entry(registry.url, username="ann", secret="a-secret-of-ann"))
+    paths = [f"core/shop-{number}" for number in range(8)]
+    listed(registry, *paths)
+    together = threading.Barrier(8, timeout=5)
+
+    def tags(handler: Any) -> Reply:
+        if handler.headers.get("Authorization"):
+            return Reply(200, b'{"tags": ["1.0"]}')
+        together.wait()
+        return Reply(401, headers={"WWW-Authenticate": 'Basic realm="x"'})
+
+    for path in paths:
+        registry.serve(LAYER, path)
+        registry.routes[f"/v2/{path}/tags/list"] = tags
+
+    assert api.sync_registry("R").errors == ()
 
 
 def test_at_most_eight_requests_are_in_flight(registry: ScriptedRegistry):
