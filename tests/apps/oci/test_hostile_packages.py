@@ -76,6 +76,7 @@ ARCHIVES: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "empty segment": ("path_invalid", lambda: archive(("a//evil", b"x"))),
     "dot segment": ("path_invalid", lambda: archive(("a/./evil", b"x"))),
+    "folders in folders": ("path_invalid", lambda: archive(("a/" * 33 + "evil", b"x"))),
     "backslash": ("path_invalid", lambda: archive(("a\\..\\evil", b"x"))),
     "control character": ("path_invalid", lambda: archive(("a\nevil", b"x"))),
     "path of 2,000 characters": ("path_invalid", lambda: archive(("e" * 2000, b"x"))),
