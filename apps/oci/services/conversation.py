@@ -46,6 +46,7 @@ _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 10.0
 _MAX_TOKEN_BYTES: Final = 64 * 1024
 _MAX_URL: Final = 8192
+_PORTS: Final = range(1, 2**16)
 _HUB: Final = ("docker.io", "registry-1.docker.io")  # in references, and where its API is
 
 
@@ -303,7 +304,7 @@ def _token_of(body: bytes) -> str:
 
 def _pause_s(retry_after: str, attempt: int) -> float:
     asked = 0.0
-    if retry_after.isdigit() and len(retry_after) <= 6:  # noqa: PLR2004
+    if retry_after.isdecimal() and len(retry_after) <= 6:  # noqa: PLR2004
         asked = float(retry_after)
     elif retry_after:
         try:
@@ -332,7 +333,8 @@ def joined(base: httpx.URL, target: str) -> httpx.URL:
         url = base.join(target)
     except (httpx.InvalidURL, ValueError):
         raise RegistryFailure("redirect_refused", "the registry names an invalid URL") from None
-    if not target or len(target) > _MAX_URL or url.scheme not in ("http", "https"):
+    is_web = url.scheme in ("http", "https") and (url.port or 443) in _PORTS
+    if not target or len(target) > _MAX_URL or not is_web:
         raise RegistryFailure("redirect_refused", "the registry names an invalid URL")
     if url.userinfo or not url.host:
         raise RegistryFailure("redirect_refused", "the registry names a URL with a user")

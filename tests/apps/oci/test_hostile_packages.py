@@ -316,6 +316,8 @@ def redirected(registry: ScriptedRegistry, target: str) -> None:
         ("gopher://127.0.0.1/", "redirect_refused"),
         ("", "redirect_refused"),
         ("http://[", "registry_unreachable"),
+        ("http://127.0.0.1:65536/", "redirect_refused"),
+        ("http://127.0.0.1:-1/", "redirect_refused"),
     ],
 )
 def test_a_hostile_redirect_is_refused(registry: ScriptedRegistry, target: str, code: str):
