@@ -119,7 +119,7 @@ def settings_in_file(name: str, content: bytes) -> Wire:
     Raise InvalidInput with file, line and column.
     """
     try:
-        return wire_of_file(Path(name), content)
+        return wire_of_file(Path(name), content, takes_masks=True)
     except SettingsInvalid as error:
         raise InvalidInput(str(error), errors=error.faults) from None
 
