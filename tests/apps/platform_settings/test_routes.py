@@ -229,6 +229,21 @@ def test_a_body_that_is_no_object_is_refused(admin: APIClient, body: Any) -> Non
     assert put(admin, body).status_code == 400
 
 
+def test_a_document_that_is_too_large_is_refused_before_it_is_read(admin: APIClient) -> None:
+    """Invariant 33."""
+    answer = put(admin, document(agents=[0] * 400_000))
+
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == "the settings are larger than 1048576 bytes"
+
+
+def test_of_many_faults_a_hundred_are_told(admin: APIClient) -> None:
+    answer = put(admin, document(agents=[0] * 1_000)).json()
+
+    assert answer["detail"].endswith("(and 999 more)")
+    assert len(answer["errors"]) == 100
+
+
 def test_read_only_keys_are_ignored(admin: APIClient) -> None:
     body = document(updatedAt="never", fileInSync=[])
     body["agents"][0] |= {"status": 5, "runtimeCapabilities": "x", "registeredAt": None}
