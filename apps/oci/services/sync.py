@@ -92,10 +92,15 @@ def _record(registry: ImageRegistry, failure: RegistryFailure | None, began: flo
 
 
 def sync_due() -> int:
-    """Synchronize the registries that are due; return how many. Others may do so at once."""
-    done = 0
+    """Synchronize the registries that are due; return how many. Others may do so at once.
+
+    None is begun after a minute: it stays due, and other tasks of this process have their turn.
+    """
+    done, began = 0, time.monotonic()
     turn = int(time.time() // max(1.0, conf.sync_interval().total_seconds()))
     for registry_id in due_registries():
+        if done and time.monotonic() - began >= SYNC_S:
+            break
         try:
             _sync(registry_id, turn=turn)
         except (SyncInProgress, RegistryNotFound) as error:

@@ -13,7 +13,7 @@ import pytest
 from apps.oci import api
 from apps.oci.domain.failures import RegistryFailure
 from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
-from apps.oci.services import conversation, scan
+from apps.oci.services import conversation, scan, sync
 from apps.oci.services.conversation import Conversation
 from apps.operations.api import generation
 from apps.platform_settings.api import get_registry
@@ -242,6 +242,17 @@ def test_repositories_that_ask_for_a_password_all_at_once_get_it(
         registry.routes[f"/v2/{path}/tags/list"] = tags
 
     assert api.sync_registry("R").errors == ()
+
+
+def test_a_round_leaves_to_the_next_what_it_has_no_time_for(
+    registry: ScriptedRegistry, configured, monkeypatch
+):
+    """Invariant 37: mails and sweeps wait in the same queue."""
+    configured(entry(registry.url, "A"), entry(registry.url, "B"), entry(registry.url, "C"))
+    listed(registry)
+    monkeypatch.setattr(sync, "SYNC_S", 0.0)
+
+    assert [api.sync_due() for _ in range(4)] == [1, 1, 1, 0]
 
 
 def test_at_most_eight_requests_are_in_flight(registry: ScriptedRegistry):
