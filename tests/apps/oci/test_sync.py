@@ -17,6 +17,7 @@ from apps.oci.services import conversation, scan, sync
 from apps.oci.services.conversation import Conversation
 from apps.operations.api import generation
 from apps.platform_settings.api import get_registry
+from apps.platform_settings.selectors import registry_states
 from kernel import clock
 from tests.apps.oci.conftest import entry
 from tests.support.scripted_registry import (
@@ -242,6 +243,26 @@ def test_repositories_that_ask_for_a_password_all_at_once_get_it(
         registry.routes[f"/v2/{path}/tags/list"] = tags
 
     assert api.sync_registry("R").errors == ()
+
+
+def test_who_lost_the_lease_writes_nothing_more(registry: ScriptedRegistry, monkeypatch):
+    """A process that stood still for long finds that another one went on."""
+    listed(registry, "core/shop")
+    registry.serve(LAYER)
+    store = sync.store_packages
+
+    def stored_late(packages: list[Any]) -> None:
+        store(packages)
+        RegistryState.objects.update(holder="another")
+
+    monkeypatch.setattr(sync, "store_packages", stored_late)
+
+    with pytest.raises(api.SyncInProgress):
+        api.sync_registry("R")
+
+    assert not IndexedRepository.objects.exists()
+    assert RegistryState.objects.get().holder == "another"
+    assert registry_states(["R"]) == {}
 
 
 def test_a_round_leaves_to_the_next_what_it_has_no_time_for(
