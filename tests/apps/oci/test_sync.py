@@ -13,7 +13,7 @@ import pytest
 from apps.oci import api
 from apps.oci.domain.failures import RegistryFailure
 from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
-from apps.oci.services import conversation, scan, sync
+from apps.oci.services import conversation, packages, scan, sync
 from apps.oci.services.conversation import Conversation
 from apps.operations.api import generation
 from apps.platform_settings.api import get_registry
@@ -249,10 +249,10 @@ def test_who_lost_the_lease_writes_nothing_more(registry: ScriptedRegistry, monk
     """A process that stood still for long finds that another one went on."""
     listed(registry, "core/shop")
     registry.serve(LAYER)
-    store = sync.store_packages
+    store = packages.store_packages
 
-    def stored_late(packages: list[Any]) -> None:
-        store(packages)
+    def stored_late(pulled: list[Any]) -> None:
+        store(pulled)
         RegistryState.objects.update(holder="another")
 
     monkeypatch.setattr(sync, "store_packages", stored_late)
