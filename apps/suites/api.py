@@ -49,7 +49,6 @@ from apps.suites.selectors import (
     lock_difference,
     lock_suite,
     resolve,
-    resolve_suite,
     source_problems,
 )
 from apps.suites.services.registration import (
@@ -111,7 +110,6 @@ __all__ = [
     "remove_suite",
     "require_registration",
     "resolve",
-    "resolve_suite",
     "source_problems",
     "starters",
     "suite_profiles",
