@@ -23,6 +23,7 @@ _BLOCK: Final = 512
 _CHUNK: Final = 64 * 1024
 _MAX_EXTENDED_BYTES: Final = 16 * 1024  # a pax header or a long name
 _MAX_PATH_BYTES: Final = 1024
+_MAX_PARTS: Final = 32  # of a path: each folder of each path is kept while an archive is read
 _GZIP: Final = b"\x1f\x8b"
 _SHOWN: Final = 200  # characters of an entry's name in an error
 _ZEROS: Final = bytes(_BLOCK)
@@ -160,6 +161,8 @@ def _normal_path(entry: _Entry) -> str:
     is_plain = path.isprintable() and "\\" not in path and not ("." in parts or "" in parts)
     if not is_plain or len(path.encode(errors="surrogatepass")) > _MAX_PATH_BYTES:
         raise ArchiveRefused("path_invalid", "is not a normalized path", entry=entry.name)
+    if len(parts) > _MAX_PARTS:
+        raise ArchiveRefused("path_invalid", "is in too many folders", entry=entry.name)
     if path[1:2] == ":":
         raise ArchiveRefused("path_absolute", "is an absolute path", entry=entry.name)
     return path

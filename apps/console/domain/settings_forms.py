@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from kernel.errors import InvalidInput
+
 # `value` is a text that is a secret when it is stored as one
 Kind = Literal["text", "long", "flag", "list", "number", "choice", "secret", "secret-long", "value"]
 Document = Mapping[str, Any]
@@ -90,12 +92,13 @@ class BoundGroup:
 
 
 def read_group(group: Group, posted: Mapping[str, str]) -> Any:
-    """Return what a browser sent for a group: an object, or a list of them."""
+    """Return what a browser sent for a group: an object, or a list of them; raise InvalidInput."""
     if not group.noun:
         return _read_entry(group, group.prefix, posted)
-    count = posted.get(f"{group.prefix}-count", "0")
-    number = min(int(count), MAX_ENTRIES) if count.isascii() and count.isdigit() else 0
-    return [_read_entry(group, f"{group.prefix}-{index}", posted) for index in range(number)]
+    count = _number(posted.get(f"{group.prefix}-count", ""))
+    if not isinstance(count, int) or count > MAX_ENTRIES:
+        raise InvalidInput(f"the form must have at most {MAX_ENTRIES} entries, and say how many")
+    return [_read_entry(group, f"{group.prefix}-{index}", posted) for index in range(count)]
 
 
 def rearranged(entries: Sequence[Any], action: str) -> list[Any]:
@@ -104,9 +107,9 @@ def rearranged(entries: Sequence[Any], action: str) -> list[Any]:
     made = list(entries)
     if verb == "add":
         return [*made, {}]
-    if not at.isdigit() or int(at) >= len(made):
+    index = _number(at)
+    if not isinstance(index, int) or index >= len(made):
         return made
-    index = int(at)
     if verb == "remove":
         del made[index]
     elif verb in ("up", "down"):

@@ -46,6 +46,7 @@ _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 10.0
 _MAX_TOKEN_BYTES: Final = 64 * 1024
 _MAX_URL: Final = 8192
+_PORTS: Final = range(1, 2**16)
 _HUB: Final = ("docker.io", "registry-1.docker.io")  # in references, and where its API is
 
 
@@ -138,10 +139,11 @@ class Conversation:
             return await self.repeated(sent, "")
         authorization = await self._sign_in.authorization(sent.scope)
         answer = await self.repeated(sent, authorization)
-        if answer.status != HTTPStatus.UNAUTHORIZED:
-            return answer
+        asks = answer.status == HTTPStatus.UNAUTHORIZED
+        if not asks or origin(httpx.URL(answer.url)) != origin(self.base):
+            return answer  # whom the registry redirects to may not ask for its credentials
         challenge = read_challenge(answer.header("www-authenticate"))
-        authorization = await self._sign_in.answered(challenge, sent.scope)
+        authorization = await self._sign_in.answered(challenge, sent.scope, authorization)
         return await self.repeated(sent, authorization) if authorization else answer
 
     async def repeated(self, sent: _Sent, authorization: str) -> Answer:
@@ -225,13 +227,13 @@ class _SignIn:
             return self._authorization
         return await self._token(scope)
 
-    async def answered(self, challenge: Challenge | None, scope: str) -> str:
-        """Return what to send after a 401, or "" where nothing helps."""
+    async def answered(self, challenge: Challenge | None, scope: str, tried: str) -> str:
+        """Return what to send after `tried` was answered by 401, or "" where nothing helps."""
         if challenge is None:
             return ""
         if challenge.scheme == "basic" and self._username:
-            first, self._authorization = self._authorization, self._basic()
-            return "" if first == self._authorization else self._authorization
+            self._authorization = self._basic()
+            return "" if tried == self._authorization else self._authorization
         if challenge.scheme == "bearer":
             if self._challenge is not None:  # a token that has expired, or permits too little
                 self._tokens.pop(scope, None)
@@ -302,7 +304,7 @@ def _token_of(body: bytes) -> str:
 
 def _pause_s(retry_after: str, attempt: int) -> float:
     asked = 0.0
-    if retry_after.isdigit() and len(retry_after) <= 6:  # noqa: PLR2004
+    if retry_after.isdecimal() and len(retry_after) <= 6:  # noqa: PLR2004
         asked = float(retry_after)
     elif retry_after:
         try:
@@ -331,7 +333,8 @@ def joined(base: httpx.URL, target: str) -> httpx.URL:
         url = base.join(target)
     except (httpx.InvalidURL, ValueError):
         raise RegistryFailure("redirect_refused", "the registry names an invalid URL") from None
-    if not target or len(target) > _MAX_URL or url.scheme not in ("http", "https"):
+    is_web = url.scheme in ("http", "https") and (url.port or 443) in _PORTS
+    if not target or len(target) > _MAX_URL or not is_web:
         raise RegistryFailure("redirect_refused", "the registry names an invalid URL")
     if url.userinfo or not url.host:
         raise RegistryFailure("redirect_refused", "the registry names a URL with a user")

@@ -67,7 +67,7 @@ def _sync(registry_id: str, *, turn: int | None) -> SyncResult:
     failed = RegistryFailure("internal_error", "the synchronization failed")
     failure: RegistryFailure | None = failed
     try:
-        errors = _synchronized(registry, turn)
+        errors = _synchronized(registry, holder, turn)
         failure = _whole_failure(errors)
     except RegistryFailure as error:
         failure = error
@@ -92,10 +92,15 @@ def _record(registry: ImageRegistry, failure: RegistryFailure | None, began: flo
 
 
 def sync_due() -> int:
-    """Synchronize the registries that are due; return how many. Others may do so at once."""
-    done = 0
+    """Synchronize the registries that are due; return how many. Others may do so at once.
+
+    None is begun after a minute: it stays due, and other tasks of this process have their turn.
+    """
+    done, began = 0, time.monotonic()
     turn = int(time.time() // max(1.0, conf.sync_interval().total_seconds()))
     for registry_id in due_registries():
+        if done and time.monotonic() - began >= SYNC_S:
+            break
         try:
             _sync(registry_id, turn=turn)
         except (SyncInProgress, RegistryNotFound) as error:
@@ -173,7 +178,17 @@ def _take_lease(registry: ImageRegistry, holder: str) -> None:
     )
     free = RegistryState.objects.filter(Q(leased_until__lte=now) | Q(holder=""), pk=state.pk)
     if not free.update(holder=holder, leased_until=now + _LEASE):
-        raise SyncInProgress(f"registry {registry.registry_id} is being synchronized")
+        raise _in_progress(registry)
+
+
+def _require_lease(registry: ImageRegistry, holder: str) -> None:
+    """Raise SyncInProgress where another one has taken over: we stood still for too long."""
+    if not RegistryState.objects.filter(registry_id=_key(registry), holder=holder).exists():
+        raise _in_progress(registry)
+
+
+def _in_progress(registry: ImageRegistry) -> SyncInProgress:
+    return SyncInProgress(f"registry {registry.registry_id} is being synchronized")
 
 
 @unit_of_work
@@ -202,8 +217,10 @@ def _whole_failure(errors: Sequence[RepositoryError]) -> RegistryFailure | None:
     return None
 
 
-def _synchronized(registry: ImageRegistry, turn: int | None) -> tuple[RepositoryError, ...]:
-    """Write what a scan finds, batch by batch; raise RegistryFailure."""
+def _synchronized(
+    registry: ImageRegistry, holder: str, turn: int | None
+) -> tuple[RepositoryError, ...]:
+    """Write what a scan finds, batch by batch; raise RegistryFailure, SyncInProgress."""
     from apps.oci.services.scan import Scan  # httpx is slow to import
 
     rows = {row.path: row for row in IndexedRepository.objects.filter(registry_id=_key(registry))}
@@ -213,11 +230,11 @@ def _synchronized(registry: ImageRegistry, turn: int | None) -> tuple[Repository
     gone: set[str] = set()
     for batch in scan:
         store_packages([scanned.pulled for scanned in batch if scanned.pulled])
-        _write(registry, batch, rows)
+        _write(registry, holder, batch, rows)
         gone |= {scanned.path for scanned in batch if scanned.is_gone}
     if _whole_failure(scan.errors) is None:
         gone |= rows.keys() - set(scan.names)
-    _end(registry, gone)
+    _end(registry, holder, gone)
     return tuple(scan.errors)
 
 
@@ -236,9 +253,13 @@ def _known(row: IndexedRepository) -> Known:
 
 @unit_of_work
 def _write(
-    registry: ImageRegistry, batch: Sequence[ScannedRepository], rows: dict[str, IndexedRepository]
+    registry: ImageRegistry,
+    holder: str,
+    batch: Sequence[ScannedRepository],
+    rows: dict[str, IndexedRepository],
 ) -> None:
     """Write the rows that changed. A repository that could not be read keeps what it had."""
+    _require_lease(registry, holder)
     changed = []
     for scanned in batch:
         before = rows.get(scanned.path)
@@ -284,8 +305,9 @@ def _content(row: IndexedRepository) -> dict[str, object]:
 
 
 @unit_of_work
-def _end(registry: ImageRegistry, gone: set[str]) -> None:
+def _end(registry: ImageRegistry, holder: str, gone: set[str]) -> None:
     """Remove the repositories that are gone; note when the others were seen."""
+    _require_lease(registry, holder)
     rows = IndexedRepository.objects.filter(registry_id=_key(registry))
     if gone:
         rows.filter(path__in=list(gone)).delete()

@@ -39,6 +39,7 @@ TOPIC: Final = "platform"
 HISTORY_ROWS: Final = 200
 _MAX_BYTES: Final = conf.MAX_FILE_BYTES
 _MAX_ERROR: Final = 2_000
+_MOST_FAULTS: Final = 100  # of an answer
 _audit = logging.getLogger("partita.audit")
 
 
@@ -122,22 +123,28 @@ def record_sync(registry_id: str, *, succeeded: bool, error: str = "") -> None:
 
 def _checked(given: Mapping[str, Any], stored: Wire) -> Wire:
     """Return the wire form with the stored secrets in place of masks; raise InvalidInput."""
-    root = node_of(settable_document(given))
+    settable = settable_document(given)
+    _refuse_large(settable)
+    root = node_of(settable)
     _document, faults = interpret(root, "", conf.surroundings(), needs_agents=True)
     if faults:
         raise _invalid(faults)
     wire, faults = with_kept_secrets(wire_of(root), stored)
     if faults:
         raise _invalid(faults)
-    if len(json.dumps(wire)) > _MAX_BYTES:
+    _refuse_large(wire)
+    return wire
+
+
+def _refuse_large(document: Mapping[str, Any]) -> None:
+    if len(json.dumps(document)) > _MAX_BYTES:
         detail = f"the settings are larger than {_MAX_BYTES} bytes"
         raise _invalid([FieldError(code="invalid_value", detail=detail)])
-    return wire
 
 
 def _invalid(faults: list[FieldError]) -> InvalidInput:
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return InvalidInput(f"{faults[0].detail}{more}", errors=faults)
+    return InvalidInput(f"{faults[0].detail}{more}", errors=faults[:_MOST_FAULTS])
 
 
 def _store(

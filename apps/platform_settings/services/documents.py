@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,14 @@ from apps.http.api import strong_etag
 from apps.platform_settings.domain.backends import BackendState, backend_states
 from apps.platform_settings.domain.changes import Change
 from apps.platform_settings.domain.document import SettingsInvalid
-from apps.platform_settings.domain.wire import Wire, is_private, masked, settable_document
+from apps.platform_settings.domain.wire import (
+    MASK,
+    Wire,
+    is_private,
+    masked,
+    secret_texts,
+    settable_document,
+)
 from apps.platform_settings.models import RegistryState
 from apps.platform_settings.selectors import last_changes, registry_states
 from apps.platform_settings.services.changes import author_of, preview, replace_document
@@ -95,22 +102,25 @@ class PastChange:
 
 def settings_history(principal: Principal, limit: int) -> list[PastChange]:
     """Return the last changes, the newest first, as the caller may see them."""
+    secret = {each.identity for each in secret_texts(current().wire)}
     return [
         PastChange(
             time=row.time,
             origin=row.origin,
             author=row.user_name if principal.is_admin else row.user_name.partition(" <")[0],
-            changes=tuple(
-                Change(**each) if principal.is_admin else _public(Change(**each))
-                for each in row.changes
-            ),
+            changes=tuple(_told(Change(**each), principal, secret) for each in row.changes),
         )
         for row in last_changes(limit)
     ]
 
 
-def _public(change: Change) -> Change:
-    return Change(change.key, _HIDDEN, _HIDDEN) if is_private(change.key) else change
+def _told(change: Change, principal: Principal, secret: Set[str]) -> Change:
+    """Return a change as the caller may see it: what is a secret now was perhaps none then."""
+    if change.key in secret:
+        return Change(change.key, change.old and MASK, change.new and MASK)
+    if is_private(change.key) and not principal.is_admin:
+        return Change(change.key, _HIDDEN, _HIDDEN)
+    return change
 
 
 def settings_in_file(name: str, content: bytes) -> Wire:
@@ -119,7 +129,7 @@ def settings_in_file(name: str, content: bytes) -> Wire:
     Raise InvalidInput with file, line and column.
     """
     try:
-        return wire_of_file(Path(name), content)
+        return wire_of_file(Path(name), content, takes_masks=True)
     except SettingsInvalid as error:
         raise InvalidInput(str(error), errors=error.faults) from None
 

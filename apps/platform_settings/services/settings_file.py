@@ -18,11 +18,12 @@ from django.db import connection
 
 from apps.platform_settings import conf
 from apps.platform_settings.domain.document import SettingsInvalid, read_file
-from apps.platform_settings.domain.wire import Wire, wire_of
+from apps.platform_settings.domain.wire import MASK, Wire, secret_texts, wire_of
 from apps.platform_settings.services.changes import import_document
 from apps.platform_settings.services.encryption import meaning
 from apps.platform_settings.services.live_settings import Snapshot, live_settings
 from kernel.errors import FieldError
+from readers.yaml import Node
 
 _log = logging.getLogger("partita.platform_settings")
 
@@ -104,8 +105,11 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def wire_of_file(path: Path, content: bytes) -> Wire:
-    """Return the wire form of a file's content; raise SettingsInvalid."""
+def wire_of_file(path: Path, content: bytes, *, takes_masks: bool = False) -> Wire:
+    """Return the wire form of a file's content; raise SettingsInvalid.
+
+    `takes_masks`: a mask stands for a stored secret, as in what clients send.
+    """
     if len(content) > conf.MAX_FILE_BYTES:
         raise _invalid(path, f"is larger than {conf.MAX_FILE_BYTES} bytes")
     try:
@@ -113,7 +117,36 @@ def wire_of_file(path: Path, content: bytes) -> Wire:
     except UnicodeDecodeError as error:
         raise _invalid(path, f"is not UTF-8 (byte {error.start})") from None
     _document, root = read_file(text, path.name, conf.surroundings())
-    return wire_of(root)
+    wire = wire_of(root)
+    if not takes_masks:
+        _refuse_masks(path, root, wire)
+    return wire
+
+
+def _refuse_masks(path: Path, root: Node, wire: Wire) -> None:
+    for secret in secret_texts(wire):
+        if secret.text == MASK:
+            node = _at(root, secret.pointer)
+            detail = f"{secret.key} is a mask, as it is shown instead of a secret; enter the secret"
+            fault = FieldError(
+                pointer=secret.pointer,
+                code="invalid_value",
+                detail=detail,
+                file=path.name,
+                line=node.line,
+                column=node.column,
+            )
+            raise SettingsInvalid([fault])
+
+
+def _at(node: Node, pointer: str) -> Node:
+    """Return the node at a pointer, or the last one on the way to it."""
+    for part in pointer.split("/")[1:]:
+        below = node.get(part) if node.items is None else node.items[int(part)]
+        if below is None:
+            break
+        node = below
+    return node
 
 
 def _examined(path: Path, content: bytes | None) -> _Seen:

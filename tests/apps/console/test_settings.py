@@ -164,9 +164,20 @@ def test_entries_are_added_moved_and_removed_without_a_script(admin: Client) -> 
     assert [each["agentId"] for each in settings_document(operator())["agents"]] == ["local", "new"]
 
 
-@pytest.mark.parametrize("action", ["up-0", "down-9", "remove-x", "remove-", "nonsense", "down-1"])
+@pytest.mark.parametrize(
+    "action", ["up-0", "down-9", "remove-x", "remove-", "remove-²", "nonsense", "down-1"]
+)
 def test_an_action_that_means_nothing_changes_nothing(action: str) -> None:
     assert rearranged(["a", "b"], action) == ["a", "b"]
+
+
+@pytest.mark.parametrize("count", ["", "²", "501", "9" * 5_000])
+def test_a_form_without_a_count_of_entries_removes_none(admin: Client, count: str) -> None:
+    """Invariant 33."""
+    form = form_of(admin, "registries") | {"registries-count": count}
+
+    assert admin.post("/settings/registries", form).status_code == 400
+    assert get_registry("zot").secret == SECRETS[0]
 
 
 def test_an_empty_section_teaches(admin: Client) -> None:

@@ -76,6 +76,7 @@ ARCHIVES: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "empty segment": ("path_invalid", lambda: archive(("a//evil", b"x"))),
     "dot segment": ("path_invalid", lambda: archive(("a/./evil", b"x"))),
+    "folders in folders": ("path_invalid", lambda: archive(("a/" * 33 + "evil", b"x"))),
     "backslash": ("path_invalid", lambda: archive(("a\\..\\evil", b"x"))),
     "control character": ("path_invalid", lambda: archive(("a\nevil", b"x"))),
     "path of 2,000 characters": ("path_invalid", lambda: archive(("e" * 2000, b"x"))),
@@ -315,6 +316,8 @@ def redirected(registry: ScriptedRegistry, target: str) -> None:
         ("gopher://127.0.0.1/", "redirect_refused"),
         ("", "redirect_refused"),
         ("http://[", "registry_unreachable"),
+        ("http://127.0.0.1:65536/", "redirect_refused"),
+        ("http://127.0.0.1:-1/", "redirect_refused"),
     ],
 )
 def test_a_hostile_redirect_is_refused(registry: ScriptedRegistry, target: str, code: str):
@@ -424,6 +427,26 @@ def test_credentials_do_not_follow_a_redirect(registry: ScriptedRegistry, config
     sent = {path: headers.get("Authorization") for _method, path, headers in registry.asked}
     assert sent["/elsewhere"] is None
     assert sent["/v2/core/shop/manifests/1.0"] is not None
+
+
+def test_a_host_that_a_registry_redirects_to_gets_no_credentials_by_asking(
+    registry: ScriptedRegistry, configured
+):
+    """Invariant 22."""
+    configured(settings_entry(registry.url, username="ann", secret="a-secret-of-ann"))
+    elsewhere = f"http://localhost:{registry.port}"
+    challenge = f'Bearer realm="{elsewhere}/token",service="x"'
+    registry.routes["/v2/core/shop/manifests/1.0"] = Reply(
+        307, headers={"Location": f"{elsewhere}/elsewhere"}
+    )
+    registry.routes["/elsewhere"] = Reply(401, headers={"WWW-Authenticate": challenge})
+    registry.routes["/token"] = Reply(200, b'{"token": "a-token"}')
+
+    assert refused(registry) == "unauthorized"
+    assert [path for _method, path, _headers in registry.asked] == [
+        "/v2/core/shop/manifests/1.0",
+        "/elsewhere",
+    ]
 
 
 def needs_password(reply: Reply) -> Callable[[Any], Reply]:

@@ -13,11 +13,13 @@ import pytest
 from apps.oci import api
 from apps.oci.domain.failures import RegistryFailure
 from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
-from apps.oci.services import conversation, scan
+from apps.oci.services import conversation, packages, scan, sync
 from apps.oci.services.conversation import Conversation
 from apps.operations.api import generation
 from apps.platform_settings.api import get_registry
+from apps.platform_settings.selectors import registry_states
 from kernel import clock
+from tests.apps.oci.conftest import entry
 from tests.support.scripted_registry import (
     OCI_MANIFEST,
     Reply,
@@ -222,6 +224,58 @@ def test_a_synchronization_ends_in_time_and_keeps_what_it_found(
     assert [warning.code for warning in api.registry_warnings()] == ["timeout"]
 
 
+def test_repositories_that_ask_for_a_password_all_at_once_get_it(
+    registry: ScriptedRegistry, configured
+):
+    configured(entry(registry.url, username="ann", secret="a-secret-of-ann"))
+    paths = [f"core/shop-{number}" for number in range(8)]
+    listed(registry, *paths)
+    together = threading.Barrier(8, timeout=5)
+
+    def tags(handler: Any) -> Reply:
+        if handler.headers.get("Authorization"):
+            return Reply(200, b'{"tags": ["1.0"]}')
+        together.wait()
+        return Reply(401, headers={"WWW-Authenticate": 'Basic realm="x"'})
+
+    for path in paths:
+        registry.serve(LAYER, path)
+        registry.routes[f"/v2/{path}/tags/list"] = tags
+
+    assert api.sync_registry("R").errors == ()
+
+
+def test_who_lost_the_lease_writes_nothing_more(registry: ScriptedRegistry, monkeypatch):
+    """A process that stood still for long finds that another one went on."""
+    listed(registry, "core/shop")
+    registry.serve(LAYER)
+    store = packages.store_packages
+
+    def stored_late(pulled: list[Any]) -> None:
+        store(pulled)
+        RegistryState.objects.update(holder="another")
+
+    monkeypatch.setattr(sync, "store_packages", stored_late)
+
+    with pytest.raises(api.SyncInProgress):
+        api.sync_registry("R")
+
+    assert not IndexedRepository.objects.exists()
+    assert RegistryState.objects.get().holder == "another"
+    assert registry_states(["R"]) == {}
+
+
+def test_a_round_leaves_to_the_next_what_it_has_no_time_for(
+    registry: ScriptedRegistry, configured, monkeypatch
+):
+    """Invariant 37: mails and sweeps wait in the same queue."""
+    configured(entry(registry.url, "A"), entry(registry.url, "B"), entry(registry.url, "C"))
+    listed(registry)
+    monkeypatch.setattr(sync, "SYNC_S", 0.0)
+
+    assert [api.sync_due() for _ in range(4)] == [1, 1, 1, 0]
+
+
 def test_at_most_eight_requests_are_in_flight(registry: ScriptedRegistry):
     paths = [f"core/r{number}" for number in range(40)]
     listed(registry, *paths)
@@ -286,6 +340,7 @@ def test_the_authorities_are_those_of_the_file(registry: ScriptedRegistry, setti
         ("86400", 0, 10, 10),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0.1, 0.4),
         ("nonsense", 1, 0.2, 0.8),
+        ("\xb2", 0, 0.1, 0.4),  # a digit that is no number
     ],
 )
 def test_pauses_honor_what_is_asked_for_within_limits(

@@ -145,6 +145,19 @@ def test_an_invalid_file_changes_nothing_and_readiness_names_its_line(
     assert file.read_bytes() == before  # somebody is in the middle of editing it
 
 
+def test_a_mask_in_the_file_is_not_taken_for_a_secret(file: Path) -> None:
+    """Invariant 20: `settings show` writes it."""
+    file.write_text(TEXT)
+    assert get_registry("zot").secret == "in-the-clear"
+
+    file.write_text(TEXT.replace("in-the-clear", '"********"'))
+
+    assert get_registry("zot").secret == "in-the-clear"
+    result = probes["platform-settings"].check()
+    assert not result.ready
+    assert "configuration.yaml:10:13: secret is a mask" in result.detail
+
+
 def test_a_change_rewrites_the_file_and_keeps_what_people_wrote(file: Path) -> None:
     """Invariant 35."""
     file.write_text(TEXT)

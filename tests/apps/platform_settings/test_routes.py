@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from apps.accounts.api import operator
 from apps.operations.api import generation, mail_server
 from apps.platform_settings.api import (
     RegistryNotFound,
@@ -16,6 +17,7 @@ from apps.platform_settings.api import (
     global_overrides,
     record_sync,
     registries,
+    settings_history,
 )
 from apps.platform_settings.domain.wire import MASK
 from apps.platform_settings.models import PlatformSettings, SettingsChange
@@ -227,6 +229,21 @@ def test_a_body_that_is_no_object_is_refused(admin: APIClient, body: Any) -> Non
     assert put(admin, body).status_code == 400
 
 
+def test_a_document_that_is_too_large_is_refused_before_it_is_read(admin: APIClient) -> None:
+    """Invariant 33."""
+    answer = put(admin, document(agents=[0] * 400_000))
+
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == "the settings are larger than 1048576 bytes"
+
+
+def test_of_many_faults_a_hundred_are_told(admin: APIClient) -> None:
+    answer = put(admin, document(agents=[0] * 1_000)).json()
+
+    assert answer["detail"].endswith("(and 999 more)")
+    assert len(answer["errors"]) == 100
+
+
 def test_read_only_keys_are_ignored(admin: APIClient) -> None:
     body = document(updatedAt="never", fileInSync=[])
     body["agents"][0] |= {"status": 5, "runtimeCapabilities": "x", "registeredAt": None}
@@ -317,6 +334,26 @@ def test_every_change_is_audited_with_masked_values(
     assert latest.changes == line["changes"]
     assert latest.user_name == "Administrator <root@example.org>"
     assert line["userId"] == latest.user_id
+
+
+def test_the_history_forgets_a_value_that_became_a_secret(admin: APIClient) -> None:
+    """Invariant 19."""
+    put(admin, document())
+    changed = document()
+    changed["secrets"]["globalOverrides"][0] = {
+        "key": "REGION",
+        "value": "w0rd",
+        "sensitive": False,
+    }
+    put(admin, changed)
+    changed["secrets"]["globalOverrides"][0]["sensitive"] = True
+    put(admin, changed)
+
+    history = settings_history(operator(), 20)
+
+    assert "w0rd" not in repr(history)
+    told = {each.key: each.new for entry in history for each in entry.changes}
+    assert told["secrets.globalOverrides[REGION].value"] == MASK
 
 
 def test_the_same_document_again_is_no_change(admin: APIClient) -> None:

@@ -171,6 +171,8 @@ async def test_a_second_answer_is_nobodys():
         (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, False),
         (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", False),
         (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000, False),
+        (CHUNKED + b"2\r\nok\r\n0\r\n" + b"X: a\r\n" * 50_000 + b"\r\n", False),
+        (CHUNKED + b"2;x=" + b"a" * 300_000 + b"\r\nok\r\n0\r\n\r\n", False),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", True),
         (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", False),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", False),

@@ -83,6 +83,17 @@ async def test_without_any_way_in_nobody_is_asked(server: FakeVault, tmp_path: P
     assert server.behaviour.requests == []
 
 
+@pytest.mark.parametrize("path", ["auth/token/lookup-self", "sys/raw", "cubbyhole/x", "identity/x"])
+async def test_what_vault_keeps_of_itself_is_no_secret(server: FakeVault, path: str):
+    """Invariant 19: `auth/token/lookup-self` answers with the token."""
+    server.behaviour.secrets |= {path: FIELDS}
+
+    with pytest.raises(VaultError, match="is no mount of a key-value engine"):
+        await read_secret(vault(server), path)
+
+    assert server.behaviour.requests == []
+
+
 async def test_failures_are_named_by_their_kind_and_hold_no_token(server: FakeVault):
     """Invariant 19."""
     with pytest.raises(VaultError) as missing:
