@@ -117,6 +117,7 @@ def rows(
     return [
         {
             "package": entry["package"],
+            "description": entry["package"].get("description", "").replace("`", ""),
             "starred": entry["package"]["id"] in favorites,
             "status_text": catalog_display.status_text(entry["package"]["status"]),
             "merits": catalog_display.merits(entry),
@@ -241,8 +242,7 @@ def _module(entry: CatalogEntry) -> dict[str, object]:
     (name,) = entry["package"]["modules"]
     found = next(each for each in suites.built_in_modules() if each.name == name)
     functions = [
-        {"signature": each.signature, "doc": markdown_html(each.doc)}
-        for each in found.functions
+        {"signature": each.signature, "doc": markdown_html(each.doc)} for each in found.functions
     ]
     return {"load": found.load, "functions": functions}
 

@@ -15,7 +15,9 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
         verbs, "lock", lock_suites, "pin the imports of suites to their present content"
     )
     lock.add_argument(
-        "suite", nargs="*", help="suite ids (default: every suite with a dependencies.yaml)"
+        "suite",
+        nargs="*",
+        help="suite ids (default: every suite of the workspace with a dependencies.yaml)",
     )
     lock.add_argument(
         "--check", action="store_true", help="write nothing; report what a new lock changes"
@@ -24,9 +26,9 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 def lock_suites(options: dict[str, Any]) -> int:
     wanted = options["suite"] or [
-        definition["id"]
-        for definition in suites.list_suites()
-        if any(file["path"] in suites.DEPENDENCY_FILES for file in definition["sourceFiles"])
+        suite.suite_id
+        for suite in suites.every_suite()
+        if suite.source == "workspace" and suite.package.first_of(*suites.DEPENDENCY_FILES)
     ]
     # what a new lock changes is known before the file is written
     compared = {name: suites.lock_difference(name) for name in wanted}
@@ -42,7 +44,7 @@ def lock_suites(options: dict[str, Any]) -> int:
             if not each.lock.is_current:
                 _print_difference(each)
         if not locks:
-            output.print_sentence("no suite imports another one")
+            output.print_sentence("nothing to lock: no suite of the workspace has imports")
     outdated = any(not lock.is_current for lock in locks.values())
     return ExitCode.ERROR if options["check"] and outdated else ExitCode.OK
 
@@ -72,6 +74,9 @@ def _document(name: str, compared: suites.LockComparison) -> dict[str, object]:
 
 def _print_lock(name: str, lock: suites.NewLock, *, written: bool) -> None:
     console = output.console()
+    if lock.is_current and not lock.dependencies:
+        console.print(f"[green]✓[/] {escape(name)} imports no suite, so there is nothing to lock")
+        return
     if lock.is_current:
         console.print(f"[green]✓[/] {escape(name)}: {escape(lock.path)} is up to date")
         return
