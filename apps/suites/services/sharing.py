@@ -42,9 +42,10 @@ def push_suite(suite_id: str, reference: str) -> oci.Pushed:
     return oci.push(target, suite.package.files, annotations=known)
 
 
-def push_warnings(suite_id: str) -> list[str]:
+def push_warnings(suite_id: str, reference: str) -> list[str]:
     """Return what somebody who pushes a suite should know first; raise SuiteNotFound."""
-    return list(_warnings(find_suite(suite_id)))
+    moving = "imports refuse the tag `latest`, as it moves; push a version too, such as :1.0.0"
+    return [*_warnings(find_suite(suite_id)), *([moving] if reference.endswith(":latest") else ())]
 
 
 def _warnings(suite: Suite) -> Iterator[str]:

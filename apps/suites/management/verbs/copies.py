@@ -30,7 +30,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 def push_suite(options: dict[str, Any]) -> int:
     name, reference = options["suite"], options["reference"]
-    for warning in suites.push_warnings(name):
+    for warning in suites.push_warnings(name, reference):
         _progress(f"warning: {warning}")
     _progress(f"pushing {name} to {reference} …")
     pushed = suites.push_suite(name, reference)
