@@ -115,7 +115,11 @@ def sync_registries(options: dict[str, Any]) -> int:
             for each in result.errors:
                 where = each.repository or registry_id
                 sys.stdout.write(f"{where}: {each.code}: {printable(each.detail)}\n")
-    failed = any(not error.repository for _, result in found for error in result.errors)
+    failed = any(
+        not error.repository or not result.packages
+        for _, result in found
+        for error in result.errors
+    )
     return ExitCode.UNAVAILABLE if failed else ExitCode.OK
 
 
