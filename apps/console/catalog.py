@@ -117,6 +117,7 @@ def rows(
     return [
         {
             "package": entry["package"],
+            "description": entry["package"].get("description", "").replace("`", ""),
             "starred": entry["package"]["id"] in favorites,
             "status_text": catalog_display.status_text(entry["package"]["status"]),
             "merits": catalog_display.merits(entry),

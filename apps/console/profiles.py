@@ -18,6 +18,7 @@ from apps.console.views import page
 from apps.executions.api import explain_env
 from apps.http.api import strong_etag
 from apps.operations.api import DatastoreUnavailable
+from apps.platform_settings.api import known_secret_providers
 from apps.profiles.api import (
     Draft,
     Profile,
@@ -51,6 +52,7 @@ from kernel.problems import PROBLEMS
 
 _BLANK_ROWS: Final = 2  # of secret references, to write into
 _MAX_ROWS: Final = 200
+_OTHER_LOCAL: Final = "secrets"  # another name of `local`
 _FIRST_TEXT: Final = """\
 # extendsId: base          # a profile of this suite whose values come first
 env:
@@ -210,7 +212,8 @@ def _editor(
         "profile_id": profile_id,
         "record": record,
         "draft": draft,
-        "rows": _rows(draft),
+        "rows": _rows(draft, blank=_BLANK_ROWS if may_write(principal) else 0),
+        "secret_providers": [each for each in known_secret_providers() if each != _OTHER_LOCAL],
         "etag": strong_etag(document),
         "may_write": may_write(principal),
         "error": error,
@@ -260,12 +263,12 @@ def _stored_draft(record: Mapping[str, Any] | None, *, is_copy: bool) -> Draft:
     )
 
 
-def _rows(draft: Draft) -> list[Mapping[str, str]]:
+def _rows(draft: Draft, *, blank: int) -> list[Mapping[str, str]]:
     """Return the secret references that the YAML does not have, and blank rows."""
     read = profiles_of({"profiles/draft.yaml": draft.yaml.encode()})
     in_yaml = [each.as_dict() for profile in read for each in profile.secret_refs]
     own = [dict(row) for row in draft.secret_refs if dict(row) not in in_yaml]
-    return [*own, *[{"key": "", "provider": "", "ref": ""} for _ in range(_BLANK_ROWS)]]
+    return [*own, *[{"key": "", "provider": "", "ref": ""} for _ in range(blank)]]
 
 
 def _check(

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.api import (
     Principal,
+    Role,
     authenticate_request,
     finish_sign_in_session,
     offers_reset,
@@ -97,7 +98,9 @@ def suite_list(request: HttpRequest, principal: Principal) -> HttpResponse:
 @page
 def suite(request: HttpRequest, principal: Principal, suite_id: str) -> HttpResponse:
     context = selectors.suite_page(suite_id, request.GET.get("file", ""))
-    context["launch"] = [one for one in selectors.launch_suites() if one["id"] == suite_id]
+    may_launch = principal.has_role(Role.RUNNER)
+    launchable = selectors.launch_suites() if may_launch else []
+    context["launch"] = [one for one in launchable if one["id"] == suite_id]
     context["runs"] = selectors.suite_runs(principal, suite_id)
     context |= {"principal": principal, "nav": "suites"}
     return render(request, "console/suite.html", context)

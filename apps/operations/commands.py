@@ -162,6 +162,9 @@ def report_error(error: PlatformError) -> ExitCode:
     console.print(error.detail, markup=False)
     for entry in error.errors:
         place = ":".join(str(part) for part in (entry.file, entry.line, entry.column) if part)
+        is_said = entry.detail in error.detail and (place or entry.pointer[1:]) in error.detail
+        if is_said and len(error.errors) == 1:
+            continue
         why = "" if entry.detail == error.detail else f": {entry.detail}"
         console.print(f"  {place or entry.pointer}{why}", markup=False)
     if advice := _ADVICE.get(error.problem_code):

@@ -11,7 +11,7 @@ from apps.suites import conf, workspace
 from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import Suite
 from apps.suites.domain.formatting import MeaningChanged, formatted
-from apps.suites.domain.package import TOPOLOGY_FILE
+from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
 from apps.suites.domain.starlark_text import UnreadableText
 from apps.suites.evaluator.process import run_evaluator
 from apps.suites.modules import loadable_modules
@@ -71,7 +71,14 @@ def formatted_files(suite: Suite) -> Iterator[FormattedFile]:
 
 
 def write_formatted(suite: Suite, files: list[FormattedFile]) -> None:
-    """Write the files that have changed into the suite's folder; raise InvalidInput."""
+    """Write the files that have changed into the suite's folder; raise InvalidInput.
+
+    Only suites of the workspace have a folder.
+    """
+    if suite.source != WORKSPACE:
+        raise InvalidInput(
+            f"{suite.suite_id} is no suite of the workspace; fork it, then format it"
+        )
     folder = conf.suites_dir() / suite.suite_id
     for each in files:
         if each.after != each.before and not each.problem:

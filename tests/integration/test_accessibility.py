@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from playwright.sync_api import Browser, Page
 
+from apps.accounts.api import Role, operator
+from apps.accounts.models import Membership
+from apps.console.domain.settings_sections import SECTIONS
+from apps.platform_settings.api import replace_settings
 from tests.apps.executions.runs import Run
+from tests.apps.platform_settings.documents import document
 from tests.integration.test_failed_run_page import SCREENS, run  # noqa: F401 - fixture
 from tests.integration.test_pages import (
     ada,  # noqa: F401 - fixtures
@@ -15,7 +22,7 @@ from tests.integration.test_pages import (
     server,  # noqa: F401
     worker,  # noqa: F401
 )
-from tests.support.browser import Reader
+from tests.support.browser import Reader, reader
 from tests.support.npm import npm_package
 from tests.support.packages import program
 
@@ -31,15 +38,20 @@ FOR_ADA = [
     "/",
     "/suites",
     "/suites/hello",
-    "/suites/composite",
-    "/catalog",
-    "/catalog/partita-redis",
     "/account",
     "/team",
+]
+FOR_EVERY_ROLE = [
+    "/catalog",
+    "/catalog?q=nothing+is+called+this",
+    "/catalog/partita-redis",
+    "/catalog/shop",
+    "/suites/composite",
     "/profiles",
     "/profiles/hello",
     "/profiles/hello/default",
     "/profiles/hello/-/new",
+    *(f"/settings/{name}" for name in SECTIONS),
 ]
 
 
@@ -91,18 +103,40 @@ def test_axe_finds_nothing_serious_for_who_is_signed_in(
     assert findings_everywhere(ada.page, axe, ada.url, paths) == []
 
 
-def test_axe_finds_nothing_serious_in_the_operations_of_a_suite(
-    ada: Reader,  # noqa: F811
-    axe: str,
-):
-    page, found = ada.page, []
+@pytest.fixture(params=["administrator", Role.VIEWER])
+def member(
+    request: pytest.FixtureRequest,
+    browser: Browser,  # noqa: F811
+    server: Any,  # noqa: F811
+) -> Iterator[Reader]:
+    with reader(browser, server) as who:
+        who.sign_in()
+        users = get_user_model().objects
+        users.update(is_admin=True)
+        replace_settings(operator(), document())
+        if request.param == Role.VIEWER:
+            users.update(is_admin=False)
+            Membership.objects.update(role=Role.VIEWER)
+        yield who
+
+
+def test_axe_finds_nothing_serious_for_every_role(member: Reader, axe: str):
+    assert findings_everywhere(member.page, axe, member.url, FOR_EVERY_ROLE) == []
+
+
+def test_axe_finds_nothing_serious_in_what_the_page_of_a_suite_opens(member: Reader, axe: str):
+    page, found = member.page, []
     for scheme, (width, height) in zip(("light", "dark"), SCREENS, strict=True):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size({"width": width, "height": height})
-        page.goto(f"{ada.url}/suites/shop")
+        page.goto(f"{member.url}/suites/shop")
         page.locator("[data-surface=shop] > summary").click()
         page.locator("[data-operation=createOrder] > summary").click()
         page.get_by_role("region", name="Example accepted").wait_for()
+        found += [f"{scheme} {width}: {one}" for one in findings(page, axe)]
+        page.goto(f"{member.url}/suites/composite")
+        page.get_by_text("What a new lock would change").click()
+        page.get_by_text("dependencies.lock.yaml", exact=True).last.wait_for()
         found += [f"{scheme} {width}: {one}" for one in findings(page, axe)]
 
     assert found == []

@@ -30,7 +30,7 @@ GENERAL: Final = Section(
                     label="Mode",
                     kind="choice",
                     options=(
-                        ("local", "local: this machine and remote Docker hosts"),
+                        ("local", "local: here or on a Docker host"),
                         ("remote", "remote: Kubernetes and workers"),
                         ("hybrid", "hybrid: every backend"),
                     ),
@@ -78,10 +78,10 @@ AGENTS: Final = Section(
                     label="Type",
                     kind="choice",
                     options=(
-                        ("local", "local: the engine of the runner's machine"),
+                        ("local", "local: the runner's own engine"),
                         ("remote-docker", "remote-docker: another Docker host"),
-                        ("remote-agent", "remote-agent: workers that register themselves"),
-                        ("kubernetes", "kubernetes: a cluster (steps: in a later release)"),
+                        ("remote-agent", "remote-agent: registered workers"),
+                        ("kubernetes", "kubernetes: no steps run there yet"),
                     ),
                 ),
                 FieldKind(key="description", label="Description"),

@@ -55,7 +55,8 @@ def parse_reference(text: str) -> Reference:
     if not slash or not _is_host(host.lower()):
         raise InvalidReference(f"{text!r}: expected HOST/REPOSITORY:TAG or …@sha256:DIGEST")
     if len(path) > MAX_PATH or not PATH.match(path):
-        raise InvalidReference(f"{text!r}: {path!r} is not the name of a repository")
+        rule = "lower case letters and digits, with single . _ - / between them"
+        raise InvalidReference(f"{text!r}: {path!r} is not the name of a repository: {rule}")
     if colon and not TAG.match(tag):
         raise InvalidReference(f"{text!r}: {tag!r} is not a tag")
     return Reference(host=host.lower(), path=path, tag=tag, digest=digest)

@@ -106,7 +106,11 @@ def registry_for(reference: Reference) -> ImageRegistry:
     for registry in registries():
         if registry.host == reference.host and registry.covers(reference.path):
             return registry
-    raise PackageNotFound(f"no registry of the platform settings serves {reference.repository}")
+    unserved = f"no registry of the platform settings serves {reference.repository}"
+    if known := next((each for each in registries() if each.host == reference.host), None):
+        scope = f"the repositoryScope of {known.registry_id}"
+        raise PackageNotFound(f"{unserved}: it is outside {scope}")
+    raise PackageNotFound(f"{unserved}; an administrator adds one on /settings/registries")
 
 
 async def pull_layer(client: RegistryClient, path: str, manifest: Manifest) -> PulledPackage:

@@ -125,7 +125,8 @@ class RegistryClient:
                 ) from None
             raise
         if answer.status == HTTPStatus.NOT_FOUND:
-            raise PackageNotFound(f"{path} has no {tag_or_digest!r} in its registry")
+            mark = "@" if ":" in tag_or_digest else ":"
+            raise PackageNotFound(f"the registry has no {path}{mark}{tag_or_digest}")
         if answer.status != HTTPStatus.OK:
             raise _unexpected(answer)
         expected = tag_or_digest if DIGEST.match(tag_or_digest) else ""

@@ -71,7 +71,8 @@ class Fields:
             return False
         for key, _value in mapping.pairs:
             if key.text not in known:
-                self.refuse(key, f"{pointer}/{key.text}", "unknown_field", "is not a known key")
+                detail = f'"{(key.text or "")[:80]}" is not a known key'
+                self.refuse(key, f"{pointer}/{key.text}", "unknown_field", detail)
         return True
 
     def entries(self, mapping: Node, pointer: str, key: str) -> Iterator[tuple[Node, str]]:

@@ -22,6 +22,7 @@ from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.platform_settings.services.changes import RegistryNotFound
 from apps.platform_settings.services.live_settings import Snapshot, live_settings
 from apps.platform_settings.services.settings_file import settings_file
+from kernel.errors import known_names
 
 _TLS_PORT: Final = 465  # RFC 8314
 
@@ -70,7 +71,8 @@ def get_registry(registry_id: str) -> ImageRegistry:
     for registry in registries():
         if registry.registry_id == registry_id:
             return registry
-    raise RegistryNotFound(f"there is no registry {registry_id[:128]!r}")
+    known = known_names(registry.registry_id for registry in registries())
+    raise RegistryNotFound(f"there is no registry {registry_id[:128]!r}{known}")
 
 
 def pull_credentials(image: str) -> Credentials | None:

@@ -27,7 +27,7 @@ from apps.profiles.services.profiles_file import take_over_file, write_profiles_
 from apps.profiles.services.rows import save
 from apps.streams.api import unit_of_work
 from kernel import clock
-from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
+from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
 from kernel.ids import new_uuid
 
 _SHOWN_NAMES: Final = 5
@@ -140,7 +140,8 @@ def preview_profile(edit: Edit, draft: Draft, profile_id: str = "") -> Preview:
 def require_profile(current: ProfileSet, profile_id: str) -> Profile:
     profile = current.find(profile_id)
     if profile is None:
-        raise ProfileNotFound(f"the suite has no profile with the id {profile_id[:128]!r}")
+        known = known_names(each.file_name for each in current.profiles)
+        raise ProfileNotFound(f"the suite has no profile {profile_id[:128]!r}{known}")
     return profile
 
 

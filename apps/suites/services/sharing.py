@@ -66,9 +66,13 @@ def _target(reference: str) -> oci.Reference:
     return target
 
 
-def push_warnings(suite_id: str) -> list[str]:
+def push_warnings(suite_id: str, reference: str) -> list[str]:
     """Return what somebody who pushes a suite should know first; raise SuiteNotFound."""
-    suite = find_suite(suite_id)
+    moving = "imports refuse the tag `latest`, as it moves; push a version too, such as :1.0.0"
+    return [*_warnings(find_suite(suite_id)), *([moving] if reference.endswith(":latest") else ())]
+
+
+def _warnings(suite: Suite) -> list[str]:
     pinned = suite.dependencies.modules
     loaded = loaded_labels(suite) or []
     warnings: list[str] = []

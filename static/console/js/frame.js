@@ -9,7 +9,7 @@ function showTheme() {
   const theme = root.dataset.theme;
   const button = document.querySelector("[data-action=theme]");
   button.querySelector("[data-theme-name]").textContent = theme.charAt(0).toUpperCase() + theme.slice(1);
-  button.setAttribute("aria-label", `Colours: ${theme === "system" ? "as the system" : theme}`);
+  button.setAttribute("aria-label", `Colors: ${theme === "system" ? "as the system" : theme}`);
 }
 
 function nextTheme() {

@@ -99,9 +99,9 @@ def test_whoever_pushes_an_outdated_lock_is_warned(registry, workspace, capsys):
         (("push", "mine", "{own}/x"), 1, "name a tag"),
         (("push", "mine", "other.example/x:1"), 3, "no registry of the platform settings serves"),
         (("push", "mine", "no reference"), 1, "expected HOST/REPOSITORY:TAG"),
-        (("pull", "{own}/nothing:1"), 3, "has no '1'"),
+        (("pull", "{own}/nothing:1"), 3, "the registry has no"),
         (("pull", "{own}/nothing"), 1, "name a tag or a digest"),
-        (("fork", "{own}/nothing:1", "/tmp/sources-never"), 3, "has no '1'"),
+        (("fork", "{own}/nothing:1", "/tmp/sources-never"), 3, "the registry has no"),
     ],
 )
 def test_what_cannot_be_done_says_what_to_do(registry, capsys, words, code, said):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from apps.accounts.api import operator
 from apps.oci import api as oci
 from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
 from apps.platform_settings import api as settings
 from kernel.errors import InvalidInput
+
+_ADD_ONE: Final = "add one on /settings/registries, or in configuration.yaml and `settings apply`"
 
 
 class Command(VerbCommand):
@@ -70,6 +72,8 @@ def show(options: dict[str, Any]) -> int:
         ]
         sys.stdout.write("\n")
         print_table(("REGISTRY", "URL", "SYNC", "LAST", "ERROR"), registries)
+    else:
+        sys.stdout.write(f"\nno registry: {_ADD_ONE}\n")
     return ExitCode.OK
 
 
@@ -101,7 +105,7 @@ def sync_registries(options: dict[str, Any]) -> int:
             for registry_id, result in found
         ]
         print_json({"registries": documents})
-    else:
+    elif found:
         rows = [
             (registry_id, str(result.packages), str(result.duration_ms), str(len(result.errors)))
             for registry_id, result in found
@@ -111,7 +115,11 @@ def sync_registries(options: dict[str, Any]) -> int:
             for each in result.errors:
                 where = each.repository or registry_id
                 sys.stdout.write(f"{where}: {each.code}: {printable(each.detail)}\n")
-    failed = any(not error.repository for _, result in found for error in result.errors)
+    failed = any(
+        not error.repository or not result.packages
+        for _, result in found
+        for error in result.errors
+    )
     return ExitCode.UNAVAILABLE if failed else ExitCode.OK
 
 
@@ -129,7 +137,7 @@ def test_registries(options: dict[str, Any]) -> int:
             for registry_id, report in found
         ]
         print_json({"registries": documents})
-    else:
+    elif found:
         rows = [
             (registry_id, "ok" if report.reachable else report.code, report.detail)
             for registry_id, report in found
@@ -142,7 +150,10 @@ def _wanted(options: dict[str, Any]) -> Sequence[str]:
     operator()  # the store is usable and has an administrator
     if options["registry"]:
         return [settings.get_registry(options["registry"]).registry_id]
-    return [each.registry_id for each in settings.registries()]
+    found = [each.registry_id for each in settings.registries()]
+    if not found:
+        sys.stderr.write(f"no registry is configured; {_ADD_ONE}\n")
+    return found
 
 
 def _document_of(name: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 def push_package(options: dict[str, Any]) -> int:
     name, reference = options["suite"], options["reference"]
     is_module = name.startswith("@")
-    for warning in () if is_module else suites.push_warnings(name):
+    for warning in () if is_module else suites.push_warnings(name, reference):
         _progress(f"warning: {warning}")
     _progress(f"pushing {name} to {reference} …")
     pushed = (suites.push_module if is_module else suites.push_suite)(name, reference)

@@ -72,6 +72,9 @@ def _change_document(change: suites.LockedDependency) -> dict[str, str]:
 
 def _print_lock(name: str, lock: suites.NewLock, *, written: bool) -> None:
     console = output.console()
+    if lock.is_current and not lock.dependencies:
+        console.print(f"[green]✓[/] {escape(name)} imports no suite, so there is nothing to lock")
+        return
     if lock.is_current:
         console.print(f"[green]✓[/] {escape(name)}: {escape(lock.path)} is up to date")
         return
