@@ -206,7 +206,7 @@ class _Answer:
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
         self._size = 0
-        self._head_size = 0
+        self._beside = 0  # bytes since the last of the body: head, chunk sizes, trailers
         self._has_head = self._is_cut = self._ended = self._keeps = False
         self._status = 0
         self._messages = 0
@@ -216,11 +216,10 @@ class _Answer:
         if not piece:
             self._end_of_stream()
             return
-        if not self._has_head:
-            self._head_size += len(piece)
+        self._beside += len(piece)
         self.parser.feed_data(piece)
-        if not self._has_head and self._head_size > _MAX_HEAD:
-            raise httpx.RemoteProtocolError("the head of the answer is too large")
+        if self._beside > _MAX_HEAD and not self._ended:
+            raise httpx.RemoteProtocolError("the head or the trailer of the answer is too large")
         if self._has_head and self._status < _FIRST_FINAL:
             raise httpx.RemoteProtocolError("an answer that announces another")
         self.is_complete = self._ended or self._is_cut
@@ -251,6 +250,7 @@ class _Answer:
         self._is_cut = not self._ended and length.isdecimal() and int(length) > self._limit
 
     def on_body(self, piece: bytes) -> None:
+        self._beside = 0
         if self._messages > 1 or self._is_cut or self._method == "HEAD":
             return
         self._size += len(piece)
