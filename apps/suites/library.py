@@ -203,8 +203,9 @@ class Library:
             until=time.monotonic() + age,
             watched=frozenset({suite.suite_id, *local}),
         )
-        with self._lock:
-            self._prepared[suite.suite_id] = prepared
+        if basis.resolver.lists(suite):  # no other version of it, which was found on demand
+            with self._lock:
+                self._prepared[suite.suite_id] = prepared
         return evaluated
 
     def _start_default(self, suite: Suite, basis: Basis) -> tuple[Future[SuiteEvaluation], Closure]:

@@ -109,6 +109,7 @@ def _pulled(wanted: oci.Reference) -> SourcedSuite:
         ids=(*known, *ids_of(wanted.repository, package.files)),
         stamp=package.digest,
         read=lambda suite_id: package_of(suite_id, wanted.repository, version, package),
+        listed_as=wanted.repository,
     )
 
 
