@@ -43,7 +43,8 @@ class RegistrySource:
         for row in oci.list_repositories():  # of two registries, the first in the settings has it
             rows.setdefault(row.repository, row)
         found = [each for row in rows.values() if (each := self._sourced(row)) is not None]
-        self._kept = number, found
+        if not connection.in_atomic_block:  # it may see what is never committed
+            self._kept = number, found
         return found
 
     def token(self) -> Hashable:
