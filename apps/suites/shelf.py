@@ -171,6 +171,11 @@ class Shelf:
             if (name, key) != (source_name, found.listed_as)
         }
 
+    def key_of(self, suite_id: str) -> str:
+        """Return the key that a listed suite has in its source, "" if it is gone."""
+        sourced = self._current.get(suite_id)
+        return sourced.key if sourced else ""
+
     def problems(self) -> dict[str, str]:
         """Return the sources that could not be listed, and why; their last suites are shown."""
         return {source.name: source.problem for source in self._opened() if source.problem}
