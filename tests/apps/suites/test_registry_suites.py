@@ -11,6 +11,7 @@ from django.core.management import call_command
 from apps.accounts.api import Principal, Role
 from apps.oci import api as oci
 from apps.oci.models import LayerPart
+from apps.platform_settings.api import registries
 from apps.profiles.api import Draft, create_profile
 from apps.suites import api, selectors
 from apps.suites.library import Library
@@ -286,6 +287,30 @@ def test_a_tampered_package_refuses_the_launch(registry, pushed, workspace, monk
     with pytest.raises(PlatformError, match="digest") as refused:
         api.resolve("parent")
     assert refused.value.problem_code in ("topology_invalid", "package_invalid")
+
+
+def test_stored_bytes_that_changed_hide_no_other_suite(registry, pushed, workspace):
+    files = package('task.run("o", image="a:1")')
+    oci.push(f"{registry.repository('orders')}:1", files)
+    oci.sync_registry(REGISTRY_ID)
+    LayerPart.objects.filter(digest=pushed.digest).update(content=b"other bytes")
+
+    shown = {suite.metadata.repository: suite for suite in Library().suites()}
+
+    broken = shown[registry.repository("payments")].package_problem
+    assert broken is not None
+    assert shown[registry.repository("orders")].package_problem is None
+
+
+def test_a_new_name_of_the_provider_is_in_the_next_answer(registry, pushed, workspace, settings):
+    oci.sync_registry(REGISTRY_ID)
+    assert api.get_definition("payments")["provider"] == "Distribution"
+
+    text = registry.settings_text().replace("provider: Distribution", "provider: Renamed")
+    settings.PLATFORM_SETTINGS_FILE.write_text(text)
+    assert registries()[0].provider == "Renamed"
+
+    assert api.get_definition("payments")["provider"] == "Renamed"
 
 
 def test_a_pinned_digest_of_another_package_refuses_the_launch(registry, pushed, workspace):
