@@ -152,8 +152,11 @@ class Library:
         """Cancel evaluations that have not started; a later call starts new threads."""
         with self._lock:
             pools, self._pools = self._pools, {}
-        for pool in pools.values():
-            pool.shutdown(wait=False, cancel_futures=True)
+            for pool in pools.values():
+                pool.shutdown(wait=False, cancel_futures=True)
+            for waiting in (self._running, self._ahead):
+                for key in [key for key, future in waiting.items() if future.cancelled()]:
+                    waiting.pop(key)
         self._hydrations.close()
 
     def _current_basis(self) -> Basis:
