@@ -241,8 +241,7 @@ def _module(entry: CatalogEntry) -> dict[str, object]:
     (name,) = entry["package"]["modules"]
     found = next(each for each in suites.built_in_modules() if each.name == name)
     functions = [
-        {"signature": each.signature, "doc": markdown_html(each.doc)}
-        for each in found.functions
+        {"signature": each.signature, "doc": markdown_html(each.doc)} for each in found.functions
     ]
     return {"load": found.load, "functions": functions}
 
