@@ -49,6 +49,7 @@ from apps.suites.selectors import (
     lock_difference,
     lock_suite,
     resolve,
+    resolve_suite,
     source_problems,
     suites_to_lock,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "remove_suite",
     "require_registration",
     "resolve",
+    "resolve_suite",
     "source_problems",
     "starters",
     "suite_profiles",

@@ -162,8 +162,11 @@ class Library:
         """Cancel evaluations that have not started; a later call starts new threads."""
         with self._lock:
             pools, self._pools = self._pools, {}
-        for pool in pools.values():
-            pool.shutdown(wait=False, cancel_futures=True)
+            for pool in pools.values():
+                pool.shutdown(wait=False, cancel_futures=True)
+            for waiting in (self._running, self._ahead):
+                for key in [key for key, future in waiting.items() if future.cancelled()]:
+                    waiting.pop(key)
         self._hydrations.close()
 
     def _current_basis(self) -> Basis:
@@ -213,8 +216,9 @@ class Library:
             until=time.monotonic() + age,
             watched=frozenset({suite.suite_id, *local}),
         )
-        with self._lock:
-            self._prepared[suite.suite_id] = prepared
+        if basis.resolver.lists(suite):  # no other version of it, which was found on demand
+            with self._lock:
+                self._prepared[suite.suite_id] = prepared
         return evaluated
 
     def _start_default(self, suite: Suite, basis: Basis) -> tuple[Future[SuiteEvaluation], Closure]:

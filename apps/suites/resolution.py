@@ -68,6 +68,10 @@ class Resolver:
         for suite in suites:
             self._named.setdefault(suite.metadata.repository, []).append(suite)
 
+    def lists(self, suite: Suite) -> bool:
+        """Return whether this is the suite with its id."""
+        return self._ids.get(suite.suite_id) is suite
+
     def candidates(self, repository: str) -> list[Suite]:
         """Return the suites with this id or repository, the one with the id first."""
         by_id = [self._ids[repository]] if repository in self._ids else []

@@ -240,7 +240,11 @@ def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> R
     `suite_id` may be a repository reference. Wait for the evaluation, at most 5 s. Raise
     SuiteNotFound, PackageInvalid, TopologyInvalid.
     """
-    suite = find_suite(suite_id)
+    return resolve_suite(find_suite(suite_id), profile_env=profile_env)
+
+
+def resolve_suite(suite: Suite, *, profile_env: Mapping[str, str] | None = None) -> ResolvedSuite:
+    """Resolve a suite that was found before, with just the files that it had then; as `resolve`."""
     if profile_env is None:
         evaluated = library.evaluate(suite)
         evaluation = evaluated.evaluation or SuiteEvaluation()

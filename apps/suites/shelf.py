@@ -159,8 +159,22 @@ class Shelf:
                 log.debug("The source %s cannot be asked", source.name, exc_info=error)
                 continue
             if found is not None:
-                return profile_join.joined([suite_of(found.read(found.ids[0]))])[0]
+                suite_id = _free_id(found, self._ids_of_others(source.name, found))
+                return profile_join.joined([suite_of(found.read(suite_id))])[0]
         return None
+
+    def _ids_of_others(self, source_name: str, found: SourcedSuite) -> set[str]:
+        """Return the ids that listed suites have, but for another version of this one."""
+        return {
+            each.suite_id
+            for (name, key), each in self._known.items()
+            if (name, key) != (source_name, found.listed_as)
+        }
+
+    def key_of(self, suite_id: str) -> str:
+        """Return the key that a listed suite has in its source, "" if it is gone."""
+        sourced = self._current.get(suite_id)
+        return sourced.key if sourced else ""
 
     def problems(self) -> dict[str, str]:
         """Return the sources that could not be listed, and why; their last suites are shown."""

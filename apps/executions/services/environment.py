@@ -27,7 +27,7 @@ from apps.profiles.api import (
     merge_chain,
     service_layers,
 )
-from apps.suites.api import ResolvedSuite, find_suite, resolve
+from apps.suites.api import ResolvedSuite, find_suite, resolve_suite
 from kernel.errors import NotFound, known_names
 from kernel.redaction import MASK
 
@@ -61,7 +61,7 @@ def explain_env(suite_id: str, profile: str = "", step: str = "") -> StepEnviron
     chosen = _chosen(suite.profiles, profile, suite.suite_id)
     chain = chain_of(suite.profiles, chosen) if chosen else []
     merged = merge_chain(suite.profiles, chosen) if chosen else None
-    resolved = resolve(suite.suite_id, profile_env=merged.env if merged else {})
+    resolved = resolve_suite(suite, profile_env=merged.env if merged else {})
     node = _node(resolved, step)
     secrets = _secret_refs(resolved, node["id"], merged.secret_refs if merged else ())
     overrides = {each.key: MASK if each.sensitive else each.value for each in global_overrides()}

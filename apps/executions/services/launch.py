@@ -47,7 +47,7 @@ from apps.observability.api import request_context
 from apps.platform_settings.api import Backend, backends, provider_of, select_backend
 from apps.profiles.api import LaunchProfile, ProfileInvalid, SecretRef, select_profile
 from apps.streams.api import open_topics, unit_of_work
-from apps.suites.api import ResolvedSuite, find_suite, resolve
+from apps.suites.api import ResolvedSuite, find_suite, resolve_suite
 from kernel import clock
 from kernel.agent_protocol import LogLine
 from kernel.errors import NotAvailable
@@ -108,7 +108,7 @@ def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
     found = find_suite(request.suite_id)
     profile = select_profile(found.profiles, request.profile, suite_id=found.suite_id)
     _refuse_unknown_providers(profile.secret_refs)
-    suite = resolve(request.suite_id, profile_env=profile.env)
+    suite = resolve_suite(found, profile_env=profile.env)
     for imported in suite.imports:
         _refuse_unknown_providers(imported.secret_refs)
     online = online_agents()

@@ -85,7 +85,7 @@ def remove_suite(principal: Principal, suite_id: str) -> None:
     suite = next((each for each in library.suites() if each.suite_id == suite_id), None)
     if suite is None or suite.source != REGISTERED:
         raise SuiteNotFound(f"there is no registered suite {suite_id[:200]!r}")
-    if not _remove(suite_id):
+    if not _remove(suite_id, library.shelf.key_of(suite_id)):
         raise SuiteNotFound(f"there is no registered suite {suite_id[:200]!r}")
 
 
@@ -164,10 +164,12 @@ def _store(principal: Principal, suite: Suite) -> None:
 
 
 @unit_of_work
-def _remove(suite_id: str) -> bool:
-    if any(suite_users[name](suite_id) for name in suite_users):
+def _remove(suite_id: str, registered_as: str) -> bool:
+    """Remove the suite; its id is another than at its registration if a folder took that one."""
+    ids = {suite_id, registered_as}  # runs may have begun under either
+    if any(suite_users[name](each) for name in suite_users for each in ids):
         raise SuiteInUse(f"an active run uses {suite_id}; cancel it or wait for its end")
-    removed, _ = RegisteredSuite.objects.filter(suite_id=suite_id).delete()
+    removed, _ = RegisteredSuite.objects.filter(suite_id=registered_as).delete()
     raise_generation(TOPIC)
     return bool(removed)
 

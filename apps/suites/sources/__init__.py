@@ -31,6 +31,7 @@ class SourcedSuite:
     read: Callable[[str], Package]
     keep_id: Callable[[str], object] | None = None
     is_current: Callable[[], bool] | None = None
+    listed_as: str = ""
 
 
 class SuiteSource(Protocol):

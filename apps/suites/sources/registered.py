@@ -42,7 +42,8 @@ class RegisteredSource:
             )
             for suite_id, digest in rows
         ]
-        self._kept = number, found
+        if not connection.in_atomic_block:  # it may see what is never committed
+            self._kept = number, found
         return found
 
     def token(self) -> Hashable:

@@ -13,6 +13,7 @@ from django.db import connection
 
 from apps.oci import api as oci
 from apps.operations.api import generation
+from apps.platform_settings.api import registries
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Origin, Package
 from apps.suites.registry_packages import ids_of, is_remote, package_of, provider_of
 from apps.suites.sources import SourcedSuite, sources
@@ -42,8 +43,14 @@ class RegistrySource:
         rows: dict[str, oci.Repository] = {}
         for row in oci.list_repositories():  # of two registries, the first in the settings has it
             rows.setdefault(row.repository, row)
-        found = [each for row in rows.values() if (each := self._sourced(row)) is not None]
-        self._kept = number, found
+        named = {each.registry_id: each.provider or each.name for each in registries()}
+        found = [
+            each
+            for row in rows.values()
+            if (each := self._sourced(row, named.get(row.registry_id, ""))) is not None
+        ]
+        if not connection.in_atomic_block:  # it may see what is never committed
+            self._kept = number, found
         return found
 
     def token(self) -> Hashable:
@@ -71,19 +78,23 @@ class RegistrySource:
                 return row.repository
         return ""
 
-    def _sourced(self, row: oci.Repository) -> SourcedSuite | None:
+    def _sourced(self, row: oci.Repository, provider: str) -> SourcedSuite | None:
         if row.artifact_type == oci.MODULE_TYPE:
             return None
         if not row.pulled:
-            return _refused(row) if row.error_code == "package_invalid" else None
-        ids = (row.suite_id,) if row.suite_id else self._ids(row)
+            is_refused = row.error_code == "package_invalid"
+            return _refused(row, row.error_detail) if is_refused else None
+        try:
+            ids = (row.suite_id,) if row.suite_id else self._ids(row)
+        except PlatformError as error:  # stored bytes that have changed: of this suite alone
+            return _refused(row, error.detail)
         if not ids:
             return None
         assign = None if row.suite_id else partial(oci.assign_suite_id, row.repository)
         return SourcedSuite(
             key=row.repository,
             ids=(*ids, slug(row.repository)),
-            stamp=(row.digest, row.version),
+            stamp=(row.digest, row.version, provider),
             read=partial(_read, row=row),
             keep_id=assign,
         )
@@ -109,6 +120,7 @@ def _pulled(wanted: oci.Reference) -> SourcedSuite:
         ids=(*known, *ids_of(wanted.repository, package.files)),
         stamp=package.digest,
         read=lambda suite_id: package_of(suite_id, wanted.repository, version, package),
+        listed_as=wanted.repository,
     )
 
 
@@ -122,11 +134,11 @@ def _read(suite_id: str, row: oci.Repository) -> Package:
     return package_of(suite_id, row.repository, row.version, package)
 
 
-def _refused(row: oci.Repository) -> SourcedSuite | None:
-    """Return a suite with the error of its last pull, if it was or says it is one."""
+def _refused(row: oci.Repository, reason: str) -> SourcedSuite | None:
+    """Return a suite with the reason why it cannot be had, if it was or says it is one."""
     if not row.suite_id and row.artifact_type != oci.SUITE_TYPE:
         return None
-    problem = row.error_detail or "the package was refused"
+    problem = reason or "the package was refused"
     return SourcedSuite(
         key=row.repository,
         ids=(row.suite_id, slug(row.repository)) if row.suite_id else ids_of(row.repository, None),

@@ -12,7 +12,10 @@ from apps.executions.api import explain_env
 from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.profiles.api import ProfileNotInSuite, merge_chain
 from apps.profiles.domain.drafts import DraftRules
+from apps.suites import selectors
 from apps.suites.api import find_suite, resolve
+from apps.suites.domain.definition import suite_of
+from apps.suites.domain.package import Package
 from kernel.errors import NotFound
 
 STAR = """
@@ -125,3 +128,11 @@ def test_every_built_in_variable_is_refused_in_profiles():
     assert all(map(rules.is_built_in, [*names, "TRACEPARENT", "PARTITA_MOCK_PSP_URL"]))
     assert not any(map(rules.is_built_in, ["PARTITA_OTHER", "STEP_ID", "XPARTITA_STEP_ID"]))
     assert "PARTITA" in conf.env_prefixes()
+
+
+def test_another_version_than_the_listed_one_is_explained_as_itself(monkeypatch):
+    files = {"suite.star": STAR.replace("say-it", "later").encode()}
+    second = suite_of(Package(suite_id="shop", files=files))
+    monkeypatch.setattr(selectors.library.shelf, "find", lambda _named: second)
+
+    assert explain_env("registry.example/core/shop:2").step_id == "later"

@@ -23,7 +23,10 @@ from apps.profiles.api import (
     create_profile,
     delete_profile,
 )
+from apps.suites import selectors
 from apps.suites.api import current_profiles, find_suite, list_suites, profile_edit
+from apps.suites.domain.definition import suite_of
+from apps.suites.domain.package import Package
 from kernel import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.store]
@@ -145,3 +148,18 @@ def test_a_list_reads_stored_profiles_once(suites, django_assert_max_num_queries
     assert used_ms < 60
     assert sum(len(each["profiles"]) for each in found) == 20 * 2 + 20 + 1
     assert current_profiles(find_suite("s2")).default
+
+
+def test_a_launch_runs_the_suite_that_was_found_though_its_tag_moves(monkeypatch):
+    reference = "registry.example/core/shop:1"
+    star = 'load("@partita/runtime", "task")\ntask.run(name = "{}", image = "busybox:1.36")\n'
+    packages = [
+        suite_of(Package(suite_id="shop", files={"suite.star": star.format(name).encode()}))
+        for name in ("before", "after")
+    ]
+    shelf = selectors.library.shelf
+    monkeypatch.setattr(shelf, "find", lambda named: packages.pop(0) if named == reference else 0)
+
+    (node,) = launched(reference)["nodes"]
+
+    assert node["id"] == "before"

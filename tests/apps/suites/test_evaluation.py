@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
 from apps.suites import api
+from apps.suites.evaluator.process import CHILDREN
 
 T = 'task.run("t", image="x")\n'
 
@@ -300,3 +302,20 @@ def test_two_resolutions_of_one_suite_are_equal(workspace, library):
     assert first.topology is not second.topology
     assert list(first.definition) == list(second.definition)
     assert first.definition == second.definition
+
+
+def test_what_was_canceled_at_the_end_is_evaluated_by_a_later_call(workspace, library):
+    workspace.add("s", T)
+    (suite,) = library.suites()
+    release = threading.Event()
+    for _ in range(CHILDREN):
+        library._pool("whole", CHILDREN).submit(release.wait, 10)
+    waiting, _closure = library._start_default(suite, library._current_basis())
+
+    library.close()
+    release.set()
+
+    assert waiting.cancelled()
+    evaluation = library.evaluate(suite).evaluation
+    assert evaluation is not None
+    assert [node["id"] for node in evaluation.topology] == ["t"]

@@ -8,12 +8,15 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+from django.db import transaction
 from rest_framework.test import APIClient
 
 from apps.accounts.api import Principal, Role
+from apps.operations.api import raise_generation
 from apps.suites import api
 from apps.suites.library import Library
 from apps.suites.models import RegisteredSuite
+from apps.suites.sources.registered import TOPIC, RegisteredSource
 from kernel import clock
 
 STAR = 'task.run("t", image="busybox:1.36", file="t.sh")\n'
@@ -96,6 +99,10 @@ def test_a_folder_that_comes_later_has_the_id_and_both_are_listed(admin, workspa
     found = {each["id"]: each["title"] for each in api.list_suites()}
 
     assert found == {"made": "Folder", "made-registered": "Made"}
+    assert problem(admin.delete("/api/v1/suites/made")) == (404, "suite_not_found")
+    assert admin.delete("/api/v1/suites/made-registered").status_code == 204
+    assert [each["id"] for each in api.list_suites()] == ["made"]
+    assert not RegisteredSuite.objects.exists()
 
 
 @pytest.mark.parametrize(
@@ -154,6 +161,26 @@ def test_a_suite_that_a_run_uses_stays(admin, monkeypatch):
 
     assert problem(admin.delete("/api/v1/suites/made")) == (409, "execution_active")
     assert admin.get("/api/v1/suites/made").status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_cached_list_does_not_outlive_a_transaction_that_is_undone(admin):
+    post(admin)
+    source = RegisteredSource()
+    with transaction.atomic():
+        RegisteredSuite.objects.create(
+            suite_id="undone",
+            digest="d",
+            files=b"",
+            registered_by=ADMIN.user_id,
+            registered_at=clock.now(),
+        )
+        raise_generation(TOPIC)
+        assert [each.key for each in source.suites()] == ["made", "undone"]
+        transaction.set_rollback(True)
+    raise_generation(TOPIC)  # as many changes as before, by another process
+
+    assert [each.key for each in source.suites()] == ["made"]
 
 
 def test_stored_files_that_were_changed_are_a_broken_suite(admin):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from uuid import uuid4
+
 import pytest
 from django.core.management import call_command
 
+from apps.accounts.api import Principal, Role
 from apps.oci import api as oci
 from apps.oci.models import LayerPart
+from apps.platform_settings.api import registries
+from apps.profiles.api import Draft, create_profile
 from apps.suites import api, selectors
 from apps.suites.library import Library
 from apps.suites.registry_packages import packages
 from apps.suites.selectors import PackageUnreachable, TopologyInvalid
+from kernel import clock
 from kernel.errors import PlatformError
 from tests.support.registry_suites import REGISTRY_ID, TestRegistry, package
 
@@ -39,6 +46,18 @@ def pushed(registry) -> oci.Pushed:
 def push(registry: TestRegistry, tag: str, star: str = PAYMENTS, **more: str) -> oci.Pushed:
     files = package(star, **{"tasks__pay.sh": "echo pay", "metadata_yaml": METADATA, **more})
     return oci.push(f"{registry.repository('payments')}:{tag}", files)
+
+
+def runner() -> Principal:
+    return Principal(
+        user_id=uuid4(),
+        workspace_id=uuid4(),
+        is_admin=False,
+        full_name="Ada",
+        email="ada@example.org",
+        expires_at=clock.now() + timedelta(hours=1),
+        role=Role.RUNNER,
+    )
 
 
 def another_process(monkeypatch) -> None:
@@ -105,6 +124,37 @@ def test_a_suite_that_was_not_synchronized_is_pulled_on_demand(registry, pushed,
     assert [node["id"] for node in found.topology] == ["pay"]
     with pytest.raises(api.SuiteNotFound):
         api.resolve(f"{registry.repository('payments')}:7")
+
+
+def test_a_suite_on_demand_takes_neither_id_nor_profiles_nor_place_of_another(
+    registry, pushed, workspace, library, settings, tmp_path
+):
+    settings.PROFILES_FILE = tmp_path / "svc-profiles.yaml"
+    library.patience_s = 5.0  # as in a server
+    workspace.add("payments", 'task.run("own", image="a:1")')
+    draft = Draft(name="Own", file_name="own.yaml", yaml="env: {A: own}")
+    create_profile(api.profile_edit(runner(), api.find_suite("payments")), draft)
+
+    found = api.find_suite(f"{registry.repository('payments')}:1.4.0")
+    assert found.suite_id == f"{registry.folder}-payments"
+    assert found.profiles == ()
+    shown = api.get_definition(f"{registry.repository('payments')}:1.4.0")
+    assert [node["id"] for node in shown["topology"]] == ["pay"]
+    assert [node["id"] for node in api.get_definition("payments")["topology"]] == ["own"]
+
+
+def test_another_version_on_demand_is_not_shown_in_place_of_the_listed_one(
+    registry, pushed, workspace, library
+):
+    oci.sync_registry(REGISTRY_ID)
+    library.patience_s = 5.0
+    push(registry, "0.9.0", 'task.run("older", image="a:1")\n')
+
+    other = api.get_definition(f"{registry.repository('payments')}:0.9.0")
+
+    assert (other["id"], other["version"]) == ("payments", "0.9.0")
+    listed = api.get_definition("payments")
+    assert (listed["version"], [each["id"] for each in listed["topology"]]) == ("1.4.0", ["pay"])
 
 
 def test_a_registry_that_does_not_answer_is_502_for_its_suite_only(
@@ -237,6 +287,30 @@ def test_a_tampered_package_refuses_the_launch(registry, pushed, workspace, monk
     with pytest.raises(PlatformError, match="digest") as refused:
         api.resolve("parent")
     assert refused.value.problem_code in ("topology_invalid", "package_invalid")
+
+
+def test_stored_bytes_that_changed_hide_no_other_suite(registry, pushed, workspace):
+    files = package('task.run("o", image="a:1")')
+    oci.push(f"{registry.repository('orders')}:1", files)
+    oci.sync_registry(REGISTRY_ID)
+    LayerPart.objects.filter(digest=pushed.digest).update(content=b"other bytes")
+
+    shown = {suite.metadata.repository: suite for suite in Library().suites()}
+
+    broken = shown[registry.repository("payments")].package_problem
+    assert broken is not None
+    assert shown[registry.repository("orders")].package_problem is None
+
+
+def test_a_new_name_of_the_provider_is_in_the_next_answer(registry, pushed, workspace, settings):
+    oci.sync_registry(REGISTRY_ID)
+    assert api.get_definition("payments")["provider"] == "Distribution"
+
+    text = registry.settings_text().replace("provider: Distribution", "provider: Renamed")
+    settings.PLATFORM_SETTINGS_FILE.write_text(text)
+    assert registries()[0].provider == "Renamed"
+
+    assert api.get_definition("payments")["provider"] == "Renamed"
 
 
 def test_a_pinned_digest_of_another_package_refuses_the_launch(registry, pushed, workspace):

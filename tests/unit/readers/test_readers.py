@@ -138,3 +138,13 @@ def test_brackets_inside_json_strings_nest_nothing():
 def test_json_beyond_its_size_is_refused():
     with pytest.raises(Unreadable, match="larger than 10 bytes"):
         read_json(b'"0123456789"', max_bytes=10)
+
+
+@pytest.mark.parametrize("begin", [b'"', b'examples: "', b""])
+def test_a_string_without_an_end_costs_no_more_than_its_length(begin):
+    before = time.process_time()
+
+    with pytest.raises(Unreadable):
+        read_json(begin + b'\\"' * 50_000)
+
+    assert time.process_time() - before < 1
