@@ -338,6 +338,6 @@ def test_whoever_pushes_a_suite_is_warned_of_its_modules(registry, workspace, se
     write_module(settings)
     workspace.add("s", USE)
 
-    assert api.push_warnings("s") == [
+    assert api.push_warnings("s", "registry.example/s:1") == [
         "@acme/things is a module of this workspace; others need a module of that name"
     ]
