@@ -116,7 +116,10 @@ def _registry_id(fields: Fields, node: Node, pointer: str) -> str:
 
 
 def _url(fields: Fields, node: Node, pointer: str) -> str:
+    """Return the address; without a scheme, it is one of https (reference: control-plane 5.2)."""
     url = fields.required(node, pointer, "registryUrl")
+    if url and "://" not in url:
+        url = f"https://{url}"
     if url and not is_http(url):
         fields.refuse_value(node, pointer, "registryUrl", "must be an http or https address")
         return ""

@@ -87,3 +87,20 @@ def test_the_file_may_name_a_variable_and_nothing_shows_its_value(
 def test_a_broken_registry_is_refused_with_its_place(entry: str, fault: str):
     with pytest.raises(SettingsInvalid, match=fault):
         read_document(f"registries:\n  - {entry}\n", file="configuration.yaml", variables={})
+
+
+@pytest.mark.parametrize(
+    ("written", "url", "host"),
+    [
+        ("registry.example", "https://registry.example", "registry.example"),
+        ("registry.example:5000", "https://registry.example:5000", "registry.example:5000"),
+        ("http://registry.example", "http://registry.example", "registry.example"),
+    ],
+)
+def test_an_address_without_a_scheme_is_one_of_https(written: str, url: str, host: str):
+    entry = f"{{registryId: a, name: A, provider: Zot, registryUrl: '{written}'}}"
+    text = f"registries:\n  - {entry}\n"
+
+    (registry,) = read_document(text, file="configuration.yaml", variables={}).registries
+
+    assert (registry.url, registry.host) == (url, host)
