@@ -163,7 +163,7 @@ class Suite:
 
     @property
     def identity(self) -> str:
-        """What stays when the content changes: for suites that contain themselves."""
+        """The name of the suite whatever its content, by which a suite that contains itself is found."""
         if self.source == REGISTRY:
             return self.metadata.repository
         return f"{self.source}:{self.suite_id}"
