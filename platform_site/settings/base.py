@@ -322,7 +322,7 @@ SPECTACULAR_SETTINGS = {
         "apps.executions.rest.streams.with_streams",
         "apps.http.rest.documentation.with_problems",
     ],
-    "ENUM_NAME_OVERRIDES": {  # what several bodies call `status` and `trigger`
+    "ENUM_NAME_OVERRIDES": {  # what several bodies call `status`, `trigger` and `mode`
         "ExecutionStatusEnum": "apps.executions.rest.schemas.RUN_STATUSES",
         "StepStatusEnum": "apps.executions.rest.schemas.STEP_STATUSES",
         "AgentStatusEnum": ["online", "offline"],
@@ -332,6 +332,11 @@ SPECTACULAR_SETTINGS = {
         "LaunchTriggerEnum": ["Manual", "CI", "API"],
         "TokenScopeEnum": ["read", "run", "admin"],
         "MemberRoleEnum": ["viewer", "runner", "admin"],
+        "BackendModeEnum": ["local", "remote", "hybrid"],
+        "FallbackModeEnum": ["static", "example", "proxy"],
+        "PackageStatusEnum": "apps.catalog.rest.schemas.STATUSES",
+        "SuiteStatusEnum": ["Installed", "Verified", "Invalid"],
+        "BackendStatusEnum": ["Ready", "Disconnected", "Standby"],
     },
     "SWAGGER_UI_DIST": "SIDECAR",  # from our own files: the content policy allows no other origin
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -163,7 +163,7 @@ class Suite:
 
     @property
     def identity(self) -> str:
-        """The name of the suite whatever its content, by which a suite that contains itself is found."""
+        """The name of the suite, whatever its content: no suite contains itself."""
         if self.source == REGISTRY:
             return self.metadata.repository
         return f"{self.source}:{self.suite_id}"

@@ -72,7 +72,7 @@ class Candidate:
 
     @property
     def protocol(self) -> str:
-        """The protocol of the metadata, else of a contract that fits the adapter, else the adapter's."""
+        """The metadata's protocol, else that of a fitting contract, else the adapter's."""
         if self.mock and self.mock.protocol:
             return self.mock.protocol
         adapter = self.mock.adapter if self.mock else None
