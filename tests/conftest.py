@@ -52,10 +52,12 @@ def _settings_of_one_test() -> None:
 def _profiles_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
     """Suites of a test that has no store have the profiles of their files.
 
-    Where there is one, nothing is known of the rows of other tests, which had the same generations.
+    Where there is one, nothing is known of the rows of other tests, which had the same generations,
+    nor that a command of another test found no store.
     """
     fixtures = {"db", "transactional_db"} & set(request.fixturenames)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("apps.suites.profiles.profile_join.files_only", False)
         if not fixtures and not request.node.get_closest_marker("django_db"):
             patch.setattr("apps.suites.profiles.stored_profiles", dict)
             patch.setattr("apps.suites.profiles.stored_generation", lambda: 0)
