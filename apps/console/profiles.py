@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final
@@ -21,6 +21,7 @@ from apps.operations.api import DatastoreUnavailable
 from apps.platform_settings.api import known_secret_providers
 from apps.profiles.api import (
     Draft,
+    Edit,
     Profile,
     ProfileInvalid,
     ProfileSet,
@@ -116,20 +117,27 @@ def save(
     return _to_profile(found, written.profile_id)
 
 
-@require_POST
-@page
-def default(
-    request: HttpRequest, principal: Principal, suite_id: str, profile_id: str
+def _changed(
+    request: HttpRequest, principal: Principal, suite_id: str, change: Callable[[Edit], object]
 ) -> HttpResponse:
+    """Change a profile and lead back to its suite; after an error, render the suite with it."""
     found = find_suite_by_id(suite_id)
     own = profile_edit(principal, found, if_match=request.POST.get("ifMatch", ""))
     try:
-        make_default(own, profile_id)
+        change(own)
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
         return _suite_page(request, principal, found, error=error)
     return _to_suite(found)
+
+
+@require_POST
+@page
+def default(
+    request: HttpRequest, principal: Principal, suite_id: str, profile_id: str
+) -> HttpResponse:
+    return _changed(request, principal, suite_id, lambda own: make_default(own, profile_id))
 
 
 @require_POST
@@ -137,15 +145,7 @@ def default(
 def delete(
     request: HttpRequest, principal: Principal, suite_id: str, profile_id: str
 ) -> HttpResponse:
-    found = find_suite_by_id(suite_id)
-    own = profile_edit(principal, found, if_match=request.POST.get("ifMatch", ""))
-    try:
-        delete_profile(own, profile_id)
-    except DatastoreUnavailable:
-        raise
-    except PlatformError as error:
-        return _suite_page(request, principal, found, error=error)
-    return _to_suite(found)
+    return _changed(request, principal, suite_id, lambda own: delete_profile(own, profile_id))
 
 
 @require_POST
