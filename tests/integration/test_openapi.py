@@ -20,7 +20,6 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
@@ -149,8 +148,9 @@ def draw(operation: Any, mode: GenerationMode) -> list[Drawn]:
     drawn = []
 
     @REQUESTS
-    @given(case=operation.as_strategy(generation_mode=mode), to_what_is_there=st.booleans())
-    def keep(case: Any, to_what_is_there: bool) -> None:
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def keep(case: Any) -> None:
+        to_what_is_there = len(drawn) % 2 == 0  # not drawn: the first one must be
         drawn.append(Drawn(case, to_what_is_there, mode is GenerationMode.POSITIVE))
 
     try:
