@@ -33,6 +33,7 @@ COPY --from=cue /opt/cue /opt/cue
 COPY manage.py partita ./
 RUN ln -s /app/partita /usr/local/bin/partita
 COPY readers readers
+COPY surfaces surfaces
 COPY cue cue
 COPY kernel kernel
 COPY worker worker

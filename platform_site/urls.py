@@ -15,6 +15,7 @@ MOUNTS: Final = {  # app → the prefix of its `urls.py`; the more special ones 
     "oci": "api/v1/",
     "suites": "api/v1/",
     "catalog": "api/v1/",
+    "mocks": "api/v1/",
     "executions": "api/v1/",
     "workers": "api/v1/",
     "social": "accounts/",

@@ -11,10 +11,10 @@ from apps.suites import conf
 from apps.suites.domain.definition import Suite, SuiteEvaluation
 from apps.suites.domain.dependencies import FILES, DependencyDocument, Pin, pin_of
 from apps.suites.domain.flattening import IMPORT, ExpandedImport, ImportedSuite, below, flatten
-from apps.suites.domain.package import PackageWarning
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
 from apps.suites.resolution import PackageUnavailable, Resolver, with_digest
+from surfaces.warnings import PackageWarning
 
 MAX_DEPTH: Final = 8
 MAX_PRINTED: Final = 100

@@ -9,10 +9,10 @@ from typing import Any
 from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation
 from apps.suites.domain.problems import Position, TopologyProblem
-from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.modules import modules_digest
 from apps.suites.resolution import Closure, Resolver
+from surfaces import HydratedSurfaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

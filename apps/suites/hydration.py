@@ -13,7 +13,7 @@ from typing import Final
 
 from apps.suites import conf
 from apps.suites.domain.definition import Suite
-from apps.suites.domain.surfaces import HydratedSurfaces, hydrate
+from surfaces import HydratedSurfaces, hydrate
 
 CACHED: Final = 256
 _FOLDERS: Final = ("api/", "mock/")
@@ -42,7 +42,9 @@ class Hydrations:
                 return self._made[key]
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "suite-hydration")
-            future = self._thread.submit(hydrate, suite.package, base_url=key[2])
+            future = self._thread.submit(
+                hydrate, suite.package.files, suite_id=suite.suite_id, base_url=key[2]
+            )
             self._made[key] = future
             while len(self._made) > CACHED:
                 self._made.popitem(last=False)

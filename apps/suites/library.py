@@ -28,7 +28,6 @@ from apps.suites.domain.definition import (
 from apps.suites.domain.dependencies import Pin
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.domain.surfaces import HydratedSurfaces
 from apps.suites.evaluated_suites import (
     Basis,
     EvaluatedSuite,
@@ -42,6 +41,7 @@ from apps.suites.modules import loadable_modules, modules_digest, unreachable_mo
 from apps.suites.registry_packages import TAG_KEPT_S
 from apps.suites.resolution import Closure, Resolver
 from apps.suites.shelf import Shelf
+from surfaces import HydratedSurfaces
 
 CACHED_EVALUATIONS: Final = 512
 KILLED_CACHED_S: Final = 60.0

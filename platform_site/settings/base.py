@@ -220,6 +220,7 @@ INSTALLED_APPS = [
     "apps.profiles",
     "apps.suites",
     "apps.catalog",
+    "apps.mocks",
     "apps.executions",
     "apps.workers",
     "apps.console",

@@ -13,6 +13,7 @@ from tests.apps.workers import test_background_loops as of_control_plane
 from tests.architecture.sources import ROOT, lines_matching, modules, trees
 from tests.sync import test_background_loops as of_sync
 
+OURS = ("apps", "cue", "kernel", "readers", "surfaces", "sync_stack", "worker")
 EDGES = ("/rest/", "/views/", "/views.py", "/pipeline/", "/http/", "/management/", "/asgi.py")
 
 
@@ -63,7 +64,7 @@ def test_modules_stay_short() -> None:
 
 
 def test_every_problem_code_that_is_raised_has_a_row() -> None:
-    for path, _text in modules("apps", "cue", "kernel", "readers", "sync_stack", "worker"):
+    for path, _text in modules(*OURS):
         if path == "apps/social/services.py":  # needs apps that are installed on demand only
             continue
         importlib.import_module(
@@ -128,7 +129,7 @@ ENDING_WITH_ITS_CALLER = {
 def test_every_endless_task_is_watched() -> None:
     """What loops for ever is run by keep_running, not as a bare task."""
     offenders = set()
-    for path, tree in trees("apps", "cue", "kernel", "readers", "sync_stack", "worker"):
+    for path, tree in trees(*OURS):
         endless = {
             node.name
             for node in ast.walk(tree)

@@ -145,7 +145,7 @@ def operations(document: dict[str, Any]) -> list[Operation]:
 
 def draw(operation: Any, mode: GenerationMode) -> list[Drawn]:
     """An operation without input has no requests that are badly made."""
-    drawn = []
+    drawn: list[Drawn] = []
 
     @REQUESTS
     @given(case=operation.as_strategy(generation_mode=mode))

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.suites.domain.package import Package
-from apps.suites.domain.surfaces import hydrate
+from surfaces import hydrate
 
 BASE = "http://localhost:8090"
 
@@ -46,7 +45,7 @@ def hydrated(files: Mapping[str, str | bytes], suite_id: str = "shop") -> Found:
     content = {
         path: text.encode() if isinstance(text, str) else text for path, text in files.items()
     }
-    found = hydrate(Package(suite_id=suite_id, files=content), base_url=BASE)
+    found = hydrate(content, suite_id=suite_id, base_url=BASE)
     return Found(
         surfaces={each["id"]: each for each in found.documents},
         warnings=[(each.code, each.file, each.line, each.column) for each in found.warnings],

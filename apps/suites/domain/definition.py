@@ -12,18 +12,13 @@ from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.metadata import Metadata, metadata_of
-from apps.suites.domain.package import (
-    REGISTRY,
-    TOPOLOGY_FILE,
-    Package,
-    PackageWarning,
-    WarningDocument,
-)
+from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
-from apps.suites.domain.surfaces import HydratedSurfaces, SurfaceDocument
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
 from readers.archive import content_digest
+from surfaces import HydratedSurfaces, SurfaceDocument
+from surfaces.warnings import PackageWarning, WarningDocument
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
 _POINTS: Final = 20  # per merit

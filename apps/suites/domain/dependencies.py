@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NotRequired, TypedDict
 
-from apps.suites.domain.package import Package, PackageWarning
+from apps.suites.domain.package import Package
 from apps.suites.domain.problems import TopologyProblem
 from kernel.errors import known_names
 from kernel.ids import is_env_name
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
+from surfaces.warnings import PackageWarning
 
 FILES: Final = ("dependencies.yaml", "dependencies.yml")
 LOCK_FILES: Final = ("dependencies.lock.yaml", "dependencies.lock.yml")

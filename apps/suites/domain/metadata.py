@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from apps.profiles.api import Profile
-from apps.suites.domain.package import REGISTRY, Package, PackageWarning
+from apps.suites.domain.package import REGISTRY, Package
 from kernel.ids import humanized
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
+from surfaces.warnings import PackageWarning
 
 FILES: Final = ("metadata.yaml", "metadata.yml")
 PROVIDER: Final = "Workspace"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NotRequired, TypedDict
+from typing import Final
 
 MAX_FILES: Final = 512
 MAX_PATH: Final = 512
@@ -51,37 +51,6 @@ class Package:
 
     def first_of(self, *paths: str) -> str | None:
         return next((path for path in paths if path in self.files), None)
-
-
-class WarningDocument(TypedDict):
-    """A warning on the wire."""
-
-    code: str
-    detail: str
-    file: NotRequired[str]
-    line: NotRequired[int]
-    column: NotRequired[int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackageWarning:
-    """An entry of a suite's `warnings[]`."""
-
-    code: str
-    detail: str
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
-
-    def as_dict(self) -> WarningDocument:
-        document: WarningDocument = {"code": self.code, "detail": self.detail}
-        if self.file is not None:
-            document["file"] = self.file
-        if self.line is not None:
-            document["line"] = self.line
-        if self.column is not None:
-            document["column"] = self.column
-        return document
 
 
 def broken_path_rule(path: str) -> str:

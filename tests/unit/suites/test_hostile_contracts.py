@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from apps.suites.domain.surfaces.contracts import MAX_OPERATIONS
-from apps.suites.domain.surfaces.reading import MAX_WARNINGS
+from surfaces.contracts import MAX_OPERATIONS
+from surfaces.reading import MAX_WARNINGS
 from tests.support.surfaces import hydrated
 
 

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
 
-from apps.suites.domain.surfaces.contracts import Sources
-from apps.suites.domain.surfaces.reading import NOTHING, is_small, items, member, members, text_of
 from readers.tree import Kind, Tree
+from surfaces.contracts import Sources
+from surfaces.reading import NOTHING, is_small, items, member, members, text_of
 
 MAX_DEPTH: Final = 8
 MAX_VALUES: Final = 200  # of one sample

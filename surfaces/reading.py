@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from apps.suites.domain.package import PackageWarning
 from readers import Unreadable
 from readers.json import read_json
 from readers.tree import Kind, Tree
 from readers.yaml import Node, read_yaml
+from surfaces.warnings import PackageWarning
 
 MAX_WARNINGS: Final = 200
 MAX_PROSE: Final = 4_000

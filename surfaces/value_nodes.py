@@ -7,7 +7,9 @@ from typing import Final
 
 import re2
 
-from apps.suites.domain.surfaces.model import (
+from readers import Unreadable
+from readers.tree import Kind, Tree
+from surfaces.model import (
     Compose,
     Generator,
     JsonScalar,
@@ -15,9 +17,7 @@ from apps.suites.domain.surfaces.model import (
     Template,
     ValueNode,
 )
-from apps.suites.domain.surfaces.reading import is_small, items, member, members, text_of
-from readers import Unreadable
-from readers.tree import Kind, Tree
+from surfaces.reading import is_small, items, member, members, text_of
 
 TYPES: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
 GENERATORS: Final = ("uuid", "timestamp", "int", "string", "pick", "boolean")

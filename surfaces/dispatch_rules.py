@@ -7,7 +7,7 @@ from typing import Final
 
 import starlark
 
-from apps.suites.domain.surfaces.model import RandomRules, Rules, ScriptRules, SequenceRules
+from surfaces.model import RandomRules, Rules, ScriptRules, SequenceRules
 
 MAX_TEXT: Final = 8_192
 MAX_NAMES: Final = 1_000

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from apps.suites.domain.surfaces.contracts import ContractOperation, bounded_body
-from apps.suites.domain.surfaces.model import Exchange, ParameterConstraint
-from apps.suites.domain.surfaces.samples import Sampler, shown_body, shown_headers
+from surfaces.contracts import ContractOperation, bounded_body
+from surfaces.model import Exchange, ParameterConstraint
+from surfaces.samples import Sampler, shown_body, shown_headers
 
 _PARAMETER: Final = re.compile(r"\{([^{}]*)\}")
 _WITHOUT_BODY: Final = ("GET", "HEAD", "OPTIONS", "TRACE")

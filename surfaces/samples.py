@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from apps.suites.domain.surfaces.model import (
+from surfaces.model import (
     Compose,
     Exchange,
     Generator,

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from apps.suites.domain.surfaces.contracts import Contract, ContractOperation
-from apps.suites.domain.surfaces.curl import curl_command
-from apps.suites.domain.surfaces.metadata_files import MetadataFile, with_metadata
-from apps.suites.domain.surfaces.model import Adapter, Exchange, Mock, Operation, adapter_of
-from apps.suites.domain.surfaces.samples import Room, Sampler
+from surfaces.contracts import Contract, ContractOperation
+from surfaces.curl import curl_command
+from surfaces.metadata_files import MetadataFile, with_metadata
+from surfaces.model import Adapter, Exchange, Mock, Operation, adapter_of
+from surfaces.samples import Room, Sampler
 
 PROTOCOLS: Final = {"rest": "REST", "grpc": "gRPC", "async": "Async"}
 _SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # many operations at one method and path

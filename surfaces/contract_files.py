@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from apps.suites.domain.surfaces.asyncapi import read_asyncapi
-from apps.suites.domain.surfaces.contracts import Contract, Sources
-from apps.suites.domain.surfaces.graphql import read_graphql
-from apps.suites.domain.surfaces.openapi import read_openapi
-from apps.suites.domain.surfaces.protobuf import read_protos
-from apps.suites.domain.surfaces.wsdl import read_wsdl
 from kernel.ids import slug
+from surfaces.asyncapi import read_asyncapi
+from surfaces.contracts import Contract, Sources
+from surfaces.graphql import read_graphql
+from surfaces.openapi import read_openapi
+from surfaces.protobuf import read_protos
+from surfaces.wsdl import read_wsdl
 
 _DOCUMENTS: Final = (".yaml", ".yml", ".json")
 _GRAPHQL: Final = (".graphql", ".graphqls", ".gql")

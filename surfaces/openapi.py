@@ -8,7 +8,9 @@ from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
-from apps.suites.domain.surfaces.contracts import (
+from kernel.ids import slug
+from readers.tree import Kind, Tree
+from surfaces.contracts import (
     INVALID,
     Contract,
     ContractOperation,
@@ -17,10 +19,8 @@ from apps.suites.domain.surfaces.contracts import (
     bounded_body,
     wrong_type,
 )
-from apps.suites.domain.surfaces.reading import first_line, is_true, items, members, prose, text_of
-from apps.suites.domain.surfaces.schemas import Place, References, as_text, media_sample
-from kernel.ids import slug
-from readers.tree import Kind, Tree
+from surfaces.reading import first_line, is_true, items, members, prose, text_of
+from surfaces.schemas import Place, References, as_text, media_sample
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 PROTOCOL: Final = "REST"

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from apps.suites.domain.surfaces.contracts import (
+from kernel.ids import slug
+from readers.tree import Kind, Tree
+from surfaces.contracts import (
     INVALID,
     Contract,
     ContractOperation,
@@ -14,7 +16,7 @@ from apps.suites.domain.surfaces.contracts import (
     bounded_body,
     wrong_type,
 )
-from apps.suites.domain.surfaces.reading import (
+from surfaces.reading import (
     NOTHING,
     first_line,
     is_small,
@@ -23,9 +25,7 @@ from apps.suites.domain.surfaces.reading import (
     prose,
     text_of,
 )
-from apps.suites.domain.surfaces.schemas import Place, References
-from kernel.ids import slug
-from readers.tree import Kind, Tree
+from surfaces.schemas import Place, References
 
 
 def read_asyncapi(path: str, document: Tree, sources: Sources) -> Contract | None:

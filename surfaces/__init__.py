@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from apps.suites.domain.surfaces.documents import (
+from surfaces.documents import (
     HydratedSurfaces,
     SurfaceDocument,
     hydrate,
     surface_documents,
 )
-from apps.suites.domain.surfaces.hydration import surfaces_of
-from apps.suites.domain.surfaces.model import Surface
+from surfaces.hydration import surfaces_of
+from surfaces.model import Surface
 
 __all__ = [
     "HydratedSurfaces",

@@ -9,7 +9,7 @@ from typing import Final
 from graphql import GraphQLError, parse
 from graphql.language import ast
 
-from apps.suites.domain.surfaces.contracts import INVALID, Contract, ContractOperation, Sources
+from surfaces.contracts import INVALID, Contract, ContractOperation, Sources
 
 PROTOCOL: Final = "GraphQL"
 PATH: Final = "/graphql"

@@ -12,30 +12,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from apps.suites.domain.package import Package, PackageWarning
-from apps.suites.domain.surfaces.contract_files import read_contracts
-from apps.suites.domain.surfaces.contracts import (
+from kernel.ids import humanized
+from readers.archive import content_digest
+from readers.tree import Kind
+from surfaces.contract_files import read_contracts
+from surfaces.contracts import (
     Contract,
     ContractOperation,
     Sources,
     identifier,
 )
-from apps.suites.domain.surfaces.exchanges import mock_tree, read_exchanges
-from apps.suites.domain.surfaces.metadata_files import (
+from surfaces.exchanges import mock_tree, read_exchanges
+from surfaces.metadata_files import (
     EXTENSIONS,
     MetadataFile,
     file_stem,
     is_metadata,
     read_metadata,
 )
-from apps.suites.domain.surfaces.mock_checks import check_examples
-from apps.suites.domain.surfaces.model import Exchange, Operation, Surface, adapter_of
-from apps.suites.domain.surfaces.operations import Addresses, Candidate, Surroundings, built
-from apps.suites.domain.surfaces.reading import MAX_TEXT, Warnings, member
-from apps.suites.domain.surfaces.samples import Room
-from kernel.ids import humanized
-from readers.archive import content_digest
-from readers.tree import Kind
+from surfaces.mock_checks import check_examples
+from surfaces.model import Exchange, Operation, Surface, adapter_of
+from surfaces.operations import Addresses, Candidate, Surroundings, built
+from surfaces.reading import MAX_TEXT, Warnings, member
+from surfaces.samples import Room
+from surfaces.warnings import PackageWarning
 
 DEFAULT_SURFACE: Final = "default"
 FOLDERS: Final = ("api/", "mock/")
@@ -46,18 +46,18 @@ _SEPARATORS: Final = re.compile(r"[-_]")
 
 
 def surfaces_of(
-    package: Package, *, suite_id: str, base_url: str
+    files: Mapping[str, bytes], *, suite_id: str, base_url: str
 ) -> tuple[tuple[Surface, ...], tuple[PackageWarning, ...]]:
     """Return the API surfaces by id, and what is wrong in api/ and mock/; never raise.
 
     The result depends on the files, `suite_id` and `base_url` only.
     """
-    if not any(path.startswith(FOLDERS) for path in package.files):
+    if not any(path.startswith(FOLDERS) for path in files):
         return (), ()
     warnings = Warnings()
-    sources = Sources(package.files, warnings, MAX_TEXT)
+    sources = Sources(files, warnings, MAX_TEXT)
     addresses = Addresses(base_url, suite_id)
-    hydration = _Hydration(sources, addresses, content_digest(package.files))
+    hydration = _Hydration(sources, addresses, content_digest(files))
     return hydration.surfaces(), warnings.listed()
 
 

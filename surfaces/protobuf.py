@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from apps.suites.domain.surfaces.contracts import INVALID, Contract, ContractOperation, Sources
-from apps.suites.domain.surfaces.proto_reader import MAX_DEPTH, ProtoFile, ProtoReader
 from readers import Unreadable
+from surfaces.contracts import INVALID, Contract, ContractOperation, Sources
+from surfaces.proto_reader import MAX_DEPTH, ProtoFile, ProtoReader
 
 PROTOCOL: Final = "gRPC"
 _MAX_SAMPLE_DEPTH: Final = 5

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from apps.suites.domain.surfaces.contracts import Sources
-from apps.suites.domain.surfaces.dispatch_rules import RulesInvalid, parse_rules
-from apps.suites.domain.surfaces.exchanges import is_status, mock_tree, text_map
-from apps.suites.domain.surfaces.model import (
+from readers import Unreadable
+from readers.tree import Kind, Tree
+from surfaces.contracts import Sources
+from surfaces.dispatch_rules import RulesInvalid, parse_rules
+from surfaces.exchanges import is_status, mock_tree, text_map
+from surfaces.model import (
     ADAPTERS,
     DISPATCHERS,
     FALLBACK_MODES,
@@ -24,7 +26,7 @@ from apps.suites.domain.surfaces.model import (
     StateRules,
     Transition,
 )
-from apps.suites.domain.surfaces.reading import (
+from surfaces.reading import (
     NOTHING,
     Warnings,
     body_text,
@@ -36,9 +38,7 @@ from apps.suites.domain.surfaces.reading import (
     members,
     text_of,
 )
-from apps.suites.domain.surfaces.value_nodes import read_pattern, refused
-from readers import Unreadable
-from readers.tree import Kind, Tree
+from surfaces.value_nodes import read_pattern, refused
 
 INVALID: Final = "mock_metadata_invalid"
 EXTENSIONS: Final = (".yaml", ".yml", ".json", ".cue")

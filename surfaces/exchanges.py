@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from apps.suites.domain.surfaces.contracts import MAX_CUE_FILES, Sources
-from apps.suites.domain.surfaces.cue_examples import CueUnsupported, read_cue
-from apps.suites.domain.surfaces.model import (
+from readers import Unreadable
+from readers.tree import Kind, Tree
+from surfaces.contracts import MAX_CUE_FILES, Sources
+from surfaces.cue_examples import CueUnsupported, read_cue
+from surfaces.model import (
     CONDITION_SOURCES,
     Condition,
     Exchange,
     Message,
     ValueNode,
 )
-from apps.suites.domain.surfaces.reading import (
+from surfaces.reading import (
     NOTHING,
     body_text,
     is_small,
@@ -23,9 +25,7 @@ from apps.suites.domain.surfaces.reading import (
     members,
     text_of,
 )
-from apps.suites.domain.surfaces.value_nodes import read_node, refused
-from readers import Unreadable
-from readers.tree import Kind, Tree
+from surfaces.value_nodes import read_node, refused
 
 INVALID: Final = "mock_examples_invalid"
 MAX_EXCHANGES: Final = 500  # of a file

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NotRequired, TypedDict
 
-from apps.suites.domain.package import Package, PackageWarning
-from apps.suites.domain.surfaces.hydration import surfaces_of
-from apps.suites.domain.surfaces.model import (
+from readers.archive import content_digest
+from surfaces.hydration import surfaces_of
+from surfaces.model import (
     Exchange,
     Fallback,
     Mock,
@@ -19,14 +19,14 @@ from apps.suites.domain.surfaces.model import (
     Surface,
     Transition,
 )
-from apps.suites.domain.surfaces.samples import (
+from surfaces.samples import (
     Room,
     Sampler,
     shown_body,
     shown_headers,
     shown_media_type,
 )
-from readers.archive import content_digest
+from surfaces.warnings import PackageWarning
 
 MAX_DOCUMENTS: Final = 6 * 2**20  # bytes of all surfaces of a suite
 ConditionDocument = TypedDict("ConditionDocument", {"from": str, "param": str, "value": str})
@@ -128,10 +128,10 @@ class HydratedSurfaces:
     warnings: tuple[PackageWarning, ...] = ()
 
 
-def hydrate(package: Package, *, base_url: str) -> HydratedSurfaces:
+def hydrate(files: Mapping[str, bytes], *, suite_id: str, base_url: str) -> HydratedSurfaces:
     """Return the API surfaces of a suite; `base_url` is where its mocks are."""
-    surfaces, warnings = surfaces_of(package, suite_id=package.suite_id, base_url=base_url)
-    documents = surface_documents(surfaces, content_digest(package.files)) if surfaces else []
+    surfaces, warnings = surfaces_of(files, suite_id=suite_id, base_url=base_url)
+    documents = surface_documents(surfaces, content_digest(files)) if surfaces else []
     shown, is_whole = bounded(documents)
     if not is_whole:
         warnings = (*warnings, _TOO_LARGE)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from apps.suites.domain.surfaces.reading import NOTHING, Warnings, read_tree
 from readers import Unreadable
 from readers.tree import Kind, Tree
+from surfaces.reading import NOTHING, Warnings, read_tree
 
 MAX_OPERATIONS: Final = 5_000  # of a suite
 MAX_BODY: Final = 4_096  # characters of a sample

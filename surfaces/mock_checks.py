@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from apps.suites.domain.surfaces.dispatch_rules import named_examples
-from apps.suites.domain.surfaces.metadata_files import INVALID, MetadataFile
-from apps.suites.domain.surfaces.model import Exchange
-from apps.suites.domain.surfaces.reading import Warnings, items, member
 from readers.tree import Tree
+from surfaces.dispatch_rules import named_examples
+from surfaces.metadata_files import INVALID, MetadataFile
+from surfaces.model import Exchange
+from surfaces.reading import Warnings, items, member
 
 
 def check_examples(

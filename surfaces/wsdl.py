@@ -11,7 +11,7 @@ from xml.sax.saxutils import quoteattr
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from apps.suites.domain.surfaces.contracts import INVALID, Contract, ContractOperation, Sources
+from surfaces.contracts import INVALID, Contract, ContractOperation, Sources
 
 PROTOCOL: Final = "SOAP"
 _WSDL: Final = "{http://schemas.xmlsoap.org/wsdl/}"

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from apps.suites.domain.surfaces.reading import read_tree, tree_of
 from cue import CueError, Declaration, declared
 from cue.scalars import Limit, Scalar, Type
 from readers import Unreadable
 from readers.tree import Attribute, Kind, Tree
+from surfaces.reading import read_tree, tree_of
 
 _SCHEMAS: Final = frozenset(("requestschema", "responseschema"))
 _NODES: Final = frozenset(("headers", "body"))
