@@ -98,7 +98,7 @@ class Candidates:
             if wanted.setdefault(place, condition.value) != condition.value:
                 return  # two values of one parameter: never matches
         places = tuple(sorted(wanted))
-        key = (len(candidate.exchange.when), places)
+        key = (len(places), places)
         group = groups.setdefault(key, _Group(*key))
         group.by_values.setdefault(tuple(wanted[at] for at in places), []).append(candidate)
 

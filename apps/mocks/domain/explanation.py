@@ -89,7 +89,7 @@ def _candidates(
     values = candidates.values(request, state)
     listed: Sequence[Candidate] = candidates.listed
     if operation.dispatcher == "example":
-        listed = sorted(listed, key=lambda each: -len(each.exchange.when))
+        listed = sorted(listed, key=lambda each: -len(set(each.exchange.when)))
     documents: list[dict[str, Any]] = []
     for each in listed:
         conditions = [condition_document(*one) for one in candidates.compared(each, values)]
