@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qs
 
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.engine import Engine
@@ -162,17 +163,15 @@ class Mocks:
     def request(
         self, target: str = "/", *, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> tuple[CompiledOperation, MockRequest]:
-        """Return a request to the only operation; `target` is `/path?name=value`."""
-        from urllib.parse import parse_qs
-
+        """Return a request with the method of the first operation; `target` is `/path?name=x`."""
         path, _, raw_query = target.partition("?")
-        operation = self.operation
+        operation = next(iter(self.surface.operations.values()))
         params: dict[str, str] = {}
         if operation.adapter == "rest":
             found = self.surface.route(operation.operation.method, path)
             assert found is not None, f"{path} is not {operation.operation.path}"
             operation, params = found
-        query = {name: values[0] for name, values in parse_qs(raw_query, True).items()}
+        query = {name: values[0] for name, values in parse_qs(raw_query, keep_blank_values=True).items()}
         made = MockRequest(
             operation.operation.method,
             path,
