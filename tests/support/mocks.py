@@ -171,12 +171,12 @@ class Mocks:
             found = self.surface.route(operation.operation.method, path)
             assert found is not None, f"{path} is not {operation.operation.path}"
             operation, params = found
-        query = {name: values[0] for name, values in parse_qs(raw_query, keep_blank_values=True).items()}
+        query = parse_qs(raw_query, keep_blank_values=True)
         made = MockRequest(
             operation.operation.method,
             path,
             headers={name.lower(): value for name, value in (headers or {}).items()},
-            query=query,
+            query={name: values[0] for name, values in query.items()},
             params=params,
             raw_body=body,
             raw_query=raw_query,

@@ -68,9 +68,11 @@ class Engine:
         return await self._respond(operation, plan, candidate, scope, found)
 
     async def looked_up(self, operation: CompiledOperation, plan: Plan, scope: Scope) -> LookedUp:
-        """Read the state of a call into its scope."""
+        """Read the state of a call into its scope, if anything depends on it."""
         if plan.state is None:
             return NO_STATE
+        if not plan.reads_state:
+            return LookedUp(plan.state.key(scope), None, plan.state.defaults, was_read=False)
         found = await look_up(plan.state, scope, self.state, operation.space.key)
         scope.state = found.fields
         return found
