@@ -6,6 +6,7 @@ import json
 import random
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ SPEC = "path: '/pay/{id}', method: POST"
 REQUEST = b'{"n": 10, "s": "12", "b": true, "o": {"k": [1]}, "l": [1], "none": null, "f": 1.5}'
 
 
-async def made(node: str, *, body: bytes = REQUEST) -> object:
+async def made(node: str, *, body: bytes = REQUEST) -> Any:
     """Return the value of a node as the member `v` of an object."""
     schema = f"{{type: object, properties: {{v: {{{node}}}}}}}"
     mocks = mock_of(SPEC, f"a: {{responseSchema: {{body: {schema}}}}}")
