@@ -6,7 +6,6 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -81,14 +80,12 @@ class Engine:
         self, operation: CompiledOperation, plan: Plan, scope: Scope
     ) -> Candidate | None:
         """Return the example that the dispatcher picks."""
-        space, surface_id = operation.space, operation.surface.surface_id
-        operation_id = operation.operation.operation_id
         call = Call(
             scope.request,
             scope.state,
-            rules=operation.operation.mock.rules,
-            identity=f"{space.name.suite_id}\0{surface_id}\0{operation_id}",
-            draw=partial(self.state.draw, space.key, surface_id, operation_id),
+            plan.place,
+            operation.operation.mock.rules,
+            store=self.state,
             scripts=self.scripts,
             rng=self.rng,
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer
-from apps.mocks.domain.dispatching import Candidate, Candidates, Dispatcher, dispatchers
+from apps.mocks.domain.dispatching import Candidate, Candidates, Dispatcher, Place, dispatchers
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.responses import Response, ResponseParts
 from apps.mocks.domain.routes import Routes
@@ -97,6 +97,7 @@ class Plan:
     state: CompiledState | None = None
     reads_state: bool = False
     pick: Dispatcher
+    place: Place
     candidates: Candidates
     fallback: Response | None = None
     broken: MockAnswer | None = None
@@ -132,11 +133,11 @@ class CompiledOperation:
     def plan(self) -> Plan:
         problems = self.operation.mock.problems
         if problems:
-            return _broken(problems)
+            return self._broken(problems)
         try:
             return self._plan(self.names)
         except TemplateInvalid as invalid:
-            return _broken((str(invalid),))
+            return self._broken((str(invalid),))
 
     def _plan(self, names: Names) -> Plan:
         mock = self.operation.mock
@@ -162,6 +163,7 @@ class CompiledOperation:
             or (state is not None and state.reads_state)
             or any(each.reads_state for each in responses),
             pick=dispatchers[mock.dispatcher],
+            place=self._place,
             candidates=candidates,
             fallback=fallback,
         )
@@ -204,16 +206,23 @@ class CompiledOperation:
         answer = listed[0].answer if plan.candidates.is_unconditional else None
         return answer if answer is not None and not answer.delay_ms else None
 
+    @property
+    def _place(self) -> Place:
+        space = self.space
+        return Place(
+            space.name.suite_id, space.key, self.surface.surface_id, self.operation.operation_id
+        )
 
-def _broken(problems: tuple[str, ...]) -> Plan:
-    """Return the plan of an operation whose metadata is wrong."""
-    return Plan(
-        pick=dispatchers["example"],
-        candidates=Candidates([]),
-        broken=MockAnswer(
-            status=500,
-            outcome=CallOutcome.ERROR,
-            error_code="mock_metadata_invalid",
-            detail=f"the mock of this operation is invalid: {'; '.join(problems[:5])}"[:2_000],
-        ),
-    )
+    def _broken(self, problems: Sequence[str]) -> Plan:
+        """Return the plan of an operation whose metadata is wrong."""
+        return Plan(
+            pick=dispatchers["example"],
+            place=self._place,
+            candidates=Candidates([]),
+            broken=MockAnswer(
+                status=500,
+                outcome=CallOutcome.ERROR,
+                error_code="mock_metadata_invalid",
+                detail=f"the mock of this operation is invalid: {'; '.join(problems[:5])}"[:2_000],
+            ),
+        )
