@@ -86,7 +86,7 @@ class CompiledSurface:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class OperationTables:
     """How an operation answers. `broken` is the answer of one that cannot.
 
     `fallback` is the response of mode static; `reads_state` is False if no part of any answer
@@ -130,16 +130,16 @@ class CompiledOperation:
         )
 
     @cached_property
-    def plan(self) -> Plan:
+    def tables(self) -> OperationTables:
         problems = self.operation.mock.problems
         if problems:
             return self._broken(problems)
         try:
-            return self._plan(self.names)
+            return self._tables(self.names)
         except TemplateInvalid as invalid:
             return self._broken((str(invalid),))
 
-    def _plan(self, names: Names) -> Plan:
+    def _tables(self, names: Names) -> OperationTables:
         mock = self.operation.mock
         candidates = Candidates(
             [
@@ -155,7 +155,7 @@ class CompiledOperation:
             fallback = self._static(mock.fallback, names)
         responses = [each.response for each in candidates.listed]
         responses += [fallback] if fallback else []
-        return Plan(
+        return OperationTables(
             constraints=tuple(Constraint(each) for each in mock.constraints),
             state=state,
             reads_state=mock.dispatcher == "script"
@@ -197,13 +197,13 @@ class CompiledOperation:
     @cached_property
     def static(self) -> MockAnswer | None:
         """Return the answer of an operation that answers every request alike, at once."""
-        plan = self.plan
-        if plan.broken or plan.constraints or plan.state or self.dispatcher != "example":
+        tables = self.tables
+        if tables.broken or tables.constraints or tables.state or self.dispatcher != "example":
             return None
-        listed = plan.candidates.listed
+        listed = tables.candidates.listed
         if not listed:
-            return plan.fallback.constant if plan.fallback else None
-        answer = listed[0].answer if plan.candidates.is_unconditional else None
+            return tables.fallback.constant if tables.fallback else None
+        answer = listed[0].answer if tables.candidates.is_unconditional else None
         return answer if answer is not None and not answer.delay_ms else None
 
     @property
@@ -213,9 +213,9 @@ class CompiledOperation:
             space.name.suite_id, space.key, self.surface.surface_id, self.operation.operation_id
         )
 
-    def _broken(self, problems: Sequence[str]) -> Plan:
-        """Return the plan of an operation whose metadata is wrong."""
-        return Plan(
+    def _broken(self, problems: Sequence[str]) -> OperationTables:
+        """Return the tables of an operation whose metadata is wrong."""
+        return OperationTables(
             pick=dispatchers["example"],
             place=self._place,
             candidates=Candidates([]),

@@ -1,4 +1,4 @@
-"""The nodes of schema examples, compiled to functions that make values (reference: 6.3)."""
+"""Schema examples, compiled to functions that make values (reference: control-plane 6.3)."""
 
 from __future__ import annotations
 
