@@ -112,7 +112,15 @@ def _file_by_filename(request: Any, spaces: list[GrpcSpace], answer: Any) -> Non
 
 def _file_containing_symbol(request: Any, spaces: list[GrpcSpace], answer: Any) -> None:
     symbol = request.file_containing_symbol
-    _tell_file(spaces, lambda pool: pool.FindFileContainingSymbol(symbol), answer)
+
+    def found(pool: Any) -> Any:
+        try:
+            return pool.FindFileContainingSymbol(symbol)
+        except KeyError:  # the pool does not look for methods
+            service, _, name = symbol.rpartition(".")
+            return pool.FindServiceByName(service).methods_by_name[name].containing_service.file
+
+    _tell_file(spaces, found, answer)
 
 
 def _file_containing_extension(request: Any, spaces: list[GrpcSpace], answer: Any) -> None:
