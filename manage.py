@@ -7,6 +7,7 @@ import atexit
 import gc
 import os
 import sys
+from pathlib import Path
 
 SYNC_COMMANDS = ("run_orchestrator", "run_watcher", "sync_")
 # Settings that know the commands of one part only.
@@ -41,8 +42,22 @@ def _own_settings(command: str) -> str:
     return "platform_site.settings.local"
 
 
+def suites_folder() -> Path:
+    """SUITES_DIR, for a command that runs without the settings."""
+    from platform_site.settings import env
+
+    here = Path(__file__).resolve().parent
+    env.load_dotenv_files(here / ".env", here.parent / ".env")
+    return Path(env.text("SUITES_DIR", str(here / "examples" / "oci-suites")))
+
+
 def main() -> None:
     gc.set_threshold(50_000)  # imports make no garbage, and to look for it takes time
+    if sys.argv[1:3] == ["mock", "serve"]:  # it serves before Django would be imported
+        from apps.mocks import standalone
+
+        program = f"{Path(sys.argv[0]).name} mock serve"
+        sys.exit(standalone.main(sys.argv[3:], suites_folder=suites_folder, program=program))
     atexit.register(gc.freeze)  # the process ends: a last collection, a tenth of a short command
     given = os.environ.get("DJANGO_SETTINGS_MODULE", "")  # noqa: TID251
     module = settings_module(sys.argv[1] if len(sys.argv) > 1 else "", given)
