@@ -55,10 +55,17 @@ class FolderState:
     marks: tuple[tuple[str, Mark], ...]
 
 
-def read_folder(folder: str | Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files by path with their content; raise BrokenPackage."""
+def read_folder(
+    folder: str | Path, *, endings: tuple[str, ...] = ("",)
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files by path with their content; raise BrokenPackage.
+
+    Files that end otherwise than in one of `endings` count and are not read.
+    """
     room = MAX_PACKAGE_BYTES
     for found in _Walk(folder).files():
+        if not found.path.lower().endswith(endings):
+            continue
         content = _text_of(found, room)
         room -= len(content)
         yield found.path, content
