@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from apps.mocks.call_notes import CallNotes
 from apps.mocks.domain.calls import MockAnswer, MockRequest
+from apps.mocks.domain.publication import published
 from apps.mocks.exchange import HttpExchange
 from apps.mocks.incoming import RequestHeaders, parsed_query
 from apps.mocks.plane_setup import Gate, PlaneSetup
@@ -32,7 +33,6 @@ from apps.mocks.refusals import (
 )
 from kernel.durations import parse_duration_ms
 from kernel.errors import PlatformError
-from surfaces.model import SequenceRules
 
 if TYPE_CHECKING:
     from apps.mocks.domain.spaces import SpaceName
@@ -199,7 +199,7 @@ class Channels:
         """Yield each message of a round after its delay, and None while it is waited for."""
         began = time.monotonic()
         operation = await self._current(subscription)
-        async for answer in self._answers(operation, subscription.request):
+        async for answer in published(self._setup.engine, operation, subscription.request):
             if is_noted:  # the first message stands for the subscription
                 self._note(subscription, SUBSCRIBE, answer, subscription.request, began)
                 is_noted = False
@@ -208,18 +208,6 @@ class Channels:
             if await self.is_over(subscription):
                 return
             yield answer
-
-    async def _answers(
-        self, operation: CompiledOperation, request: MockRequest
-    ) -> AsyncGenerator[MockAnswer]:
-        """Yield each example once: all that match, or as many draws as there are examples."""
-        engine = self._setup.engine
-        if operation.dispatcher == "example":
-            for answer in await engine.all_answers(operation, request):
-                yield answer
-            return
-        for _ in range(_draws(operation)):
-            yield await engine.answer(operation, request)
 
     async def _current(self, subscription: Subscription) -> CompiledOperation:
         """Return the operation as the suite has it now."""
@@ -275,16 +263,6 @@ class Channels:
         exchange.surface_id, exchange.operation = asked.surface_id, subscription.operation
         exchange.raw_body, exchange.status = request.raw_body, answer.status
         self._notes.note(exchange, answer, request)
-
-
-def _draws(operation: CompiledOperation) -> int:
-    """Return how many messages are a round of a dispatcher that draws."""
-    if operation.dispatcher == "script":
-        return 1
-    rules = operation.operation.mock.rules
-    if isinstance(rules, SequenceRules):
-        return len(rules.names)
-    return max(1, len(operation.operation.exchanges))
 
 
 def _interval_ms(text: str) -> int:
