@@ -7,6 +7,7 @@ import atexit
 import gc
 import os
 import sys
+import time
 from pathlib import Path
 
 SYNC_COMMANDS = ("run_orchestrator", "run_watcher", "sync_")
@@ -51,13 +52,19 @@ def suites_folder() -> Path:
     return Path(env.text("SUITES_DIR", str(here / "examples" / "oci-suites")))
 
 
+def serve_mocks(arguments: list[str]) -> int:
+    """`mock serve`: it serves before Django would be imported."""
+    began = time.monotonic()
+    from apps.mocks.standalone import Command
+
+    program = f"{Path(sys.argv[0]).name} mock serve"
+    return Command(program, suites_folder, began=began).run(arguments)
+
+
 def main() -> None:
     gc.set_threshold(50_000)  # imports make no garbage, and to look for it takes time
-    if sys.argv[1:3] == ["mock", "serve"]:  # it serves before Django would be imported
-        from apps.mocks import standalone
-
-        program = f"{Path(sys.argv[0]).name} mock serve"
-        sys.exit(standalone.main(sys.argv[3:], suites_folder=suites_folder, program=program))
+    if sys.argv[1:3] == ["mock", "serve"]:
+        sys.exit(serve_mocks(sys.argv[3:]))
     atexit.register(gc.freeze)  # the process ends: a last collection, a tenth of a short command
     given = os.environ.get("DJANGO_SETTINGS_MODULE", "")  # noqa: TID251
     module = settings_module(sys.argv[1] if len(sys.argv) > 1 else "", given)

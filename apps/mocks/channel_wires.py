@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import unquote
@@ -46,9 +46,9 @@ _INTERNAL: Final = "an internal error occurred; the log has it under the request
 class ChannelsApp:
     """The ASGI application of /mocks/channels/, for `http` and `websocket`."""
 
-    def __init__(self, channels: Channels, security: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(self, channels: Channels) -> None:
         self.channels = channels
-        self._security = [*security]
+        self._security = channels.security
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection: the fault barrier of this edge."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from apps.mocks.answers import SECURITY, Headers
 from apps.mocks.call_notes import CallNotes
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.publication import published
@@ -89,6 +90,10 @@ class Channels:
         self.limits = limits or ChannelLimits()
         self._setup = setup
         self._gate = Gate(setup)
+        self.security: Headers = [*SECURITY]
+        if setup.strict_transport_security:
+            value = setup.strict_transport_security.encode()
+            self.security.append((b"strict-transport-security", value))
         self._notes = CallNotes(setup)
         self._open: Counter[str] = Counter()
         self._closed = asyncio.Event()

@@ -31,16 +31,14 @@ Kept = Callable[[str, Sequence[FieldError | PackageWarning]], None]  # why, and 
 class ServedSuite:
     """The source of the one space (a SpaceSource).
 
-    `reloaded` and `kept` are called on the thread that reads the files.
+    `kept`, and `reloaded` of `start`, are called on the thread that reads the files.
     """
 
-    def __init__(
-        self, files: ServedFiles, base_url: str, *, reloaded: Reloaded, kept: Kept
-    ) -> None:
+    def __init__(self, files: ServedFiles, base_url: str, *, kept: Kept) -> None:
         self.files = files
         self.name = SpaceName(files.suite_id)
         self._base_url = base_url
-        self._reloaded = reloaded
+        self._reloaded: Reloaded = lambda _reading: None
         self._kept = kept
         self._seen = self._read = files.signature()
         self.reading = files.read(base_url)
@@ -55,13 +53,15 @@ class ServedSuite:
     def generations(self, names: Sequence[SpaceName]) -> Mapping[SpaceName, str]:
         return {name: self.reading.content.generation for name in names if name == self.name}
 
-    def start(self) -> None:
+    def start(self, reloaded: Reloaded) -> None:
         """Begin to watch the files."""
+        self._reloaded = reloaded
         self._thread.start()
 
     def stop(self) -> None:
         self._ended.set()
-        self._thread.join(1)
+        if self._thread.is_alive():
+            self._thread.join(1)
 
     def look(self) -> None:
         """Read the files again if they have changed and are as they were at the look before.

@@ -58,24 +58,62 @@ exit codes: 0 stopped, 1 the files break a rule, 2 usage, 3 not found, 5 the por
 """
 
 
-def main(arguments: Sequence[str], *, suites_folder: Callable[[], Path], program: str) -> int:
-    """Serve until a signal; return the exit code."""
-    options = _parser(program).parse_args(arguments)
-    began = time.monotonic()
-    try:
-        bound = bound_socket(options.host, options.port)
-        bound.listen()
-    except (OSError, OverflowError) as error:
-        return _cannot_listen(error, options.host, options.port)
-    with bound:
+class Command:
+    """One `mock serve`; `began` is when the process did, by time.monotonic()."""
+
+    def __init__(self, program: str, suites_folder: Callable[[], Path], *, began: float) -> None:
+        self._program = program
+        self._suites_folder = suites_folder
+        self._began = began
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Serve until a signal; return the exit code."""
+        options = _parser(self._program).parse_args(arguments)
         try:
-            files = _found(options.suite, suites_folder)
-            served = ServedSuite(files, _base_url(bound), reloaded=_say_reloaded, kept=_say_kept)
-        except PlatformError as error:
-            _complain(error.problem_code, error.detail, error.errors)
-            return NOT_FOUND if isinstance(error, NothingToServe) else ERROR
-        show = _Output(as_json=options.output == "json", log=options.log)
-        return _serve(served, bound, show, began=began)
+            bound = bound_socket(options.host, options.port)
+            bound.listen()
+        except (OSError, OverflowError) as error:
+            return _cannot_listen(error, options.host, options.port)
+        with bound:
+            try:
+                files = self._found(options.suite)
+                served = ServedSuite(files, _base_url(bound), kept=_say_kept)
+            except PlatformError as error:
+                _complain(error.problem_code, error.detail, error.errors)
+                return NOT_FOUND if isinstance(error, NothingToServe) else ERROR
+            return self._serve(served, bound, options)
+
+    def _found(self, text: str) -> ServedFiles:
+        """Ask for the folder of suites, which takes settings, only where no file is meant."""
+        place = Path(text)
+        if place.exists():
+            return ServedFiles(place)
+        return ServedFiles.find(text, self._suites_folder())
+
+    def _serve(self, served: ServedSuite, bound: socket.socket, options: argparse.Namespace) -> int:
+        from apps.mocks.standalone_plane import StandalonePlane
+
+        show = _Output(as_json=options.output == "json")
+        plane = StandalonePlane(
+            served, logged=show.call if options.log else None, allowed=options.proxy_to
+        )
+
+        def started() -> None:
+            plane.start()
+            served.start(reloaded)
+            show.facts(served, _base_url(bound), took_s=time.monotonic() - self._began)
+
+        def reloaded(reading: Reading) -> None:
+            plane.renew()
+            _say_reloaded(reading)
+
+        server = _Server(plane, on_started=started, on_stopping=plane.close_channels)
+        try:
+            server.run(sockets=[bound])
+        finally:
+            served.stop()
+            plane.stop()
+        return OK
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -96,6 +134,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
         default="127.0.0.1",
         help="the address to listen on; default 127.0.0.1, which only this machine reaches",
     )
+    parser.add_argument(
+        "--proxy-to",
+        type=_network,
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="a private network that proxy fallbacks may reach, such as 127.0.0.1/32; repeatable",
+    )
     parser.add_argument("--log", action="store_true", help="show each call with its match")
     parser.add_argument(
         "-o", "--output", choices=("text", "json"), default="text", help="default text"
@@ -109,10 +155,11 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _found(text: str, suites_folder: Callable[[], Path]) -> ServedFiles:
-    """Ask for the folder of suites, which takes settings, only where no file is meant."""
-    place = Path(text)
-    return ServedFiles(place) if place.exists() else ServedFiles.find(text, suites_folder())
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _base_url(bound: socket.socket) -> str:
@@ -131,22 +178,6 @@ def _cannot_listen(error: Exception, host: str, port: int) -> int:
         advice = "--host must be an address of this machine, --port one that you may use"
     _tell(f"error cannot listen on {host}:{port} ({reason}): {advice}")
     return CONFLICT if is_taken else ERROR
-
-
-def _serve(served: ServedSuite, bound: socket.socket, show: _Output, *, began: float) -> int:
-    from apps.mocks.standalone_plane import application
-
-    def started() -> None:
-        served.start()
-        show.facts(served, _base_url(bound), took_s=time.monotonic() - began)
-
-    plane = application(served, logged=show.call if show.log else None)
-    server = _Server(plane.asgi, on_started=started, on_stopping=plane.stop)
-    try:
-        server.run(sockets=[bound])
-    finally:
-        served.stop()
-    return OK
 
 
 class _Server(uvicorn.Server):
@@ -201,9 +232,8 @@ def _websocket_protocol(**arguments: Any) -> asyncio.Protocol:
 class _Output:
     """What the command prints on stdout."""
 
-    def __init__(self, *, as_json: bool, log: bool) -> None:
+    def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self.log = log
 
     def facts(self, served: ServedSuite, base_url: str, *, took_s: float) -> None:
         reading = served.reading

@@ -1,4 +1,4 @@
-"""`mock serve` as a process: it serves at once, without Django, and follows the edits of its files."""
+"""`mock serve` as a process: it serves at once, without Django, and follows edits of its files."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ class Served:
     def __init__(self, folder: Path, *words: str, python: tuple[str, ...] = ()) -> None:
         self.out, self.err = folder / "stdout.txt", folder / "stderr.txt"
         known = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
-        self.process = subprocess.Popen(
-            [sys.executable, *python, "manage.py", "mock", "serve", *words],
-            cwd=ROOT,
-            env=known,
-            stdout=self.out.open("w"),
-            stderr=self.err.open("w"),
-        )
+        with self.out.open("w") as out, self.err.open("w") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, *python, "manage.py", "mock", "serve", *words],
+                cwd=ROOT,
+                env=known,
+                stdout=out,
+                stderr=err,
+            )
         self.client: httpx.Client | None = None
 
     def facts(self) -> dict[str, Any]:

@@ -47,9 +47,7 @@ async def published(
         yield error_answer(error)
 
 
-async def _drawn(
-    engine: Engine, operation: CompiledOperation, request: MockRequest
-) -> MockAnswer:
+async def _drawn(engine: Engine, operation: CompiledOperation, request: MockRequest) -> MockAnswer:
     scope = Scope(request, _EMPTY, "", engine.rng)
     found = await engine.looked_up(operation, operation.plan, scope)
     candidate = await engine.picked(operation, operation.plan, scope)

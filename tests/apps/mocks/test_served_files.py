@@ -121,9 +121,9 @@ class Told:
     def __init__(self, place: Path) -> None:
         self.reloaded: list[Reading] = []
         self.kept: list[tuple[str, list[tuple[str | None, int | None]]]] = []
-        self.suite = ServedSuite(
-            ServedFiles(place), BASE, reloaded=self.reloaded.append, kept=self._keep
-        )
+        self.suite = ServedSuite(ServedFiles(place), BASE, kept=self._keep)
+        self.suite.start(self.reloaded.append)
+        self.suite.stop()  # the tests look themselves
 
     def _keep(self, reason: str, places: Sequence[object]) -> None:
         self.kept.append(
