@@ -224,9 +224,9 @@ class _Server(uvicorn.Server):
 
 def _websocket_protocol(**arguments: Any) -> asyncio.Protocol:
     """Import the protocol at the first WebSocket: it takes a fifth of the start."""
-    from uvicorn.protocols.websockets.websockets_impl import WebSocketProtocol
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-    return WebSocketProtocol(**arguments)
+    return WebSocketsSansIOProtocol(**arguments)
 
 
 class _Output:

@@ -40,7 +40,7 @@ async def published(
                 yield await _drawn(engine, operation, request)
             return
         await engine.looked_up(operation, plan, scope)
-        found = plan.candidates.matches(request, scope.state)
+        found: list[Candidate | None] = [*plan.candidates.matches(request, scope.state)]
         for candidate in found or [None]:
             yield await _answer(engine, operation, request, candidate)
     except PlatformError as error:
