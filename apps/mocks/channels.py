@@ -98,15 +98,18 @@ class Channels:
             self.security.append((b"strict-transport-security", value))
         self._notes = CallNotes(setup)
         self._open: Counter[str] = Counter()
-        self._closed = asyncio.Event()
+        self._is_closed = False
+        self._waiters: set[asyncio.Future[None]] = set()
 
     def close(self) -> None:
-        """End every subscription at once and refuse further ones: the process stops."""
-        self._closed.set()
+        """End every subscription at once and refuse further ones; from any thread."""
+        self._is_closed = True
+        for waiter in tuple(self._waiters):
+            waiter.get_loop().call_soon_threadsafe(_wake, waiter)
 
     @property
     def is_closing(self) -> bool:
-        return self._closed.is_set() or self._setup.is_draining()
+        return self._is_closed or self._setup.is_draining()
 
     async def subscription(self, exchange: HttpExchange) -> Subscription:
         """Return what an address subscribes to; raise PlatformError."""
@@ -245,11 +248,13 @@ class Channels:
     async def _waiting(self, subscription: Subscription, seconds: float) -> AsyncGenerator[None]:
         until = time.monotonic() + seconds
         while (rest := until - time.monotonic()) > 0 and not await self.is_over(subscription):
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
             try:
-                async with asyncio.timeout(min(rest, LOOK_S)):
-                    await self._closed.wait()
-            except TimeoutError:
-                yield None
+                await asyncio.wait([waiter], timeout=min(rest, LOOK_S))
+            finally:
+                self._waiters.discard(waiter)
+            yield None
 
     def _note(
         self,
@@ -273,6 +278,11 @@ class Channels:
         exchange.surface_id, exchange.operation = asked.surface_id, subscription.operation
         exchange.raw_body, exchange.status = request.raw_body, answer.status
         self._notes.note(exchange, answer, request)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _interval_ms(text: str) -> int:

@@ -62,7 +62,7 @@ class StandalonePlane:
         self._spaces.forget(self._space)
 
     def close_channels(self) -> None:
-        """End the subscriptions, which have no end of their own; call it on the event loop."""
+        """End the subscriptions, which have no end of their own."""
         self._channels.close()
 
     def stop(self) -> None:
