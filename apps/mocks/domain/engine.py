@@ -94,6 +94,15 @@ class Engine:
         )
         return await plan.pick(plan.candidates, call)
 
+    async def respond(
+        self, operation: CompiledOperation, plan: Plan, candidate: Candidate | None,
+        scope: Scope, found: LookedUp,
+    ) -> MockAnswer:  # fmt: skip
+        """Return the answer of an example, without a look at the request, or of the fallback."""
+        if candidate is None:
+            return await self._fall_back(operation, plan, scope, found)
+        return await self._respond(operation, plan, candidate, scope, found)
+
     async def _respond(
         self, operation: CompiledOperation, plan: Plan, candidate: Candidate,
         scope: Scope, found: LookedUp,
