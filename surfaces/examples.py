@@ -6,10 +6,10 @@ from surfaces.model import Exchange, Operation
 
 
 def examples_of(operation: Operation) -> tuple[Exchange, ...]:
-    """Return the examples of the mock; without any, those that the contract implies.
+    """Return the examples of the mock; without any, those implied by its contract.
 
-    A mock without examples that has a fallback or rules of its own keeps to these. The examples of
-    a contract are made anew by each call and depend on the contract only.
+    A mock without examples that has a fallback or rules of its own keeps to these. Those of
+    a contract are made anew by each call and depend on its files only.
     """
     mock = operation.mock
     decides = bool(operation.exchanges) or mock.fallback is not None or mock.dispatcher != "example"

@@ -22,6 +22,8 @@ from surfaces.reading import read_tree, without_comments
 
 MAX_REFERENCES: Final = 32  # that lead to one another
 MAX_DECODED: Final = 32 * 2**20  # characters of the documents whose values are kept
+_SAMPLES: Final = 300  # that are kept of a suite
+_MAX_SAMPLE: Final = 32 * 2**10  # characters
 _MAX_REFERENCE: Final = 1_000  # characters
 _DOCUMENTS: Final = (".yaml", ".yml", ".json")
 _decoder: Final = msgspec.json.Decoder()
@@ -58,6 +60,7 @@ class JsonDocuments:
         self.files = files
         self.encoded: dict[str, bytes] = {}  # of YAML, since JSON is read many times as fast
         self.decoded: dict[str, Any] = {}
+        self.samples: dict[tuple[str, str, str], str] = {}  # by file, reference and media type
 
     def value(self, path: str) -> Any:
         """Return a document, None if there is none or it cannot be read."""
@@ -79,6 +82,11 @@ class JsonDocuments:
             return read_tree(text, path).plain()
         except (Unreadable, msgspec.DecodeError, RecursionError):
             return None
+
+    def keep_sample(self, key: tuple[str, str, str], text: str) -> None:
+        """Keep a sample that many operations share, such as that of an error."""
+        if len(text) <= _MAX_SAMPLE and len(self.samples) < _SAMPLES:
+            self.samples[key] = text
 
     def resolved(self, place: Located) -> Located:
         """Follow `$ref`; one to a URL, or to nothing, leads to None."""

@@ -229,10 +229,17 @@ def body_text(documents: JsonDocuments, media_type: str, media: Located) -> str 
         return "{}" if is_json(media_type) and isinstance(media.value, dict) else ""
     if documents.resolved(schema).get("format").value == "binary":
         return ""
+    key = (schema.file, str(schema.value.get("$ref", "")), media_type)
+    if key in documents.samples:
+        return documents.samples[key]
     value = SchemaSampler(documents).value(schema)
     if "xml" in media_type.lower() and not isinstance(value, str):
-        return xml_text(documents, value, schema)
-    return encoded(media_type, value)
+        text = xml_text(documents, value, schema)
+    else:
+        text = encoded(media_type, value)
+    if set(schema.value) == {"$ref"}:
+        documents.keep_sample(key, text)
+    return text
 
 
 def encoded(media_type: str, value: Any) -> str:

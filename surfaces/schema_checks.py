@@ -1,6 +1,6 @@
 """Whether a value suits a JSON Schema of a contract (OpenAPI 3.0 and 3.1, AsyncAPI).
 
-Keywords that are not known are ignored, as the specification wants.
+Keywords that are not known are ignored, as JSON Schema wants.
 """
 
 from __future__ import annotations
@@ -146,6 +146,7 @@ class _Check:
             ]
             if not schemas and others is False:
                 yield Problem(below, "this member is not declared")
+                continue
             for schema in schemas or [others]:
                 yield from self.of(each, Located(schema, at.file), below, depth + 1)
 

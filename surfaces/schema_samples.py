@@ -18,11 +18,11 @@ from surfaces.pattern_samples import matching
 from surfaces.schema_checks import is_of_type, number_problems, suits
 
 MAX_DEPTH: Final = 24
-MAX_VALUES: Final = 2_000  # of one sample
+MAX_VALUES: Final = 400  # of one sample, beyond those that are required
 MAX_ALTERNATIVES: Final = 40
 MAX_ITEMS: Final = 50  # that minItems makes
 MAX_TEXT: Final = 10_000  # characters that minLength makes
-_LEAN_DEPTH: Final = 6  # below it, only what is required
+_LEAN_DEPTH: Final = 4  # below it, only what is required
 _FORMATS: Final = {
     "uuid": "00000000-0000-4000-8000-000000000000",
     "date": "2024-01-31",
@@ -228,6 +228,8 @@ def _number(flat: Flat) -> Any:
 
 
 def _numbers(flat: Flat, step: float) -> Iterator[float]:
+    if flat.is_lean and flat.type == "number":
+        yield 0.5  # no integer: another alternative may take these
     yield from (1, 0, step)
     low = max(flat.number("minimum", -math.inf), flat.number("exclusiveMinimum", -math.inf))
     high = min(flat.number("maximum", math.inf), flat.number("exclusiveMaximum", math.inf))
