@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from apps.suites.domain.package import (
-    MAX_FILE_BYTES,
     MAX_FILES,
     MAX_PACKAGE_BYTES,
     TOPOLOGY_FILE,
     Package,
     broken_text_rule,
+    max_bytes,
 )
 from kernel.errors import PlatformError
 from kernel.ids import is_identifier
@@ -173,10 +173,10 @@ def _text_of(found: PackageFile, room: int) -> bytes:
         raise BrokenPackage("makes the package larger than 64 MiB", found.path)
     try:
         with open(found.real, "rb") as file:  # noqa: PTH123 - a Path for each file is half of a walk
-            content = file.read(MAX_FILE_BYTES + 1)
+            content = file.read(max_bytes(found.path) + 1)
     except OSError as error:
         raise BrokenPackage(f"cannot be read: {error.strerror}", found.path) from None
-    if broken := broken_text_rule(content):
+    if broken := broken_text_rule(found.path, content):
         raise BrokenPackage(broken, found.path)
     return content
 
