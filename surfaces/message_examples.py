@@ -16,6 +16,7 @@ from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Condition, Exchange, Message
 from surfaces.schema_samples import SchemaSampler
 from surfaces.schemas import as_text
+from surfaces.template_text import literal
 
 MAX_MESSAGES: Final = 20  # of an operation
 MAX_EXAMPLES: Final = 50  # of a message
@@ -82,7 +83,7 @@ class AsyncApiExamples:
                 own = each.get("name")
                 headers = each.get("headers")
                 texts = {
-                    key: as_text(value)
+                    key: literal(as_text(value))
                     for key, value in (headers.items() if isinstance(headers, dict) else ())
                 }
                 yield (own if isinstance(own, str) and own else name), texts, each["payload"]
@@ -113,7 +114,7 @@ def _exchanges(path: str, found: Iterator[tuple[str, dict[str, str], Any]]) -> I
             name=made,
             source_artifact=path,
             when=when if names else (),
-            response=Message(headers=headers, body=text),
+            response=Message(headers=headers, body=literal(text)),
             media_type="" if isinstance(payload, str) else _JSON,
         )
         names.add(made)

@@ -20,6 +20,7 @@ from surfaces.model import Condition, Exchange, Message
 from surfaces.request_examples import RequestExamples
 from surfaces.schema_samples import SchemaSampler
 from surfaces.schemas import as_text
+from surfaces.template_text import literal
 from surfaces.xml_samples import xml_text
 
 MAX_EXCHANGES: Final = 100  # of an operation
@@ -141,7 +142,7 @@ class _Exchanges:
             name=self._unique(name, answer.status),
             source_artifact=self.path,
             when=when,
-            response=Message(headers=answer.headers, body=body),
+            response=Message(headers=answer.headers, body=None if body is None else literal(body)),
             request=self.request.message(name),
             status=answer.status,
             media_type=answer.media_type if body is not None else "",
@@ -198,7 +199,7 @@ def header_value(documents: JsonDocuments, header: Located) -> str:
 
 def _one_line(value: Any) -> str:
     text = as_text(value) if value is not None else ""
-    return " ".join(text.split())[:2_000]
+    return literal(" ".join(text.split())[:2_000])
 
 
 def chosen_media(message: Located) -> tuple[str, Located]:
@@ -227,7 +228,8 @@ def body_text(documents: JsonDocuments, media_type: str, media: Located) -> str 
     schema = media.get("schema")
     if not isinstance(schema.value, dict):
         return "{}" if is_json(media_type) and isinstance(media.value, dict) else ""
-    if documents.resolved(schema).get("format").value == "binary":
+    is_binary = documents.resolved(schema).get("format").value == "binary"
+    if is_binary and not is_json(media_type):
         return ""
     key = (schema.file, str(schema.value.get("$ref", "")), media_type)
     if key in documents.samples:

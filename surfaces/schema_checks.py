@@ -105,7 +105,8 @@ class _Check:
     def _keywords(self, value: Any, at: Located, pointer: str, depth: int) -> Iterator[Problem]:
         schema = at.value
         if value is None and schema.get("nullable") is True and "type" in schema:
-            return
+            schema = {key: each for key, each in schema.items() if key in ("enum", "const")}
+            at = Located(schema, at.file)
         for reason in _own_problems(value, schema):
             yield Problem(pointer, reason)
         yield from self._combined(value, at, pointer, depth)
@@ -125,6 +126,10 @@ class _Check:
                 yield Problem(pointer, f"it suits none of {key}")
             elif passed > 1 and key == "oneOf":
                 yield Problem(pointer, f"it suits {passed} of oneOf")
+        name = at.members("discriminator").get("propertyName")
+        chooses = "oneOf" in at.value or "anyOf" in at.value
+        if chooses and isinstance(value, dict) and isinstance(name, str) and name not in value:
+            yield Problem(pointer, f'the discriminator "{name}" is missing')
         if "not" in at.value and self.passes(value, at.get("not"), depth + 1):
             yield Problem(pointer, "it suits what `not` excludes")
 
@@ -172,14 +177,15 @@ def _own_problems(value: Any, schema: dict[str, Any]) -> Iterator[str]:
     if isinstance(enum, list) and not any(same(value, each) for each in enum):
         yield "it must be one of the enum"
     if isinstance(value, str):
-        yield from _text_problems(value, schema)
+        yield from text_problems(value, schema)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from number_problems(value, schema)
     elif isinstance(value, dict | list):
         yield from _size_problems(value, schema)
 
 
-def _text_problems(value: str, schema: dict[str, Any]) -> Iterator[str]:
+def text_problems(value: str, schema: dict[str, Any]) -> Iterator[str]:
+    """Yield which limits, pattern or format a text breaks."""
     if len(value) < _number(schema, "minLength", 0):
         yield f"it must have at least {schema['minLength']} characters"
     if len(value) > _number(schema, "maxLength", math.inf):

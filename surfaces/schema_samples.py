@@ -15,7 +15,7 @@ from typing import Any, Final
 from surfaces.flat_schemas import Flat, flattened
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.pattern_samples import matching
-from surfaces.schema_checks import is_of_type, number_problems, suits
+from surfaces.schema_checks import is_of_type, number_problems, suits, text_problems
 
 MAX_DEPTH: Final = 24
 MAX_VALUES: Final = 400  # of one sample, beyond those that are required
@@ -83,7 +83,7 @@ class SchemaSampler:
 
     def _given(self, flat: Flat, schemas: Sequence[Located]) -> Iterator[Any]:
         """Yield the examples and constants of a schema that suit it."""
-        for value in flat.given[:MAX_ALTERNATIVES]:
+        for value in sorted(flat.given[:MAX_ALTERNATIVES], key=lambda each: each is None):
             if value is None and not flat.is_constant:
                 continue  # a default of null says little
             if suits(self.documents, value, *schemas):
@@ -150,8 +150,9 @@ class SchemaSampler:
                 made[name] = self._value(flat.additional or [_ANYTHING], depth + 1)
         self._fill(made, flat, depth)
         for name, value in flat.discriminator.items():
-            if name in made or name in flat.required:
-                made[name] = made[name] if self._is_fixed(flat, name) else value
+            is_allowed = not flat.is_closed or name in flat.properties
+            if is_allowed and not (name in made and self._is_fixed(flat, name)):
+                made[name] = value
         return made
 
     def _fill(self, made: dict[str, Any], flat: Flat, depth: int) -> None:
@@ -247,14 +248,22 @@ def _numbers(flat: Flat, step: float) -> Iterator[float]:
 def _text(flat: Flat) -> str:
     least = int(min(flat.number("minLength", 0), MAX_TEXT))
     most = flat.number("maxLength", math.inf)
+    usual = _FORMATS.get(str(flat.keywords.get("format")), "")
+    limits = {**flat.keywords, "type": "string"}
+    if usual and all(_suits_text(usual, {**limits, "pattern": each}) for each in flat.patterns):
+        return usual
     for pattern in flat.patterns:
         made = matching(pattern, least, None if math.isinf(most) else int(most))
         if made is not None:
             return made
-    text = _FORMATS.get(str(flat.keywords.get("format")), "string")
+    text = usual or "string"
     if len(text) < least:
         text += "x" * (least - len(text))
     return text if len(text) <= most else text[: int(most)]
+
+
+def _suits_text(text: str, keywords: dict[str, Any]) -> bool:
+    return next(text_problems(text, keywords), None) is None
 
 
 _NOTHING: Final = object()

@@ -129,6 +129,13 @@ def test_headers_have_their_examples_and_never_those_of_the_connection():
     assert found.response.headers == {"X-Rate": "10", "X-Trace": "a b", "X-List": "1,2"}
 
 
+def test_braces_of_other_languages_stay_and_templates_of_partita_work():
+    text = "Hi {{name}}, {{{x}}} and {{ request.path.id }}"
+    (found, *_) = _examples(_document(_get(_200=_json(example={"text": text}))))
+    body = json.loads(found.response.body or "")["text"]
+    assert body == "Hi {{'{{'}}name}}, {{'{{'}}{x}}} and {{ request.path.id }}"
+
+
 def test_references_lead_to_other_files_and_round_in_circles():
     node = "{type: object, required: [v], properties: {v: {type: string}, next: {$ref: '#/Node'}}}"
     (found,) = _examples(
