@@ -22,9 +22,6 @@ NOT_IMPLEMENTED: Final[Mapping[str, tuple[str, ...]]] = {
     "sandboxes/events": ("GET",),
     "sandboxes/reap-all": ("POST",),
     "sandboxes/<str:sandbox_id>/reap": ("POST",),
-    "mocks/explain": ("POST",),
-    "mocks/state": ("GET", "DELETE"),
-    "mocks/journal": ("GET", "DELETE"),
 }
 MOCK_ROUTES: Final = ("mocks/<path:path>", "internal/mock-data/<path:path>")
 _DETAIL: Final = "this release does not have this capability yet"
