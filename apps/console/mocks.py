@@ -106,7 +106,7 @@ def run_spaces(request: HttpRequest, principal: Principal, run_id: str) -> HttpR
 @require_POST
 @page
 def reset_run_space(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
-    served = [each for each in executions.mock_spaces(principal, run_id)]
+    served = executions.mock_spaces(principal, run_id)
     name = next((each for each in served if str(each) == request.POST.get("space", "")), None)
     if name is None:
         raise InvalidInput("the run has no such space")

@@ -7,8 +7,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 from asgiref.sync import async_to_sync
 
+from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.ports import Journal, StateStore
 from apps.mocks.domain.spaces import SpaceName
+from apps.mocks.domain.tables import CompiledSpace
 from kernel.registry import Registry
 
 T = TypeVar("T")
@@ -17,11 +19,11 @@ T = TypeVar("T")
 class Serving(Protocol):
     """`engine` answers calls; `load` returns a compiled space, None if there is none."""
 
-    engine: Any
+    engine: Engine
     state: StateStore
     journal: Journal
 
-    async def load(self, name: SpaceName) -> Any: ...
+    async def load(self, name: SpaceName) -> CompiledSpace | None: ...
 
 
 servings: Final[Registry[Callable[[], Serving]]] = Registry("way to serve mocks")

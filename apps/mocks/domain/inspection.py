@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from apps.mocks.domain.calls import JournalEntry, MockRequest
+from apps.mocks.domain.tables import CompiledOperation, CompiledSpace, CompiledSurface
 from kernel.errors import InvalidInput, NotFound
 
 MAX_QUERY_FIELDS: Final = 1_000
@@ -74,7 +75,7 @@ class ExplainedCall:
         return self.body.encode() if isinstance(self.body, str) else msgspec.json.encode(self.body)
 
 
-def located(space: Any, call: ExplainedCall) -> tuple[Any, MockRequest]:
+def located(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOperation, MockRequest]:
     """Return the compiled operation that a call leads to, and the request as it gets it.
 
     Raise SurfaceNotFound, OperationNotFound, and InvalidInput if neither names an operation.
@@ -94,7 +95,9 @@ def located(space: Any, call: ExplainedCall) -> tuple[Any, MockRequest]:
     return operation, call.request(method, call.path_only, params)
 
 
-def _by_id(surface: Any, call: ExplainedCall) -> tuple[Any, MockRequest]:
+def _by_id(
+    surface: CompiledSurface, call: ExplainedCall
+) -> tuple[CompiledOperation, MockRequest]:
     operation = surface.operations.get(call.operation_id)
     if operation is None:
         named = (surface.find(call.operation_id, adapter) for adapter in ("grpc", "async", "rest"))

@@ -64,10 +64,11 @@ class MockServer:
             )
             document = answer.json()
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            why = str(error) or type(error).__name__
             raise ServerUnreachable(
-                f"no control plane answers at {self.url}: {str(error) or type(error).__name__}. It has "
-                "the calls and the state of its mocks: start it (`manage.py up`), or name it with "
-                "--server or PUBLIC_API_URL"
+                f"no control plane answers at {self.url}: {why}. It has the calls and the state "
+                "of its mocks: start it (`manage.py up`), or name it with --server or "
+                "PUBLIC_API_URL"
             ) from None
         if answer.is_error:
             code = str(document.get("code", ""))
