@@ -10,8 +10,16 @@ from apps.mocks.domain.documents import call_document, counter_document, record_
 from apps.mocks.domain.inspection import CallFilter, ExplainedCall
 from apps.mocks.domain.ports import StateRecord
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.selectors import SpaceState, explain_call, read_journal, read_state
-from apps.mocks.services import StatePatch, clear_journal, patch_state, remove_state
+from apps.mocks.services.inspection import (
+    SpaceState,
+    StatePatch,
+    clear_journal,
+    explain_call,
+    patch_state,
+    read_journal,
+    read_state,
+    remove_state,
+)
 
 __all__ = [
     "CallFilter",

@@ -111,6 +111,17 @@ class Candidates:
             self._reads.append(_reads(*key))
         return self._places[key]
 
+    def values(self, request: MockRequest, state: Mapping[str, str]) -> list[str | None]:
+        """Return the values of all parameters that conditions ask for."""
+        return [read(request, state) for read in self._reads]
+
+    def compared(
+        self, candidate: Candidate, values: Sequence[str | None]
+    ) -> list[tuple[Condition, str | None]]:
+        """Return the conditions of a candidate, each with the value that is there."""
+        when = candidate.exchange.when
+        return [(each, values[self._place(each)]) for each in when]
+
     def best(self, request: MockRequest, state: Mapping[str, str]) -> Candidate | None:
         """Return the match with the most conditions, the first in the file among equals."""
         values = [read(request, state) for read in self._reads]

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
 from apps.mocks.domain.dispatching import Call, Candidate
+from apps.mocks.domain.nearest import nearest_example
 from apps.mocks.domain.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
 from apps.mocks.domain.tables import CompiledOperation, Plan
 from apps.mocks.domain.templates import AnswerTooLarge, Scope
@@ -63,7 +64,7 @@ class Engine:
         if candidate is None:
             return await self._fall_back(operation, plan, scope, found)
         if candidate.schema is not None and (errors := candidate.schema.errors(request)):
-            return request_invalid(errors)
+            return request_invalid(errors, candidate.name)
         return await self._respond(operation, plan, candidate, scope, found)
 
     async def looked_up(self, operation: CompiledOperation, plan: Plan, scope: Scope) -> LookedUp:
@@ -112,14 +113,14 @@ class Engine:
     ) -> MockAnswer:
         fallback = operation.operation.mock.fallback
         if fallback is None:
-            return no_match(operation)
+            return no_match(operation, scope)
         if plan.fallback is not None:
             return plan.fallback.constant or plan.fallback.answer(scope)
         if fallback.mode == "proxy":
             return await self._forward(operation, plan, fallback, scope.request)
         candidate = plan.candidates.by_name.get(fallback.example_name)
         if candidate is None:
-            return no_match(operation)
+            return no_match(operation, scope)
         answer = await self._respond(operation, plan, candidate, scope, found)
         return replace(answer, outcome=CallOutcome.FALLBACK, fallback="example")
 
@@ -186,10 +187,11 @@ def constraint_failed(errors: Sequence[Mapping[str, Any]]) -> MockAnswer:
     )
 
 
-def request_invalid(errors: Sequence[Mapping[str, Any]]) -> MockAnswer:
+def request_invalid(errors: Sequence[Mapping[str, Any]], example: str) -> MockAnswer:
     return MockAnswer(
         status=400,
         outcome=CallOutcome.REJECTED,
+        example=example,
         error_code="mock_request_invalid",
         detail=_sentence(errors, "the request does not fit the schema of the example"),
         errors=errors,
@@ -203,12 +205,13 @@ def _sentence(errors: Sequence[Mapping[str, Any]], what: str) -> str:
     return f"{what}: {where}{first['detail']}{more}"[:2_000]
 
 
-def no_match(operation: CompiledOperation) -> MockAnswer:
+def no_match(operation: CompiledOperation, scope: Scope) -> MockAnswer:
     return MockAnswer(
         status=404,
         outcome=CallOutcome.NO_MATCH,
         error_code="mock_no_match",
         detail=f"no example of {operation.operation.operation_id} matches, and it has no fallback",
+        nearest=nearest_example(operation, scope.request, scope.state),
     )
 
 

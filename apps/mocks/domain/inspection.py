@@ -95,9 +95,7 @@ def located(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOperatio
     return operation, call.request(method, call.path_only, params)
 
 
-def _by_id(
-    surface: CompiledSurface, call: ExplainedCall
-) -> tuple[CompiledOperation, MockRequest]:
+def _by_id(surface: CompiledSurface, call: ExplainedCall) -> tuple[CompiledOperation, MockRequest]:
     operation = surface.operations.get(call.operation_id)
     if operation is None:
         named = (surface.find(call.operation_id, adapter) for adapter in ("grpc", "async", "rest"))

@@ -1,17 +1,21 @@
-"""Changes of mock spaces from outside: state that is set and removed, journals that are cleared.
+"""What is in mock spaces, and its changes from outside: explanations, state, calls.
 
 (reference: control-plane 18.1, 18.5)
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from apps.mocks.domain.ports import StateRecord
+from apps.mocks.domain.calls import JournalEntry
+from apps.mocks.domain.explanation import explain
+from apps.mocks.domain.inspection import CallFilter, ExplainedCall, SurfaceNotFound, located
+from apps.mocks.domain.ports import Counter, StateRecord
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.selectors import missing_space
+from apps.mocks.domain.tables import CompiledSpace
+from apps.mocks.refusals import SpaceNotActive, SuiteNotFound
 from apps.mocks.serving import Serving, wait_for
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 
@@ -25,6 +29,49 @@ class RecordChanged(PlatformError):
 
 class RecordNotFound(NotFound):
     """No record has this key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceState:
+    records: Sequence[StateRecord]
+    counters: Sequence[Counter]
+
+
+def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -> dict[str, Any]:
+    """Return what would answer a call and why; change nothing.
+
+    With `defaults_only` no record of the state is seen. Raise SuiteNotFound or SpaceNotActive,
+    SurfaceNotFound, OperationNotFound, InvalidInput.
+    """
+
+    async def explained(served: Serving) -> dict[str, Any]:
+        operation, request = located(await _loaded(served, name), call)
+        return await explain(served.engine, operation, request, defaults_only=defaults_only)
+
+    return wait_for(explained)
+
+
+def read_state(name: SpaceName, *, key: str = "") -> SpaceState:
+    """Return the records of a space by key, and its counters."""
+
+    async def state(served: Serving) -> SpaceState:
+        space = str(name)
+        return SpaceState(
+            records=await served.state.records(space, key=key),
+            counters=await served.state.counters(space),
+        )
+
+    return wait_for(state)
+
+
+def read_journal(name: SpaceName, wanted: CallFilter | None = None) -> Sequence[JournalEntry]:
+    """Return the kept calls of a space, the newest first."""
+
+    async def calls(served: Serving) -> Sequence[JournalEntry]:
+        found = await served.journal.entries(str(name))
+        return found if wanted is None else [each for each in found if wanted.matches(each)]
+
+    return wait_for(calls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +118,9 @@ async def _owner(served: Serving, name: SpaceName, patch: StatePatch) -> str:
     if not patch.surface_id:
         detail = f"no record has the key {patch.key!r}; with surfaceId the patch would make it"
         raise RecordNotFound(detail)
-    space = await served.load(name)
-    if space is None:
-        raise missing_space(name)
+    space = await _loaded(served, name)
     if patch.surface_id not in space.surfaces:
-        raise NotFound(
-            f"the suite has no API surface {patch.surface_id!r}", code="surface_not_found"
-        )
+        raise SurfaceNotFound(f"the suite has no API surface {patch.surface_id!r}")
     return patch.surface_id
 
 
@@ -113,3 +156,10 @@ def clear_journal(name: SpaceName, *, surface_id: str = "", operation_id: str = 
         )
 
     return wait_for(cleared)
+
+
+async def _loaded(served: Serving, name: SpaceName) -> CompiledSpace:
+    space = await served.load(name)
+    if space is not None:
+        return space
+    raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)
