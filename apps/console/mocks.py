@@ -41,12 +41,14 @@ def explain(
 
 def explanation(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -> dict[str, object]:
     document = mocks.explain_call(name, call, defaults_only=defaults_only)
-    fallback, transition = document.get("fallback"), document.get("transition")
+    transition = document.get("transition")
+    nearest = document.get("error", {}).get("nearest")
     return {
         "explained": document,
         "verdict": mock_display.verdict(document),
-        "fallback": mock_display.as_text(fallback) if fallback else "",
-        "transition": mock_display.as_text(transition) if transition else "",
+        "state": sorted(document.get("state", {}).items()),
+        "transition": mock_display.transition_words(transition) if transition else "",
+        "near": mock_display.near(nearest) if nearest else None,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -39,32 +38,28 @@ class Verdict:
 
 def verdict(explanation: Mapping[str, Any]) -> Verdict:
     """Return in one sentence what answers an explained call."""
-    failed = [each for each in explanation["constraints"] if not each["ok"]]
+    failed = [each["name"] for each in explanation["constraints"] if not each["ok"]]
     if failed:
-        names = ", ".join(each["name"] for each in failed)
-        return Verdict(sign="failing", text="Refused: parameter constraints fail", more=names)
-    chosen = explanation.get("chosen", "")
-    if chosen and explanation["schemaErrors"]:
         return Verdict(
-            sign="failing", text="Refused: the request breaks the schema of", chosen=chosen
+            sign="failing", text="Refused, parameter constraints fail:", more=", ".join(failed)
         )
-    if chosen:
+    if explanation["schemaErrors"]:
+        return Verdict(sign="failing", text="Refused: the request breaks the schema of the example")
+    if error := explanation.get("error"):
+        return Verdict(sign="failed", text=f"{error['code']}:", more=error["detail"])
+    if chosen := explanation.get("chosen", ""):
         by = f"by dispatcher {explanation['dispatcher']}"
         return Verdict(sign="healthy", text="Answered by example", chosen=chosen, more=by)
-    if fallback := explanation.get("fallback"):
-        return Verdict(
-            sign="skipped", text="No example matches; the fallback answers", more=mode(fallback)
-        )
-    return Verdict(sign="failed", text="No example matches, and there is no fallback: 404")
+    text = "No example is chosen; the fallback answers:"
+    return Verdict(sign="skipped", text=text, more=str(explanation.get("fallback", "")))
 
 
-def mode(fallback: object) -> str:
-    return str(fallback.get("mode", "")) if isinstance(fallback, Mapping) else str(fallback)
-
-
-def as_text(value: object) -> str:
-    """Return a text as it is, anything else as indented JSON."""
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+def transition_words(transition: Mapping[str, Any]) -> str:
+    """Return what becomes of the record."""
+    if transition.get("removed"):
+        return "is removed"
+    fields = transition.get("fields", {})
+    return "becomes " + (" ".join(f"{name}={fields[name]}" for name in sorted(fields)) or "empty")
 
 
 def outcome_words(outcome: str) -> str:
@@ -103,20 +98,19 @@ def call_row(call: JournalEntry) -> dict[str, object]:
 
 
 def near(nearest: Mapping[str, Any]) -> Near:
-    """Return what the journal keeps of the nearest example or operation, in words."""
-    differences = [difference(each) for each in nearest.get("differences", ())]
-    if name := nearest.get("example", ""):
-        return Near(text="Nearest example:", name=str(name), differences=differences)
-    method, path = nearest.get("method", ""), nearest.get("path", "")
-    name = f"{method} {path}".strip() or str(nearest.get("operationId", ""))
-    return Near(text="Nearest operation:", name=name, differences=differences)
+    """Return the nearest example and the conditions that fail, or the nearest operation."""
+    if "example" in nearest:
+        differences = [difference(each) for each in nearest.get("conditions", ())]
+        return Near(text="Nearest example:", name=nearest["example"], differences=differences)
+    other = "the method differs" if nearest.get("differs") == "method" else "the path differs"
+    name = f"{nearest.get('method', '')} {nearest.get('path', '')}"
+    return Near(text="Nearest operation:", name=name.strip(), differences=[other])
 
 
-def difference(found: Mapping[str, Any]) -> str:
+def difference(condition: Mapping[str, Any]) -> str:
     """Return `body yacht must be 1; it is missing`."""
-    what = " ".join(str(found[key]) for key in ("from", "param") if found.get(key))
-    actual = f"it is {found['actual']}" if "actual" in found else "it is missing"
-    return f"{what} must be {found.get('expected', '')}; {actual}"
+    actual = f"it is {condition['actual']}" if "actual" in condition else "it is missing"
+    return f"{condition['from']} {condition['param']} must be {condition['expected']}; {actual}"
 
 
 def record_row(record: StateRecord) -> dict[str, object]:

@@ -89,8 +89,35 @@ class SchemaError(Shape):
     detail = Text()
 
 
+class Transition(Shape):
+    """What becomes of a record: its `fields`, or it is removed."""
+
+    key = Text()
+    onExample = Text(required=False)
+    fields = texts(required=False)  # type: ignore[assignment]
+    removed = Flag(required=False)
+
+
+class ExplainedResponse(Shape):
+    status = Number(min_value=0)
+    mediaType = Text(allow_blank=True)
+    headers = serializers.DictField(child=serializers.ListField(child=Text(allow_blank=True)))
+    body = Text(allow_blank=True)
+    delayMillis = Number(min_value=0)
+    grpcStatus = Number(required=False)
+
+
+class ExplainedError(Shape):
+    """Why Partita itself answers; `nearest` is what an unmatched call came nearest to."""
+
+    code = Text()
+    detail = Text(allow_blank=True)
+    errors = serializers.ListField(child=serializers.DictField(), required=False)
+    nearest = serializers.DictField(required=False)
+
+
 class Explanation(Shape):
-    """What would answer a call, and why. Further keys say more of the same."""
+    """What would answer a call, and why. One of `response`, `error` and `proxyUrl` is there."""
 
     operationId = Text()
     constraints = ExplainedConstraint(many=True)
@@ -98,10 +125,13 @@ class Explanation(Shape):
     dispatcher = Text()
     chosen = Text(required=False)
     schemaErrors = SchemaError(many=True)
-    fallback = serializers.JSONField(required=False)
+    fallback = Text(required=False)
     stateKey = Text(required=False)
-    transition = serializers.JSONField(required=False)
-    response = serializers.JSONField(required=False)
+    state = texts(required=False)
+    transition = Transition(required=False)
+    response = ExplainedResponse(required=False)
+    error = ExplainedError(required=False)
+    proxyUrl = Text(required=False)
 
 
 class StateRecord(Shape):
@@ -155,7 +185,7 @@ class Call(Shape):
     requestBody = Text(required=False)
     stateKey = Text(required=False)
     stepId = Text(required=False)
-    nearest = serializers.JSONField(
+    nearest = serializers.DictField(
         required=False, help_text="of an unmatched call: what came nearest and what differs"
     )
 

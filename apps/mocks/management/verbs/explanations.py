@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apps.mocks.management.server import MockServer, add_space, space_query
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from kernel.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EXAMPLES: Final = """\
   manage.py mock explain shop shop GET '/goods?q=ea'
@@ -77,11 +80,23 @@ def _print(explained: Mapping[str, Any]) -> None:
             console.print(f"      {_mark(one['ok'])} {escape(text)}")
     for each in explained["schemaErrors"]:
         console.print(f"  [red]✗[/] request {escape(each['pointer'] + ': ' + each['detail'])}")
-    for name, words in (("stateKey", "state record"), ("fallback", "fallback")):
-        if explained.get(name):
-            console.print(f"  {words}: {escape(str(explained[name]))}")
-    if not (explained.get("chosen") or explained.get("fallback")):
-        console.print("  [red]nothing answers: 404 mock_no_match[/]")
+    _print_outcome(console, explained)
+
+
+def _print_outcome(console: Console, explained: Mapping[str, Any]) -> None:
+    fields = " ".join(f"{name}={value}" for name, value in explained.get("state", {}).items())
+    lines = {
+        "state record": f"{explained.get('stateKey', '')} {fields}".strip(),
+        "fallback": explained.get("fallback", ""),
+        "sent to": explained.get("proxyUrl", ""),
+    }
+    for words, text in lines.items():
+        if text:
+            console.print(f"  {words}: {escape(text)}")
+    if response := explained.get("response"):
+        console.print(f"  status {response['status']}, {escape(response['mediaType'])}")
+    if error := explained.get("error"):
+        console.print(f"  [red]{escape(error['code'])}[/]: {escape(error['detail'])}")
 
 
 def _mark(is_good: bool) -> str:  # noqa: FBT001 - a value of a document
