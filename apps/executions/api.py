@@ -54,6 +54,7 @@ from apps.executions.selectors.logs import (
     log_pages,
     search_log,
 )
+from apps.executions.selectors.mock_spaces import mock_spaces
 from apps.executions.selectors.overview import OverviewTaker, RunPage, overview, run_page
 from apps.executions.selectors.probes import ProbesTaker
 from apps.executions.selectors.runs import (
@@ -138,6 +139,7 @@ __all__ = [
     "log_pages",
     "logs_topic",
     "matching_runs",
+    "mock_spaces",
     "overview",
     "probes_nudge",
     "recent_runs",
