@@ -72,6 +72,7 @@ from apps.executions.services.agent_reports import record_reports
 from apps.executions.services.environment import StepEnvironment, explain_env
 from apps.executions.services.launch import dispatch, launch, launch_once
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
+from apps.executions.services.mock_nodes import check_mocks
 from apps.executions.services.run_progression import cancel
 from apps.executions.services.storage import (
     delete,
@@ -118,6 +119,7 @@ __all__ = [
     "adopt",
     "artifact_file",
     "cancel",
+    "check_mocks",
     "delete",
     "detail",
     "dispatch",

@@ -10,7 +10,7 @@ from kernel.errors import known_names
 from surfaces import Surface
 from surfaces.model import adapter_of
 
-ServedSurfaces = Mapping[str, str]  # surface id → adapter; only surfaces that have operations
+ServedSurfaces = Mapping[str, str]  # surface id → adapter, "" for one without operations
 
 
 def served_surfaces(
@@ -18,19 +18,22 @@ def served_surfaces(
 ) -> ServedSurfaces:
     """Return the surfaces of a mock node; `known` are those of the suite that declares it.
 
-    Without `surface`, it serves the one whose id is the node's, otherwise all. Raise
-    TopologyProblem `mock_surface_missing` for a named surface that the suite does not have.
+    Without `surface`, it serves the one whose id is the node's, otherwise all that have operations.
+    Raise TopologyProblem `mock_surface_missing` for a named surface that the suite does not have.
     """
     by_id = {surface.surface_id: surface for surface in known}
     own_id = node["id"].rpartition("/")[2]
-    named = node.get("surfaces") or ([own_id] if own_id in by_id else list(by_id))
+    every = [name for name, surface in by_id.items() if surface.operations]
+    named = node.get("surfaces") or ([own_id] if own_id in by_id else every)
     for name in named:
         if name not in by_id:
             message = f'"{node["id"]}" serves "{name}", which is no surface of the suite'
             raise TopologyProblem(
                 "mock_surface_missing", f"{message}{known_names(by_id)}", **(at or {})
             )
-    return {name: adapter_of(by_id[name].protocol) for name in named if by_id[name].operations}
+    return {
+        name: adapter_of(by_id[name].protocol) if by_id[name].operations else "" for name in named
+    }
 
 
 def surface_problem(

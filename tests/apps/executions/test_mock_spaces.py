@@ -13,7 +13,7 @@ from apps.executions.selectors.mock_spaces import RUN_SPACES
 from apps.mocks.domain.spaces import SpaceName
 from apps.suites.api import ImportedSuite
 from kernel import clock
-from tests.apps.executions.runs import Run, queued_run, node, somebody
+from tests.apps.executions.runs import Run, node, queued_run, somebody
 
 
 def mocked(text: str) -> dict[str, bytes]:
