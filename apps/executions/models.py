@@ -13,9 +13,10 @@ class Snapshot(models.Model):
 
     `document` is zlib-compressed JSON: `suite` (the definition as on the wire, `topology` in it),
     `profile` {fileName, label, env, services, secretRefs, observability}, `contents`
-    {source suite id: {digest, size, offset?}}, `secretRefsOfImports` {path: secretRefs} where
-    there are any. The tar.gz files themselves are a `Blob` row, one after the other, which
-    `archive_sha256` names: empty without files, null if an older process stored the snapshot.
+    {source suite id: {digest, size, offset?}}, `secretRefsOfImports` {path: secretRefs} and `mocks`
+    {node id: {surface id: adapter}} where there are any. The tar.gz files themselves are a `Blob`
+    row, one after the other, which `archive_sha256` names: empty without files, null if an older
+    process stored the snapshot.
     `used_at` is when a launch last needed it; see `services.storage`.
     """
 

@@ -87,11 +87,15 @@ class RedisLink:
         self._note(away=None)
         return answer
 
-    async def close(self) -> None:
-        """Close the connections of the running loop and of threads."""
+    async def leave_loop(self) -> None:
+        """Close the connections of the running loop."""
         found = self._of_loops.pop(asyncio.get_running_loop(), None)
         if found is not None:
             await found[0].aclose()
+
+    async def close(self) -> None:
+        """Close the connections of the running loop and of threads."""
+        await self.leave_loop()
         client, self._client = self._client, None
         if client is not None:
             client.close()

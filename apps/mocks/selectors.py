@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.spaces import SpaceName
@@ -44,3 +45,6 @@ class SharedSpaces:
     def generations(self, names: Sequence[SpaceName]) -> Mapping[SpaceName, str]:
         suites = current_suites([name.suite_id for name in names])
         return {name: suites[name.suite_id].digest for name in names if name.suite_id in suites}
+
+
+shared_spaces: Final = SharedSpaces()

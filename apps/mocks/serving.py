@@ -1,42 +1,50 @@
-"""What this process serves mocks with, for those that look into it."""
+"""The data plane of this process, and the application that has it in front."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import Any
 
-from asgiref.sync import async_to_sync
+from apps.mocks import conf
+from apps.mocks.asgi import PREFIXES, MockPlane
+from apps.mocks.domain.nearest import nearest
+from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.wiring import parts
+from apps.observability.api import metrics
+from apps.operations.api import is_draining
 
-from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.ports import Journal, StateStore
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import CompiledSpace
-from kernel.registry import Registry
-
-T = TypeVar("T")
-
-
-class Serving(Protocol):
-    """`engine` answers calls; `load` returns a compiled space, None if there is none."""
-
-    engine: Engine
-    state: StateStore
-    journal: Journal
-
-    async def load(self, name: SpaceName) -> CompiledSpace | None: ...
+Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-servings: Final[Registry[Callable[[], Serving]]] = Registry("way to serve mocks")
+@lru_cache(maxsize=1)
+def plane() -> MockPlane:
+    """Return the data plane of this process."""
+    made = parts()
+    return MockPlane(
+        PlaneSetup(
+            spaces=made.spaces,
+            engine=made.engine,
+            journal=made.journal,
+            meter=metrics.mock_calls.recorder,
+            is_draining=is_draining,
+            secret=conf.shared_secret(),
+            site_hosts=conf.site_hosts(),
+            own_cookies=conf.own_cookies(),
+            strict_transport_security=conf.strict_transport_security(),
+            nearest=nearest,
+        )
+    )
 
 
-def serving() -> Serving:
-    return servings["process"]()
+def mocks_in_front(application: Application) -> Application:
+    """Return an application that answers mocks itself and leaves the rest to another one."""
+    serve = plane()
 
+    async def with_mocks(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(PREFIXES):
+            await serve(scope, receive, send)
+        else:
+            await application(scope, receive, send)
 
-def wait_for(work: Callable[[Serving], Coroutine[Any, Any, T]]) -> T:
-    """Return what `work` returns; for threads, which have no event loop."""
-
-    async def done() -> T:
-        return await work(serving())
-
-    return async_to_sync(done)()
+    return with_mocks

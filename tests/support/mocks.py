@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from asgiref.sync import sync_to_async
-
 from apps.mocks.domain.calls import CallOutcome, JournalEntry, MockAnswer, MockRequest
 from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.ports import ProxyAnswer, ScriptFailed
+from apps.mocks.domain.ports import ProxyAnswer, ScriptFailed, SpaceContent
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import CompiledSpace, compile_space
+from apps.mocks.domain.tables import compile_space
 from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.selectors import SharedSpaces
+from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.state.memory import MemoryState
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -47,35 +46,48 @@ class NoProxy:
 
 
 @dataclass
-class MemoryServing:
-    """The spaces of runs serve the suite as it is now; those in `ended` are over."""
+class Contents:
+    """A space source of one suite; runs serve it, too, unless they are in `ended`."""
 
-    state: MemoryState = field(default_factory=MemoryState)
-    journal: MemoryJournal = field(default_factory=MemoryJournal)
+    content: SpaceContent
     ended: set[str] = field(default_factory=set)
-    calls: int = 0
 
-    @property
-    def engine(self) -> Engine:
-        return Engine(state=self.state, scripts=NoScripts(), proxy=NoProxy())
+    def load(self, name: SpaceName) -> SpaceContent | None:
+        return self.content if self.generations([name]) else None
 
-    async def load(self, name: SpaceName) -> CompiledSpace | None:
-        if name.execution_id in self.ended:
-            return None
-        content = await sync_to_async(SharedSpaces().load)(SpaceName(name.suite_id))
-        return None if content is None else compile_space(content, name)
+    def generations(self, names: Sequence[SpaceName]) -> Mapping[SpaceName, str]:
+        return {
+            name: self.content.generation
+            for name in names
+            if name.suite_id == self.content.suite_id and name.execution_id not in self.ended
+        }
 
-    async def call(
+
+class MemoryParts:
+    """`wiring.parts()` of a process without Redis and without a server."""
+
+    loop = None
+    link = None
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        self.state = MemoryState()
+        self.journal = MemoryJournal()
+        self.engine = Engine(state=self.state, scripts=NoScripts(), proxy=NoProxy())
+        self.spaces = Spaces(
+            SpacesSetup(source_of=lambda _kind: contents, compile=compile_space, state=self.state)
+        )
+        self._calls = 0
+
+    def call(
         self, name: SpaceName, surface_id: str, method: str, path: str, body: bytes = b""
     ) -> MockAnswer:
         """Call a mock; the journal has it."""
-        space = await self.load(name)
-        assert space is not None
-        found = space.surfaces[surface_id].route(method, path)
+        found = compile_space(self.contents.content, name).surfaces[surface_id].route(method, path)
         assert found is not None
         operation, params = found
         request = MockRequest(method, path, params=params, raw_body=body)
-        answer = await self.engine.answer(operation, request)
+        answer = asyncio.run(self.engine.answer(operation, request))
         self.note(
             name,
             surface_id=surface_id,
@@ -92,11 +104,11 @@ class MemoryServing:
 
     def note(self, name: SpaceName, **facts: Any) -> JournalEntry:
         """Put a call into the journal, a second after the one before."""
-        self.calls += 1
+        self._calls += 1
         entry = JournalEntry(
             **{
-                "id": f"call-{self.calls:04d}",
-                "time": BEGIN + timedelta(seconds=self.calls),
+                "id": f"call-{self._calls:04d}",
+                "time": BEGIN + timedelta(seconds=self._calls),
                 "method": "GET",
                 "path": "/goods",
                 "surface_id": "shop",

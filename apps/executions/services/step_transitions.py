@@ -73,17 +73,36 @@ def queue(run: RunAggregate, index: int) -> bool:
         return True
     if run.plan.nodes[index].kind == "mock":
         run.emit_step_event(index, "queued", "queued")
-        fail(
-            run,
-            index,
-            StepReason.MOCK_SURFACE_MISSING,
-            "mock nodes are not available in this release",
-        )
-        return True
+        return start_mock(run, index)
     _change_job(run, index, JobEvent.ENQUEUED)
     run.emit_step_event(index, "queued", f"queued for {run.execution.backend_label}")
     run.queued_now.append(index)
     return False
+
+
+def start_mock(run: RunAggregate, index: int) -> bool:
+    """Claim a mock for the dispatcher, which waits until its surfaces answer.
+
+    Return whether it has already failed, because there is nothing to serve.
+    """
+    node = run.definition.nodes[index]
+    served = run.definition.mocks.get(node["id"], {})
+    if empty := [surface for surface, adapter in served.items() if not adapter]:
+        text = f"API surface {empty[0]} has no operation"
+        fail(run, index, StepReason.MOCK_SURFACE_MISSING, text)
+    elif not served:
+        text = "the suite has no API surface to serve: write a contract below api/ or mock/"
+        fail(run, index, StepReason.MOCK_SURFACE_MISSING, text)
+    else:
+        timeout = timedelta(milliseconds=node["timeoutMs"])
+        times = {"started_at": run.now, "deadline": run.now + timeout + TIMEOUT_ALLOWANCE}
+        _change_job(run, index, JobEvent.ENQUEUED)
+        _change_status(run, index, StepEvent.CLAIMED, not_before=None, **times)
+        _change_job(run, index, JobEvent.CLAIMED)
+        run.emit_step_event(index, "claimed", "claimed by the dispatcher")
+        run.mocks_wait = True
+        return False
+    return True
 
 
 def claim(run: RunAggregate, index: int, supervisor: SupervisorSession) -> None:

@@ -11,18 +11,11 @@ import msgspec
 
 from apps.mocks.domain.calls import JournalEntry, MockRequest
 from apps.mocks.domain.tables import CompiledOperation, CompiledSpace, CompiledSurface
-from kernel.errors import InvalidInput, NotFound
+from apps.mocks.refusals import OperationNotFound, SurfaceNotFound
+from kernel.errors import InvalidInput
 
 MAX_QUERY_FIELDS: Final = 1_000
 _JSON: Final = "application/json"
-
-
-class SurfaceNotFound(NotFound):
-    code = "surface_not_found"
-
-
-class OperationNotFound(NotFound):
-    code = "operation_not_found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +75,7 @@ def located(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOperatio
     """
     surface = space.surfaces.get(call.surface_id)
     if surface is None:
-        raise SurfaceNotFound(f"the suite has no API surface {call.surface_id!r}")
+        raise SurfaceNotFound(call.surface_id)
     if call.operation_id:
         return _by_id(surface, call)
     if not (call.method and call.path):

@@ -86,6 +86,7 @@ class Candidate(Shape):
 
 class SchemaError(Shape):
     pointer = Text(allow_blank=True)
+    code = Text()
     detail = Text()
 
 

@@ -1,5 +1,6 @@
 """What is in mock spaces, and its changes from outside: explanations, state, calls.
 
+Without Redis they are those of this process. Called from threads, never from the event loop.
 (reference: control-plane 18.1, 18.5)
 """
 
@@ -9,14 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from apps.mocks import wiring
 from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.domain.explanation import explain
-from apps.mocks.domain.inspection import CallFilter, ExplainedCall, SurfaceNotFound, located
+from apps.mocks.domain.inspection import CallFilter, ExplainedCall, located
 from apps.mocks.domain.ports import Counter, StateRecord
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import CompiledSpace
-from apps.mocks.refusals import SpaceNotActive, SuiteNotFound
-from apps.mocks.serving import Serving, wait_for
+from apps.mocks.refusals import SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 
 MAX_RECORD_BYTES: Final = 64 * 2**10
@@ -44,34 +45,29 @@ def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -
     SurfaceNotFound, OperationNotFound, InvalidInput.
     """
 
-    async def explained(served: Serving) -> dict[str, Any]:
-        operation, request = located(await _loaded(served, name), call)
-        return await explain(served.engine, operation, request, defaults_only=defaults_only)
+    async def explained() -> dict[str, Any]:
+        operation, request = located(await _loaded(name), call)
+        engine = wiring.parts().engine
+        return await explain(engine, operation, request, defaults_only=defaults_only)
 
-    return wait_for(explained)
+    return wiring.wait_for(explained)
 
 
 def read_state(name: SpaceName, *, key: str = "") -> SpaceState:
     """Return the records of a space by key, and its counters."""
+    state = wiring.parts().state
 
-    async def state(served: Serving) -> SpaceState:
-        space = str(name)
-        return SpaceState(
-            records=await served.state.records(space, key=key),
-            counters=await served.state.counters(space),
-        )
+    async def read() -> SpaceState:
+        records = await state.records(str(name), key=key)
+        return SpaceState(records=records, counters=await state.counters(str(name)))
 
-    return wait_for(state)
+    return wiring.wait_for(read)
 
 
-def read_journal(name: SpaceName, wanted: CallFilter | None = None) -> Sequence[JournalEntry]:
+def read_journal(name: SpaceName, wanted: CallFilter | None = None) -> list[JournalEntry]:
     """Return the kept calls of a space, the newest first."""
-
-    async def calls(served: Serving) -> Sequence[JournalEntry]:
-        found = await served.journal.entries(str(name))
-        return found if wanted is None else [each for each in found if wanted.matches(each)]
-
-    return wait_for(calls)
+    found = wiring.parts().journal.newest(str(name))
+    return [entry for entry in found if wanted is None or wanted.matches(entry)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,33 +90,32 @@ def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
     Raise RecordNotFound, RecordChanged (another `version` is stored), InvalidInput, and
     SuiteNotFound, SpaceNotActive or SurfaceNotFound for a new record.
     """
+    state = wiring.parts().state
 
-    async def patched(served: Serving) -> StateRecord:
+    async def patched() -> StateRecord:
         for _ in range(_TRIES):
-            before = await served.state.read(str(name), patch.key)
+            before = await state.read(str(name), patch.key)
             version = before.version if before else 0
             if patch.version not in (None, version):
                 raise RecordChanged(f"the record has version {version}, not {patch.version}")
-            surface_id = before.surface_id if before else await _owner(served, name, patch)
+            surface_id = before.surface_id if before else await _owner(name, patch)
             fields = _fields(before, patch)
-            if await served.state.change(
-                str(name), patch.key, surface_id, version=version, fields=fields
-            ):
-                after = await served.state.read(str(name), patch.key)
+            if await state.change(str(name), patch.key, surface_id, version=version, fields=fields):
+                after = await state.read(str(name), patch.key)
                 if after is not None:
                     return after
         raise RecordChanged("mocks change this record all the time; try again")
 
-    return wait_for(patched)
+    return wiring.wait_for(patched)
 
 
-async def _owner(served: Serving, name: SpaceName, patch: StatePatch) -> str:
+async def _owner(name: SpaceName, patch: StatePatch) -> str:
     if not patch.surface_id:
         detail = f"no record has the key {patch.key!r}; with surfaceId the patch would make it"
         raise RecordNotFound(detail)
-    space = await _loaded(served, name)
+    space = await _loaded(name)
     if patch.surface_id not in space.surfaces:
-        raise SurfaceNotFound(f"the suite has no API surface {patch.surface_id!r}")
+        raise SurfaceNotFound(patch.surface_id)
     return patch.surface_id
 
 
@@ -140,26 +135,20 @@ def _fields(before: StateRecord | None, patch: StatePatch) -> dict[str, str]:
 
 def remove_state(name: SpaceName, *, surface_id: str = "", key: str = "") -> int:
     """Remove records and, without `key`, counters; return how many of both there were."""
-
-    async def removed(served: Serving) -> int:
-        return await served.state.reset(str(name), surface_id=surface_id, key=key)
-
-    return wait_for(removed)
+    state = wiring.parts().state
+    return wiring.wait_for(lambda: state.reset(str(name), surface_id=surface_id, key=key))
 
 
 def clear_journal(name: SpaceName, *, surface_id: str = "", operation_id: str = "") -> int:
     """Forget calls; return how many."""
-
-    async def cleared(served: Serving) -> int:
-        return await served.journal.clear(
-            str(name), surface_id=surface_id, operation_id=operation_id
-        )
-
-    return wait_for(cleared)
+    journal = wiring.parts().journal
+    return wiring.wait_for(
+        lambda: journal.clear(str(name), surface_id=surface_id, operation_id=operation_id)
+    )
 
 
-async def _loaded(served: Serving, name: SpaceName) -> CompiledSpace:
-    space = await served.load(name)
+async def _loaded(name: SpaceName) -> CompiledSpace:
+    space = await wiring.parts().spaces.barrier(str(name))
     if space is not None:
-        return space
+        return space.compiled
     raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)

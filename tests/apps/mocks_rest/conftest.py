@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -8,14 +9,16 @@ import pytest
 from rest_framework.test import APIClient
 
 from apps.accounts.api import Role
-from apps.mocks import serving
+from apps.mocks import wiring
+from apps.mocks.domain.spaces import SpaceName
+from apps.mocks.selectors import SharedSpaces
 from tests.apps.suites.conftest import (  # noqa: F401 - fixtures
     Workspace,
     library,
     workspace,
 )
 from tests.support.api_clients import PERSON
-from tests.support.mocks import MemoryServing
+from tests.support.mocks import Contents, MemoryParts
 from tests.support.processes import ROOT
 
 SHOP = ROOT / "examples" / "oci-suites" / "shop"
@@ -32,10 +35,13 @@ def shop(workspace: Workspace) -> None:  # noqa: F811
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch, shop: None) -> MemoryServing:
-    made = MemoryServing()
-    monkeypatch.setattr(serving, "serving", lambda: made)
-    return made
+def served(monkeypatch: pytest.MonkeyPatch, shop: None) -> Iterator[MemoryParts]:
+    content = SharedSpaces().load(SpaceName("shop"))
+    assert content is not None
+    made = MemoryParts(Contents(content))
+    monkeypatch.setattr(wiring, "parts", lambda: made)
+    yield made
+    made.spaces.stop()
 
 
 def client_of(**facts: Any) -> APIClient:

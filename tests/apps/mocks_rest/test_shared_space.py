@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from rest_framework.test import APIClient
 
 from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.domain.spaces import SpaceName
 from tests.apps.mocks_rest.conftest import problem
-from tests.support.mocks import MemoryServing
+from tests.support.mocks import MemoryParts
 
 SHARED = SpaceName("shop")
 EXPLAIN = "/api/v1/mocks/explain"
@@ -25,8 +25,8 @@ def explain(client: APIClient, **body: Any) -> Any:
     return client.post(EXPLAIN, {**ORDER, **body}, format="json")
 
 
-def order(served: MemoryServing, body: bytes = b'{"apple": 1}') -> None:
-    async_to_sync(served.call)(SHARED, "shop", "POST", "/orders", body)
+def order(served: MemoryParts, body: bytes = b'{"apple": 1}') -> None:
+    served.call(SHARED, "shop", "POST", "/orders", body)
 
 
 def test_an_explanation_shows_each_condition_and_changes_nothing(served, member):
@@ -39,7 +39,7 @@ def test_an_explanation_shows_each_condition_and_changes_nothing(served, member)
         {"from": "body", "param": "yacht", "expected": "1", "actual": "1", "ok": True}
     ]
     assert (accepted["name"], accepted["matched"]) == ("accepted", True)
-    assert async_to_sync(served.state.records)("shop") == []
+    assert asyncio.run(served.state.records("shop")) == []
 
 
 def test_a_text_is_sent_as_it_is_and_other_bodies_as_json(served, member):
@@ -101,7 +101,7 @@ def test_records_and_counters_are_read_in_pages_and_removed(served, admin):
     order(served)
     for key in ("b", "a", "c"):
         patch(admin, key=key, surfaceId="shop", set={"n": key})
-    async_to_sync(served.state.draw)("shop", "payments", "Capture")
+    asyncio.run(served.state.draw("shop", "payments", "Capture"))
 
     first = admin.get(f"{STATE}?suiteId=shop&limit=3").json()
     second = admin.get(f"{STATE}?suiteId=shop&limit=3&cursor={first['nextCursor']}").json()

@@ -90,7 +90,7 @@ def test_the_imports_of_a_run_have_spaces_of_their_own(served, run_id):
 
 def test_what_is_called_of_a_run_that_ended_is_still_read(served, run_id):
     served.note(SpaceName("shop", run_id))
-    served.ended.add(run_id)
+    served.contents.ended.add(run_id)
 
     assert len(ask(client_of(), "get", JOURNAL, run_id).json()["entries"]) == 1
     assert problem(ask(client_of(), "post", EXPLAIN, run_id)) == (404, "space_not_active")
