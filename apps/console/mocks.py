@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.api import Principal, Role
+from apps.console import conf
 from apps.console.domain import mock_display
 from apps.console.views import page
 from apps.executions import api as executions
@@ -108,8 +109,9 @@ def run_spaces(request: HttpRequest, principal: Principal, run_id: str) -> HttpR
 @require_POST
 @page
 def reset_run_space(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
-    served = executions.mock_spaces(principal, run_id)
-    name = next((each for each in served if str(each) == request.POST.get("space", "")), None)
+    wanted = request.POST.get("space", "")
+    served = (each for _, each, _ in executions.mock_spaces(principal, run_id))
+    name = next((each for each in served if str(each) == wanted), None)
     if name is None:
         raise InvalidInput("the run has no such space")
     mocks.require_space_writer(principal, name)
@@ -117,18 +119,28 @@ def reset_run_space(request: HttpRequest, principal: Principal, run_id: str) -> 
     return _run_spaces(request, principal, run_id)
 
 
+def _prefix() -> str:
+    return conf.step_env_prefixes()[0]
+
+
 def _run_spaces(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
-    served = executions.mock_spaces(principal, run_id)
+    nodes: dict[SpaceName, list[str]] = {}
+    for node_id, name, _ in executions.mock_spaces(principal, run_id):
+        nodes.setdefault(name, []).append(node_id)
     may_change = principal.has_role(Role.RUNNER)
     wanted = call_filter(request)
     context = {
         "sections": [
-            space_section(each, wanted, may_change=may_change, is_named=len(served) > 1)
-            for each in served
+            {
+                **space_section(name, wanted, may_change=may_change),
+                "title": (name.import_path or name.suite_id) if len(nodes) > 1 else "",
+                "variables": [mock_display.address_variable(each, _prefix()) for each in ids],
+            }
+            for name, ids in nodes.items()
         ],
         "address": f"/executions/{run_id}/mocks",
-        "no_calls": "No step has called these mocks yet.",
-        "prefix": executions.env_prefix(),
+        "no_calls": "No call yet.",
+        "variable": mock_display.address_variable("psp", _prefix()),
     }
     return render(request, "console/_mock_space.html", context)
 
@@ -153,25 +165,22 @@ def call_filter(request: HttpRequest) -> CallFilter:
     )
 
 
-def space_section(
-    name: SpaceName, wanted: CallFilter, *, may_change: bool, is_named: bool = False
-) -> dict[str, object]:
+def space_section(name: SpaceName, wanted: CallFilter, *, may_change: bool) -> dict[str, object]:
     """Return what there is in a space: the newest calls and records, and how many of all."""
     everything = mocks.read_journal(name)
     shown = [each for each in everything if wanted.matches(each)]
-    unmatched = [each for each in everything if each.outcome in mock_display.UNMATCHED]
+    unmatched = mock_display.unmatched_rows(everything)
     state = mocks.read_state(name)
     return {
         "id": f"space-{name.import_path or name.suite_id}",
-        "title": (name.import_path or name.suite_id) if is_named else "",
         "space": str(name),
         "may_change": may_change,
         "calls": [mock_display.call_row(each) for each in shown[:MAX_CALLS]],
         "call_count": len(everything),
         "shown_count": len(shown),
         "is_filtered": wanted != CallFilter(),
-        "unmatched": [mock_display.call_row(each) for each in unmatched[:MAX_UNMATCHED]],
-        "unmatched_count": len(unmatched),
+        "unmatched": unmatched[:MAX_UNMATCHED],
+        "unmatched_count": sum(each.outcome in mock_display.UNMATCHED for each in everything),
         "records": [mock_display.record_row(each) for each in state.records[:MAX_RECORDS]],
         "record_count": len(state.records),
         "counters": state.counters,

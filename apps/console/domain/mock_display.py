@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +24,7 @@ _SIGNS: Final[Mapping[str, str]] = {  # the icon and color of a status
     CallOutcome.REJECTED: "failing",
     CallOutcome.ERROR: "failed",
 }
+_OTHER: Final = re.compile("[^A-Z0-9]")
 UNMATCHED: Final = (CallOutcome.NO_MATCH, CallOutcome.REJECTED, CallOutcome.ERROR)
 
 
@@ -113,6 +115,16 @@ def difference(condition: Mapping[str, Any]) -> str:
     return f"{condition['from']} {condition['param']} must be {condition['expected']}; {actual}"
 
 
+def unmatched_rows(calls: Sequence[JournalEntry]) -> list[dict[str, object]]:
+    """Return a row for each way in which calls were not answered, with their number as `times`."""
+    alike: dict[tuple[object, ...], list[JournalEntry]] = {}
+    for call in calls:
+        if call.outcome in UNMATCHED:
+            key = (call.method, call.path, call.surface_id, call.status, str(call.nearest))
+            alike.setdefault(key, []).append(call)
+    return [call_row(each[0]) | {"times": len(each)} for each in alike.values()]
+
+
 def record_row(record: StateRecord) -> dict[str, object]:
     return {
         "record": record,
@@ -120,6 +132,11 @@ def record_row(record: StateRecord) -> dict[str, object]:
         "time": clock.rfc3339(record.updated_at),
         "clock": record.updated_at.strftime("%H:%M:%S"),
     }
+
+
+def address_variable(node_id: str, prefix: str) -> str:
+    """Return the variable with the address of a mock node (reference: control-plane 13.2)."""
+    return f"{prefix}_MOCK_{_OTHER.sub('_', node_id.upper())}_URL"
 
 
 def took(duration_ms: float) -> str:

@@ -113,8 +113,11 @@ class ExplainedError(Shape):
 
     code = Text()
     detail = Text(allow_blank=True)
-    errors = serializers.ListField(child=serializers.DictField(), required=False)
     nearest = serializers.DictField(required=False)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        errors = serializers.ListField(child=serializers.DictField(), required=False)
+        return {**super().get_fields(), "errors": errors}
 
 
 class Explanation(Shape):

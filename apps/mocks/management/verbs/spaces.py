@@ -11,6 +11,7 @@ from typing import Any, Final
 from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.management.server import MockServer, add_space, space_query
 from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
+from kernel.errors import InvalidInput
 
 EXAMPLES: Final = """\
   manage.py mock state shop --run run-0123456789ab
@@ -77,7 +78,11 @@ def show_state(options: dict[str, Any]) -> int:
 
 
 def _patch(server: MockServer, options: Mapping[str, Any]) -> int:
-    pairs = (each.partition("=") for each in options["set"])
+    pairs = [each.partition("=") for each in options["set"]]
+    if not options["key"]:
+        raise InvalidInput("--set and --unset change one record: name it with --key")
+    if wrong := [name for name, equals, _ in pairs if not (name and equals)]:
+        raise InvalidInput(f"--set {wrong[0]!r}: expected FIELD=VALUE")
     body: dict[str, Any] = {
         **{name: value for name, value in space_query(options).items() if value},
         "key": options["key"],
@@ -152,8 +157,8 @@ def reset_space(options: dict[str, Any]) -> int:
     if options["output"] == "json":
         print_json({"removed": removed, "forgottenCalls": calls})
     else:
-        forgotten = f", forgot {calls} calls" if options["calls"] else ""
-        sys.stdout.write(f"removed {removed} records and counters{forgotten}\n")
+        forgotten = f"; calls forgotten: {calls}" if options["calls"] else ""
+        sys.stdout.write(f"records and counters removed: {removed}{forgotten}\n")
     return ExitCode.OK
 
 
