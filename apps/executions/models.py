@@ -136,6 +136,7 @@ class Step(models.Model):
     retries_used = models.PositiveIntegerField(default=0)
     requeues = models.PositiveIntegerField(default=0)
     repeats = models.JSONField(default=dict)
+    mocks_away_since = models.DateTimeField(null=True)  # those that the step resets do not answer
     probe = models.JSONField(null=True)  # domain.steps.ProbeRecord of a service that is not ready
 
     job_id = models.CharField(max_length=26, unique=True)

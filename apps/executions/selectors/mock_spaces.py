@@ -7,11 +7,11 @@ from typing import Final
 
 from apps.accounts.api import Principal
 from apps.executions import conf
+from apps.executions.domain.steps import mock_addresses
 from apps.executions.models import Execution
 from apps.executions.selectors.definitions import RunDefinition, archive_of, run_definition
 from apps.executions.selectors.runs import get_execution
-from apps.mocks.domain.ports import SpaceContent
-from apps.mocks.domain.spaces import SpaceName
+from apps.mocks.api import SpaceContent, SpaceName, mock_url
 from readers.archive import unpack
 from surfaces import surfaces_of
 
@@ -29,6 +29,19 @@ def space_of(definition: RunDefinition, run_id: str, node_id: str) -> SpaceName:
             if node["id"].rpartition("/")[0] == path
         )
     return SpaceName(suite_id, run_id, path)
+
+
+def mock_urls(definition: RunDefinition, run_id: str, step_id: str) -> dict[str, str]:
+    """Return the addresses of the run's mocks, by the keys that the step knows."""
+    return {
+        key: mock_url(
+            conf.mock_base_url(),
+            space_of(definition, run_id, each.node_id),
+            each.surface_id,
+            each.adapter,
+        )
+        for key, each in mock_addresses(definition.mocks, step_id).items()
+    }
 
 
 def mock_spaces(principal: Principal, run_id: str) -> list[tuple[str, SpaceName, tuple[str, ...]]]:

@@ -14,6 +14,8 @@ from apps.executions.domain.agent_reports import SupervisorSession
 from apps.executions.domain.events import RUN_SOURCE, WORK_NUDGE, CauseLink, cause_chain, jobs_nudge
 from apps.executions.domain.plan import Skip
 from apps.executions.domain.retry_rules import (
+    MOCKS_AWAY,
+    MOCKS_PAUSE,
     PULL_ALLOWANCE,
     TIMEOUT_ALLOWANCE,
     may_requeue,
@@ -215,6 +217,25 @@ def release(run: RunAggregate, index: int, text: str) -> None:
     _queue_again(run, index, StepEvent.REQUEUED, text)
     run.nudge(WORK_NUDGE)
     run.emit_step_event(index, "requeued", text, level="warn")
+
+
+def wait_for_mocks(run: RunAggregate, index: int, fault: str) -> None:
+    """Queue an attempt again that was not handed out: a mock that it resets does not answer.
+
+    Fail it after `MOCKS_AWAY`.
+    """
+    since = run.step(index).mocks_away_since or run.now
+    if run.step(index).cancel_reason or not run.is_planning:
+        expire(run, index, fault)
+    elif run.now - since >= MOCKS_AWAY:
+        fail(run, index, StepReason.MOCK_NOT_READY, fault)
+    else:
+        trace_attempt(run, index, "requeued", str(StepReason.MOCK_NOT_READY))
+        values = {"mocks_away_since": since, "not_before": run.now + MOCKS_PAUSE}
+        _queue_again(run, index, StepEvent.REQUEUED, fault, **values)
+        run.nudge(WORK_NUDGE, after_s=MOCKS_PAUSE.total_seconds())
+        reason = str(StepReason.MOCK_NOT_READY)
+        run.emit_step_event(index, "requeued", fault, level="warn", reason=reason)
 
 
 def reset(run: RunAggregate, index: int, text: str, cause: Sequence[CauseLink] = ()) -> None:

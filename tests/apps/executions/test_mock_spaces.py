@@ -8,12 +8,13 @@ import pytest
 
 from apps.executions import api
 from apps.executions.domain.runs import ExecutionNotFound
+from apps.executions.domain.steps import mock_addresses
 from apps.executions.models import Execution
 from apps.executions.selectors.mock_spaces import RUN_SPACES
-from apps.mocks.domain.spaces import SpaceName
+from apps.mocks.api import SpaceName, space_sources
 from apps.suites.api import ImportedSuite
 from kernel import clock
-from tests.apps.executions.runs import Run, node, queued_run, somebody
+from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run, somebody
 
 
 def mocked(text: str) -> dict[str, bytes]:
@@ -115,3 +116,66 @@ def test_members_of_the_workspace_see_the_mock_nodes_of_a_run(run: Run):
     ]
     with pytest.raises(ExecutionNotFound):
         api.mock_spaces(somebody(), run.id)
+
+
+def test_the_data_plane_finds_the_spaces_of_runs():
+    assert space_sources["run"] is RUN_SPACES
+
+
+def keys(step_id: str) -> dict[str, str]:
+    """What a step calls, by the keys that it knows."""
+    mocks = {
+        "psp": {"psp": "rest"},
+        "all": {"psp": "rest", "bank": "grpc", "empty": ""},
+        "pay/psp": {"psp": "rest"},
+        "pay/deep/psp": {"psp": "rest"},
+    }
+    found = mock_addresses(mocks, step_id)
+    return {key: f"{each.node_id} {each.adapter}" for key, each in found.items()}
+
+
+def test_a_step_knows_the_mocks_of_the_run_by_id_and_surface():
+    assert keys("t") == {
+        "psp": "psp rest",
+        "all#psp": "all rest",
+        "all#bank": "all grpc",
+        "pay/psp": "pay/psp rest",
+        "pay/deep/psp": "pay/deep/psp rest",
+    }
+
+
+def test_a_step_of_an_imported_suite_knows_the_mocks_of_its_suite_by_their_own_ids():
+    assert keys("pay/api") == {**keys("t"), "psp": "pay/psp rest"}
+    assert keys("pay/deep/api") == {**keys("t"), "psp": "pay/deep/psp rest"}
+
+
+def test_steps_get_the_addresses_of_the_mocks_of_their_run(worker: Worker, settings):
+    settings.MOCK_BASE_URL = "http://mocks:8090"
+    settings.STEP_ENV_PREFIXES = ("PARTITA", "ACME")
+    run = booted_run(
+        node("t", env={"PARTITA_MOCK_PSP_URL": "mine"}),
+        inside("old", "pay"),
+        files=mocked("own"),
+        imports=(imported("old", "pay", "first"),),
+        mocks={"psp": {"psp": "rest"}, "old/psp": {"psp": "rest", "x y": "grpc"}},
+    )
+    worker.claim()
+
+    spec = worker.jobs["t"]
+    base = "http://mocks:8090/mocks"
+    assert spec["mockUrls"] == {
+        "psp": f"{base}/rest/demo@{run.id}/psp",
+        "old/psp#psp": f"{base}/rest/pay@{run.id}+old/psp",
+        "old/psp#x y": f"{base}/grpc/pay@{run.id}+old/x%20y",
+    }
+    variables = {name: url for name, url in spec["env"].items() if "_MOCK_" in name}
+    assert variables == {
+        f"{prefix}_{name}": url
+        for prefix in ("PARTITA", "ACME")
+        for name, url in {
+            "MOCK_BASE_URL": "http://mocks:8090",
+            "MOCK_PSP_URL": spec["mockUrls"]["psp"],
+            "MOCK_OLD_PSP_PSP_URL": spec["mockUrls"]["old/psp#psp"],
+            "MOCK_OLD_PSP_X_Y_URL": spec["mockUrls"]["old/psp#x y"],
+        }.items()
+    }
