@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from apps.executions.domain.plan import RunPlan, plan_of
 from apps.executions.domain.steps import StepEdges, step_edges
-from apps.executions.models import Snapshot, Step
+from apps.executions.models import Blob, Snapshot, Step
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -65,6 +65,7 @@ class RunDefinition:
 
     `suite` has id, title, repository; `contents` source suite id → {digest, size, offset?}. Where
     a run has two versions of a suite, the second is there under the `content_key` of its import.
+    `mocks` has the surfaces of each mock node, with their adapters.
     """
 
     plan: RunPlan
@@ -73,13 +74,18 @@ class RunDefinition:
     profile: Mapping[str, Any]
     contents: Mapping[str, Mapping[str, Any]]
     secrets_of_imports: Mapping[str, Sequence[Mapping[str, str]]]
+    mocks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def content(self, index: int) -> Mapping[str, Any] | None:
         """Return the place of the files that the step sees, None if its suite has none."""
         node = self.nodes[index]
         path = node["id"].rpartition("/")[0]
+        return self.content_of(node.get("sourceSuiteId", self.suite["id"]), path)
+
+    def content_of(self, suite_id: str, path: str) -> Mapping[str, Any] | None:
+        """Return the place of the files of a suite that is imported at `path`, "" if it is not."""
         own = self.contents.get(content_key(path)) if path else None
-        return own or self.contents.get(node.get("sourceSuiteId", self.suite["id"]))
+        return own or self.contents.get(suite_id)
 
     def secret_refs(self, step_id: str) -> list[Mapping[str, str]]:
         """Return the secrets of a step: those of the launch and of the imports around it.
@@ -111,6 +117,7 @@ def run_definition(snapshot_id: UUID) -> RunDefinition:
         profile=document["profile"],
         contents=document["contents"],
         secrets_of_imports=document.get("secretRefsOfImports", {}),
+        mocks=document.get("mocks", {}),
     )
 
 
@@ -141,6 +148,15 @@ def _document(snapshot_id: UUID) -> dict[str, Any]:
 def _unpacked(packed: bytes | memoryview) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(zlib.decompress(packed))
     return document
+
+
+def archive_of(snapshot_id: UUID, content: Mapping[str, Any]) -> bytes:
+    """Return the files at a place of `RunDefinition.contents` as tar.gz."""
+    named = Snapshot.objects.values_list("archive_sha256", flat=True).get(pk=snapshot_id)
+    sha256 = named or content["digest"].removeprefix("sha256:")
+    stored = bytes(Blob.objects.values_list("data", flat=True).get(sha256=sha256))
+    begin = content.get("offset", 0)
+    return stored[begin : begin + content["size"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from apps.executions.models import Artifact, Step
 from apps.executions.selectors.definitions import JobIndex, indexes_of_jobs
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import ClaimedStep, claim_steps, specs_of
+from apps.executions.services.mock_resets import with_mocks_reset
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
 from apps.executions.services.run_progression import progress_run
 from apps.observability.api import metrics
@@ -57,7 +58,7 @@ def record_reports(
     `looks_around` False claims only steps that these reports queue; it saves a query for callers
     that searched a moment ago and were not nudged since.
     A refused report (its result is StaleAttempt, LogGap, JobNotFound or InvalidInput) does not
-    affect the others. Secrets are resolved after the transaction.
+    affect the others. Mocks are reset and secrets resolved after the transaction.
     """
     reports = (states, chunks, completions)
     with recent_settings():
@@ -66,7 +67,7 @@ def record_reports(
             states=results[0],
             chunks=results[1],
             completions=results[2],
-            claimed=specs_of(claimed),
+            claimed=specs_of(with_mocks_reset(claimed)),
         )
 
 

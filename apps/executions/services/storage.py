@@ -33,7 +33,12 @@ from apps.executions.domain.junit import (
 from apps.executions.domain.runs import ExecutionActive
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
-from apps.executions.selectors.definitions import content_key, indexes_of_jobs, run_definition
+from apps.executions.selectors.definitions import (
+    archive_of,
+    content_key,
+    indexes_of_jobs,
+    run_definition,
+)
 from apps.executions.selectors.detail import RunDetail, detail
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.agent_reports import refuse_stale
@@ -65,7 +70,7 @@ def source_content(supervisor: SupervisorSession, job: Job) -> bytes:
 
     Raise JobNotFound, StaleAttempt or ContentNotFound.
     """
-    step = Step.objects.select_related("execution__snapshot").filter(job_id=job.job_id).first()
+    step = Step.objects.select_related("execution").filter(job_id=job.job_id).first()
     if step is None:
         raise JobNotFound
     refuse_stale(step, supervisor, job.attempt)
@@ -73,11 +78,7 @@ def source_content(supervisor: SupervisorSession, job: Job) -> bytes:
     content = definition.content(step.index - 1)
     if content is None:
         raise ContentNotFound
-    snapshot = step.execution.snapshot
-    sha256 = snapshot.archive_sha256 or content["digest"].removeprefix("sha256:")
-    stored = bytes(Blob.objects.values_list("data", flat=True).get(sha256=sha256))
-    begin = content.get("offset", 0)
-    return stored[begin : begin + content["size"]]
+    return archive_of(step.execution.snapshot_id, content)
 
 
 def store_artifact(
@@ -189,6 +190,7 @@ def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
             "profile": _profile_document(profile),
             "contents": contents,
             **_secrets_of_imports(suite),
+            **_mocks(suite),
         },
         sort_keys=True,
         separators=(",", ":"),
@@ -230,6 +232,12 @@ def _secrets_of_imports(suite: ResolvedSuite) -> dict[str, dict[str, list[dict[s
         if each.secret_refs
     }
     return {"secretRefsOfImports": found} if found else {}
+
+
+def _mocks(suite: ResolvedSuite) -> dict[str, dict[str, dict[str, str]]]:
+    """Return the surfaces of the mock nodes, with their adapters, if there are any."""
+    mocks = {node_id: dict(surfaces) for node_id, surfaces in suite.mocks.items()}
+    return {"mocks": mocks} if mocks else {}
 
 
 def store_snapshot(packed: PackedSuite) -> Snapshot:
