@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from apps.mocks.addresses import mock_url
+from apps.mocks.domain.bodies import parsed_body
 from apps.mocks.domain.calls import CallOutcome, JournalEntry
+from apps.mocks.domain.paths import parse_path, text_of_value, value_at
 from apps.mocks.domain.ports import Counter, SpaceContent, SpaceSource, StateRecord, StateStore
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
@@ -15,6 +17,7 @@ from apps.mocks.services.inspection import (
     SpaceState,
     clear_journal,
     explain_call,
+    journal_delay_s,
     read_journal,
     read_state,
     remove_state,
@@ -42,11 +45,16 @@ __all__ = [
     "clear_journal",
     "explain_call",
     "forget_spaces",
+    "journal_delay_s",
     "mock_url",
+    "parse_path",
+    "parsed_body",
     "read_journal",
     "read_state",
     "remove_state",
     "reset_space",
     "space_sources",
+    "text_of_value",
+    "value_at",
     "wait_until_ready",
 ]

@@ -15,7 +15,19 @@ from apps.mocks.domain.explanation import explain
 from apps.mocks.domain.ports import Counter, StateRecord
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import CompiledOperation, CompiledSurface
+from apps.mocks.journal.redis import GATHER_S
 from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
+
+
+def journal_delay_s() -> float | None:
+    """Return after how many seconds this process sees every call; None if it sees none.
+
+    Without Redis, calls are in the memory of the server alone.
+    """
+    parts = wiring.parts()
+    if parts.link is not None:
+        return 2 * GATHER_S
+    return None if parts.loop is None else 0.0
 
 
 def read_journal(
