@@ -135,7 +135,7 @@ def _content(file: Path) -> bytes:
         content = file.read_bytes()
     except OSError as error:
         raise BrokenPackage(f"cannot be read: {error.strerror}", file.name) from None
-    if broken := broken_text_rule(content):
+    if broken := broken_text_rule(f"{_BELOW}{file.name}", content):
         raise BrokenPackage(broken, file.name)
     return content
 
