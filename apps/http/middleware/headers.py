@@ -77,8 +77,6 @@ class CorsMiddleware(AsyncMiddleware):
 def _allowed_origin(request: HttpRequest) -> str:
     """What `Access-Control-Allow-Origin` says, or empty."""
     origin = request.headers.get("Origin", "")
-    if origin and request.path.startswith("/mocks/"):
-        return "*"
     return origin if is_allowed_origin(origin) else ""
 
 
