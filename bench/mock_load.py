@@ -16,16 +16,23 @@ from bench.mock_api import METHOD, Request, grpc_request
 from bench.sse_client import percentile
 
 CONNECTIONS: Final = 32
+FIRST_ID, LAST_ID = 1001, 1300  # more paths than a server of paths keeps in a cache
 SERVER_CORE: Final = 0
 LOAD_CORE: Final = 1
 _SCRIPT: Final = """
 local asked, turn = {}, 0
+local function ask(method, path, headers, body)
+  for id = %d, %d do
+    asked[#asked + 1] = {id, wrk.format(method, path:gsub("{id}", id), headers, body)}
+  end
+end
 function init(args)
 %s
+  table.sort(asked, function(a, b) return a[1] < b[1] end)
 end
 function request()
   turn = turn %% #asked + 1
-  return asked[turn]
+  return asked[turn][2]
 end
 function done(summary, latency, requests)
   local e = summary.errors
@@ -48,14 +55,14 @@ class Figures:
 
 
 def write_script(path: Path, requests: Sequence[Request]) -> None:
-    """Write the wrk script that sends `requests` in turns."""
+    """Write the wrk script that sends `requests` in turns, each with one id after the other."""
     lines = [
-        f"  asked[#asked + 1] = wrk.format({_lua(each.method)}, {_lua(each.path)}, "
+        f"  ask({_lua(each.method)}, {_lua(each.path)}, "
         f"{{{', '.join(f'[{_lua(name)}] = {_lua(text)}' for name, text in each.headers.items())}}}"
         f", {_lua(each.body) if each.body else 'nil'})"
         for each in requests
     ]
-    path.write_text(_SCRIPT % "\n".join(lines))
+    path.write_text(_SCRIPT % (FIRST_ID, LAST_ID, "\n".join(lines)))
 
 
 def _lua(text: str) -> str:

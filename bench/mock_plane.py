@@ -6,21 +6,21 @@ FORM (plain or stateful), OPERATIONS, SUITES.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from apps.mocks.asgi import MockPlane
-from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane_setup import PlaneSetup, Record
-from apps.mocks.spaces import Spaces, SpacesSetup
-from apps.mocks.state.memory import MemoryState
-from prometheus_client import CollectorRegistry, Histogram
-
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.ports import Proxy, ScriptRunner, SpaceContent
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import compile_space
+from apps.mocks.journal.memory import MemoryJournal
+from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.spaces import Spaces, SpacesSetup
+from apps.mocks.state.memory import MemoryState
+from apps.observability import metrics
 from bench import mock_api
 from bench.mock_api import SURFACE, Request
 from surfaces.hydration import surfaces_of
@@ -71,14 +71,6 @@ class _Unused:
         raise AssertionError(name)
 
 
-def _meter(histogram: Histogram) -> Callable[[str, str, str], Record]:
-    def record(adapter: str, dispatcher: str, outcome: str) -> Record:
-        child = histogram.labels(adapter, dispatcher, outcome)
-        return lambda duration_ms: child.observe(duration_ms / 1000)
-
-    return record
-
-
 def _plane(form: str, operations: int, suites: int) -> tuple[MockPlane, Spaces]:
     make = mock_api.stateful_suite if form == "stateful" else mock_api.plain_suite
     source = _Source(make(operations), suites)
@@ -87,16 +79,12 @@ def _plane(form: str, operations: int, suites: int) -> tuple[MockPlane, Spaces]:
     unused: Any = _Unused()
     scripts: ScriptRunner = unused
     proxy: Proxy = unused
-    histogram = Histogram(
-        "mock_seconds", "Calls of mocks", ("adapter", "dispatcher", "outcome"),
-        registry=CollectorRegistry(),
-    )  # fmt: skip
     plane = MockPlane(
         PlaneSetup(
             spaces=spaces,
             engine=Engine(state=state, scripts=scripts, proxy=proxy),
             journal=MemoryJournal(),
-            meter=_meter(histogram),
+            meter=metrics.mock_calls.recorder,
             site_hosts=frozenset({"partita.example"}),
             own_cookies=frozenset({"partita_session", "csrftoken"}),
         )
@@ -132,6 +120,9 @@ class _Application:
         self._spaces.start()
         for number in range(self._suites):  # all are there and in use
             await self._spaces.load(f"suite{number}")
+        gc.collect()  # as platform_site.asgi does
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._spaces.stop()

@@ -14,8 +14,8 @@ import grpc
 import httpx
 import psutil
 
-from bench.mock_api import METHOD, Request, grpc_request
-from bench.mock_load import SERVER_CORE, Figures, load, load_grpc, memory_mb, write_script
+from bench.mock_api import ID, METHOD, Request, grpc_request
+from bench.mock_load import FIRST_ID, SERVER_CORE, Figures, load, load_grpc, memory_mb, write_script
 from bench.stand import ROOT
 from tests.support.servers import free_port
 
@@ -83,7 +83,8 @@ class Server:
         """Send each request once; raise RuntimeError unless its answer is what it must be."""
         for request in self.requests:
             answer = self._ask(request)
-            missing = [text for text in request.expected if text not in answer.text]
+            wanted = [text.replace(ID, str(FIRST_ID)) for text in request.expected]
+            missing = [text for text in wanted if text not in answer.text]
             if not answer.is_success or missing:
                 said = f"{answer.status_code} {answer.text[:300]}"
                 raise RuntimeError(
@@ -91,8 +92,9 @@ class Server:
                 )
 
     def _ask(self, request: Request) -> httpx.Response:
+        path = request.path.replace(ID, str(FIRST_ID))
         return httpx.request(
-            request.method, f"http://127.0.0.1:{self.port}{request.path}",
+            request.method, f"http://127.0.0.1:{self.port}{path}",
             headers=dict(request.headers), content=request.body or None, timeout=5,
         )  # fmt: skip
 
