@@ -45,7 +45,7 @@ from apps.mocks.refusals import (
     SuiteNotFound,
     SurfaceNotFound,
 )
-from apps.mocks.resolver import original_call, resolved_document
+from apps.mocks.resolver import listed_headers, original_call, resolved_document
 from apps.mocks.spaces import LiveSpace
 from kernel.errors import PlatformError
 
@@ -56,6 +56,12 @@ logger: Final = logging.getLogger("partita.mocks")
 PREFIXES: Final = ("/mocks/", "/internal/mock-data/")
 _ROUTES: Final = 4_096  # paths whose operation is remembered
 _PARTS: Final = 6  # "", mocks, adapter, space, surface, path or operation
+_LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
+    "rest": (_PARTS - 1, _PARTS),
+    "grpc": (_PARTS,),
+    "async": (_PARTS,),
+    "ready": (_PARTS - 1,),
+}
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {  # () for any
     "rest": (),
     "grpc": ("POST", "OPTIONS"),
@@ -193,8 +199,7 @@ class MockPlane:
             exchange.kind = kind
             await self._resolve(exchange, parts)
             return
-        least = _PARTS if kind in ("grpc", "async") else _PARTS - 1
-        if parts[1] != "mocks" or kind not in _METHODS or len(parts) < least:
+        if parts[1] != "mocks" or len(parts) not in _LENGTHS.get(kind, ()):
             raise NothingHere
         exchange.kind = kind
         if exchange.method == "OPTIONS":
@@ -337,7 +342,7 @@ class MockPlane:
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
         on_site = self._gate.is_on_site(exchange.given)
-        wire = resolved_document(operation, answer, headers=_listed(answer, on_site=on_site))
+        wire = resolved_document(operation, answer, headers=listed_headers(answer, on_site=on_site))
         await exchange.reply(*answers.document(common, wire))
         exchange.status = answer.status
         self._notes.note(exchange, answer, request)
@@ -390,12 +395,3 @@ def _operation_of(surface: CompiledSurface, text: str) -> CompiledOperation | No
         return found
     named = (surface.find(text, adapter) for adapter in ("rest", "grpc", "async"))
     return next((each for each in named if each is not None), None)
-
-
-def _listed(answer: MockAnswer, *, on_site: bool) -> dict[str, list[str]]:
-    listed: dict[str, list[str]] = {}
-    for name, value in answer.headers:
-        known = answers.wire_name(name)
-        if known is not None and not (on_site and known[1]):
-            listed.setdefault(name, []).append(value)
-    return listed

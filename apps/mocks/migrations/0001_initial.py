@@ -7,25 +7,35 @@ import kernel.ids
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='MockSpace',
+            name="MockSpace",
             fields=[
-                ('id', models.UUIDField(default=kernel.ids.new_uuid, editable=False, primary_key=True, serialize=False)),
-                ('space', models.CharField(max_length=720)),
-                ('surface_id', models.CharField(blank=True, max_length=128)),
-                ('execution_id', models.CharField(blank=True, db_index=True, max_length=64)),
-                ('resets', models.PositiveBigIntegerField(default=0)),
-                ('updated_at', models.DateTimeField(default=kernel.clock.now)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=kernel.ids.new_uuid,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("space", models.CharField(max_length=720)),
+                ("surface_id", models.CharField(blank=True, max_length=128)),
+                ("execution_id", models.CharField(blank=True, db_index=True, max_length=64)),
+                ("resets", models.PositiveBigIntegerField(default=0)),
+                ("updated_at", models.DateTimeField(default=kernel.clock.now)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('space', 'surface_id'), name='mocks_space_surface')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("space", "surface_id"), name="mocks_space_surface"
+                    )
+                ],
             },
         ),
     ]

@@ -150,13 +150,6 @@ def test_a_request_of_an_allowed_origin_may_read_our_headers(ask: Ask, settings:
     assert headers["access-control-expose-headers"] == "ETag, Location, Retry-After, X-Request-Id"
 
 
-def test_mocks_allow_any_origin_without_credentials(ask: Ask) -> None:
-    answer = ask("OPTIONS", "/mocks/rest/shop/api/x", headers=PREFLIGHT)
-
-    assert answer.headers["access-control-allow-origin"] == "*"
-    assert "access-control-allow-credentials" not in answer.headers
-
-
 def test_head_of_a_stream_ends_at_once(ask: Ask) -> None:
     answer = ask("HEAD", "/api/v1/stream")
 
