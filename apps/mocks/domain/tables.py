@@ -163,6 +163,7 @@ class CompiledOperation:
             state=state,
             reads_state=mock.dispatcher == "script"
             or candidates.reads_state
+            or (state is not None and state.reads_state)
             or any(each.reads_state for each in responses),
             pick=dispatchers[mock.dispatcher],
             candidates=candidates,
