@@ -114,6 +114,8 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
+        names = (space.name.suite_id, surface.surface_id, operation.operation_id)
+        self.identity = "\0".join(names)  # in every space of the suite
         self.prepared: object | None = None
 
     @property
