@@ -81,14 +81,13 @@ class Engine:
         self, operation: CompiledOperation, plan: Plan, scope: Scope
     ) -> Candidate | None:
         """Return the example that the dispatcher picks."""
-        space, surface_id = operation.space, operation.surface.surface_id
-        operation_id = operation.operation.operation_id
+        surface_id, operation_id = operation.surface.surface_id, operation.operation.operation_id
         call = Call(
             scope.request,
             scope.state,
             rules=operation.operation.mock.rules,
-            identity=f"{space.name.suite_id}\0{surface_id}\0{operation_id}",
-            draw=partial(self.state.draw, space.key, surface_id, operation_id),
+            identity=operation.identity,
+            draw=partial(self.state.draw, operation.space.key, surface_id, operation_id),
             scripts=self.scripts,
             rng=self.rng,
         )
