@@ -93,6 +93,15 @@ class Engine:
         )
         return await tables.pick(tables.candidates, call)
 
+    async def respond(
+        self, operation: CompiledOperation, tables: OperationTables, candidate: Candidate | None,
+        scope: Scope, found: LookedUp,
+    ) -> MockAnswer:  # fmt: skip
+        """Return the answer of an example, without a look at the request, or of the fallback."""
+        if candidate is None:
+            return await self._fall_back(operation, tables, scope, found)
+        return await self._respond(operation, tables, candidate, scope, found)
+
     async def _respond(
         self, operation: CompiledOperation, tables: OperationTables, candidate: Candidate,
         scope: Scope, found: LookedUp,

@@ -104,7 +104,10 @@ class OperationTables:
 
 
 class CompiledOperation:
-    """An operation of a space; its tables are made when they are first asked for."""
+    """An operation of a space; its tables are made when they are first asked for.
+
+    `prepared` is what a data plane keeps with it.
+    """
 
     def __init__(self, operation: Operation, surface: Surface, space: CompiledSpace) -> None:
         self.operation = operation
@@ -112,6 +115,7 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
+        self.prepared: object | None = None
 
     @property
     def names(self) -> Names:
