@@ -11,12 +11,21 @@ from typing import Final
 import msgspec
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
-from apps.mocks.domain.templates import JSON, BodyTemplate, Names, Scope, TextTemplate, Value
+from apps.mocks.domain.templates import (
+    JSON,
+    AnswerTooLarge,
+    BodyTemplate,
+    Names,
+    Scope,
+    TextTemplate,
+    Value,
+)
 from apps.mocks.domain.values import compile_node, printed, reads_state, varies
 from kernel.errors import PlatformError
 from surfaces.model import Adapter, Message, ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
+MAX_HEADER: Final = 16 * 2**10
 _LARGEST_GRPC: Final = 16
 _LOWEST, _HIGHEST = 100, 599
 _OK, _ACCEPTED = 200, 202
@@ -40,7 +49,12 @@ def http_status(code: int) -> int:
 
 
 def header_value(text: str) -> str:
-    """Return a text as a header may hold it: without CR, LF and other control characters."""
+    """Return a text as a header may hold it: without CR, LF and other control characters.
+
+    Raise AnswerTooLarge.
+    """
+    if len(text) > MAX_HEADER:
+        raise AnswerTooLarge(f"a header of the answer has more than {MAX_HEADER:,} characters")
     return text if text.isprintable() else text.translate(_CONTROLS)
 
 

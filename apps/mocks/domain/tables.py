@@ -16,6 +16,7 @@ from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.templates import Names, TemplateInvalid
 from apps.mocks.domain.transitions import CompiledState
 from apps.mocks.domain.validation import Constraint, RequestSchema
+from kernel.errors import PlatformError
 from surfaces.model import Exchange, Fallback, Message, Operation, Surface
 
 _FALLBACK_STATUS: Final = "400"
@@ -140,7 +141,7 @@ class CompiledOperation:
             return self._broken(problems)
         try:
             return self._tables(self.names)
-        except TemplateInvalid as invalid:
+        except (TemplateInvalid, PlatformError) as invalid:
             return self._broken((str(invalid),))
 
     def _tables(self, names: Names) -> OperationTables:

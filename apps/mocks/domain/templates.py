@@ -23,6 +23,7 @@ from kernel.errors import PlatformError
 JSON: Final = "application/json"
 MAX_EXPRESSIONS: Final = 1_000  # of a template
 MAX_RENDERED: Final = 16 * 2**20  # characters of an answer
+_LONG: Final = 1_000  # characters from which on texts are counted
 _FEW: Final = 10  # parts; a request makes none larger than itself or a record
 _BIG: Final = 64 * 2**10  # bytes of a request from which on objects in templates are counted
 _QUOTED: Final = r"""(?:"[^"]*"|'[^']*')"""
@@ -99,10 +100,23 @@ class Scope:
             return ""
         made = json_text(value)
         if len(made) > _BIG:
-            self._room -= len(made)
-            if self._room < 0:
-                raise AnswerTooLarge("templates make the answer too large")
+            self._take(len(made))
         return made
+
+    def counted(self, value: Any) -> Any:
+        """Return a value that becomes a part of the answer; raise AnswerTooLarge."""
+        if isinstance(value, str):
+            if len(value) > _LONG:
+                self._take(len(value))
+        elif isinstance(value, dict | list):
+            size = len(self.request.raw_body)  # of this value, at most
+            self._take(size if size <= _BIG else len(json_text(value)))
+        return value
+
+    def _take(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise AnswerTooLarge("the request makes the answer too large")
 
 
 Text = Callable[[Scope], str]

@@ -101,7 +101,7 @@ def _coerced(make: Value, node: ValueNode, pointer: str, default: Value) -> Valu
     kind = node.type
 
     def made(scope: Scope) -> Any:
-        value = make(scope)
+        value = scope.counted(make(scope))
         if value is MISSING or (value is None and kind not in ("", "null")):
             return default(scope)
         if value == "" and kind not in ("", "string"):
