@@ -13,8 +13,8 @@ from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
 from apps.mocks.domain.dispatching import Call, Candidate
 from apps.mocks.domain.nearest import nearest_example
 from apps.mocks.domain.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
+from apps.mocks.domain.scope import AnswerTooLarge, Scope
 from apps.mocks.domain.tables import CompiledOperation, OperationTables
-from apps.mocks.domain.templates import AnswerTooLarge, Scope
 from apps.mocks.domain.transitions import NO_STATE, LookedUp, apply, look_up
 from apps.mocks.domain.validation import check_constraints
 from apps.mocks.domain.values import NotOfType

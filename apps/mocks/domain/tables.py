@@ -12,8 +12,9 @@ from apps.mocks.domain.dispatching import Candidate, Candidates, Dispatcher, Pla
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.responses import Response, ResponseParts
 from apps.mocks.domain.routes import Routes
+from apps.mocks.domain.scope import Names
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.templates import Names, TemplateInvalid
+from apps.mocks.domain.templates import TemplateInvalid
 from apps.mocks.domain.transitions import CompiledState
 from apps.mocks.domain.validation import Constraint, RequestSchema
 from kernel.errors import PlatformError

@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Final
 
 from apps.mocks.domain.ports import StateRecord, StateStore
-from apps.mocks.domain.templates import AnswerTooLarge, Names, Scope, TextTemplate
+from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope
+from apps.mocks.domain.templates import TextTemplate
 from kernel.errors import PlatformError
 from surfaces.model import StateRules, Transition
 

@@ -11,14 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from apps.mocks.domain.paths import MISSING
-from apps.mocks.domain.templates import (
-    AnswerTooLarge,
-    Names,
-    Scope,
-    TextTemplate,
-    Value,
-    compile_path,
-)
+from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope, Value
+from apps.mocks.domain.templates import TextTemplate, compile_path
 from kernel import clock
 from kernel.errors import FieldError, PlatformError
 from surfaces.model import Compose, Generator, Resolve, ValueNode

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.routes import Routes
-from apps.mocks.domain.templates import BodyTemplate, Names, Scope, TextTemplate
+from apps.mocks.domain.scope import Names, Scope
+from apps.mocks.domain.templates import BodyTemplate, TextTemplate
 from apps.mocks.state.memory import MemoryState
 from tests.support.mocks import mock_of, mocks_of
 
@@ -226,6 +227,7 @@ CALLS = st.tuples(
 @BOUNDED
 @given(clients=st.lists(st.lists(CALLS, max_size=4), min_size=8, max_size=8), seed=st.integers())
 def test_state_is_that_of_calls_one_after_the_other_whatever_8_clients_do(clients, seed):
+    """No change is lost or made twice: invariant 29."""
     mocks = mocks_of(STATEFUL)
     state = mocks.engine.state = OrderedState(seed)
     changed = []
@@ -251,6 +253,7 @@ def test_state_is_that_of_calls_one_after_the_other_whatever_8_clients_do(client
 @BOUNDED
 @given(seed=st.integers())
 def test_8_clients_draw_each_number_once(seed):
+    """No draw is lost: invariant 29."""
     mocks = mock_of(
         "path: /pay, method: POST, dispatcher: sequence",
         ", ".join(f"e{number}: {{}}" for number in range(40)),
