@@ -11,7 +11,7 @@ from apps.mocks.domain.calls import CallOutcome, MockAnswer
 from apps.mocks.domain.dispatching import Candidate, Candidates, Dispatcher, Place, dispatchers
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.responses import Response, ResponseParts
-from apps.mocks.domain.routes import Routes
+from apps.mocks.domain.routes import Routes, segments
 from apps.mocks.domain.scope import Names
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.templates import TemplateInvalid
@@ -65,9 +65,23 @@ class CompiledSurface:
     def routes(self) -> Routes[CompiledOperation]:
         """Return the routes of the adapter rest."""
         made: Routes[CompiledOperation] = Routes()
-        for each in self.operations.values():
-            if each.adapter == "rest":
-                made.add(each.operation.method, each.operation.path, each)
+        for each in self.routed:
+            made.add(each.operation.method, each.operation.path, each)
+        return made
+
+    @cached_property
+    def routed(self) -> Sequence[CompiledOperation]:
+        """Return the operations of the adapter rest."""
+        return [each for each in self.operations.values() if each.adapter == "rest"]
+
+    @cached_property
+    def by_literal(self) -> Mapping[tuple[int, str], Sequence[CompiledOperation]]:
+        """Return the operations whose path has a literal at a place."""
+        made: dict[tuple[int, str], list[CompiledOperation]] = {}
+        for each in self.routed:
+            for place in enumerate(segments(each.operation.path)):
+                if "{" not in place[1]:
+                    made.setdefault(place, []).append(each)
         return made
 
     @cached_property
