@@ -266,13 +266,14 @@ def test_two_processes_of_four_clients_lose_no_update(request: pytest.FixtureReq
     said = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
 
     assert [process.returncode for process in processes] == [0, 0]
-    asyncio.run(
-        assert_equals_model(
-            RedisState(opened),
-            [added for each in said for added in each["added"]],
-            [drawn for each in said for drawn in each["drawn"]],
-        )
-    )
+    added = [each for process in said for each in process["added"]]
+    drawn = [each for process in said for each in process["drawn"]]
+
+    async def compared() -> None:
+        await assert_equals_model(RedisState(opened), added, drawn)
+        await opened.close()
+
+    asyncio.run(compared())
 
 
 @pytest.mark.redis
