@@ -54,7 +54,7 @@ class PlaneSetup:
     nearest: Callable[[Any, MockRequest], Mapping[str, Any] | None] = lambda _target, _request: None
 
 
-class Gate:
+class AccessRules:
     """MOCK_SHARED_SECRET, and the host of the pages."""
 
     def __init__(self, setup: PlaneSetup) -> None:

@@ -156,7 +156,7 @@ class Spaces:
             found.used_at = time.monotonic()
         return found
 
-    async def barrier(self, text: str) -> LiveSpace | None:
+    async def load_now(self, text: str) -> LiveSpace | None:
         """Return a space after a look at the store that begins now, as `load`."""
         name = SpaceName.parse(text)
         if name is None:

@@ -63,7 +63,7 @@ class MockParts:
             await self.link.close()
 
 
-def parts() -> MockParts:
+def mock_parts() -> MockParts:
     return _of(redis_url())
 
 
@@ -77,7 +77,7 @@ def wait_for(work: Callable[[], Awaitable[T]]) -> T:
 
     Scripts and connections of the server belong to its loop.
     """
-    loop = parts().loop
+    loop = mock_parts().loop
     if loop is not None and loop.is_running():
         return asyncio.run_coroutine_threadsafe(_coroutine(work), loop).result(ANSWER_S)
     return asyncio.run(_then_disconnect(work))
@@ -91,7 +91,7 @@ async def _then_disconnect(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return await work()
     finally:
-        link = parts().link
+        link = mock_parts().link
         if link is not None:
             await link.leave_loop()
 
