@@ -59,6 +59,7 @@ class RedisLink:
         self._clock = clock
         self._lock = threading.Lock()
         self._ask_at: float | None = None  # None: it answers
+        self.returns = 0  # how often it has come back
         self._client: Redis | None = None
         self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
 
@@ -158,6 +159,7 @@ class RedisLink:
         with self._lock:
             was_away = self._ask_at is not None
             self._ask_at = self._clock() + PAUSE_S if away else None
+            self.returns += was_away and not away
         if away and not was_away:
             logger.warning(
                 "Redis is away (%s): mocks keep state and journal in each process",
