@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from apps.mocks.wiring import parts
+from apps.mocks.wiring import mock_parts
 from apps.operations.api import LifespanPart
 
 
 class MocksPart(LifespanPart):
     async def start(self) -> None:
-        made = parts()
+        made = mock_parts()
         made.loop = asyncio.get_running_loop()
         made.spaces.start()
 
     async def stop(self) -> None:
-        made = parts()
+        made = mock_parts()
         made.loop = None
         await made.close()

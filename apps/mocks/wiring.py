@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from django.db import connection
+
 from apps.mocks import conf
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.tables import compile_space
@@ -20,6 +22,7 @@ from apps.mocks.state.redis import RedisState, SharedState
 from apps.mocks.unavailable import NoProxy, NoScripts
 from apps.observability.api import mask_credentials
 from apps.operations.api import DatastoreUnavailable, is_store_away, redis_url
+from apps.streams.api import release_stale_connection
 from kernel.redaction import known_secrets
 
 T = TypeVar("T")
@@ -45,6 +48,8 @@ class MockParts:
                 resets=resets_of,
                 state=self.state,
                 is_away=_is_away,
+                connect=release_stale_connection,
+                disconnect=_disconnect,
             )
         )
         self.engine = Engine(state=self.state, scripts=NoScripts(), proxy=NoProxy())
@@ -58,7 +63,7 @@ class MockParts:
             await self.link.close()
 
 
-def parts() -> MockParts:
+def mock_parts() -> MockParts:
     return _of(redis_url())
 
 
@@ -72,7 +77,7 @@ def wait_for(work: Callable[[], Awaitable[T]]) -> T:
 
     Scripts and connections of the server belong to its loop.
     """
-    loop = parts().loop
+    loop = mock_parts().loop
     if loop is not None and loop.is_running():
         return asyncio.run_coroutine_threadsafe(_coroutine(work), loop).result(ANSWER_S)
     return asyncio.run(_then_disconnect(work))
@@ -86,7 +91,7 @@ async def _then_disconnect(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return await work()
     finally:
-        link = parts().link
+        link = mock_parts().link
         if link is not None:
             await link.leave_loop()
 
@@ -94,6 +99,11 @@ async def _then_disconnect(work: Callable[[], Awaitable[T]]) -> T:
 def masked(text: str) -> str:
     """Return a text without credentials."""
     return mask_credentials(known_secrets.mask(text))
+
+
+def _disconnect() -> None:
+    if not connection.in_atomic_block:  # in tests, a thread may share a transaction
+        connection.close()
 
 
 def _is_away(error: Exception) -> bool:

@@ -315,7 +315,7 @@ async def test_a_changed_suite_is_served_as_it_is_now(mocks: GrpcMocks):
     text = files()
     text["mock/orders/Fixed.yaml"] = "examples: {fixed: {response: {body: {orderId: new}}}}"
     mocks.suites.contents["shop"] = content_of("shop", text, generation="2")
-    assert await mocks.spaces.barrier("shop")
+    assert await mocks.spaces.load_now("shop")
     assert b"new" in await raw(b"")
     del mocks.suites.contents["shop"]
     mocks.spaces.forget("shop")
