@@ -20,20 +20,23 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 @lru_cache(maxsize=1)
 def plane() -> MockPlane:
     """Return the data plane of this process."""
+    return MockPlane(plane_setup())
+
+
+def plane_setup() -> PlaneSetup:
+    """Return what the data plane and the gRPC server of this process are made of."""
     made = parts()
-    return MockPlane(
-        PlaneSetup(
-            spaces=made.spaces,
-            engine=made.engine,
-            journal=made.journal,
-            meter=metrics.mock_calls.recorder,
-            is_draining=is_draining,
-            secret=conf.shared_secret(),
-            site_hosts=conf.site_hosts(),
-            own_cookies=conf.own_cookies(),
-            strict_transport_security=conf.strict_transport_security(),
-            nearest=nearest,
-        )
+    return PlaneSetup(
+        spaces=made.spaces,
+        engine=made.engine,
+        journal=made.journal,
+        meter=metrics.mock_calls.recorder,
+        is_draining=is_draining,
+        secret=conf.shared_secret(),
+        site_hosts=conf.site_hosts(),
+        own_cookies=conf.own_cookies(),
+        strict_transport_security=conf.strict_transport_security(),
+        nearest=nearest,
     )
 
 
