@@ -8,6 +8,9 @@ from typing import Any
 
 from apps.mocks import conf
 from apps.mocks.asgi import PREFIXES, MockPlane
+from apps.mocks.channel_wires import ChannelsApp
+from apps.mocks.channels import PREFIX as CHANNELS
+from apps.mocks.channels import Channels
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.plane_setup import PlaneSetup
 from apps.mocks.wiring import parts
@@ -24,7 +27,7 @@ def plane() -> MockPlane:
 
 
 def plane_setup() -> PlaneSetup:
-    """Return what the data plane and the gRPC server of this process are made of."""
+    """Return what the data plane and its other listeners of this process are made of."""
     made = parts()
     return PlaneSetup(
         spaces=made.spaces,
@@ -43,9 +46,13 @@ def plane_setup() -> PlaneSetup:
 def mocks_in_front(application: Application) -> Application:
     """Return an application that answers mocks itself and leaves the rest to another one."""
     serve = plane()
+    subscribe = ChannelsApp(Channels(plane_setup()))
 
     async def with_mocks(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["path"].startswith(PREFIXES):
+        kind, path = scope["type"], scope.get("path", "")
+        if kind in ("http", "websocket") and path.startswith(CHANNELS):
+            await subscribe(scope, receive, send)
+        elif kind == "http" and path.startswith(PREFIXES):
             await serve(scope, receive, send)
         else:
             await application(scope, receive, send)
