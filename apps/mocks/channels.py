@@ -144,7 +144,7 @@ class Channels:
         )
 
     @contextmanager
-    def place(self, subscription: Subscription) -> Iterator[None]:
+    def counted(self, subscription: Subscription) -> Iterator[None]:
         """Count a connection while it is open; raise TooManyChannels."""
         space, limits = str(subscription.name), self.limits
         if self._open[space] >= limits.connections_of_space:

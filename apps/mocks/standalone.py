@@ -176,7 +176,7 @@ def _cannot_listen(error: Exception, host: str, port: int) -> int:
     is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
     if not is_taken:
         advice = "--host must be an address of this machine, --port one that you may use"
-    _tell(f"error cannot listen on {host}:{port} ({reason}): {advice}")
+    _report(f"error cannot listen on {host}:{port} ({reason}): {advice}")
     return CONFLICT if is_taken else ERROR
 
 
@@ -323,29 +323,29 @@ def _said(entry: JournalEntry) -> str:
 
 
 def _say_reloaded(reading: Reading) -> None:
-    _tell(f"reloaded: {_counted(reading)}")
+    _report(f"reloaded: {_counted(reading)}")
     _list(reading.warnings)
 
 
 def _say_kept(reason: str, places: Sequence[Place]) -> None:
-    _tell(f"kept the last good version: {reason}")
+    _report(f"kept the last good version: {reason}")
     _list(places)
 
 
 def _complain(code: str, detail: str, places: Sequence[Place]) -> None:
-    _tell(f"error {code}: {detail}")
+    _report(f"error {code}: {detail}")
     _list(places)
 
 
 def _list(places: Sequence[Place]) -> None:
     for each in places[:_SHOWN_WARNINGS]:
         at = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
-        _tell(f"  {at}: {each.detail}" if at else f"  {each.detail}")
+        _report(f"  {at}: {each.detail}" if at else f"  {each.detail}")
     if len(places) > _SHOWN_WARNINGS:
-        _tell(f"  and {len(places) - _SHOWN_WARNINGS} more")
+        _report(f"  and {len(places) - _SHOWN_WARNINGS} more")
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.write(f"{_CONTROL.sub('?', text)}\n")
         sys.stderr.flush()

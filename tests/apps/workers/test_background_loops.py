@@ -17,6 +17,9 @@ from apps.console.embedded import up
 from apps.executions.services import enqueue, sweep
 from apps.health import services as probing
 from apps.observability import metrics
+from apps.mocks import served_suite
+from apps.mocks.served_files import ServedFiles
+from apps.mocks.served_suite import ServedSuite
 from apps.oci import lifespan as oci
 from apps.operations.services import audit_trail
 from apps.platform_settings import lifespan as platform_settings
@@ -31,6 +34,7 @@ from kernel import background
 from kernel.agent_protocol import Job, StateReport
 from kernel.background_writer import BackgroundWriter, QueueLimits
 from tests.apps.workers.conftest import Stage
+from tests.architecture.sources import ROOT
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
 from worker.control_plane.held_jobs import StopPoller
 from worker.domain.control_plane import ControlPlaneUnavailable
@@ -258,6 +262,17 @@ async def demo(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[
     yield once, lambda: None
 
 
+@asynccontextmanager
+async def mock_files(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(served_suite, "LOOK_S", 0.01)
+    once = broken(ServedSuite, "check", nothing)
+    files = ServedFiles(ROOT / "examples" / "oci-suites" / "shop")
+    made = ServedSuite(files, "", kept=lambda _why, _where: None)
+    made.start(lambda _reading: None)
+    yield once, lambda: None
+    made.stop()
+
+
 PIECES = {
     "sweeper": sweeping,
     "enqueue": publishing,
@@ -278,6 +293,7 @@ PIECES = {
     "registration": registration,
     "celery": celery,
     "demo": demo,
+    "mock-files": mock_files,
 }
 SUPERVISOR = ("heartbeat", "claims", "samples")
 
