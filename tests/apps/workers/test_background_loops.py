@@ -16,10 +16,10 @@ from apps.console.embedded import server as embedded
 from apps.console.embedded import up
 from apps.executions.services import enqueue, sweep
 from apps.health import services as probing
-from apps.observability import metrics
 from apps.mocks import served_suite
 from apps.mocks.served_files import ServedFiles
 from apps.mocks.served_suite import ServedSuite
+from apps.observability import metrics
 from apps.oci import lifespan as oci
 from apps.operations.services import audit_trail
 from apps.platform_settings import lifespan as platform_settings
