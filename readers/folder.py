@@ -12,12 +12,14 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 MAX_FILES: Final = 512
 MAX_FILE_BYTES: Final = 2 * 2**20
+MAX_CONTRACT_BYTES: Final = 16 * 2**20  # of a file below api/
+CONTRACTS: Final = "api/"
 MAX_PACKAGE_BYTES: Final = 64 * 2**20  # as for registries (reference: control-plane 5.2)
 # A change within this time after another one may leave the same time of modification behind.
 _RACY_NS: Final = 100_000_000
@@ -56,19 +58,19 @@ class FolderState:
 
 
 def read_folder(
-    folder: str | Path, *, endings: tuple[str, ...] = ("",)
+    folder: str | Path, *, below: str = "", endings: tuple[str, ...] = ("",)
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files by path with their content; raise BrokenPackage.
 
-    Files that end otherwise than in one of `endings` count and are not read.
+    The folder is the part of its package that is `below` a path. Files that end otherwise than in
+    one of `endings` count and are not read.
     """
     room = MAX_PACKAGE_BYTES
     for found in _Walk(folder).files():
-        if not found.path.lower().endswith(endings):
-            continue
-        content = _text_of(found, room)
-        room -= len(content)
-        yield found.path, content
+        if found.path.lower().endswith(endings):
+            content = _text_of(replace(found, path=below + found.path), room)
+            room -= len(content)
+            yield below + found.path, content
 
 
 def state_of(folder: str | Path) -> FolderState:
@@ -97,10 +99,15 @@ def _mark(path: str) -> Mark:
     return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
-def broken_text_rule(content: bytes) -> str:
-    """Return why the bytes are not allowed as a file of a package, or ""."""
-    if len(content) > MAX_FILE_BYTES:
-        return "is larger than 2 MiB"
+def max_bytes(path: str) -> int:
+    """Return how large a file may be; some public contracts are larger than any other text."""
+    return MAX_CONTRACT_BYTES if path.startswith(CONTRACTS) else MAX_FILE_BYTES
+
+
+def broken_text_rule(path: str, content: bytes) -> str:
+    """Return why the bytes are not allowed as this file of a package, or ""."""
+    if len(content) > (limit := max_bytes(path)):
+        return f"is larger than {limit // 2**20} MiB"
     if b"\0" in content:
         return "contains a NUL byte"
     try:
@@ -115,10 +122,10 @@ def _text_of(found: PackageFile, room: int) -> bytes:
         raise BrokenPackage("makes the package larger than 64 MiB", found.path)
     try:
         with open(found.real, "rb") as file:  # noqa: PTH123 - a Path for each file is half of a walk
-            content = file.read(MAX_FILE_BYTES + 1)
+            content = file.read(max_bytes(found.path) + 1)
     except OSError as error:
         raise BrokenPackage(f"cannot be read: {error.strerror}", found.path) from None
-    if broken := broken_text_rule(content):
+    if broken := broken_text_rule(found.path, content):
         raise BrokenPackage(broken, found.path)
     return content
 

@@ -86,4 +86,4 @@ def _broken_rule(path: str, files: Mapping[str, bytes]) -> str:
     above = path.split("/")[:-1]
     if any("/".join(above[:depth]) in files for depth in range(1, len(above) + 1)):
         return "is below a path that is a file"
-    return broken_path_rule(path) or broken_text_rule(files[path])
+    return broken_path_rule(path) or broken_text_rule(path, files[path])
