@@ -1,7 +1,7 @@
 """What carries a channel to a client: server-sent events and WebSockets, as plain ASGI.
 
 No consumer of the channels library: that needs Django's settings, which `mock serve` does not have
-(docs/decisions/0038-channels-of-mocks-are-plain-asgi.md). (reference: control-plane 18.7)
+(docs/decisions/0039-channels-of-mocks-are-plain-asgi.md). (reference: control-plane 18.8)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a subscriber to an async operation gets (reference: control-plane 18.7)."""
+"""What a subscriber to an async operation gets (reference: control-plane 18.8)."""
 
 from __future__ import annotations
 
