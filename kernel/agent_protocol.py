@@ -5,6 +5,7 @@ A worker sends these values as JSON over HTTP; a runner passes them on in its ow
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +26,11 @@ class Job:
 def job_of(spec: Mapping[str, Any]) -> Job:
     """Return the job of a step spec. Raises KeyError."""
     return Job(job_id=spec["jobId"], attempt=spec["attempt"])
+
+
+def mock_variable(key: str) -> str:
+    """Return the variable of a key of `mockUrls`, without prefix: MOCK_PAY_PSP_URL."""
+    return f"MOCK_{re.sub(r'[^A-Z0-9]', '_', key.upper())}_URL"
 
 
 class RunBody(TypedDict):

@@ -32,6 +32,7 @@ from apps.accounts.services.administrators import (
     ensure_seed_admin,
     first_administrator,
     operator,
+    operator_access_token,
 )
 from apps.accounts.services.api_tokens import (
     api_tokens_of,
@@ -138,6 +139,7 @@ __all__ = [
     "offers_reset",
     "offers_sign_up",
     "operator",
+    "operator_access_token",
     "password_sign_in_enabled",
     "pending_second_factor",
     "principal_of",

@@ -54,6 +54,7 @@ from apps.executions.selectors.logs import (
     log_pages,
     search_log,
 )
+from apps.executions.selectors.mock_spaces import mock_spaces
 from apps.executions.selectors.overview import OverviewTaker, RunPage, overview, run_page
 from apps.executions.selectors.probes import ProbesTaker
 from apps.executions.selectors.runs import (
@@ -71,6 +72,7 @@ from apps.executions.services.agent_reports import record_reports
 from apps.executions.services.environment import StepEnvironment, explain_env
 from apps.executions.services.launch import dispatch, launch, launch_once
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
+from apps.executions.services.mock_nodes import check_mocks
 from apps.executions.services.run_progression import cancel
 from apps.executions.services.storage import (
     delete,
@@ -117,6 +119,7 @@ __all__ = [
     "adopt",
     "artifact_file",
     "cancel",
+    "check_mocks",
     "delete",
     "detail",
     "dispatch",
@@ -138,6 +141,7 @@ __all__ = [
     "log_pages",
     "logs_topic",
     "matching_runs",
+    "mock_spaces",
     "overview",
     "probes_nudge",
     "recent_runs",

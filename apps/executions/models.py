@@ -13,9 +13,10 @@ class Snapshot(models.Model):
 
     `document` is zlib-compressed JSON: `suite` (the definition as on the wire, `topology` in it),
     `profile` {fileName, label, env, services, secretRefs, observability}, `contents`
-    {source suite id: {digest, size, offset?}}, `secretRefsOfImports` {path: secretRefs} where
-    there are any. The tar.gz files themselves are a `Blob` row, one after the other, which
-    `archive_sha256` names: empty without files, null if an older process stored the snapshot.
+    {source suite id: {digest, size, offset?}}, `secretRefsOfImports` {path: secretRefs} and `mocks`
+    {node id: {surface id: adapter}} where there are any. The tar.gz files themselves are a `Blob`
+    row, one after the other, which `archive_sha256` names: empty without files, null if an older
+    process stored the snapshot.
     `used_at` is when a launch last needed it; see `services.storage`.
     """
 
@@ -135,6 +136,7 @@ class Step(models.Model):
     retries_used = models.PositiveIntegerField(default=0)
     requeues = models.PositiveIntegerField(default=0)
     repeats = models.JSONField(default=dict)
+    mocks_away_since = models.DateTimeField(null=True)  # those that the step resets do not answer
     probe = models.JSONField(null=True)  # domain.steps.ProbeRecord of a service that is not ready
 
     job_id = models.CharField(max_length=26, unique=True)

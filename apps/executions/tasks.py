@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from celery import shared_task
 
-from apps.executions.api import dispatch, sweep
+from apps.executions.api import check_mocks, dispatch, sweep
 
 
 @shared_task(name="executions.dispatch", acks_late=True)
@@ -15,3 +17,8 @@ def dispatch_executions() -> None:
 @shared_task(name="executions.sweep")
 def sweep_executions() -> None:
     sweep()
+
+
+@shared_task(name="executions.check_mocks", acks_late=True)
+def check_mocks_of_run(execution_pk: str) -> None:
+    check_mocks(UUID(execution_pk))

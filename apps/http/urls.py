@@ -5,12 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from apps.http.rest.documentation import DocsView, SchemaView
-from apps.http.rest.not_implemented import (
-    MOCK_ROUTES,
-    NOT_IMPLEMENTED,
-    mock_route,
-    not_implemented_view,
-)
+from apps.http.rest.not_implemented import NOT_IMPLEMENTED, not_implemented_view
 from apps.http.views import static_file
 
 app_name = "http"
@@ -18,7 +13,6 @@ urlpatterns = [
     path("api/v1/schema", SchemaView.as_view(), name="schema"),
     path("api/v1/docs", DocsView.as_view(), name="docs"),
     path("static/<path:path>", static_file, name="static"),
-    *(path(route, mock_route) for route in MOCK_ROUTES),
     *(
         path(f"api/v1/{route}", not_implemented_view(methods))
         for route, methods in NOT_IMPLEMENTED.items()

@@ -12,7 +12,7 @@ from apps.observability.domain.request_context import (
     is_awaited,
     request_context,
 )
-from apps.observability.logs import mask_tokens
+from apps.observability.logs import mask_credentials, mask_tokens
 from apps.observability.services import (
     exported_telemetry,
     start_telemetry,
@@ -26,6 +26,7 @@ __all__ = [
     "enter_request",
     "exported_telemetry",
     "is_awaited",
+    "mask_credentials",
     "mask_tokens",
     "metrics",
     "request_context",

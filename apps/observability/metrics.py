@@ -16,9 +16,12 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from apps.observability.tallies import TalliedCounter, TalliedHistogram, Tallies
+
 registry: Final = CollectorRegistry()
 _HTTP = ("http.method", "http.route", "http.status_code")
 _STEP = ("kind", "status", "reason")
+_MOCK = ("adapter", "dispatcher", "outcome")
 DURATIONS_MS: Final = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 60_000, 600_000)
 
 METRICS: Final[dict[str, tuple[type[Counter | Gauge | Histogram], tuple[str, ...], str]]] = {
@@ -46,9 +49,14 @@ METRICS: Final[dict[str, tuple[type[Counter | Gauge | Histogram], tuple[str, ...
     "partita.agents.online": (Gauge, (), "Workers with a recent heartbeat"),
     "partita.agent.leases_expired": (Counter, (), "Leases that ran out"),
     "partita.agent.stale_reports": (Counter, (), "Reports refused by fencing"),
+    "partita.mock.requests": (Counter, _MOCK, "Calls of mocks answered"),
+    "partita.mock.duration.ms": (Histogram, _MOCK, "Time to the end of the answer of a mock"),
     "partita.audit.dropped": (Counter, (), "Audit records that could not be stored"),
     "partita.background.failures": (Counter, ("loop",), "Errors of background loops"),
 }
+# Both of one set of tallies: their callers cannot pay for an instrument of its own.
+mock_calls: Final = Tallies(_MOCK, DURATIONS_MS)
+_TALLIED: Final = {"partita.mock.requests", "partita.mock.duration.ms"}
 _instruments: Final[dict[str, Any]] = {}
 _moved: Final[set[str]] = set()  # gauges that this process has set or moved
 _moving: Final = threading.Lock()
@@ -120,11 +128,15 @@ def standing(name: str, /) -> Iterator[tuple[dict[str, str], float]]:
 
 def mirror(name: str, record: Callable[[float, dict[str, str]], None], /) -> None:
     """Tell `record` too what a histogram observes, with its attributes; until `end_mirrors`."""
-    _recorders[name] = record
+    if name in _TALLIED:
+        mock_calls.set_mirror(record)
+    else:
+        _recorders[name] = record
 
 
 def end_mirrors() -> None:
     _recorders.clear()
+    mock_calls.set_mirror(None)
 
 
 def _instrument(name: str, attributes: dict[str, str]) -> Any:
@@ -139,6 +151,11 @@ def _flat(name: str) -> str:
 
 def _register() -> None:
     for name, (kind, attributes, text) in METRICS.items():
+        if name in _TALLIED:
+            made = TalliedCounter if kind is Counter else TalliedHistogram
+            _instruments[name] = made(_flat(name), text, mock_calls)
+            registry.register(_instruments[name])
+            continue
         labels = [_flat(attribute) for attribute in attributes]
         extra: dict[str, Any] = {"buckets": DURATIONS_MS} if kind is Histogram else {}
         shown = None if kind is Gauge and not attributes else registry

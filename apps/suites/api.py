@@ -14,6 +14,7 @@ from apps.suites.authoring import (
     write_formatted,
 )
 from apps.suites.calls import container_kinds
+from apps.suites.current_contents import current_suites, hydrated_surfaces
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.differences import Change, LockDifference
@@ -93,11 +94,13 @@ __all__ = [
     "container_kinds",
     "copy_files",
     "current_profiles",
+    "current_suites",
     "every_suite",
     "find_suite",
     "find_suite_by_id",
     "formatted_files",
     "get_definition",
+    "hydrated_surfaces",
     "lint_suite",
     "list_suites",
     "lock_difference",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -29,22 +30,25 @@ class Hydrations:
 
     def start(self, suite: Suite) -> Future[HydratedSurfaces]:
         """Return the surfaces of this content, made or under way; none of an invalid package."""
-        if suite.package_problem or not any(
-            path.startswith(_FOLDERS) for path in suite.package.files
-        ):
+        files = {} if suite.package_problem else suite.package.files
+        return self.start_with(suite.suite_id, suite.digest, files)
+
+    def start_with(
+        self, suite_id: str, digest: str, files: Mapping[str, bytes]
+    ) -> Future[HydratedSurfaces]:
+        """Return the surfaces of the files of a suite; `digest` is that of its content."""
+        if not any(path.startswith(_FOLDERS) for path in files):
             nothing: Future[HydratedSurfaces] = Future()
             nothing.set_result(_NOTHING)
             return nothing
-        key = (suite.suite_id, suite.digest, conf.mock_base_url())
+        key = (suite_id, digest, conf.mock_base_url())
         with self._lock:
             if key in self._made and not self._made[key].cancelled():
                 self._made.move_to_end(key)
                 return self._made[key]
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "suite-hydration")
-            future = self._thread.submit(
-                hydrate, suite.package.files, suite_id=suite.suite_id, base_url=key[2]
-            )
+            future = self._thread.submit(hydrate, files, suite_id=suite_id, base_url=key[2])
             self._made[key] = future
             while len(self._made) > CACHED:
                 self._made.popitem(last=False)

@@ -26,6 +26,7 @@ from apps.suites.domain.definition import (
     definition_of,
 )
 from apps.suites.domain.dependencies import Pin
+from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.evaluated_suites import (
@@ -139,6 +140,12 @@ class Library:
     def hydrated(self, suite: Suite) -> HydratedSurfaces:
         """Return the API surfaces of a suite, and wait."""
         return self._hydrations.start(suite).result()
+
+    def hydrated_import(self, imported: ImportedSuite) -> HydratedSurfaces:
+        """Return the API surfaces of an imported suite, and wait."""
+        return self._hydrations.start_with(
+            imported.suite_id, imported.digest, imported.files
+        ).result()
 
     def evaluation(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         """Evaluate a suite under a profile env, and wait."""

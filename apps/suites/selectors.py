@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -16,6 +16,7 @@ from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.linting import lint, problem_diagnostics
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
 from apps.suites.domain.problems import TopologyProblem
+from apps.suites.domain.served_surfaces import ServedSurfaces, served_surfaces
 from apps.suites.evaluator.process import lint_text
 from apps.suites.library import library
 from apps.suites.lock_differences import LockComparison, compare
@@ -71,7 +72,7 @@ class ResolvedSuite:
 
     `definition` and `topology` are in wire form (reference: control-plane 9), the topology by level
     and call order; do not change them. `print_lines` has at most 100 lines of 8 KiB. `imports` are
-    the suites whose steps it contains.
+    the suites whose steps it contains, `mocks` the surfaces of each mock node, by its id.
     """
 
     id: str
@@ -85,6 +86,7 @@ class ResolvedSuite:
     content_digest: str
     print_lines: tuple[str, ...]
     imports: tuple[ImportedSuite, ...] = ()
+    mocks: Mapping[str, ServedSurfaces] = field(default_factory=dict)
 
 
 def source_problems() -> dict[str, str]:
@@ -141,10 +143,14 @@ def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
         error: dict[str, Any] = {"code": invalid.code, "message": said["detail"]}
         error |= {key: said[key] for key in ("file", "line", "column") if key in said}
         return {"fileName": file_name, "steps": 0, "error": error}
-    evaluation = library.evaluation(suite, env)
+    evaluation = _checked_evaluation(suite, env)
     if problem := evaluation.problem:
         return {"fileName": file_name, "steps": 0, "error": problem.as_dict()}
     return {"fileName": file_name, "steps": len(evaluation.topology)}
+
+
+def _checked_evaluation(suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
+    return library.evaluation(suite, env).checked_with(library.hydrated(suite).surfaces)
 
 
 def lint_suite(suite_id: str) -> list[Diagnostic]:
@@ -167,7 +173,7 @@ def lint_suite(suite_id: str) -> list[Diagnostic]:
                 )
             )
             continue
-        evaluations[name] = library.evaluation(suite, env)
+        evaluations[name] = _checked_evaluation(suite, env)
     resolver = library.resolver()
     importable = {
         alias: found[0]
@@ -330,4 +336,22 @@ def _resolved(
         content_digest=suite.digest,
         print_lines=evaluation.printed,
         imports=evaluation.imports,
+        mocks=_mocks(suite, evaluation),
     )
+
+
+def _mocks(suite: Suite, evaluation: SuiteEvaluation) -> dict[str, ServedSurfaces]:
+    """Return the surfaces of each mock node; raise TopologyInvalid if one is missing."""
+    imports = {each.path: each for each in evaluation.imports}
+    mocks: dict[str, ServedSurfaces] = {}
+    for node in evaluation.topology:
+        if node["kind"] != "mock":
+            continue
+        path = node["id"].rpartition("/")[0]
+        found = library.hydrated_import(imports[path]) if path else library.hydrated(suite)
+        try:
+            at = evaluation.calls.get(node["id"])
+            mocks[node["id"]] = served_surfaces(node, found.surfaces, at)
+        except TopologyProblem as problem:
+            raise TopologyInvalid(problem) from None
+    return mocks

@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ log: Final = logging.getLogger("partita.suites")
 SLOW_S: Final = 1.0
 REST_S: Final = 5.0
 RECENT_S: Final = 1.0
+LISTED_S: Final = 30.0  # for so long, what no source says has changed is not listed again
 _LONGEST_ID: Final = 128
 
 
@@ -131,6 +132,24 @@ class Shelf:
         if not recent or suites is not self._suites or self._read_tokens() != self._tokens:
             return False
         return all(self._is_current(suite_id) for suite_id in suite_ids)
+
+    def current(self, suite_ids: Collection[str]) -> dict[str, Suite]:
+        """Return those of the suites that exist, with the content that they have now.
+
+        Looks at their own files only, unless a source has changed its list, or one of them is not
+        listed and nobody has looked within the last second. Commands look at everything.
+        """
+        listed = {each.suite_id: each for each in self._suites if each.suite_id in suite_ids}
+        age = time.monotonic() - self._checked_at
+        holds = age < (LISTED_S if len(listed) == len(set(suite_ids)) else RECENT_S)
+        if not (holds and self.rests and self._has_same_lists(suite_ids)):
+            listed = {each.suite_id: each for each in self.suites() if each.suite_id in suite_ids}
+        return listed
+
+    def _has_same_lists(self, suite_ids: Iterable[str]) -> bool:
+        if self._read_tokens()[1:] != self._tokens[1:]:  # the first one is of the profiles
+            return False
+        return all(self._is_current(each) for each in suite_ids if each in self._current)
 
     def _is_current(self, suite_id: str) -> bool:
         sourced = self._current.get(suite_id)

@@ -180,6 +180,8 @@ AGENT_LABELS = env.words("AGENT_LABELS")
 AGENT_CONCURRENCY = env.integer("AGENT_CONCURRENCY", 4, low=1)
 AGENT_DRAIN_TIMEOUT_S = env.duration_s("AGENT_DRAIN_TIMEOUT", "60s")
 MOCK_BASE_URL = env.text("MOCK_BASE_URL", PUBLIC_API_URL).rstrip("/")
+MOCK_SHARED_SECRET = env.secret("MOCK_SHARED_SECRET")  # for the resolver and shared spaces
+MOCK_PROXY_ALLOW_CIDRS = env.words("MOCK_PROXY_ALLOW_CIDRS")
 
 # ── telemetry ─────────────────────────────────────────────────────────────────
 OTEL_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT")

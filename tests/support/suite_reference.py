@@ -34,6 +34,8 @@ def calls() -> Iterator[str]:
             first, *others = functions
             shown = ", ".join([f"`{name}.{first}(…)`", *(f"`{each}`" for each in others)])
             yield f"| {shown} | {node_kinds[name].summary} |\n"
+        for function, preset in node_kinds[name].presets.items():
+            yield f"| `{name}.{function}(…)` | {preset.summary} |\n"
 
 
 def keywords() -> Iterator[str]:
@@ -41,7 +43,8 @@ def keywords() -> Iterator[str]:
     kinds = {name: node_kinds[name] for name in node_kinds if node_kinds[name].functions}
     rows: dict[tuple[str, str], list[str]] = {}
     for name, kind in kinds.items():
-        for keyword in kind.keywords:
+        own = [each for preset in kind.presets.values() for each in preset.keywords]
+        for keyword in (*kind.keywords, *own):
             rows.setdefault((keyword.name, keyword.meaning), []).append(name)
     for (keyword_name, meaning), having in rows.items():
         shown = "all" if len(having) == len(kinds) else ", ".join(having)

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
+from kernel.agent_protocol import mock_variable
 from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import Folders, Launch, UnitLimits, UnitProgram, WorkDirectory
@@ -110,7 +110,7 @@ def _built_in(spec: StepSpec, folders: Folders) -> Iterator[tuple[str, str]]:
     yield "WORKSPACE_DIR", folders.workspace
     yield "ARTIFACTS_DIR", folders.artifacts
     for key, url in spec.mock_urls.items():
-        yield f"MOCK_{re.sub(r'[^A-Z0-9]', '_', key.upper())}_URL", _reachable(url, folders)
+        yield mock_variable(key), _reachable(url, folders)
 
 
 def _reachable(url: str, folders: Folders) -> str:

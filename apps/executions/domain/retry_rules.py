@@ -14,6 +14,8 @@ MAX_REQUEUES: Final = 2
 PULL_ALLOWANCE: Final = timedelta(minutes=10)
 # A supervisor ends an attempt at its timeout; the control plane only when that did not happen.
 TIMEOUT_ALLOWANCE: Final = timedelta(seconds=60)
+MOCKS_AWAY: Final = timedelta(seconds=60)  # then a step that resets mocks fails
+MOCKS_PAUSE: Final = timedelta(seconds=2)  # before they are asked again
 _NEVER_RETRIED: Final = frozenset(
     {
         StepReason.MOCK_SURFACE_MISSING,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypedDict
 
 from apps.executions.domain.states import TERMINAL_STEP, StepStatus
+from kernel.agent_protocol import mock_variable
 
 WORKSPACE_DIR: Final = "/partita/workspace"
 ARTIFACTS_DIR: Final = "/partita/artifacts"
@@ -16,7 +17,10 @@ _PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltIns:
-    """The values of the built-in variables (reference: control-plane 13.2)."""
+    """The values of the built-in variables (reference: control-plane 13.2).
+
+    `mock_urls` has the keys of `mock_addresses`.
+    """
 
     execution_id: str
     suite_id: str
@@ -27,6 +31,7 @@ class BuiltIns:
     step_kind: str
     attempt: int
     mock_base_url: str
+    mock_urls: Mapping[str, str] = field(default_factory=dict)
 
     def variables(self, prefixes: Sequence[str]) -> dict[str, str]:
         values = {
@@ -41,8 +46,39 @@ class BuiltIns:
             "WORKSPACE_DIR": WORKSPACE_DIR,
             "ARTIFACTS_DIR": ARTIFACTS_DIR,
             "MOCK_BASE_URL": self.mock_base_url,
+            **{mock_variable(key): url for key, url in self.mock_urls.items()},
         }
         return {f"{prefix}_{name}": text for prefix in prefixes for name, text in values.items()}
+
+
+class MockAddress(NamedTuple):
+    """A surface that a mock node serves, with its adapter."""
+
+    node_id: str
+    surface_id: str
+    adapter: str
+
+
+def mock_addresses(mocks: Mapping[str, Mapping[str, str]], step_id: str) -> dict[str, MockAddress]:
+    """Return the surfaces that a step of the run can call, by the keys of `mockUrls`.
+
+    `mocks` has the surfaces of each mock node with their adapters. A key is the id of the node, and
+    `<id>#<surface>` where it serves several. A step of an imported suite finds the mocks of its own
+    suite also under the ids that they have there.
+    """
+    path = step_id.rpartition("/")[0]
+    found: dict[str, MockAddress] = {}
+    for near in (False, True):
+        for node_id, surfaces in mocks.items():
+            served = {surface: adapter for surface, adapter in surfaces.items() if adapter}
+            parent, _, own_id = node_id.rpartition("/")
+            if near and (not path or parent != path):
+                continue
+            for surface, adapter in served.items():
+                key = own_id if near else node_id
+                address = MockAddress(node_id, surface, adapter)
+                found[key if len(served) == 1 else f"{key}#{surface}"] = address
+    return found
 
 
 class ProbeBody(TypedDict):

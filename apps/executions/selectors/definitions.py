@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from apps.executions.domain.plan import RunPlan, plan_of
 from apps.executions.domain.steps import StepEdges, step_edges
-from apps.executions.models import Snapshot, Step
+from apps.executions.models import Blob, Execution, Snapshot, Step
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,6 +52,7 @@ class BoundedCache(Generic[K, V]):
 
 _edges: Final[BoundedCache[UUID, Mapping[str, StepEdges]]] = BoundedCache(256)
 _indexes: Final[BoundedCache[str, JobIndex]] = BoundedCache(20_000)
+_snapshots: Final[BoundedCache[UUID, UUID]] = BoundedCache(1_024)  # of runs
 
 
 def content_key(import_path: str) -> str:
@@ -65,6 +66,7 @@ class RunDefinition:
 
     `suite` has id, title, repository; `contents` source suite id → {digest, size, offset?}. Where
     a run has two versions of a suite, the second is there under the `content_key` of its import.
+    `mocks` has the surfaces of each mock node, with their adapters.
     """
 
     plan: RunPlan
@@ -73,13 +75,18 @@ class RunDefinition:
     profile: Mapping[str, Any]
     contents: Mapping[str, Mapping[str, Any]]
     secrets_of_imports: Mapping[str, Sequence[Mapping[str, str]]]
+    mocks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def content(self, index: int) -> Mapping[str, Any] | None:
         """Return the place of the files that the step sees, None if its suite has none."""
         node = self.nodes[index]
         path = node["id"].rpartition("/")[0]
+        return self.content_of(node.get("sourceSuiteId", self.suite["id"]), path)
+
+    def content_of(self, suite_id: str, path: str) -> Mapping[str, Any] | None:
+        """Return the place of the files of a suite that is imported at `path`, "" if it is not."""
         own = self.contents.get(content_key(path)) if path else None
-        return own or self.contents.get(node.get("sourceSuiteId", self.suite["id"]))
+        return own or self.contents.get(suite_id)
 
     def secret_refs(self, step_id: str) -> list[Mapping[str, str]]:
         """Return the secrets of a step: those of the launch and of the imports around it.
@@ -111,6 +118,7 @@ def run_definition(snapshot_id: UUID) -> RunDefinition:
         profile=document["profile"],
         contents=document["contents"],
         secrets_of_imports=document.get("secretRefsOfImports", {}),
+        mocks=document.get("mocks", {}),
     )
 
 
@@ -141,6 +149,30 @@ def _document(snapshot_id: UUID) -> dict[str, Any]:
 def _unpacked(packed: bytes | memoryview) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(zlib.decompress(packed))
     return document
+
+
+def archive_of(snapshot_id: UUID, content: Mapping[str, Any]) -> bytes:
+    """Return the files at a place of `RunDefinition.contents` as tar.gz."""
+    named = Snapshot.objects.values_list("archive_sha256", flat=True).get(pk=snapshot_id)
+    sha256 = named or content["digest"].removeprefix("sha256:")
+    stored = bytes(Blob.objects.values_list("data", flat=True).get(sha256=sha256))
+    begin = content.get("offset", 0)
+    return stored[begin : begin + content["size"]]
+
+
+def definitions_of_runs(execution_pks: Iterable[UUID]) -> dict[UUID, RunDefinition]:
+    """Return run → definition; at most one query for runs that were never loaded here."""
+    found = _snapshots.get_many(execution_pks, _read_snapshots)
+    return {pk: run_definition(snapshot_id) for pk, snapshot_id in found.items()}
+
+
+def remember_snapshot(execution_pk: UUID, snapshot_id: UUID) -> None:
+    _snapshots.add({execution_pk: snapshot_id})
+
+
+def _read_snapshots(execution_pks: set[UUID]) -> dict[UUID, UUID]:
+    rows = Execution.objects.filter(pk__in=list(execution_pks))
+    return dict(rows.values_list("pk", "snapshot_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from apps.executions.domain.states import ExecutionStatus, JobState, RunReason
 from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.executions.models import Step
 from apps.executions.selectors.definitions import RunDefinition
+from apps.executions.selectors.mock_spaces import mock_urls
 from apps.executions.services import step_transitions
 from apps.executions.services.run_aggregate import RunAggregate, load_run, load_runs, save_runs
 from apps.executions.services.run_progression import fail_run
@@ -183,7 +184,7 @@ def step_spec(run: RunAggregate, index: int) -> StepSpecBody:
         "timeoutMs": node["timeoutMs"],
         "env": env,
         "headers": node.get("runtimeHeaders", {}),
-        "mockUrls": {},
+        "mockUrls": mock_urls(definition, run.execution.run_id, node["id"]),
         "secretKeys": sorted(secrets.keys() | secret_overrides(env)),
         "evaluation": _evaluation(node),
         "onFailure": list(node.get("onFailure", ())),
@@ -250,6 +251,7 @@ def _env(run: RunAggregate, index: int, secrets: Mapping[str, str]) -> dict[str,
         step_kind=node["kind"],
         attempt=run.attempt(index),
         mock_base_url=conf.mock_base_url(),
+        mock_urls=mock_urls(run.definition, run.execution.run_id, node["id"]),
     ).variables(conf.env_prefixes())
     return layered_env(
         node,

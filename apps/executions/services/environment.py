@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apps.executions import conf
-from apps.executions.domain.steps import BuiltIns
+from apps.executions.domain.steps import BuiltIns, mock_addresses
 from apps.platform_settings.api import global_overrides
 from apps.profiles.api import (
     ExplainedValue,
@@ -135,5 +135,6 @@ def _built_ins(
         step_kind=node["kind"],
         attempt=1,
         mock_base_url=conf.mock_base_url(),
+        mock_urls=dict.fromkeys(mock_addresses(resolved.mocks, node["id"]), _LATER),
     ).variables(conf.env_prefixes())
     return variables | ({"TRACEPARENT": _LATER} if traces else {})

@@ -44,7 +44,13 @@ from apps.executions.domain.states import (
     status_code_of,
 )
 from apps.executions.models import Execution, Step
-from apps.executions.selectors.definitions import RunDefinition, StepKeys, run_definition, step_keys
+from apps.executions.selectors.definitions import (
+    RunDefinition,
+    StepKeys,
+    remember_snapshot,
+    run_definition,
+    step_keys,
+)
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_rows import raise_versions, read_steps, update_rows
 from apps.observability.api import metrics
@@ -85,6 +91,7 @@ class RunAggregate:
     deferred_failures: dict[int, StepFailure] = field(default_factory=dict)  # of their dependents
     ends_now: bool = False
     stops_now: bool = False  # open jobs were asked to stop before their work is done
+    mocks_wait: bool = False  # mock nodes were started, whose surfaces the dispatcher asks for
     _steps: dict[int, Step] = field(default_factory=dict)
     _attempts: dict[int, int] = field(default_factory=dict)
     _changes: dict[int, dict[str, object]] = field(default_factory=lambda: defaultdict(dict))
@@ -262,10 +269,7 @@ class RunAggregate:
         if self.ends_now:
             for topic in (events_topic, logs_topic):
                 close_topic(topic(run_id), str(self.execution.status))
-            transaction.on_commit(partial(enqueue, "executions.dispatch"))  # capacity is free
-        if self.execution.backend_kind == "remote-agent" and (self.stops_now or self.ends_now):
-            within_s = _STOP_REQUESTS_WITHIN_S
-            transaction.on_commit(partial(enqueue, "workers.call_off", run_id, expires_s=within_s))
+        self._enqueue_tasks()
         updates = tuple(self._metric_updates)
         # robust: an update that raises fails no commit; Django cannot log the name of a partial
         transaction.on_commit(lambda: [update() for update in updates], robust=True)
@@ -278,6 +282,19 @@ class RunAggregate:
                 nudge(name)
         if self._events:
             nudge(OVERVIEW_NUDGE)
+
+    def _enqueue_tasks(self) -> None:
+        """Send the Celery tasks for what changed, once it is committed."""
+        if self.ends_now:
+            transaction.on_commit(partial(enqueue, "executions.dispatch"))  # capacity is free
+        if self.mocks_wait:
+            pk = str(self.execution.pk)
+            transaction.on_commit(partial(enqueue, "executions.check_mocks", pk))
+        if self.execution.backend_kind == "remote-agent" and (self.stops_now or self.ends_now):
+            within_s = _STOP_REQUESTS_WITHIN_S
+            transaction.on_commit(
+                partial(enqueue, "workers.call_off", self.execution.run_id, expires_s=within_s)
+            )
 
 
 def load_runs(
@@ -318,6 +335,7 @@ def save_runs(runs: Iterable[RunAggregate]) -> None:
 
 def _aggregate(execution: Execution, now: datetime) -> RunAggregate:
     codes = list(execution.standings)
+    remember_snapshot(execution.pk, execution.snapshot_id)
     return RunAggregate(
         execution=execution,
         definition=run_definition(execution.snapshot_id),

@@ -232,7 +232,10 @@ def _stop_open_jobs(run: RunAggregate, reason: CancelReason) -> None:
     indexes = run.open_jobs()
     run.load_steps(indexes)
     for index in indexes:
-        step_transitions.request_stop(run, index, reason)
+        if run.plan.nodes[index].kind == "mock":  # it only waits; no supervisor has it
+            step_transitions.cancel(run, index)
+        else:
+            step_transitions.request_stop(run, index, reason)
 
 
 def _is_drained(run: RunAggregate) -> bool:

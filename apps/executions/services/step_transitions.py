@@ -14,6 +14,8 @@ from apps.executions.domain.agent_reports import SupervisorSession
 from apps.executions.domain.events import RUN_SOURCE, WORK_NUDGE, CauseLink, cause_chain, jobs_nudge
 from apps.executions.domain.plan import Skip
 from apps.executions.domain.retry_rules import (
+    MOCKS_AWAY,
+    MOCKS_PAUSE,
     PULL_ALLOWANCE,
     TIMEOUT_ALLOWANCE,
     may_requeue,
@@ -73,17 +75,36 @@ def queue(run: RunAggregate, index: int) -> bool:
         return True
     if run.plan.nodes[index].kind == "mock":
         run.emit_step_event(index, "queued", "queued")
-        fail(
-            run,
-            index,
-            StepReason.MOCK_SURFACE_MISSING,
-            "mock nodes are not available in this release",
-        )
-        return True
+        return start_mock(run, index)
     _change_job(run, index, JobEvent.ENQUEUED)
     run.emit_step_event(index, "queued", f"queued for {run.execution.backend_label}")
     run.queued_now.append(index)
     return False
+
+
+def start_mock(run: RunAggregate, index: int) -> bool:
+    """Claim a mock for the dispatcher, which waits until its surfaces answer.
+
+    Return whether it has already failed, because there is nothing to serve.
+    """
+    node = run.definition.nodes[index]
+    served = run.definition.mocks.get(node["id"], {})
+    if empty := [surface for surface, adapter in served.items() if not adapter]:
+        text = f"API surface {empty[0]} has no operation"
+        fail(run, index, StepReason.MOCK_SURFACE_MISSING, text)
+    elif not served:
+        text = "the suite has no API surface to serve: write a contract below api/ or mock/"
+        fail(run, index, StepReason.MOCK_SURFACE_MISSING, text)
+    else:
+        timeout = timedelta(milliseconds=node["timeoutMs"])
+        times = {"started_at": run.now, "deadline": run.now + timeout + TIMEOUT_ALLOWANCE}
+        _change_job(run, index, JobEvent.ENQUEUED)
+        _change_status(run, index, StepEvent.CLAIMED, not_before=None, **times)
+        _change_job(run, index, JobEvent.CLAIMED)
+        run.emit_step_event(index, "claimed", "claimed by the dispatcher")
+        run.mocks_wait = True
+        return False
+    return True
 
 
 def claim(run: RunAggregate, index: int, supervisor: SupervisorSession) -> None:
@@ -196,6 +217,25 @@ def release(run: RunAggregate, index: int, text: str) -> None:
     _queue_again(run, index, StepEvent.REQUEUED, text)
     run.nudge(WORK_NUDGE)
     run.emit_step_event(index, "requeued", text, level="warn")
+
+
+def wait_for_mocks(run: RunAggregate, index: int, fault: str) -> None:
+    """Queue an attempt again that was not handed out: a mock that it resets does not answer.
+
+    Fail it after `MOCKS_AWAY`.
+    """
+    since = run.step(index).mocks_away_since or run.now
+    if run.step(index).cancel_reason or not run.is_planning:
+        expire(run, index, fault)
+    elif run.now - since >= MOCKS_AWAY:
+        fail(run, index, StepReason.MOCK_NOT_READY, fault)
+    else:
+        trace_attempt(run, index, "requeued", str(StepReason.MOCK_NOT_READY))
+        values = {"mocks_away_since": since, "not_before": run.now + MOCKS_PAUSE}
+        _queue_again(run, index, StepEvent.REQUEUED, fault, **values)
+        run.nudge(WORK_NUDGE, after_s=MOCKS_PAUSE.total_seconds())
+        reason = str(StepReason.MOCK_NOT_READY)
+        run.emit_step_event(index, "requeued", fault, level="warn", reason=reason)
 
 
 def reset(run: RunAggregate, index: int, text: str, cause: Sequence[CauseLink] = ()) -> None:

@@ -30,6 +30,7 @@ from apps.executions.services import step_transitions
 from apps.executions.services.claims import release_bindings
 from apps.executions.services.launch import delete_old_idempotency_keys, dispatch, ensure_lease_row
 from apps.executions.services.leases import expire_leases
+from apps.executions.services.mock_nodes import check_waiting_mocks
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run, force_end, progress_run
 from apps.executions.services.storage import remove_old_runs
@@ -58,6 +59,7 @@ _GAUGES: Final = {
     "partita.executions.queued": [str(ExecutionStatus.QUEUED)],
 }
 _ONLINE: Final = "partita.agents.online"
+_LATE: Final = {"service": StepReason.NOT_READY, "mock": StepReason.MOCK_NOT_READY}
 
 
 class Presence:
@@ -163,9 +165,8 @@ def _end_overdue_step(pk: UUID, index: int) -> None:
         return
     if run.statuses[index] is not StepStatus.RUNNING:
         return
-    service = run.plan.nodes[index].kind == "service"
-    reason = StepReason.NOT_READY if service else StepReason.TIMEOUT
-    step_transitions.fail(run, index, reason, "the supervisor did not end the step in time")
+    reason = _LATE.get(run.plan.nodes[index].kind, StepReason.TIMEOUT)
+    step_transitions.fail(run, index, reason, "the step did not end in time")
     progress_run(run)
     save_runs([run])
 
@@ -256,6 +257,7 @@ _ENDING: Final[tuple[Callable[[], object], ...]] = (
 _WORK: Final[tuple[Callable[[], object], ...]] = (
     *_ENDING,
     _wake_due_retries,
+    check_waiting_mocks,
     dispatch,
     remove_old_runs,
     delete_old_idempotency_keys,

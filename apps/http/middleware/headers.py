@@ -19,7 +19,7 @@ CONTENT_SECURITY_POLICY: Final = (
     "img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
-METHODS: Final = "GET, POST, PUT, DELETE, OPTIONS"
+METHODS: Final = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 REQUEST_HEADERS: Final = (
     "Authorization, Content-Type, X-CSRFToken, X-Request-Id, Idempotency-Key, If-Match, "
     "If-None-Match, Last-Event-ID, Cache-Control, traceparent, tracestate, baggage"
@@ -77,8 +77,6 @@ class CorsMiddleware(AsyncMiddleware):
 def _allowed_origin(request: HttpRequest) -> str:
     """What `Access-Control-Allow-Origin` says, or empty."""
     origin = request.headers.get("Origin", "")
-    if origin and request.path.startswith("/mocks/"):
-        return "*"
     return origin if is_allowed_origin(origin) else ""
 
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NoReturn
 
-from django.http import HttpRequest, HttpResponse
-from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from apps.http.responses import problem_for
 from apps.http.rest.strict import StrictAPIView
 from kernel.errors import NotAvailable
 
@@ -22,11 +19,7 @@ NOT_IMPLEMENTED: Final[Mapping[str, tuple[str, ...]]] = {
     "sandboxes/events": ("GET",),
     "sandboxes/reap-all": ("POST",),
     "sandboxes/<str:sandbox_id>/reap": ("POST",),
-    "mocks/explain": ("POST",),
-    "mocks/state": ("GET", "DELETE"),
-    "mocks/journal": ("GET", "DELETE"),
 }
-MOCK_ROUTES: Final = ("mocks/<path:path>", "internal/mock-data/<path:path>")
 _DETAIL: Final = "this release does not have this capability yet"
 
 
@@ -41,12 +34,6 @@ class NotImplementedView(StrictAPIView):
         raise NotAvailable(_DETAIL)
 
     get = post = put = delete = refuse
-
-
-@csrf_exempt
-async def mock_route(request: HttpRequest, path: str) -> HttpResponse:
-    """`/mocks/…` and `/internal/mock-data/…` need no session."""
-    return problem_for(request, NotAvailable(_DETAIL))
 
 
 def not_implemented_view(methods: tuple[str, ...]) -> Any:

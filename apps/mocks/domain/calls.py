@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from apps.mocks.domain.bodies import parsed_body
+
 
 class CallOutcome(StrEnum):
     """How a call ended; a label of the metrics and a filter of the journal."""
@@ -55,8 +57,6 @@ class MockRequest:
     def body(self) -> Any:
         """Return the body: JSON when it parses, a map of a form, otherwise text; "" when empty."""
         if self._body is _UNREAD:
-            from apps.mocks.domain.bodies import parsed_body
-
             self._body = parsed_body(self.raw_body, self.headers.get("content-type", ""))
         return self._body
 
@@ -71,6 +71,7 @@ class MockAnswer:
     `headers` are those of the example or fallback, without Content-Type; `state_key` is set after
     a change of state, `fallback` is a mode. With `error_code`, Partita itself answers: a problem
     document with `detail` and `errors`. `grpc_status` is a status code of an example of gRPC.
+    `nearest` says, for a call without a match, which example was nearest and what differs.
     """
 
     status: int = 200
@@ -86,6 +87,7 @@ class MockAnswer:
     error_code: str = ""
     detail: str = ""
     errors: Sequence[Mapping[str, Any]] = ()
+    nearest: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

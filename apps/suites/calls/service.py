@@ -1,4 +1,4 @@
-"""`service.run`: a container that runs until the verdict of its run, and its readiness probe.
+"""`service.run` and its like: a container that runs until the verdict, and its readiness probe.
 
 (reference: control-plane 7.4)
 """
@@ -9,10 +9,19 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypedDict, cast
 
 from apps.suites.domain import values
-from apps.suites.domain.calls import Arguments, Keyword, NodeKind, Rules, node_kinds
+from apps.suites.domain.calls import (
+    Arguments,
+    Keyword,
+    NodeKind,
+    Preset,
+    Rules,
+    node_kinds,
+)
 from apps.suites.domain.keywords import CONTAINER, keyword, script_in
 from apps.suites.domain.problems import TopologyProblem
 
+WORKSPACE: Final = "/partita/workspace"  # the files of the suite, in a container
+PRISM_PORT: Final = 4010
 PROBES: Final = ("http", "tcp", "log", "command")
 DEFAULT_TIMEOUT_MS: Final = 60_000
 DEFAULT_INTERVAL_MS: Final = 500
@@ -140,13 +149,56 @@ def _members(given: Arguments, rules: Rules) -> Mapping[str, object]:
     return {"idempotent": True, "timeoutMs": ready["timeoutMs"], "ready": ready}
 
 
+def _contract(value: object, where: str, rules: Rules) -> str:
+    """Return the package path of a contract that is named with or without its folder."""
+    name = values.text(value, where, empty=False)
+    for path in (name, f"api/{name}"):
+        if path.startswith("api/") and path in rules["files"]:
+            return path
+    raise TopologyProblem("file_not_found", f"{where}: the suite has no file api/{name}")
+
+
+def _prism(given: Arguments, _: Rules) -> Mapping[str, object]:
+    if any(given.get(key) for key in ("command", "commands", "file")):
+        return {}
+    if "contract" not in given:
+        raise TopologyProblem("missing_argument", "service.prism: contract is required")
+    path = f"{WORKSPACE}/{given['contract']}"
+    return {"command": ["mock", "-h", "0.0.0.0", "-p", str(PRISM_PORT), path]}  # noqa: S104 - in its own container
+
+
 node_kinds.register("service")(
     NodeKind(
         summary="a container that keeps running until the run ends; healthy when its readiness "
         "probe passes",
         hint='use service.run("name", image="…")',
         functions=("run",),
-        unavailable=("mock", "wiremock", "prism", "custom"),
+        presets={
+            "wiremock": Preset(
+                summary="WireMock: image `wiremock/wiremock:3.9.2`, port 8080, ready when "
+                "`/__admin/health` answers",
+                defaults={
+                    "image": "wiremock/wiremock:3.9.2",
+                    "ports": [8080],
+                    "ready": {"http": "/__admin/health"},
+                },
+            ),
+            "prism": Preset(
+                summary="Prism: image `stoplight/prism:5`, port 4010, answers as `contract` says",
+                defaults={"image": "stoplight/prism:5", "ports": [PRISM_PORT]},
+                keywords=(
+                    Keyword(
+                        name="contract",
+                        meaning="`service.prism`: the OpenAPI document of the suite that Prism "
+                        "serves, below `api/`",
+                        read=_contract,
+                    ),
+                ),
+                members=_prism,
+            ),
+            "custom": Preset(summary="a mock server of your own: the same as `service.run`"),
+        },
+        same_as={"mock": "mock.serve"},
         other_names=("container",),
         keywords=(
             *CONTAINER,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from apps.suites.domain import values
 from apps.suites.domain.calls import NodeKind, node_kinds
-from apps.suites.domain.keywords import ENDING, keyword, script_in
+from apps.suites.domain.keywords import ENDING, script_in
 
 node_kinds.register("task")(
     NodeKind(
@@ -21,14 +20,6 @@ node_kinds.register("test")(
         hint='use test.run("name", file="…")',
         functions=("run",),
         other_names=("scenario",),
-        keywords=(
-            *ENDING,
-            script_in("tests"),
-            keyword(
-                "reset_mocks",
-                "not available yet: no mock has state, so only an empty list is accepted",
-                values.mock_references,
-            ),
-        ),
+        keywords=(*ENDING, script_in("tests")),
     )
 )

@@ -9,9 +9,6 @@ _TRAFFIC = (
     "constant_throughput", "constant_pacing", "open_model",
 )  # fmt: skip
 
-node_kinds.register("mock")(
-    NodeKind(summary="a mock server", hint="use mock.serve(…)", unavailable=("serve",))
-)
 node_kinds.register("traffic")(
     NodeKind(summary="load on a service", hint="use traffic.<variant>(…)", unavailable=_TRAFFIC)
 )

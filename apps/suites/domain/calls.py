@@ -17,6 +17,7 @@ from kernel.registry import Registry
 
 SCRIPT_FOLDERS: Final = ("services", "tasks", "tests")  # as workers know them
 _ALIASES: Final = {"id": "name", "name_or_id": "name"}
+_PROGRAMS: Final = ("command", "commands", "file", "contract")  # what a container runs
 
 
 class Rules(TypedDict):
@@ -29,6 +30,26 @@ class Rules(TypedDict):
     maxCpu: float
     defaultImages: dict[str, str]
     files: list[str]
+
+
+class CallExpectation(TypedDict):
+    """Calls that mocks must have got during a step, on the wire: how many, and what they are like.
+
+    `body` has values by dotted path.
+    """
+
+    atLeast: int
+    atMost: NotRequired[int]
+    operation: NotRequired[str]
+    method: NotRequired[str]
+    path: NotRequired[str]
+    example: NotRequired[str]
+    headers: NotRequired[dict[str, str]]
+    body: NotRequired[dict[str, str]]
+
+
+class RecordedExpectation(CallExpectation):
+    mocks: list[NodeReference]
 
 
 class RecordedNode(TypedDict):
@@ -50,6 +71,7 @@ class RecordedNode(TypedDict):
     env: NotRequired[dict[str, str]]
     ports: NotRequired[list[int | str]]
     resetMocks: NotRequired[list[NodeReference]]
+    expectCalls: NotRequired[list[RecordedExpectation]]
     artifactExports: NotRequired[list[ArtifactExport]]
     position: NotRequired[Position]
 
@@ -126,17 +148,32 @@ def no_members(given: Arguments, rules: Rules) -> Mapping[str, object]:
     return {}
 
 
+class Preset(NamedTuple):
+    """A function of a kind that has defaults, as a suite would write them, or keywords of its own.
+
+    `members` returns members of the wire that come before those of the kind.
+    """
+
+    summary: str
+    defaults: Mapping[str, object] = {}
+    keywords: tuple[Keyword, ...] = ()
+    members: Callable[[Arguments, Rules], Mapping[str, object]] = no_members
+
+
 class NodeKind(NamedTuple):
     """The calls `<kind>.<function>` of suite.star and the nodes that they make.
 
-    `functions` become the variants of the nodes; `unavailable` ones are refused. `hint` is the
-    advice after a misuse, also for one of the `other_names`. `summary` is the row in the
-    documentation. `members` returns the members of the wire that are of this kind alone.
+    `functions` become the variants of the nodes; `presets` are further ones. `same_as` maps
+    functions to the call that does the same; `unavailable` ones are refused. `hint` is the advice
+    after a misuse, also for one of the `other_names`. `summary` is the row in the documentation.
+    `members` returns the members of the wire that are of this kind alone.
     """
 
     summary: str
     hint: str
     functions: tuple[str, ...] = ()
+    presets: Mapping[str, Preset] = {}
+    same_as: Mapping[str, str] = {}
     unavailable: tuple[str, ...] = ()
     other_names: tuple[str, ...] = ()
     keywords: tuple[Keyword, ...] = ()
@@ -144,12 +181,21 @@ class NodeKind(NamedTuple):
     in_container: bool = True
     members: Callable[[Arguments, Rules], Mapping[str, object]] = no_members
 
-    def keyword(self, name: str) -> Keyword | None:
-        known = _ALIASES.get(name, name)
-        return next((each for each in self.keywords if each.name == known), None)
+    @property
+    def every_function(self) -> tuple[str, ...]:
+        """Return the functions that make nodes."""
+        return (*self.functions, *self.presets, *self.same_as)
 
-    def keyword_names(self) -> list[str]:
-        return sorted(each.name for each in self.keywords)
+    def keyword(self, name: str, function: str = "") -> Keyword | None:
+        known = _ALIASES.get(name, name)
+        return next((each for each in self.keywords_of(function) if each.name == known), None)
+
+    def keywords_of(self, function: str) -> tuple[Keyword, ...]:
+        preset = self.presets.get(function)
+        return (*self.keywords, *preset.keywords) if preset else self.keywords
+
+    def keyword_names(self, function: str = "") -> list[str]:
+        return sorted(each.name for each in self.keywords_of(function))
 
 
 node_kinds: Final[Registry[NodeKind]] = Registry("node kind")
@@ -168,20 +214,21 @@ def read_call(call: str, args: list[Any], kwargs: Mapping[str, Any], rules: Rule
     Raise TopologyProblem without a position.
     """
     name, _, function = call.partition(".")
-    kind = node_kinds[name]
-    if function in kind.unavailable:
+    if function in node_kinds[name].unavailable:
         raise TopologyProblem("unsupported_node", f"{call} is not available yet")
-    given = _arguments(call, kind, args, kwargs)
+    name, _, function = node_kinds[name].same_as.get(function, call).partition(".")
+    given = _arguments(call, (node_kinds[name], function), args, kwargs)
     read = {word.name: word.read(value, f"{call}: {word.name}", rules) for word, value in given}
-    programs = [key for key in ("command", "commands", "file") if read.get(key)]
+    programs = [key for key in _PROGRAMS if read.get(key)]
     if len(programs) > 1:
         values.invalid(call, f"only one of {', '.join(programs)} may be set")
     return _node(name, function, read, rules)
 
 
 def _arguments(
-    call: str, kind: NodeKind, args: Sequence[Any], kwargs: Mapping[str, Any]
+    call: str, function: tuple[NodeKind, str], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[tuple[Keyword, object]]:
+    kind, variant = function
     if len(args) > 1:
         raise TopologyProblem(
             "wrong_type",
@@ -189,21 +236,26 @@ def _arguments(
         )
     given: dict[str, tuple[Keyword, object]] = {}
     for name, value in [*((kind.positional, arg) for arg in args), *kwargs.items()]:
-        keyword = kind.keyword(name)
+        keyword = kind.keyword(name, variant)
         if keyword is None:
-            known = ", ".join(kind.keyword_names())
+            known = ", ".join(kind.keyword_names(variant))
             raise TopologyProblem(
                 "unknown_keyword", f'{call}: unknown keyword "{name}"; known: {known}'
             )
         if keyword.name in given:
             values.invalid(f"{call}: {keyword.name}", "set twice")
         given[keyword.name] = keyword, value
+    if preset := kind.presets.get(variant):
+        for name, value in preset.defaults.items():
+            if name not in given and (keyword := kind.keyword(name)):
+                given[name] = keyword, value
     return list(given.values())
 
 
 def _node(name: str, function: str, read: Arguments, rules: Rules) -> RecordedNode:
     kind = node_kinds[name]
-    members = kind.members(read, rules)
+    preset = kind.presets.get(function)
+    members = {**(preset.members(read, rules) if preset else {}), **kind.members(read, rules)}
     node = {
         "kind": name,
         "variant": function,
@@ -221,6 +273,7 @@ def _node(name: str, function: str, read: Arguments, rules: Rules) -> RecordedNo
         or members.get("image")
         or _default_image(read, rules["defaultImages"]),
         "resetMocks": read.get("reset_mocks"),
+        "expectCalls": read.get("expect_calls"),
         "evaluation": _evaluation(kind, read),
         "artifactExports": read.get("exports"),
         **{key: read.get(key) for key in ("file", "command", "commands", "ports")},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final, NotRequired, TypedDict
@@ -14,10 +14,11 @@ from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.metadata import Metadata, metadata_of
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
+from apps.suites.domain.served_surfaces import surface_problem
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanized
 from readers.archive import content_digest
-from surfaces import HydratedSurfaces, SurfaceDocument
+from surfaces import HydratedSurfaces, Surface, SurfaceDocument
 from surfaces.warnings import PackageWarning, WarningDocument
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
@@ -206,6 +207,11 @@ class SuiteEvaluation:
     killed: bool = False
     unreachable: str = ""
 
+    def checked_with(self, surfaces: Sequence[Surface]) -> SuiteEvaluation:
+        """Return it with a problem if a mock of the suite serves none of its `surfaces`."""
+        problem = surface_problem(self.topology, surfaces, self.calls)
+        return replace(self, topology=(), problem=problem) if problem else self
+
 
 def suite_of(package: Package) -> Suite:
     profiles = profiles_of(package.files)
@@ -227,6 +233,8 @@ def definition_of(
     While the evaluation runs (None), it has the warning `evaluating` instead of `topology` and
     `topologyError`; while contracts are read, the same instead of the API surfaces.
     """
+    if evaluation and hydrated:
+        evaluation = evaluation.checked_with(hydrated.surfaces)
     known = evaluation or SuiteEvaluation()
     resolves = evaluation is not None and evaluation.problem is None
     reference = f"{suite.metadata.repository}:{suite.metadata.version}"

@@ -12,6 +12,7 @@ from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, leveled
 from kernel.ids import slug
 
+PROFILE_HEADER: Final = "x-suite-profile"
 IMPORT: Final = "suite"  # the kind of a node that stands for an imported suite
 
 
@@ -54,8 +55,8 @@ def flatten(
 ) -> tuple[ResolvedNode, ...]:
     """Return the topology without import nodes, by level and call order.
 
-    `imports` and `positions` (of the calls) are those of the import nodes, by their id. Raise
-    TopologyProblem `too_many_nodes` or `duplicate_step`.
+    `imports` are those of the import nodes, `positions` those of all calls, by the node's id.
+    Raise TopologyProblem `too_many_nodes`, `duplicate_step` or `expect_calls_invalid`.
     """
     count = sum(len(imports[node["id"]].topology) if node["id"] in imports else 1 for node in nodes)
     if count > max_nodes:
@@ -64,9 +65,8 @@ def flatten(
             "too_many_nodes", f"more than {max_nodes} nodes with the imported suites", **last
         )
     leaves = {path: _leaves(each.topology, path) for path, each in imports.items()}
-    everyone = {
-        path: [f"{path}/{node['id']}" for node in each.topology] for path, each in imports.items()
-    }
+    everyone = {path: _inside(each) for path, each in imports.items()}
+    mocks = {path: _inside(each, "mock") for path, each in imports.items()}
     flat: list[ResolvedNode] = []
     for node in nodes:
         after, on_failure = _expanded(node["after"], leaves), _expanded(node["onFailure"], everyone)
@@ -74,7 +74,8 @@ def flatten(
             imported = imports[node["id"]]
             flat += [_imported(each, imported, after, env_prefixes) for each in imported.topology]
         else:
-            flat.append(_with_edges(node, after, on_failure))
+            own = _with_mocks(node, mocks, positions.get(node["id"], {}))
+            flat.append(_with_edges(own, after, on_failure))
     _refuse_similar_ids(flat, positions)
     return leveled(flat)
 
@@ -103,6 +104,43 @@ def _expanded(ids: Iterable[str], imported: Mapping[str, Sequence[str]]) -> list
     return list(dict.fromkeys(each for one in ids for each in imported.get(one, (one,))))
 
 
+def _inside(imported: ExpandedImport, kind: str = "") -> list[str]:
+    """Return the ids of an import's nodes, all or those of a kind."""
+    nodes = [node for node in imported.topology if kind in ("", node["kind"])]
+    return [f"{imported.suite.path}/{node['id']}" for node in nodes]
+
+
+def _with_mocks(
+    node: ResolvedNode, mocks: Mapping[str, Sequence[str]], at: Position
+) -> ResolvedNode:
+    """Return a node that names the mocks of imported suites in place of these."""
+    changed: dict[str, object] = {}
+    if "resetMocks" in node:
+        changed["resetMocks"] = _expanded(node["resetMocks"], mocks)
+    if "expectCalls" in node:
+        changed["expectCalls"] = [
+            {**each, "mocks": _expanded(each["mocks"], mocks)} for each in node["expectCalls"]
+        ]
+        for each in node["expectCalls"]:
+            if not _expanded(each["mocks"], mocks):
+                message = f'"{node["id"]}" expects calls of {each["mocks"][0]}, which has no mocks'
+                raise TopologyProblem("expect_calls_invalid", message, **at)
+    return cast("ResolvedNode", {**node, **changed}) if changed else node
+
+
+def _moved_mocks(node: ResolvedNode, path: str) -> dict[str, object]:
+    """Return the references to mocks of a node that is imported at `path`."""
+    moved: dict[str, object] = {}
+    if "resetMocks" in node:
+        moved["resetMocks"] = [f"{path}/{each}" for each in node["resetMocks"]]
+    if "expectCalls" in node:
+        moved["expectCalls"] = [
+            {**each, "mocks": [f"{path}/{mock}" for mock in each["mocks"]]}
+            for each in node["expectCalls"]
+        ]
+    return moved
+
+
 def _with_edges(node: ResolvedNode, after: list[str], on_failure: list[str]) -> ResolvedNode:
     depends_on = list(dict.fromkeys([*after, *on_failure]))
     return {**node, "after": after, "onFailure": on_failure, "dependsOn": depends_on}
@@ -124,6 +162,7 @@ def _imported(
     members: dict[str, object] = {
         "id": f"{path}/{node['id']}",
         "name": f"{path}/{node['id']}",
+        **_moved_mocks(node, path),
         "runtimeEnv": {
             **node.get("runtimeEnv", {}),
             **imported.profile.env,
@@ -135,6 +174,8 @@ def _imported(
     }
     if "dependencyAlias" not in inner:
         members |= _origin(imported)
+        if node["kind"] == "mock" and imported.profile.file_name:
+            members["runtimeHeaders"] = {PROFILE_HEADER: imported.profile.file_name}
     return cast("ResolvedNode", {**moved, **members})
 
 

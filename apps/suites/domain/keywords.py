@@ -8,6 +8,7 @@ from typing import Final
 
 from apps.suites.domain import values
 from apps.suites.domain.calls import SCRIPT_FOLDERS, Keyword, Rules
+from apps.suites.domain.mock_keywords import expected_calls, mock_references
 from apps.suites.domain.problems import TopologyProblem
 
 _INTERPRETED: Final = ("sh", "bash", "py", "js", "mjs", "ts", "rb")
@@ -65,18 +66,23 @@ ANY: Final = (
     ),
     keyword("env", "strings, numbers, booleans", values.environment),
 )
+
+
+def _timeout(value: object, where: str, rules: Rules) -> int:
+    return values.duration_ms(value, where, high_ms=rules["maxTimeoutMs"])
+
+
+TIMEOUT: Final = Keyword(
+    name="timeout",
+    meaning='`"90s"`, `"2m"`, or seconds; for the whole attempt except the image pull',
+    read=_timeout,
+)
 CONTAINER: Final = (
     *ANY,
     keyword("image", "the image of the container", values.image),
     keyword("command", "the program and its arguments", values.command),
     keyword("commands", "shell lines for `sh -e`", values.texts),
-    Keyword(
-        name="timeout",
-        meaning='`"90s"`, `"2m"`, or seconds; for the whole attempt except the image pull',
-        read=lambda value, where, rules: values.duration_ms(
-            value, where, high_ms=rules["maxTimeoutMs"]
-        ),
-    ),
+    TIMEOUT,
     keyword(
         "retries",
         "0–10 further attempts, after 1 s, 2 s, 4 s …; for a service also after it was healthy",
@@ -109,5 +115,16 @@ ENDING: Final = (
         "expect_exit",
         "the exit code of a success, by default 0",
         lambda value, where: values.whole(value, where, low=0, high=values.MAX_EXIT),
+    ),
+    keyword(
+        "reset_mocks",
+        "mocks whose state is emptied before the step; of an imported suite, all its mocks",
+        mock_references,
+    ),
+    keyword(
+        "expect_calls",
+        "calls that mocks must have got when the step ends, each reported as a test: "
+        "[Expected calls](#expected-calls)",
+        expected_calls,
     ),
 )

@@ -17,6 +17,7 @@ from readers.diagnostics import Diagnostic
 
 _SCRIPT_FOLDERS: Final = ("services/", "tasks/", "tests/")
 _SCRIPT: Final = re.compile(r"(?<![\w./-])(?:services|tasks|tests)/[\w./-]+\.\w+")
+_WITHOUT_PROGRAM: Final = ("log", "mock")
 _WHOLE_FILE_LIMIT: Final = 256 * 1024  # bytes of a file that are searched for names
 
 
@@ -93,6 +94,7 @@ def _warnings_of_files(suite: Suite) -> Iterator[Diagnostic]:
 def _diagnostics_of_nodes(suite: Suite, evaluation: SuiteEvaluation) -> Iterator[Diagnostic]:
     needed = {name for node in evaluation.topology for name in node["dependsOn"]}
     dead = _dead_nodes(evaluation.topology)
+    early = _mocks_not_awaited(evaluation.topology)
     for node in evaluation.topology:
         position = evaluation.calls.get(node["id"])
         if position is None:
@@ -100,6 +102,9 @@ def _diagnostics_of_nodes(suite: Suite, evaluation: SuiteEvaluation) -> Iterator
         details = [*_of_node(node, is_needed=node["id"] in needed), *_missing_files(suite, node)]
         if node["id"] in dead:
             details.append(("never_runs", dead[node["id"]]))
+        if node["id"] in early:
+            mock = early[node["id"]]
+            details.append(("mock_not_awaited", f"it does not wait for {mock}; name it in `after`"))
         for code, detail in details:
             yield Diagnostic(
                 code=code,
@@ -115,8 +120,8 @@ def _of_node(node: ResolvedNode, *, is_needed: bool) -> Iterator[tuple[str, str]
     image = node.get("image", "")
     if image and not _is_pinned(image):
         yield "floating_image", f'the image "{image}" may be another one tomorrow; name a version'
-    if node["kind"] == "service" and not is_needed:
-        yield "unused_service", "no step waits for this service; name it in an `after`"
+    if node["kind"] in ("service", "mock") and not is_needed:
+        yield "unused_service", f"no step waits for this {node['kind']}; name it in an `after`"
     members = cast("Mapping[str, Any]", node)
     yield from _of_readiness(members.get("ready", {}), members.get("evaluation", {}))
     for name, value in members.get("env", {}).items():
@@ -154,6 +159,20 @@ def _dead_nodes(topology: Iterable[ResolvedNode]) -> dict[str, str]:
         elif waits:
             dead[node["id"]] = f"it waits for {waits[0]}, which never runs"
     return dead
+
+
+def _mocks_not_awaited(topology: Iterable[ResolvedNode]) -> dict[str, str]:
+    """Return the steps that reset a mock or expect calls of it before it is healthy, by id."""
+    awaited: dict[str, set[str]] = {}
+    early: dict[str, str] = {}
+    for node in topology:
+        needs = node["dependsOn"]
+        awaited[node["id"]] = {*needs}.union(*(awaited[need] for need in needs))
+        named = [*node.get("resetMocks", ())]
+        named += [mock for each in node.get("expectCalls", ()) for mock in each["mocks"]]
+        if missing := [mock for mock in named if mock not in awaited[node["id"]]]:
+            early[node["id"]] = missing[0]
+    return early
 
 
 def _of_readiness(
@@ -282,7 +301,12 @@ def _names(node: ResolvedNode) -> Iterable[str]:
 def _runs_scripts_only(evaluations: Sequence[SuiteEvaluation]) -> bool:
     """Tell whether every program is in the files of the suite; images may read any variable."""
     programs = ("file", "command", "commands")
-    nodes = [node for each in evaluations for node in each.topology if node["kind"] != "log"]
+    nodes = [
+        node
+        for each in evaluations
+        for node in each.topology
+        if node["kind"] not in _WITHOUT_PROGRAM
+    ]
     return bool(nodes) and all(
         "sourceSuiteId" not in node and any(key in node for key in programs) for node in nodes
     )

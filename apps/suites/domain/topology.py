@@ -6,12 +6,17 @@ import graphlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NotRequired, TypedDict, cast
 
-from apps.suites.domain.calls import RecordedNode
+from apps.suites.domain.calls import CallExpectation, RecordedNode
+from apps.suites.domain.mock_keywords import WITH_MOCKS
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.values import NODE_ID, NodeReference
 from kernel.ids import slug
 
 RESERVED_ID: Final = "execution"
+
+
+class ResolvedExpectation(CallExpectation):
+    mocks: list[str]
 
 
 class ResolvedNode(TypedDict):
@@ -31,7 +36,11 @@ class ResolvedNode(TypedDict):
     timeoutMs: int
     image: NotRequired[str]
     ref: NotRequired[str]
+    surfaces: NotRequired[list[str]]
+    resetMocks: NotRequired[list[str]]
+    expectCalls: NotRequired[list[ResolvedExpectation]]
     runtimeEnv: NotRequired[dict[str, str]]
+    runtimeHeaders: NotRequired[dict[str, str]]
 
 
 def build_topology(
@@ -46,7 +55,8 @@ def build_topology(
         raise TopologyProblem("no_nodes", "the suite declares no nodes", file="suite.star")
     ids = identities(recorded, bound)
     _refuse_bad_ids(ids, recorded)
-    nodes = [_resolved(call, index, ids) for index, call in enumerate(recorded)]
+    kinds = {node_id: call["kind"] for node_id, call in zip(ids, recorded, strict=True)}
+    nodes = [_resolved(call, index, ids, kinds) for index, call in enumerate(recorded)]
     needs = {node["id"]: node["dependsOn"] for node in nodes}
     _refuse_cycles(needs, dict(zip(ids, recorded, strict=True)))
     return leveled(nodes)
@@ -89,12 +99,13 @@ def _refuse_bad_ids(ids: Sequence[str], recorded: Sequence[RecordedNode]) -> Non
         seen[slug(node_id)] = node_id
 
 
-def _resolved(call: RecordedNode, index: int, ids: Sequence[str]) -> ResolvedNode:
+def _resolved(
+    call: RecordedNode, index: int, ids: Sequence[str], kinds: Mapping[str, str]
+) -> ResolvedNode:
     after = _references(call, call.get("after", []), index, ids)
     on_failure = _references(call, call.get("onFailure", []), index, ids)
-    own = {key: value for key, value in call.items() if key not in ("position", "resetMocks")}
-    _refuse_mocks_to_reset(call, index, ids)
-    resolved = {
+    own = {key: value for key, value in call.items() if key != "position"}
+    resolved: dict[str, object] = {
         **own,
         "id": ids[index],
         "name": ids[index],
@@ -102,6 +113,17 @@ def _resolved(call: RecordedNode, index: int, ids: Sequence[str]) -> ResolvedNod
         "onFailure": on_failure,
         "dependsOn": list(dict.fromkeys([*after, *on_failure])),
     }
+    if "resetMocks" in call:
+        named = _references(call, call["resetMocks"], index, ids)
+        _refuse_others(call, named, ("reset_mocks_invalid", f'"{ids[index]}" resets'), kinds)
+        resolved["resetMocks"] = named
+    if "expectCalls" in call:
+        resolved["expectCalls"] = expectations = []
+        for each in call["expectCalls"]:
+            named = _references(call, each["mocks"], index, ids)
+            what = f'"{ids[index]}" expects calls of'
+            _refuse_others(call, named, ("expect_calls_invalid", what), kinds)
+            expectations.append({**each, "mocks": named})
     return cast("ResolvedNode", resolved)
 
 
@@ -120,14 +142,18 @@ def _references(
     return list(dict.fromkeys(named))
 
 
-def _refuse_mocks_to_reset(call: RecordedNode, index: int, ids: Sequence[str]) -> None:
-    """Raise TopologyProblem for any id: no node of this release has mock state."""
-    for name in _references(call, call.get("resetMocks", []), index, ids):
-        raise TopologyProblem(
-            "reset_mocks_invalid",
-            f'"{ids[index]}" resets "{name}", which has no mock state',
-            **call["position"],
-        )
+def _refuse_others(
+    call: RecordedNode, named: Iterable[str], problem: tuple[str, str], kinds: Mapping[str, str]
+) -> None:
+    """Raise TopologyProblem for a node that is neither a mock nor an imported suite.
+
+    `problem` is the code, and the beginning of the message.
+    """
+    code, what = problem
+    for node_id in named:
+        if kinds[node_id] not in WITH_MOCKS:
+            message = f'{what} "{node_id}", which is a {kinds[node_id]}: name a mock or an import'
+            raise TopologyProblem(code, message, **call["position"])
 
 
 def _refuse_cycles(needs: Mapping[str, Iterable[str]], calls: Mapping[str, RecordedNode]) -> None:

@@ -169,19 +169,6 @@ def references(value: object, where: str) -> list[NodeReference]:
     return [reference for item in value for reference in references(item, where)]
 
 
-def mock_references(value: object, where: str) -> list[NodeReference]:
-    if not isinstance(value, list):
-        wrong_type(where, "a list of mock or suite nodes", value)
-    for item in value:
-        if isinstance(item, Handle):
-            raise TopologyProblem(
-                "reset_mocks_invalid",
-                f'{where}: "{item.label}" is a {item.kind}; only mocks and imported suites '
-                "have mock state to reset",
-            )
-    return references(value, where)
-
-
 def environment(value: object, where: str) -> dict[str, str]:
     if not isinstance(value, dict):
         wrong_type(where, "a dict", value)

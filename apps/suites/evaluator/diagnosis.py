@@ -160,7 +160,7 @@ def _namespace_misuse(message: str, at: str) -> tuple[str, str] | None:
 
 def _unknown_call(name: str, written: str, message: str) -> tuple[str, str] | None:
     kind = node_kinds[name]
-    known = kind.functions or kind.unavailable
+    known = kind.every_function or kind.unavailable
     if not known:
         return "unsupported_node", f"{name} nodes are not supported; {kind.hint}"
     missing = re.search(r"has no attribute `(\w+)`", message)

@@ -264,7 +264,7 @@ def _declarations() -> Iterator[str]:
     """Yield Starlark that declares the calls of every node kind, and refuses their other names."""
     for name in node_kinds:
         kind = node_kinds[name]
-        functions = (*kind.functions, *kind.unavailable)
+        functions = (*kind.every_function, *kind.unavailable)
         calls = ", ".join(f'{each} = _call("{name}.{each}")' for each in functions)
         yield f"{name} = struct({calls})"
         yield from (f'{other} = _hint("{other}")' for other in kind.other_names)

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from apps.executions.services import run_aggregate
+from apps.mocks import api as mocks
+from tests.apps.executions.mocks import MockPlane
 from tests.apps.executions.runs import Worker
 
 
@@ -15,3 +18,23 @@ def _store(transactional_db, settings, tmp_path) -> None:
 @pytest.fixture
 def worker() -> Worker:
     return Worker()
+
+
+@pytest.fixture
+def plane(monkeypatch: pytest.MonkeyPatch) -> MockPlane:
+    made = MockPlane()
+    for name in (
+        "wait_until_ready", "reset_space", "journal_delay_s", "read_journal", "forget_spaces",
+    ):  # fmt: skip
+        monkeypatch.setattr(mocks, name, getattr(made, name))
+    return made
+
+
+@pytest.fixture
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The Celery tasks that runs send, with their arguments."""
+    sent: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        run_aggregate, "enqueue", lambda task, *arguments, **_: sent.append((task, *arguments))
+    )
+    return sent

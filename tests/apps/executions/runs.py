@@ -62,6 +62,7 @@ def suite(
     id_: str = "demo",
     files: Mapping[str, bytes] | None = None,
     imports: tuple[ImportedSuite, ...] = (),
+    mocks: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ResolvedSuite:
     definition: Any = {
         "id": id_,
@@ -81,6 +82,7 @@ def suite(
         content_digest="sha256:0",
         print_lines=(),
         imports=imports,
+        mocks=mocks or {},
     )
 
 
@@ -108,11 +110,10 @@ def accepted(
     *nodes: dict[str, Any],
     principal: Principal | None = None,
     with_profile: LaunchProfile | None = None,
-    files: Mapping[str, bytes] | None = None,
-    imports: tuple[ImportedSuite, ...] = (),
+    **facts: Any,
 ) -> Accepted:
     chosen = with_profile or profile()
-    resolved = suite(*nodes, files=files, imports=imports)
+    resolved = suite(*nodes, **facts)
     return Accepted(
         principal=principal or somebody(),
         request=api.LaunchRequest(suite_id=resolved.id),

@@ -204,7 +204,7 @@ def test_windows_line_ends_are_fine(workspace):
         (
             'service.start("a")\n',
             "eval_error",
-            "unknown call service.start; did you mean service.run?",
+            "unknown call service.start; known: service.run, service.wiremock",
             1,
             1,
         ),
@@ -219,7 +219,17 @@ def test_windows_line_ends_are_fine(workspace):
             8,
         ),
         ('a = suite.run(ref="b")\n', "dependency_missing", 'no entry "b"', 1, 5),
-        ('service.mock("m")\n', "unsupported_node", "not available yet", 1, 1),
+        ('mock.server("m")\n', "eval_error", "did you mean mock.serve?", 1, 1),
+        ('service.mock("m", image="x")\n', "unknown_keyword", "known: after", 1, 1),
+        ('service.prism("p")\n', "missing_argument", "contract is required", 1, 1),
+        (
+            'm = mock.serve()\nd = task.run("d")\n'
+            'test.run("t", expect_calls=[{"mock": "d"}], reset_mocks=[m])\n',
+            "expect_calls_invalid",
+            '"d", which is a task',
+            3,
+            1,
+        ),
         ('task.run("a", imge=1)\n', "unknown_keyword", 'unknown keyword "imge"', 1, 1),
         (
             'def f():\n    return [\n        task.run("a", retries="x")]\nf()\n',

@@ -17,6 +17,7 @@ test.run(name = "t", file = "t.sh", image = "a:1", after = [db])
 CODES = [
     "floating_image",
     "unused_service",
+    "mock_not_awaited",
     "never_ready",
     "never_runs",
     "unused_file",
@@ -69,6 +70,7 @@ def test_the_examples_have_no_diagnostics(settings, library):
         ('task.run(name = "t", image = "host:5000/postgres")', "floating_image"),
         ('task.run(name = "t", image = "postgres:latest")', "floating_image"),
         ('service.run(name = "alone", image = "a:1")', "unused_service"),
+        ('mock.serve(name = "alone")', "unused_service"),
         (
             'task.run(name = "t", image = "a:1", env = {"DB_PASSWORD": "hunter2"})',
             "plain_secret",
@@ -105,6 +107,16 @@ def test_a_node_that_is_most_likely_wrong(star, code, workspace):
         ('load("@partita/redis", "redis", "url")\nredis()', "unused_load", 1, 33),
         ("def f():\n    return 1\n    print(1)\nf()", "unreachable_code", 3, 5),
         ("x = [1]\nx", "no_effect", 2, 1),
+        (
+            'm = mock.serve()\nx = task.run("x", image = "a:1", after = [m])\n'
+            'task.run("t", image = "a:1", reset_mocks = [m])',
+            "mock_not_awaited", 3, 1,
+        ),
+        (
+            'm = mock.serve()\nx = task.run("x", image = "a:1", after = [m])\n'
+            'test.run("t", image = "a:1", expect_calls = [{"mock": m}])',
+            "mock_not_awaited", 3, 1,
+        ),
         (
             'log.info("x", name = "l")\ntask.run("t", image = "a:1", on_failure = "l")',
             "never_runs", 2, 1,

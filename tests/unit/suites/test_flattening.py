@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.profiles.api import LaunchProfile
 from apps.suites.domain.dependencies import Pin
 from apps.suites.domain.flattening import ExpandedImport, ImportedSuite, flatten
+from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, leveled
 
 Graph = list[set[int]]  # of each node, the earlier ones that it waits for
@@ -115,3 +118,55 @@ def test_levels_follow_the_edges(case):
     assert [node["level"] for node in nodes] == sorted(level.values())
     for node in nodes:
         assert node["level"] == max((level[need] + 1 for need in node["dependsOn"]), default=0)
+
+
+def with_mocks(suite: ExpandedImport, *mocks: int, **members: Any) -> ExpandedImport:
+    """An import whose nodes with these numbers are mocks; `members` are those of its last node."""
+    nodes = [cast("dict[str, Any]", dict(node)) for node in suite.topology]
+    for node in nodes:
+        node["kind"] = "mock" if int(node["id"][1:]) in mocks else "task"
+    nodes[-1] |= members
+    profile = LaunchProfile(file_name="ci.yaml")
+    return replace(suite, topology=tuple(cast("Any", nodes)), profile=profile)
+
+
+def flattened(outer: Graph, path: str, suite: ExpandedImport, **members: Any) -> dict[str, Any]:
+    """The flat nodes by id; `members` are those of the last node of the importing suite."""
+    nodes = [cast("dict[str, Any]", dict(node)) for node in nodes_of(outer, "n")]
+    nodes[-1] |= members
+    at: Any = {node["id"]: {"file": "suite.star", "line": 7} for node in nodes}
+    flat = flatten(cast("Any", nodes), {path: suite}, at, env_prefixes=("PARTITA",), max_nodes=100)
+    return {node["id"]: node for node in flat}
+
+
+def test_an_import_stands_for_its_mocks():
+    suite = with_mocks(imported("n0", [set(), {0}, {1}]), 0, 2)
+    expected = [{"mocks": ["n0"], "operation": "pay", "atLeast": 1}]
+
+    nodes = flattened([set(), {0}], "n0", suite, resetMocks=["n0"], expectCalls=expected)
+
+    assert nodes["n1"]["resetMocks"] == ["n0/c0", "n0/c2"]
+    assert nodes["n1"]["expectCalls"] == [{**expected[0], "mocks": ["n0/c0", "n0/c2"]}]
+    headers = {node_id: node.get("runtimeHeaders") for node_id, node in nodes.items()}
+    of_profile = {"x-suite-profile": "ci.yaml"}
+    assert headers == {"n0/c0": of_profile, "n0/c1": None, "n0/c2": of_profile, "n1": None}
+
+
+def test_references_to_mocks_inside_an_import_move_with_it():
+    inside = {"resetMocks": ["c0"], "expectCalls": [{"mocks": ["c0"], "atLeast": 2}]}
+    suite = with_mocks(imported("n0", [set(), {0}]), 0, **inside)
+
+    nodes = flattened([set()], "n0", suite)
+
+    assert nodes["n0/c1"]["resetMocks"] == ["n0/c0"]
+    assert nodes["n0/c1"]["expectCalls"] == [{"mocks": ["n0/c0"], "atLeast": 2}]
+
+
+def test_calls_of_an_import_without_mocks_cannot_be_expected():
+    suite = with_mocks(imported("n0", [set()]))
+    with pytest.raises(TopologyProblem, match="n0, which has no mocks") as caught:
+        flattened([set(), {0}], "n0", suite, expectCalls=[{"mocks": ["n0"], "atLeast": 1}])
+    assert (caught.value.code, caught.value.line) == ("expect_calls_invalid", 7)
+
+    nodes = flattened([set(), {0}], "n0", suite, resetMocks=["n0"])
+    assert nodes["n1"]["resetMocks"] == []

@@ -20,12 +20,20 @@ RULES = Rules(
         "maxMemory": 4 * 2**30,
         "maxCpu": 4,
         "defaultImages": {"sh": "alpine:3.20", "py": "python:3.12-alpine"},
-        "files": ["tasks/seed.sh", "tests/check.py", "services/api", "tasks/notes.txt"],
+        "files": [
+            "tasks/seed.sh",
+            "tests/check.py",
+            "services/api",
+            "tasks/notes.txt",
+            "api/pay.yaml",
+        ],
     }
 )
 NODE = Handle(0, "service", "db")
 KINDS = [(name, node_kinds[name]) for name in node_kinds]
-CALLS = [f"{name}.{each}" for name, kind in KINDS for each in kind.functions]
+MOCK = Handle(1, "mock", "psp")
+CALLS = [f"{name}.{each}" for name, kind in KINDS for each in kind.every_function]
+MOCKS = ("mock.serve", "service.mock")
 UNAVAILABLE = [f"{name}.{each}" for name, kind in KINDS for each in kind.unavailable]
 
 
@@ -121,6 +129,97 @@ def node(call, **keywords):
         ),
         ("task.run", {"resources": {"cpu": 4}}, {"resources": {"cpu": 4.0}}),
         ("test.run", {"reset_mocks": []}, {"after": []}),
+        (
+            "task.run",
+            {"reset_mocks": [MOCK, Handle(2, "suite", "pay"), "late"]},
+            {"resetMocks": [{"node": 1}, {"node": 2}, {"id": "late"}]},
+        ),
+        ("mock.serve", {}, {"kind": "mock", "variant": "mock", "timeoutMs": 30_000}),
+        ("service.mock", {}, {"kind": "mock", "variant": "mock", "retries": 0}),
+        ("mock.serve", {"timeout": "5s"}, {"timeoutMs": 5_000}),
+        ("service.mock", {"surface": "psp"}, {"surfaces": ["psp"]}),
+        ("mock.serve", {"surface": ["a", "b", "a"]}, {"surfaces": ["a", "b"]}),
+        (
+            "service.wiremock",
+            {},
+            {
+                "kind": "service",
+                "variant": "wiremock",
+                "image": "wiremock/wiremock:3.9.2",
+                "ports": [8080],
+                "ready": {
+                    "http": "/__admin/health",
+                    "port": 8080,
+                    "intervalMs": 500,
+                    "startPeriodMs": 0,
+                    "timeoutMs": 60_000,
+                },
+            },
+        ),
+        ("service.wiremock", {"image": "mine:1", "ports": [9]}, {"image": "mine:1", "ports": [9]}),
+        ("service.wiremock", {"command": "--verbose"}, {"command": ["--verbose"]}),
+        (
+            "service.prism",
+            {"contract": "pay.yaml"},
+            {
+                "variant": "prism",
+                "image": "stoplight/prism:5",
+                "ports": [4010],
+                "command": [
+                    "mock",
+                    "-h",
+                    "0.0.0.0",
+                    "-p",
+                    "4010",
+                    "/partita/workspace/api/pay.yaml",
+                ],
+            },
+        ),
+        ("service.prism", {"command": ["proxy", "x"]}, {"command": ["proxy", "x"]}),
+        ("service.custom", {"image": "mockoon:9"}, {"variant": "custom", "image": "mockoon:9"}),
+        (
+            "test.run",
+            {"expect_calls": [{"mock": MOCK}]},
+            {"expectCalls": [{"mocks": [{"node": 1}], "atLeast": 1}]},
+        ),
+        (
+            "task.run",
+            {
+                "expect_calls": [
+                    {
+                        "mock": "psp",
+                        "operation": "createOrder",
+                        "count": 2,
+                        "example": "paid",
+                        "headers": {"X-Key": "a"},
+                        "body": {"items[0].price": 5, "gift": True},
+                    },
+                    {"mock": MOCK, "method": "POST", "path": "/orders/{id}", "at_most": 3},
+                    {"mock": MOCK, "at_least": 2, "at_most": 3},
+                ]
+            },
+            {
+                "expectCalls": [
+                    {
+                        "mocks": [{"id": "psp"}],
+                        "operation": "createOrder",
+                        "atLeast": 2,
+                        "atMost": 2,
+                        "example": "paid",
+                        "headers": {"X-Key": "a"},
+                        "body": {"items[0].price": "5", "gift": "true"},
+                    },
+                    {
+                        "mocks": [{"node": 1}],
+                        "method": "POST",
+                        "path": "/orders/{id}",
+                        "atLeast": 0,
+                        "atMost": 3,
+                    },
+                    {"mocks": [{"node": 1}], "atLeast": 2, "atMost": 3},
+                ]
+            },
+        ),
         ("task.run", {}, {"evaluation": {"expectExit": 0}}),
         (
             "task.run",
@@ -285,6 +384,69 @@ def test_a_good_keyword_becomes_its_wire_form(call, keywords, wire):
         ("task.run", {"resources": []}, "wrong_type", "a dict"),
         ("test.run", {"reset_mocks": [NODE]}, "reset_mocks_invalid", '"db" is a service'),
         ("test.run", {"reset_mocks": NODE}, "wrong_type", "a list of mock"),
+        ("test.run", {"reset_mocks": [1]}, "wrong_type", "a mock or suite node"),
+        ("mock.serve", {"surface": []}, "invalid_value", "at least one surface"),
+        ("mock.serve", {"surface": "a/b"}, "invalid_value", "no id of a surface"),
+        ("mock.serve", {"surface": 1}, "wrong_type", "a string or a list"),
+        ("service.mock", {"timeout": "3h"}, "invalid_value", "limit"),
+        ("service.prism", {}, "missing_argument", "contract is required"),
+        ("service.prism", {"contract": "no.yaml"}, "file_not_found", "api/no.yaml"),
+        ("service.prism", {"contract": "tasks/seed.sh"}, "file_not_found", "api/"),
+        (
+            "service.prism",
+            {"contract": "pay.yaml", "command": ["x"]},
+            "invalid_value",
+            "only one of command, contract",
+        ),
+        ("test.run", {"expect_calls": MOCK}, "wrong_type", "a list of dicts"),
+        ("test.run", {"expect_calls": [MOCK]}, "wrong_type", "[0] must be a dict"),
+        ("test.run", {"expect_calls": [{}]}, "missing_argument", "[0]: mock is required"),
+        ("test.run", {"expect_calls": [{"mock": NODE}]}, "expect_calls_invalid", "a service"),
+        ("test.run", {"expect_calls": [{"mock": MOCK, "times": 1}]}, "unknown_keyword", "at_least"),
+        (
+            "test.run",
+            {"expect_calls": [{"mock": MOCK, "count": 1, "at_least": 1}]},
+            "invalid_value",
+            "count stands alone",
+        ),
+        (
+            "test.run",
+            {"expect_calls": [{"mock": MOCK, "at_least": 3, "at_most": 2}]},
+            "invalid_value",
+            "less than",
+        ),
+        ("test.run", {"expect_calls": [{"mock": MOCK, "count": -1}]}, "invalid_value", "0 and"),
+        (
+            "test.run",
+            {"expect_calls": [{"mock": MOCK, "method": "post"}]},
+            "invalid_value",
+            "such as POST",
+        ),
+        (
+            "test.run",
+            {"expect_calls": [{"mock": MOCK, "path": "orders"}]},
+            "invalid_value",
+            "start with",
+        ),
+        ("test.run", {"expect_calls": [{"mock": MOCK, "body": "x"}]}, "wrong_type", "a dict"),
+        (
+            "test.run",
+            {"expect_calls": [{"mock": MOCK, "body": {"a..b": 1}}]},
+            "invalid_value",
+            "such as items[0].price",
+        ),
+        (
+            "test.run",
+            {"expect_calls": [{"mock": MOCK, "body": {"a": [1]}}]},
+            "wrong_type",
+            'body["a"]',
+        ),
+        (
+            "test.run",
+            {"expect_calls": [{"mock": MOCK}] * 101},
+            "invalid_value",
+            "more than 100",
+        ),
         ("task.run", {"expect_exit": 256}, "invalid_value", "between 0 and 255"),
         ("task.run", {"expect_logs": 1}, "wrong_type", "a string or a list of strings"),
         ("task.run", {"expect_logs": [""]}, "invalid_value", "must not be empty"),
@@ -321,13 +483,15 @@ def test_a_bad_keyword_is_refused_in_words(call, keywords, code, says):
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if call != "suite.run"])
-@pytest.mark.parametrize("keyword", ["imge", "surface", "ref", "plan", "target", "rps", "_handle"])
+@pytest.mark.parametrize("keyword", ["imge", "surfaces", "ref", "plan", "target", "rps", "_handle"])
 def test_an_unknown_keyword_names_the_known_ones(call, keyword):
     """Invariant 26."""
     with pytest.raises(TopologyProblem) as caught:
         node(call, **{keyword: "x"})
 
-    known = ", ".join(node_kinds[call.partition(".")[0]].keyword_names())
+    name, _, function = call.partition(".")
+    kind = node_kinds["mock"] if call in MOCKS else node_kinds[name]
+    known = ", ".join(kind.keyword_names(function))
     assert caught.value.code == "unknown_keyword"
     assert caught.value.message == f'{call}: unknown keyword "{keyword}"; known: {known}'
 
@@ -339,7 +503,12 @@ def test_an_unknown_keyword_names_the_known_ones(call, keyword):
         ("test.run", "ready"),
         ("service.run", "idempotent"),
         ("service.run", "expect_exit"),
-        ("task.run", "reset_mocks"),
+        ("service.run", "reset_mocks"),
+        ("service.run", "contract"),
+        ("mock.serve", "env"),
+        ("mock.serve", "retries"),
+        ("mock.serve", "image"),
+        ("log.info", "expect_calls"),
         ("task.run", "message"),
         ("log.info", "timeout"),
         ("log.info", "image"),

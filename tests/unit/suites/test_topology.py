@@ -11,7 +11,7 @@ from apps.suites.domain.topology import build_topology
 
 
 def call(name=None, after=(), on_failure=(), line=1, **more):
-    made = {"kind": "task", "after": refs(after), "onFailure": refs(on_failure)}
+    made = {"kind": more.pop("kind", "task"), "after": refs(after), "onFailure": refs(on_failure)}
     named = {"name": name} if name else {}
     position = {"file": "suite.star", "line": line, "column": 1, "sourceLine": "…"}
     return made | named | more | {"position": position}
@@ -100,6 +100,12 @@ def test_every_order_of_calls_gives_every_node_the_same_level():
             9,
         ),
         (
+            [call("a"), call("t", expectCalls=[{"mocks": [{"id": "a"}], "atLeast": 1}], line=9)],
+            "expect_calls_invalid",
+            '"t" expects calls of "a", which is a task',
+            9,
+        ),
+        (
             [call("t", resetMocks=[{"id": "gone"}], line=9)],
             "unknown_dependency",
             '"gone"',
@@ -121,3 +127,19 @@ def test_two_thousand_nodes_in_a_row_are_levelled():
     chain = [call("n0"), *(call(f"n{n}", after=[n - 1]) for n in range(1, 2000))]
 
     assert build_topology(chain, {})[-1]["level"] == 1999
+
+
+def test_references_to_mocks_become_ids():
+    reset, expected = [{"node": 0}, {"id": "psp"}], [{"mocks": [{"node": 0}], "atLeast": 1}]
+    nodes = build_topology(
+        [
+            call("psp", kind="mock"),
+            call("t", resetMocks=reset, expectCalls=expected),
+        ],
+        {},
+    )
+
+    test = next(node for node in nodes if node["id"] == "t")
+    assert test["resetMocks"] == ["psp"]
+    assert test["expectCalls"] == [{"mocks": ["psp"], "atLeast": 1}]
+    assert test["dependsOn"] == [], "a step may reset a mock that it does not wait for"

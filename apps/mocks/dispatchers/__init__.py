@@ -1,0 +1,1 @@
+"""Dispatchers: one module each, which registers how it picks an example."""

@@ -1,0 +1,234 @@
+"""How a call of a mock is answered (reference: control-plane 18.2, steps 2 to 7)."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote
+
+from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
+from apps.mocks.domain.dispatching import Call, Candidate
+from apps.mocks.domain.nearest import nearest_example
+from apps.mocks.domain.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
+from apps.mocks.domain.tables import CompiledOperation, Plan
+from apps.mocks.domain.templates import AnswerTooLarge, Scope
+from apps.mocks.domain.transitions import NO_STATE, LookedUp, apply, look_up
+from apps.mocks.domain.validation import check_constraints
+from apps.mocks.domain.values import NotOfType
+from kernel.errors import PlatformError
+from kernel.problems import PROBLEMS
+from surfaces.model import Fallback
+
+Forwarded = Sequence[tuple[str, str]]
+_REJECTED: Final = (AnswerTooLarge, NotOfType)
+_SAFE_IN_PATH: Final = "/%:@!$&'()*+,;=~-._"
+_randomness: Final = random.Random()  # noqa: S311 - for values of mocks, not for secrets
+os.register_at_fork(after_in_child=_randomness.seed)
+
+
+@dataclass(slots=True, kw_only=True)
+class Engine:
+    """Answers calls. `rng` makes generated values and draws without a seed."""
+
+    state: StateStore
+    scripts: ScriptRunner
+    proxy: Proxy
+    rng: random.Random = _randomness
+
+    async def answer(self, operation: CompiledOperation, request: MockRequest) -> MockAnswer:
+        """Return the answer to a call, with the delay to wait before it is sent."""
+        plan = operation.plan
+        if plan.broken is not None:
+            return plan.broken
+        try:
+            forwarded: Forwarded = ()
+            if plan.constraints:
+                errors, forwarded = check_constraints(plan.constraints, request)
+                if errors:
+                    return constraint_failed(errors)
+            answer = await self._resolve(operation, plan, request)
+        except PlatformError as error:
+            return error_answer(error)
+        return with_headers(answer, forwarded) if forwarded else answer
+
+    async def _resolve(
+        self, operation: CompiledOperation, plan: Plan, request: MockRequest
+    ) -> MockAnswer:
+        scope = Scope(request, _EMPTY, "", self.rng)
+        found = await self.looked_up(operation, plan, scope)
+        candidate = await self.picked(operation, plan, scope)
+        if candidate is None:
+            return await self._fall_back(operation, plan, scope, found)
+        if candidate.schema is not None and (errors := candidate.schema.errors(request)):
+            return request_invalid(errors, candidate.name)
+        return await self._respond(operation, plan, candidate, scope, found)
+
+    async def looked_up(self, operation: CompiledOperation, plan: Plan, scope: Scope) -> LookedUp:
+        """Read the state of a call into its scope, if anything depends on it."""
+        if plan.state is None:
+            return NO_STATE
+        if not plan.reads_state:
+            return LookedUp(plan.state.key(scope), None, plan.state.defaults, was_read=False)
+        found = await look_up(plan.state, scope, self.state, operation.space.key)
+        scope.state = found.fields
+        return found
+
+    async def picked(
+        self, operation: CompiledOperation, plan: Plan, scope: Scope
+    ) -> Candidate | None:
+        """Return the example that the dispatcher picks."""
+        surface_id, operation_id = operation.surface.surface_id, operation.operation.operation_id
+        call = Call(
+            scope.request,
+            scope.state,
+            rules=operation.operation.mock.rules,
+            identity=operation.identity,
+            draw=partial(self.state.draw, operation.space.key, surface_id, operation_id),
+            scripts=self.scripts,
+            rng=self.rng,
+        )
+        return await plan.pick(plan.candidates, call)
+
+    async def respond(
+        self, operation: CompiledOperation, plan: Plan, candidate: Candidate | None,
+        scope: Scope, found: LookedUp,
+    ) -> MockAnswer:  # fmt: skip
+        """Return the answer of an example, without a look at the request, or of the fallback."""
+        if candidate is None:
+            return await self._fall_back(operation, plan, scope, found)
+        return await self._respond(operation, plan, candidate, scope, found)
+
+    async def _respond(
+        self, operation: CompiledOperation, plan: Plan, candidate: Candidate,
+        scope: Scope, found: LookedUp,
+    ) -> MockAnswer:  # fmt: skip
+        """Render an example and apply its transition."""
+        scope.example = candidate.name
+        transition = plan.state.transition(candidate.name) if plan.state else None
+        if transition is None:
+            return candidate.response.constant or candidate.response.answer(scope)
+        assert plan.state is not None
+        answer = candidate.response.answer(scope)
+        place = (operation.space.key, operation.surface.surface_id)
+        change = await apply(transition, plan.state, scope, found, self.state, place)
+        answer.state_key = change.key if change else ""
+        return answer
+
+    async def _fall_back(
+        self, operation: CompiledOperation, plan: Plan, scope: Scope, found: LookedUp
+    ) -> MockAnswer:
+        fallback = operation.operation.mock.fallback
+        if fallback is None:
+            return no_match(operation, scope)
+        if plan.fallback is not None:
+            return plan.fallback.constant or plan.fallback.answer(scope)
+        if fallback.mode == "proxy":
+            return await self._forward(plan, fallback, scope.request)
+        candidate = plan.candidates.by_name.get(fallback.example_name)
+        if candidate is None:
+            return no_match(operation, scope)
+        answer = await self._respond(operation, plan, candidate, scope, found)
+        return replace(answer, outcome=CallOutcome.FALLBACK, fallback="example")
+
+    async def _forward(self, plan: Plan, fallback: Fallback, request: MockRequest) -> MockAnswer:
+        found = await self.proxy.forward(
+            proxied_url(fallback.proxy_url, request),
+            method=request.method,
+            headers=request.headers,
+            body=request.raw_body,
+            let_through=frozenset(
+                each.rule.name.lower()
+                for each in plan.constraints
+                if each.rule.forward and each.rule.source == "header"
+            ),
+        )
+        return MockAnswer(
+            status=found.status,
+            media_type=found.media_type,
+            headers=found.headers,
+            body=found.body,
+            outcome=CallOutcome.FALLBACK,
+            fallback="proxy",
+        )
+
+
+_EMPTY: Final[Mapping[str, str]] = {}
+
+
+def proxied_url(url: str, request: MockRequest) -> str:
+    """Return where a proxy fallback sends a request; raise ProxyRefused.
+
+    Exactly `url` or, if it ends in `/`, with the path below the surface appended; the caller's
+    query is appended unless `url` has one.
+    """
+    base, mark, query = url.partition("?")
+    if base.endswith("/"):
+        path = request.path.removeprefix("/")
+        if any(part.lower().replace("%2e", ".") in (".", "..") for part in path.split("/")):
+            raise ProxyRefused("a path with the segment . or .. is not forwarded")
+        base += quote(path, safe=_SAFE_IN_PATH)
+    if not mark and request.raw_query:
+        mark, query = "?", quote(request.raw_query, safe=_SAFE_IN_PATH + "?[]")
+    return f"{base}{mark}{query}"
+
+
+def with_headers(answer: MockAnswer, forwarded: Forwarded) -> MockAnswer:
+    """Return an answer with the headers that constraints copy; they replace its own."""
+    if answer.error_code:
+        return answer
+    names = {name.lower() for name, _ in forwarded}
+    kept = [each for each in answer.headers if each[0].lower() not in names]
+    return replace(answer, headers=(*kept, *forwarded))
+
+
+def constraint_failed(errors: Sequence[Mapping[str, Any]]) -> MockAnswer:
+    return MockAnswer(
+        status=400,
+        outcome=CallOutcome.REJECTED,
+        error_code="mock_constraint_failed",
+        detail=_sentence(errors, "the request breaks a parameter constraint"),
+        errors=errors,
+    )
+
+
+def request_invalid(errors: Sequence[Mapping[str, Any]], example: str) -> MockAnswer:
+    return MockAnswer(
+        status=400,
+        outcome=CallOutcome.REJECTED,
+        example=example,
+        error_code="mock_request_invalid",
+        detail=_sentence(errors, "the request does not fit the schema of the example"),
+        errors=errors,
+    )
+
+
+def _sentence(errors: Sequence[Mapping[str, Any]], what: str) -> str:
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    where = f"{first['pointer']}: " if first["pointer"] else ""
+    return f"{what}: {where}{first['detail']}{more}"[:2_000]
+
+
+def no_match(operation: CompiledOperation, scope: Scope) -> MockAnswer:
+    return MockAnswer(
+        status=404,
+        outcome=CallOutcome.NO_MATCH,
+        error_code="mock_no_match",
+        detail=f"no example of {operation.operation.operation_id} matches, and it has no fallback",
+        nearest=nearest_example(operation, scope.request, scope.state),
+    )
+
+
+def error_answer(error: PlatformError) -> MockAnswer:
+    """Return the answer to a call that an error ends."""
+    return MockAnswer(
+        status=PROBLEMS[error.problem_code],
+        outcome=CallOutcome.REJECTED if isinstance(error, _REJECTED) else CallOutcome.ERROR,
+        error_code=error.problem_code,
+        detail=error.detail,
+        errors=[each.as_dict() for each in error.errors],
+    )

@@ -1,0 +1,112 @@
+"""What an unmatched call was nearest to: an example of its operation, or an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from apps.mocks.domain.calls import MockRequest
+from apps.mocks.domain.dispatching import Candidate
+from apps.mocks.domain.ports import StateRecord
+from apps.mocks.domain.routes import segments
+from apps.mocks.domain.tables import CompiledOperation, CompiledSurface
+from surfaces.model import Condition
+
+MAX_CONDITIONS: Final = 5_000  # that are compared
+MAX_OPERATIONS: Final = 2_000
+MAX_SHOWN: Final = 1_000  # characters of a value
+_REDACTED: Final = "********"
+_CREDENTIALS: Final = ("authorization", "cookie", "token", "secret", "password", "key")
+
+
+def nearest(
+    place: CompiledOperation | CompiledSurface,
+    request: MockRequest,
+    record: StateRecord | None = None,
+) -> dict[str, Any] | None:
+    """Return the nearest example of an operation, or the nearest operation of a surface."""
+    if isinstance(place, CompiledSurface):
+        return nearest_operation(place, request.method, request.path)
+    state = place.plan.state
+    fields = {**(state.defaults if state else {}), **(record.fields if record else {})}
+    return nearest_example(place, request, fields)
+
+
+def nearest_example(
+    operation: CompiledOperation, request: MockRequest, state: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Return the example of which most conditions hold, and the conditions that do not.
+
+    Of equals, the one with the fewest that do not, then the first in the file.
+    """
+    candidates = operation.plan.candidates
+    values = candidates.values(request, state)
+    best: tuple[int, int] | None = None
+    found: tuple[Candidate, list[dict[str, Any]]] | None = None
+    room = MAX_CONDITIONS
+    for each in candidates.listed:
+        compared = candidates.compared(each, values)
+        failing = [(rule, actual) for rule, actual in compared if actual != rule.value]
+        rank = (len(compared) - len(failing), -len(failing))
+        if best is None or rank > best:
+            best = rank
+            found = (each, [condition_document(*one, redact=True) for one in failing])
+        room -= len(compared) + 1
+        if room < 0:
+            break
+    return {"example": found[0].name, "conditions": found[1]} if found else None
+
+
+def condition_document(
+    condition: Condition, actual: str | None, *, redact: bool = False
+) -> dict[str, Any]:
+    """Return a condition and the value that is there; `redact` hides credentials of headers."""
+    document: dict[str, Any] = {
+        "from": condition.source,
+        "param": condition.param,
+        "expected": condition.value,
+    }
+    if actual is not None:
+        hides = redact and condition.source == "header" and is_credential(condition.param)
+        document["actual"] = _REDACTED if hides else actual[:MAX_SHOWN]
+    document["ok"] = actual == condition.value
+    return document
+
+
+def is_credential(header: str) -> bool:
+    name = header.lower()
+    return any(word in name for word in _CREDENTIALS)
+
+
+def nearest_operation(surface: CompiledSurface, method: str, path: str) -> dict[str, Any] | None:
+    """Return the operation with this path and another method, otherwise the most similar path."""
+    for other in surface.routes.methods:
+        found = surface.routes.find(other, path or "/")
+        if found is not None:
+            return _operation_document(found[0], "method")
+    wanted = segments(path)
+    best: tuple[int, int, int] | None = None
+    nearest_: CompiledOperation | None = None
+    for each in list(surface.operations.values())[:MAX_OPERATIONS]:
+        if each.adapter != "rest":
+            continue
+        rank = _similarity(wanted, segments(each.operation.path), each.operation.method == method)
+        if best is None or rank > best:
+            best, nearest_ = rank, each
+    return _operation_document(nearest_, "path") if nearest_ else None
+
+
+def _similarity(wanted: list[str], offered: list[str], same_method: bool) -> tuple[int, int, int]:  # noqa: FBT001 - a criterion
+    """Return how near a path template is: equal segments, difference in length, method."""
+    pairs = zip(wanted, offered, strict=False)
+    score = sum(2 if one == other else bool(one) and "{" in other for one, other in pairs)
+    return score, -abs(len(wanted) - len(offered)), int(same_method)
+
+
+def _operation_document(operation: CompiledOperation, differs: str) -> dict[str, Any]:
+    return {
+        "operationId": operation.operation.operation_id,
+        "method": operation.operation.method,
+        "path": operation.operation.path,
+        "differs": differs,
+    }

@@ -1,0 +1,379 @@
+"""Templates, compiled once to constant parts and functions (reference: control-plane 18.6).
+
+    template = { text | "{{" expr "}}" } ; expr = alt { "||" alt } ; alt = quoted | path
+
+What between braces is no expression is text. What the space and the operation say (`suite`,
+`operation`, `execution`) is put in while compiling. A rendered value is never rendered again.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from apps.mocks.domain.calls import MockRequest
+from apps.mocks.domain.paths import MISSING, Step, json_text, parse_path, value_at
+from kernel.errors import PlatformError
+
+MAX_EXPRESSIONS: Final = 1_000  # of a template
+MAX_RENDERED: Final = 16 * 2**20  # characters of an answer
+_BIG: Final = 64 * 2**10  # bytes of a request from which on objects in templates are counted
+_QUOTED: Final = r"""(?:"[^"]*"|'[^']*')"""
+_EXPRESSION: Final = re.compile(rf"""\{{\{{((?:[^"'{{}}]|{_QUOTED})*)\}}\}}""")
+_ALTERNATIVES: Final = re.compile(rf"""((?:[^"'|]|{_QUOTED})*)(\|\||\Z)""")
+_JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+class TemplateInvalid(ValueError):
+    """A template that breaks a limit; the text says which."""
+
+
+class AnswerTooLarge(PlatformError):
+    """An answer, or a record of state, that a request makes larger than allowed."""
+
+    code = "payload_too_large"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What templates know before a request: the roots `suite`, `operation` and `execution`."""
+
+    suite: Mapping[str, str]
+    operation: Mapping[str, str]
+    execution: Mapping[str, str]
+
+
+class Scope:
+    """What templates of one call see. `response` is the body of the answer, once it is rendered."""
+
+    __slots__ = ("_raw_text", "_response_value", "_room", "example", "request", "response", "rng", "state")  # fmt: skip  # noqa: E501
+
+    def __init__(
+        self, request: MockRequest, state: Mapping[str, str], example: str, rng: random.Random
+    ) -> None:
+        self.request = request
+        self.state = state
+        self.example = example
+        self.rng = rng
+        self.response: bytes | None = None
+        self._raw_text: str | None = None
+        self._response_value: Any = MISSING
+        self._room = MAX_RENDERED
+
+    def with_state(self, state: Mapping[str, str]) -> Scope:
+        """Return the same call as templates of a transition see it."""
+        made = Scope(self.request, state, self.example, self.rng)
+        made.response = self.response
+        return made
+
+    @property
+    def raw_text(self) -> str:
+        if self._raw_text is None:
+            self._raw_text = self.request.raw_body.decode(errors="replace")
+        return self._raw_text
+
+    @property
+    def response_value(self) -> Any:
+        """Return the body of the answer: JSON when it parses, otherwise text."""
+        if self._response_value is MISSING and self.response is not None:
+            try:
+                self._response_value = msgspec.json.decode(self.response)
+            except (msgspec.DecodeError, RecursionError):
+                self._response_value = self.response.decode(errors="replace")
+        return self._response_value
+
+    def text(self, value: Any) -> str:
+        """Return a value as templates show it: null and what is missing are empty."""
+        if isinstance(value, str):
+            return value
+        if value is MISSING or value is None:
+            return ""
+        made = json_text(value)
+        if len(made) > _BIG:
+            self._room -= len(made)
+            if self._room < 0:
+                raise AnswerTooLarge("templates make the answer too large")
+        return made
+
+
+Text = Callable[[Scope], str]
+Value = Callable[[Scope], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PathReader:
+    """Reads the value at the path of a template or of `resolve`."""
+
+    root: str
+    value: Value
+    text: Text
+
+
+def compile_path(path: str, names: Names) -> PathReader | str:
+    """Return what reads a path, or the text that it always has; an unknown path is "".
+
+    Raise TemplateInvalid for a text that is no path.
+    """
+    steps = parse_path(path.strip())
+    if steps is None:
+        raise TemplateInvalid(f'"{path[:80]}" is not a path')
+    root, below = steps[0], steps[1:]
+    if root in ("suite", "operation", "execution"):
+        known: Mapping[str, str] = getattr(names, str(root))
+        return known.get(str(below[0]), "") if len(below) == 1 else ""
+    if root == "state":
+        return _entry("state", lambda scope: scope.state, below)
+    if root == "match" and below == ("example",):
+        return PathReader("match", lambda scope: scope.example, lambda scope: scope.example)
+    if root == "response" and below[:1] == ("body",):
+        return _response(below[1:])
+    return _request(below) if root == "request" and below else ""
+
+
+def _request(steps: tuple[Step, ...]) -> PathReader | str:
+    name, below = steps[0], steps[1:]
+    if name == "body":
+        return _deep("request", lambda scope: scope.request.body, below)
+    if name in _MAPS:
+        if name == "headers" and below:
+            below = (str(below[0]).lower(), *below[1:])
+        return _entry("request", _MAPS[name], below)
+    plain = None if below else _PLAIN.get(name)
+    return "" if plain is None else PathReader("request", plain, plain)
+
+
+_MAPS: Final[Mapping[Step, Callable[[Scope], Mapping[str, str]]]] = {
+    "path": lambda scope: scope.request.params,
+    "query": lambda scope: scope.request.query,
+    "headers": lambda scope: scope.request.headers,
+}
+_PLAIN: Final[Mapping[Step, Text]] = {
+    "method": lambda scope: scope.request.method,
+    "rawBody": lambda scope: scope.raw_text,
+}
+
+
+def _entry(
+    root: str, of: Callable[[Scope], Mapping[str, str]], steps: tuple[Step, ...]
+) -> PathReader | str:
+    """Return the reader of a map of texts: of one text, or of the whole."""
+    if not steps:
+        return PathReader(root, lambda scope: dict(of(scope)), lambda scope: _whole(of(scope)))
+    if len(steps) > 1:
+        return ""
+    name = str(steps[0])
+    return PathReader(
+        root,
+        lambda scope: of(scope).get(name, MISSING),
+        lambda scope: of(scope).get(name, ""),
+    )
+
+
+def _whole(found: Mapping[str, str]) -> str:
+    return json_text(dict(found)) if found else ""
+
+
+def _deep(root: str, of: Value, steps: tuple[Step, ...]) -> PathReader:
+    if not steps:
+        return PathReader(root, of, lambda scope: scope.text(of(scope)))
+    return PathReader(
+        root,
+        lambda scope: value_at(of(scope), steps),
+        lambda scope: scope.text(value_at(of(scope), steps)),
+    )
+
+
+def _response(steps: tuple[Step, ...]) -> PathReader:
+    if steps:
+        return _deep("response", lambda scope: scope.response_value, steps)
+
+    def whole(scope: Scope) -> str:
+        return "" if scope.response is None else scope.response.decode(errors="replace")
+
+    return PathReader("response", whole, whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression whose value a request decides."""
+
+    roots: frozenset[str]
+    text: Text
+
+
+def parse_template(text: str, names: Names) -> list[str | Expression]:
+    """Return the parts of a template, texts side by side joined; raise TemplateInvalid."""
+    if "{{" not in text:
+        return [text]
+    parts: list[str | Expression] = []
+    at = 0
+    for count, found in enumerate(_EXPRESSION.finditer(text)):
+        if count >= MAX_EXPRESSIONS:
+            raise TemplateInvalid(f"a template has more than {MAX_EXPRESSIONS} expressions")
+        _append(parts, text[at : found.start()])
+        _append(parts, _expression(found[1], names, found[0]))
+        at = found.end()
+    _append(parts, text[at:])
+    return parts or [""]
+
+
+def _append(parts: list[str | Expression], part: str | Expression) -> None:
+    if isinstance(part, str) and parts and isinstance(last := parts[-1], str):
+        parts[-1] = last + part
+    elif part != "":
+        parts.append(part)
+
+
+def _expression(inner: str, names: Names, whole: str) -> str | Expression:
+    """Return an expression, folded to a text where no request decides; `whole` if it is none."""
+    try:
+        found = list(_alternatives(inner, names))
+    except TemplateInvalid:
+        return whole
+    if len(found) == 1 and isinstance(found[0], str):
+        return found[0]
+    readers: list[PathReader | str] = []
+    for each in found:
+        if isinstance(each, str) and not each.strip():
+            continue
+        readers.append(each)
+        if isinstance(each, str):
+            break  # what follows is never asked for
+    if not readers:
+        return ""
+    if isinstance(readers[0], str):
+        return readers[0]
+    roots = frozenset(each.root for each in readers if isinstance(each, PathReader))
+    texts = [_text_of(each) for each in readers]
+    return Expression(roots, texts[0] if len(texts) == 1 else _first_of(texts))
+
+
+def _text_of(reader: PathReader | str) -> Text:
+    if isinstance(reader, PathReader):
+        return reader.text
+    text = reader
+    return lambda _scope: text
+
+
+def _first_of(texts: list[Text]) -> Text:
+    def first(scope: Scope) -> str:
+        for text in texts:
+            made = text(scope)
+            if made and not made.isspace():
+                return made
+        return ""
+
+    return first
+
+
+def _alternatives(inner: str, names: Names) -> Iterator[PathReader | str]:
+    at = 0
+    while True:
+        found = _ALTERNATIVES.match(inner, at)
+        if found is None:
+            raise TemplateInvalid("no expression")
+        alternative = found[1].strip()
+        if alternative[:1] in ('"', "'"):
+            if re.fullmatch(_QUOTED, alternative) is None:
+                raise TemplateInvalid("no expression")
+            yield alternative[1:-1]
+        else:
+            yield compile_path(alternative, names)
+        if not found[2]:
+            return
+        at = found.end()
+
+
+class TextTemplate:
+    """A template of a header, a key or a field. `constant` is its text if no request decides it."""
+
+    __slots__ = ("_parts", "_slots", "constant", "roots")
+
+    def __init__(self, text: str, names: Names) -> None:
+        parts = parse_template(text, names)
+        self.roots = _roots(parts)
+        self.constant = parts[0] if len(parts) == 1 and isinstance(parts[0], str) else None
+        self._parts = [part if isinstance(part, str) else "" for part in parts]
+        self._slots = [(at, each.text) for at, each in enumerate(parts) if isinstance(each, Expression)]  # fmt: skip  # noqa: E501
+
+    def render(self, scope: Scope) -> str:
+        parts = self._parts.copy()
+        for at, text in self._slots:
+            parts[at] = text(scope)
+        if sum(map(len, parts)) > MAX_RENDERED:
+            raise AnswerTooLarge("templates make the answer too large")
+        return "".join(parts)
+
+
+class BodyTemplate:
+    """A template of a body, rendered to bytes.
+
+    In a body that is JSON, every string is a template: values are inserted as JSON escapes them.
+    """
+
+    __slots__ = ("_parts", "_slots", "constant", "roots")
+
+    def __init__(self, text: str, names: Names) -> None:
+        is_json = "{{" in text and _is_json(text)
+        parts = _json_parts(text, names) if is_json else parse_template(text, names)
+        self.roots = _roots(parts)
+        self._parts = [
+            part.encode(errors="replace") if isinstance(part, str) else b"" for part in parts
+        ]
+        self._slots = [
+            (at, _escaped(each.text) if is_json else _encoded(each.text))
+            for at, each in enumerate(parts)
+            if isinstance(each, Expression)
+        ]
+        self.constant = None if self._slots else b"".join(self._parts)
+
+    def render(self, scope: Scope) -> bytes:
+        parts = self._parts.copy()
+        for at, text in self._slots:
+            parts[at] = text(scope)
+        if sum(map(len, parts)) > MAX_RENDERED:
+            raise AnswerTooLarge("templates make the answer too large")
+        return b"".join(parts)
+
+
+def _roots(parts: list[str | Expression]) -> frozenset[str]:
+    return frozenset[str]().union(*(each.roots for each in parts if isinstance(each, Expression)))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _json_parts(text: str, names: Names) -> list[str | Expression]:
+    parts: list[str | Expression] = []
+    at = 0
+    for found in _JSON_STRING.finditer(text):
+        if "{{" not in found[0]:
+            continue
+        _append(parts, text[at : found.start() + 1])
+        for part in parse_template(msgspec.json.decode(found[0]), names):
+            is_text = isinstance(part, str)
+            _append(parts, msgspec.json.encode(part)[1:-1].decode() if is_text else part)
+        at = found.end() - 1
+    _append(parts, text[at:])
+    if sum(isinstance(part, Expression) for part in parts) > MAX_EXPRESSIONS:
+        raise TemplateInvalid(f"a template has more than {MAX_EXPRESSIONS} expressions")
+    return parts
+
+
+def _escaped(text: Text) -> Callable[[Scope], bytes]:
+    encode = msgspec.json.encode
+    return lambda scope: encode(text(scope))[1:-1]
+
+
+def _encoded(text: Text) -> Callable[[Scope], bytes]:
+    return lambda scope: text(scope).encode(errors="replace")

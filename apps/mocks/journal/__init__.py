@@ -1,0 +1,1 @@
+"""Where the calls of spaces are kept; implementations of `Journal`."""

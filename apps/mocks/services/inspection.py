@@ -1,0 +1,166 @@
+"""What is in mock spaces, and its changes from outside: explanations, state, calls.
+
+Without Redis they are those of this process. Called from threads, never from the event loop.
+(reference: control-plane 18.1, 18.5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from apps.mocks import wiring
+from apps.mocks.domain.calls import JournalEntry
+from apps.mocks.domain.explanation import explain
+from apps.mocks.domain.inspection import CallFilter, ExplainedCall, located
+from apps.mocks.domain.ports import Counter, StateRecord
+from apps.mocks.domain.spaces import SpaceName
+from apps.mocks.domain.tables import CompiledSpace
+from apps.mocks.journal.redis import GATHER_S
+from apps.mocks.refusals import SpaceNotActive, SuiteNotFound, SurfaceNotFound
+from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
+
+MAX_RECORD_BYTES: Final = 64 * 2**10
+_TRIES: Final = 20  # against mocks that change the same record meanwhile
+
+
+class RecordChanged(PlatformError):
+    code = "precondition_failed"
+
+
+def journal_delay_s() -> float | None:
+    """Return after how many seconds this process sees every call; None if it sees none.
+
+    Without Redis, calls are in the memory of the server alone.
+    """
+    parts = wiring.parts()
+    if parts.link is not None:
+        return 2 * GATHER_S
+    return None if parts.loop is None else 0.0
+
+
+class RecordNotFound(NotFound):
+    """No record has this key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceState:
+    records: Sequence[StateRecord]
+    counters: Sequence[Counter]
+
+
+def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -> dict[str, Any]:
+    """Return what would answer a call and why; change nothing.
+
+    With `defaults_only` no record of the state is seen. Raise SuiteNotFound or SpaceNotActive,
+    SurfaceNotFound, OperationNotFound, InvalidInput.
+    """
+
+    async def explained() -> dict[str, Any]:
+        operation, request = located(await _loaded(name), call)
+        engine = wiring.parts().engine
+        return await explain(engine, operation, request, defaults_only=defaults_only)
+
+    return wiring.wait_for(explained)
+
+
+def read_state(name: SpaceName, *, key: str = "") -> SpaceState:
+    """Return the records of a space by key, and its counters."""
+    state = wiring.parts().state
+
+    async def read() -> SpaceState:
+        records = await state.records(str(name), key=key)
+        return SpaceState(records=records, counters=await state.counters(str(name)))
+
+    return wiring.wait_for(read)
+
+
+def read_journal(name: SpaceName, wanted: CallFilter | None = None) -> list[JournalEntry]:
+    """Return the kept calls of a space, the newest first."""
+    found = wiring.parts().journal.newest(str(name))
+    return [entry for entry in found if wanted is None or wanted.matches(entry)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatePatch:
+    """`version` is the one that must be stored, None for any; 0 stands for no record.
+
+    `surface_id` is the owner of a record that the patch makes.
+    """
+
+    key: str
+    set: Mapping[str, str] = field(default_factory=dict)
+    delete: Collection[str] = ()
+    version: int | None = None
+    surface_id: str = ""
+
+
+def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
+    """Set and delete fields of a record at once; make it if `surface_id` says whose it is.
+
+    Raise RecordNotFound, RecordChanged (another `version` is stored), InvalidInput, and
+    SuiteNotFound, SpaceNotActive or SurfaceNotFound for a new record.
+    """
+    state = wiring.parts().state
+
+    async def patched() -> StateRecord:
+        for _ in range(_TRIES):
+            before = await state.read(str(name), patch.key)
+            version = before.version if before else 0
+            if patch.version not in (None, version):
+                raise RecordChanged(f"the record has version {version}, not {patch.version}")
+            surface_id = before.surface_id if before else await _owner(name, patch)
+            fields = _fields(before, patch)
+            if await state.change(str(name), patch.key, surface_id, version=version, fields=fields):
+                after = await state.read(str(name), patch.key)
+                if after is not None:
+                    return after
+        raise RecordChanged("mocks change this record all the time; try again")
+
+    return wiring.wait_for(patched)
+
+
+async def _owner(name: SpaceName, patch: StatePatch) -> str:
+    if not patch.surface_id:
+        detail = f"no record has the key {patch.key!r}; with surfaceId the patch would make it"
+        raise RecordNotFound(detail)
+    space = await _loaded(name)
+    if patch.surface_id not in space.surfaces:
+        raise SurfaceNotFound(patch.surface_id)
+    return patch.surface_id
+
+
+def _fields(before: StateRecord | None, patch: StatePatch) -> dict[str, str]:
+    kept = dict(before.fields) if before else {}
+    for name in patch.delete:
+        kept.pop(name, None)
+    kept |= patch.set
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in kept.items())
+    if size > MAX_RECORD_BYTES:
+        detail = f"a record has at most {MAX_RECORD_BYTES // 1024} KiB"
+        raise InvalidInput(
+            detail, errors=[FieldError(pointer="/set", code="invalid_value", detail=detail)]
+        )
+    return kept
+
+
+def remove_state(name: SpaceName, *, surface_id: str = "", key: str = "") -> int:
+    """Remove records and, without `key`, counters; return how many of both there were."""
+    state = wiring.parts().state
+    return wiring.wait_for(lambda: state.reset(str(name), surface_id=surface_id, key=key))
+
+
+def clear_journal(name: SpaceName, *, surface_id: str = "", operation_id: str = "") -> int:
+    """Forget calls; return how many."""
+    journal = wiring.parts().journal
+    return wiring.wait_for(
+        lambda: journal.clear(str(name), surface_id=surface_id, operation_id=operation_id)
+    )
+
+
+async def _loaded(name: SpaceName) -> CompiledSpace:
+    space = await wiring.parts().spaces.barrier(str(name))
+    if space is not None:
+        return space.compiled
+    raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)

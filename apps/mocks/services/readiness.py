@@ -1,0 +1,59 @@
+"""Waiting until the server of mocks has taken in what is new in the store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+
+from apps.mocks import conf
+from apps.mocks.domain.spaces import SpaceName
+
+ASK_S: Final = 5.0
+_PAUSE_S: Final = 0.2
+_HEADER: Final = "X-Partita-Mock-Secret"
+_OK: Final = 200
+
+
+def wait_until_ready(
+    base_url: str, name: SpaceName, surface_ids: Collection[str], *, timeout_s: float
+) -> str:
+    """Ask `/mocks/ready/…` until every surface is served; return "", or why that is not so."""
+    until = time.monotonic() + timeout_s
+    reason = ""
+    for surface_id in surface_ids:
+        while reason := ask_ready(base_url, name, surface_id):
+            if time.monotonic() + _PAUSE_S >= until:
+                return reason
+            time.sleep(_PAUSE_S)
+    return reason
+
+
+def ask_ready(base_url: str, name: SpaceName, surface_id: str) -> str:
+    """Return "" if a surface is served now, else why it is not."""
+    place = f"{quote(str(name), safe='@+~')}/{quote(surface_id, safe='')}"
+    secret = conf.shared_secret()
+    headers = {_HEADER: secret} if secret else {}
+    try:
+        answer = httpx.get(
+            f"{base_url.rstrip('/')}/mocks/ready/{place}",
+            headers=headers,
+            timeout=ASK_S,
+            trust_env=False,
+        )
+    except httpx.HTTPError as error:
+        return f"the mocks at {base_url} do not answer ({type(error).__name__})"
+    if answer.status_code == _OK:
+        return ""
+    return f"the surface {surface_id} is not served ({_said(answer)})"
+
+
+def _said(answer: httpx.Response) -> str:
+    try:
+        detail = answer.json().get("detail")
+    except (ValueError, AttributeError):
+        detail = None
+    return str(detail)[:500] if detail else f"status {answer.status_code}"

@@ -1,0 +1,1 @@
+"""Where records and counters of spaces are kept; implementations of `StateStore`."""

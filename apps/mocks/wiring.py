@@ -1,0 +1,100 @@
+"""The parts of mocks in a Django process, made once of the settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from apps.mocks import conf
+from apps.mocks.domain.engine import Engine
+from apps.mocks.domain.tables import compile_space
+from apps.mocks.journal.memory import MemoryJournal
+from apps.mocks.journal.redis import RedisJournal
+from apps.mocks.redis_link import RedisLink
+from apps.mocks.selectors import resets_of
+from apps.mocks.spaces import Spaces, SpacesSetup, source_named
+from apps.mocks.state.memory import MemoryState
+from apps.mocks.state.redis import RedisState, SharedState
+from apps.mocks.unavailable import NoProxy, NoScripts
+from apps.observability.api import mask_credentials
+from apps.operations.api import DatastoreUnavailable, is_store_away, redis_url
+from kernel.redaction import known_secrets
+
+T = TypeVar("T")
+ANSWER_S: Final = 10.0  # for what another thread asks of the event loop
+
+
+class MockParts:
+    """State, journal, spaces and engine of this process. `loop` is the server's, while it runs."""
+
+    def __init__(self, url: str) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.link = RedisLink(url, prefix=conf.redis_prefix()) if url else None
+        self.own_state = MemoryState()
+        self.state: MemoryState | SharedState = self.own_state
+        self.journal: MemoryJournal | RedisJournal = MemoryJournal(masked)
+        if self.link is not None:
+            self.state = SharedState(RedisState(self.link), self.own_state)
+            self.journal = RedisJournal(self.link, masked)
+        self.spaces = Spaces(
+            SpacesSetup(
+                source_of=source_named,
+                compile=compile_space,
+                resets=resets_of,
+                state=self.state,
+                is_away=_is_away,
+            )
+        )
+        self.engine = Engine(state=self.state, scripts=NoScripts(), proxy=NoProxy())
+
+    async def close(self) -> None:
+        """Send what waits for Redis and release connections and threads."""
+        await asyncio.to_thread(self.spaces.stop)
+        if isinstance(self.journal, RedisJournal):
+            await asyncio.to_thread(self.journal.close)
+        if self.link is not None:
+            await self.link.close()
+
+
+def parts() -> MockParts:
+    return _of(redis_url())
+
+
+@lru_cache(maxsize=2)  # tests have several
+def _of(url: str) -> MockParts:
+    return MockParts(url)
+
+
+def wait_for(work: Callable[[], Awaitable[T]]) -> T:
+    """Await `work()` from a thread without an event loop: on the server's loop, else on a new one.
+
+    Scripts and connections of the server belong to its loop.
+    """
+    loop = parts().loop
+    if loop is not None and loop.is_running():
+        return asyncio.run_coroutine_threadsafe(_coroutine(work), loop).result(ANSWER_S)
+    return asyncio.run(_then_disconnect(work))
+
+
+async def _coroutine(work: Callable[[], Awaitable[T]]) -> T:
+    return await work()
+
+
+async def _then_disconnect(work: Callable[[], Awaitable[T]]) -> T:
+    try:
+        return await work()
+    finally:
+        link = parts().link
+        if link is not None:
+            await link.leave_loop()
+
+
+def masked(text: str) -> str:
+    """Return a text without credentials."""
+    return mask_credentials(known_secrets.mask(text))
+
+
+def _is_away(error: Exception) -> bool:
+    return isinstance(error, DatastoreUnavailable) or is_store_away(error)

@@ -1,0 +1,49 @@
+"""Which API surfaces the mock nodes of a topology serve (reference: control-plane 7.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from apps.suites.domain.problems import Position, TopologyProblem
+from apps.suites.domain.topology import ResolvedNode
+from kernel.errors import known_names
+from surfaces import Surface
+from surfaces.model import adapter_of
+
+ServedSurfaces = Mapping[str, str]  # surface id → adapter, "" for one without operations
+
+
+def served_surfaces(
+    node: ResolvedNode, known: Sequence[Surface], at: Position | None = None
+) -> ServedSurfaces:
+    """Return the surfaces of a mock node; `known` are those of the suite that declares it.
+
+    Without `surface`, it serves the one whose id is the node's, otherwise all that have operations.
+    Raise TopologyProblem `mock_surface_missing` for a named surface that the suite does not have.
+    """
+    by_id = {surface.surface_id: surface for surface in known}
+    own_id = node["id"].rpartition("/")[2]
+    every = [name for name, surface in by_id.items() if surface.operations]
+    named = node.get("surfaces") or ([own_id] if own_id in by_id else every)
+    for name in named:
+        if name not in by_id:
+            message = f'"{node["id"]}" serves "{name}", which is no surface of the suite'
+            raise TopologyProblem(
+                "mock_surface_missing", f"{message}{known_names(by_id)}", **(at or {})
+            )
+    return {
+        name: adapter_of(by_id[name].protocol) if by_id[name].operations else "" for name in named
+    }
+
+
+def surface_problem(
+    topology: Iterable[ResolvedNode], known: Sequence[Surface], calls: Mapping[str, Position]
+) -> TopologyProblem | None:
+    """Return what is wrong with the mocks that the suite itself declares; `calls` by node id."""
+    for node in topology:
+        if node["kind"] == "mock" and "/" not in node["id"]:
+            try:
+                served_surfaces(node, known, calls.get(node["id"]))
+            except TopologyProblem as problem:
+                return problem
+    return None
