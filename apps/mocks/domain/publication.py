@@ -70,4 +70,4 @@ def _draws(operation: CompiledOperation) -> int:
     rules = operation.operation.mock.rules
     if isinstance(rules, SequenceRules):
         return len(rules.names)
-    return max(1, len(operation.operation.exchanges))
+    return max(1, len(operation.plan.candidates.listed))
