@@ -124,19 +124,20 @@ def _prefix() -> str:
 
 
 def _run_spaces(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
-    nodes: dict[SpaceName, list[str]] = {}
-    for node_id, name, _ in executions.mock_spaces(principal, run_id):
-        nodes.setdefault(name, []).append(node_id)
+    addresses: dict[SpaceName, list[str]] = {}
+    for node_id, name, surfaces in executions.mock_spaces(principal, run_id):
+        keys = [f"{node_id}#{each}" for each in surfaces] if len(surfaces) > 1 else [node_id]
+        addresses.setdefault(name, []).extend(keys)
     may_change = principal.has_role(Role.RUNNER)
     wanted = call_filter(request)
     context = {
         "sections": [
             {
                 **space_section(name, wanted, may_change=may_change),
-                "title": (name.import_path or name.suite_id) if len(nodes) > 1 else "",
-                "variables": [mock_display.address_variable(each, _prefix()) for each in ids],
+                "title": (name.import_path or name.suite_id) if len(addresses) > 1 else "",
+                "variables": [mock_display.address_variable(each, _prefix()) for each in keys],
             }
-            for name, ids in nodes.items()
+            for name, keys in addresses.items()
         ],
         "address": f"/executions/{run_id}/mocks",
         "no_calls": "No call yet.",
