@@ -28,6 +28,7 @@ CORS: Final[Headers] = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"*"),
 ]
+CORS_ANSWER: Final[Headers] = [*CORS, (b"vary", b"Origin")]
 METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 _USUAL_REQUEST_HEADERS: Final = (
     b"Authorization, Content-Type, X-Request-Id, X-Partita-Mock-Secret, traceparent, tracestate"
@@ -71,6 +72,11 @@ def wire_value(value: str) -> bytes:
         return value.encode("latin-1")
     except UnicodeEncodeError:
         return value.encode(errors="replace")
+
+
+def lines(headers: Headers) -> bytes:
+    """Return headers as they are sent in HTTP/1.1."""
+    return b"".join([b"%b: %b\r\n" % pair for pair in headers])
 
 
 def operation_headers(operation: CompiledOperation, security: Headers) -> Headers:

@@ -9,9 +9,11 @@ from apps.mocks.access import require_reader as require_space_reader
 from apps.mocks.access import require_writer as require_space_writer
 from apps.mocks.access import run_readers
 from apps.mocks.addresses import mock_url
+from apps.mocks.domain.bodies import parsed_body
 from apps.mocks.domain.calls import CallOutcome, JournalEntry
 from apps.mocks.domain.documents import call_document, counter_document, record_document
 from apps.mocks.domain.inspection import CallFilter, ExplainedCall
+from apps.mocks.domain.paths import parse_path, text_of_value, value_at
 from apps.mocks.domain.ports import Counter, SpaceContent, SpaceSource, StateRecord, StateStore
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
@@ -20,6 +22,7 @@ from apps.mocks.services.inspection import (
     StatePatch,
     clear_journal,
     explain_call,
+    journal_delay_s,
     patch_state,
     read_journal,
     read_state,
@@ -52,7 +55,10 @@ __all__ = [
     "counter_document",
     "explain_call",
     "forget_spaces",
+    "journal_delay_s",
     "mock_url",
+    "parse_path",
+    "parsed_body",
     "patch_state",
     "read_journal",
     "read_state",
@@ -63,5 +69,7 @@ __all__ = [
     "reset_space",
     "run_readers",
     "space_sources",
+    "text_of_value",
+    "value_at",
     "wait_until_ready",
 ]

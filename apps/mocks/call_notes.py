@@ -23,16 +23,17 @@ class CallNotes:
     def __init__(self, setup: PlaneSetup) -> None:
         self._setup = setup
         self._journal = setup.journal
-        self._recorders: dict[tuple[str, str, str], Record] = {}
+        self._recorders: dict[tuple[str, str, CallOutcome], Record] = {}
         self._second = 0
         self._compared = 0
 
     def recorder(self, adapter: str, dispatcher: str, outcome: CallOutcome) -> Record:
         """Return who is told the durations of such calls."""
-        key = (adapter, dispatcher, outcome.value)
+        key = (adapter, dispatcher, outcome)
         found = self._recorders.get(key)
         if found is None:
-            found = self._recorders[key] = self._setup.meter(*key)
+            found = self._setup.meter(adapter, dispatcher, outcome.value)
+            self._recorders[key] = found
         return found
 
     def note(self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None) -> None:

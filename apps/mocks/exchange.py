@@ -7,10 +7,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from apps.mocks import answers
-from apps.mocks.answers import CORS, Headers
+from apps.mocks.answers import CORS_ANSWER, Headers
 from apps.mocks.incoming import Receive, Scope, Send
 from kernel import telemetry
 from kernel.errors import PlatformError
+from kernel.prepared_answers import EXTENSION, STATUS_LINES, SendPrepared
 
 _SERVER_ERROR = 500
 
@@ -59,16 +60,14 @@ class HttpExchange:
 
     async def reply(self, status: int, headers: Headers, body: bytes) -> None:
         self.status = status
-        if self.has_origin:
-            headers = [*headers, *CORS, (b"vary", b"Origin")]
-        start = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [*headers, (b"x-request-id", self.request_id)],
-        }
-        await self.send(start)
+        cors = CORS_ANSWER if self.has_origin else []
+        headers = [*headers, (b"x-request-id", self.request_id), *cors]
         shown = b"" if self.method == "HEAD" else body
-        await self.send({"type": "http.response.body", "body": shown})
+        prepared = prepared_sender(self.scope)
+        if prepared is None or not prepared(STATUS_LINES[status] + answers.lines(headers), shown):
+            start = {"type": "http.response.start", "status": status, "headers": headers}
+            await self.send(start)
+            await self.send({"type": "http.response.body", "body": shown})
 
     async def preflight(self, security: Headers, asked: bytes) -> None:
         """Answer OPTIONS; every origin may call mocks."""
@@ -133,3 +132,12 @@ def raw_path(scope: Scope) -> bytes:
     if found is None:
         found = scope["path"].encode()
     return found.partition(b"?")[0]
+
+
+def prepared_sender(scope: Scope) -> SendPrepared | None:
+    """Return what sends a whole answer at once, where the server has it."""
+    extension = scope.get("extensions", _NONE).get(EXTENSION)
+    return extension["send"] if extension else None
+
+
+_NONE: Mapping[str, Any] = {}

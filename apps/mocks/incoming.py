@@ -126,6 +126,14 @@ def has_body(given: Mapping[bytes, bytes]) -> bool:
     return b"content-length" in given or b"transfer-encoding" in given
 
 
+def has_usual_body(given: Mapping[bytes, bytes]) -> bool:
+    """Return whether there is no body, or one that says its length, which is allowed."""
+    length = given.get(b"content-length")
+    if length is None:
+        return b"transfer-encoding" not in given
+    return length.isdigit() and len(length) <= len(str(MAX_BODY_BYTES)) - 1
+
+
 async def read_body(given: Mapping[bytes, bytes], receive: Receive) -> bytes:
     """Return the body; raise BodyTooLarge as soon as it is known, and ClientLeft.
 

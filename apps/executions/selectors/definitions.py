@@ -13,7 +13,7 @@ from uuid import UUID
 
 from apps.executions.domain.plan import RunPlan, plan_of
 from apps.executions.domain.steps import StepEdges, step_edges
-from apps.executions.models import Blob, Snapshot, Step
+from apps.executions.models import Blob, Execution, Snapshot, Step
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,6 +52,7 @@ class BoundedCache(Generic[K, V]):
 
 _edges: Final[BoundedCache[UUID, Mapping[str, StepEdges]]] = BoundedCache(256)
 _indexes: Final[BoundedCache[str, JobIndex]] = BoundedCache(20_000)
+_snapshots: Final[BoundedCache[UUID, UUID]] = BoundedCache(1_024)  # of runs
 
 
 def content_key(import_path: str) -> str:
@@ -157,6 +158,21 @@ def archive_of(snapshot_id: UUID, content: Mapping[str, Any]) -> bytes:
     stored = bytes(Blob.objects.values_list("data", flat=True).get(sha256=sha256))
     begin = content.get("offset", 0)
     return stored[begin : begin + content["size"]]
+
+
+def definitions_of_runs(execution_pks: Iterable[UUID]) -> dict[UUID, RunDefinition]:
+    """Return run → definition; at most one query for runs that were never loaded here."""
+    found = _snapshots.get_many(execution_pks, _read_snapshots)
+    return {pk: run_definition(snapshot_id) for pk, snapshot_id in found.items()}
+
+
+def remember_snapshot(execution_pk: UUID, snapshot_id: UUID) -> None:
+    _snapshots.add({execution_pk: snapshot_id})
+
+
+def _read_snapshots(execution_pks: set[UUID]) -> dict[UUID, UUID]:
+    rows = Execution.objects.filter(pk__in=list(execution_pks))
+    return dict(rows.values_list("pk", "snapshot_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

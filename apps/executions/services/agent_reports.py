@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -25,6 +25,8 @@ from apps.executions.models import Artifact, Step
 from apps.executions.selectors.definitions import JobIndex, indexes_of_jobs
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import ClaimedStep, claim_steps, specs_of
+from apps.executions.services.expected_calls import PATH as CALLS_PATH
+from apps.executions.services.expected_calls import CallReport, call_reports, keep_report
 from apps.executions.services.mock_resets import with_mocks_reset
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
 from apps.executions.services.run_progression import progress_run
@@ -44,6 +46,15 @@ _UNIT_STATES: Final = {
 }
 
 
+class _Reports(NamedTuple):
+    """What a supervisor reports; `calls` of mocks by job id, of steps that expect some."""
+
+    states: Sequence[StateReport]
+    chunks: Sequence[LogChunk]
+    completions: Sequence[Completion]
+    calls: Mapping[str, CallReport]
+
+
 def record_reports(
     supervisor: SupervisorSession,
     *,
@@ -58,9 +69,10 @@ def record_reports(
     `looks_around` False claims only steps that these reports queue; it saves a query for callers
     that searched a moment ago and were not nudged since.
     A refused report (its result is StaleAttempt, LogGap, JobNotFound or InvalidInput) does not
-    affect the others. Mocks are reset and secrets resolved after the transaction.
+    affect the others. The calls of mocks are read before the transaction; mocks are reset and
+    secrets resolved after it.
     """
-    reports = (states, chunks, completions)
+    reports = _Reports(states, chunks, completions, call_reports(completions))
     with recent_settings():
         results, claimed = _record_reports(supervisor, reports, claims, looks_around=looks_around)
         return ReportBatchResult(
@@ -74,17 +86,16 @@ def record_reports(
 @unit_of_work
 def _record_reports(
     supervisor: SupervisorSession,
-    reports: tuple[Sequence[StateReport], Sequence[LogChunk], Sequence[Completion]],
+    reports: _Reports,
     claims: int,
     *,
     looks_around: bool,
 ) -> tuple[tuple[tuple[Result, ...], ...], list[ClaimedStep]]:
-    states, chunks, completions = reports
-    batch = _ReportBatch(supervisor, [*states, *chunks, *completions])
+    batch = _ReportBatch(supervisor, [*reports.states, *reports.chunks, *reports.completions])
     results = (
-        batch.apply(states, _record_state),
-        batch.apply(chunks, _record_chunk),
-        batch.complete(completions),
+        batch.apply(reports.states, _record_state),
+        batch.apply(reports.chunks, _record_chunk),
+        batch.complete(reports.completions, reports.calls),
     )
     for run in batch.runs.values():
         progress_run(run)
@@ -109,12 +120,18 @@ class _ReportBatch:
     def apply(self, reports: Sequence[Report], record: Record[Report]) -> tuple[Result, ...]:
         return tuple(self._apply(report, record) for report in reports)
 
-    def complete(self, completions: Sequence[Completion]) -> tuple[Result, ...]:
+    def complete(
+        self, completions: Sequence[Completion], calls: Mapping[str, CallReport]
+    ) -> tuple[Result, ...]:
         """Apply completions of services first; return the results in the given order."""
+
+        def record(run: RunAggregate, index: int, completion: Completion) -> Recorded:
+            return _record_completion(run, index, completion, calls.get(completion.job.job_id))
+
         order = sorted(
             range(len(completions)), key=lambda nth: not self._is_service(completions[nth])
         )
-        results = {nth: self._apply(completions[nth], _record_completion) for nth in order}
+        results = {nth: self._apply(completions[nth], record) for nth in order}
         return tuple(results[nth] for nth in range(len(completions)))
 
     def _is_service(self, report: Any) -> bool:
@@ -199,7 +216,9 @@ def _record_chunk(run: RunAggregate, index: int, chunk: LogChunk) -> Recorded:
     return _recorded(row)
 
 
-def _record_completion(run: RunAggregate, index: int, completion: Completion) -> Recorded:
+def _record_completion(
+    run: RunAggregate, index: int, completion: Completion, calls: CallReport | None
+) -> Recorded:
     row = run.step(index)
     if completion.final_seq is not None and completion.final_seq > row.next_seq:
         raise LogGap(row.next_seq)
@@ -209,12 +228,14 @@ def _record_completion(run: RunAggregate, index: int, completion: Completion) ->
         )
     usage = step_transitions.usage_values(row, completion.usage) if completion.usage else {}
     run.change_step(index, **usage, last_completion=_fingerprint(row.agent_id, completion))
+    if calls:
+        keep_report(run, index, calls)
     _emit_artifacts(run, index)
-    _complete(run, index, completion)
+    _complete(run, index, completion, missed=calls.failures if calls else "")
     return _recorded(row)
 
 
-def _complete(run: RunAggregate, index: int, completion: Completion) -> None:
+def _complete(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
     row = run.step(index)
     if completion.outcome == "canceled":
         if row.cancel_reason:
@@ -230,7 +251,7 @@ def _complete(run: RunAggregate, index: int, completion: Completion) -> None:
     elif completion.outcome == "failed":
         _failed(run, index, completion)
     else:
-        _succeeded(run, index, completion)
+        _succeeded(run, index, completion, missed=missed)
 
 
 def _failed(run: RunAggregate, index: int, completion: Completion) -> None:
@@ -258,12 +279,13 @@ def _service_ended(run: RunAggregate, index: int, completion: Completion) -> Non
     )
 
 
-def _succeeded(run: RunAggregate, index: int, completion: Completion) -> None:
+def _succeeded(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
+    """Let a step end well, unless a report has failures or calls of mocks were `missed`."""
     code = completion.exit_code
     if run.plan.nodes[index].kind == "service":
         text = "the service exited before it was ready"
         step_transitions.fail(run, index, StepReason.SERVICE_EXITED, text, exit_code=code)
-    elif failures := _test_failures(run, index):
+    elif failures := "; ".join(filter(None, [_test_failures(run, index), missed])):
         step_transitions.fail(run, index, StepReason.TEST_FAILURES, failures, exit_code=code)
     else:
         step_transitions.succeed(run, index, "ended as expected", exit_code=code)
@@ -277,7 +299,7 @@ def _test_failures(run: RunAggregate, index: int) -> str:
         return ""
     if node.get("evaluation", {}).get("expectExit", 0):
         return ""
-    summaries = _artifacts(run, index).exclude(test_summary=None)
+    summaries = _artifacts(run, index).exclude(test_summary=None).exclude(path=CALLS_PATH)
     counted = [summary for summary in summaries.values_list("test_summary", flat=True) if summary]
     failures = sum(summary["failures"] for summary in counted)
     errors = sum(summary["errors"] for summary in counted)
@@ -294,7 +316,8 @@ def _artifacts(run: RunAggregate, index: int) -> QuerySet[Artifact, Artifact]:
 
 
 def _emit_artifacts(run: RunAggregate, index: int) -> None:
-    if not run.definition.nodes[index].get("artifactExports"):
+    node = run.definition.nodes[index]
+    if not node.get("artifactExports") and not node.get("expectCalls"):
         return
     paths = list(_artifacts(run, index).order_by("created_at").values_list("path", flat=True))
     if paths:

@@ -44,7 +44,13 @@ from apps.executions.domain.states import (
     status_code_of,
 )
 from apps.executions.models import Execution, Step
-from apps.executions.selectors.definitions import RunDefinition, StepKeys, run_definition, step_keys
+from apps.executions.selectors.definitions import (
+    RunDefinition,
+    StepKeys,
+    remember_snapshot,
+    run_definition,
+    step_keys,
+)
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_rows import raise_versions, read_steps, update_rows
 from apps.observability.api import metrics
@@ -329,6 +335,7 @@ def save_runs(runs: Iterable[RunAggregate]) -> None:
 
 def _aggregate(execution: Execution, now: datetime) -> RunAggregate:
     codes = list(execution.standings)
+    remember_snapshot(execution.pk, execution.snapshot_id)
     return RunAggregate(
         execution=execution,
         definition=run_definition(execution.snapshot_id),

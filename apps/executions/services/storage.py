@@ -15,7 +15,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -42,14 +42,15 @@ from apps.executions.selectors.definitions import (
 from apps.executions.selectors.detail import RunDetail, detail
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.agent_reports import refuse_stale
-from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
+from apps.executions.services.run_aggregate import load_run, save_runs
+from apps.executions.services.stored_files import new_artifact, store_blob, use
+from apps.mocks.api import forget_spaces
 from apps.profiles.api import LaunchProfile
 from apps.streams.api import LostRace, delete_topics, nudge, unit_of_work
 from apps.suites.api import ResolvedSuite
 from kernel import clock
 from kernel.agent_protocol import ArtifactUpload, Job
 from kernel.errors import PlatformError
-from kernel.ids import slug
 from readers.archive import pack
 
 MAX_ARTIFACT_BYTES: Final = 10 * 2**20
@@ -110,52 +111,13 @@ def _store(
     if same is not None:
         return same.artifact_id, False
     store_blob(sha256, upload.body)
-    artifact = _artifact(run, index, upload, sha256)
+    artifact = new_artifact(run, index, upload, sha256)
     artifact.test_summary = report.summary
     artifact.save(force_insert=True)
     if report.problem:
         run.emit_step_event(index, "artifacts", f"{upload.path}: {report.problem}", level="warn")
     save_runs([run])
     return artifact.artifact_id, True
-
-
-def store_blob(sha256: str, body: bytes) -> None:
-    """Store bytes under their digest, or use the row of equal bytes."""
-    if not _use(Blob.objects.filter(sha256=sha256)):
-        Blob.objects.create(sha256=sha256, size=len(body), data=body)
-
-
-def _artifact(run: RunAggregate, index: int, upload: ArtifactUpload, sha256: str) -> Artifact:
-    node = run.definition.nodes[index]
-    file_name = upload.path.rsplit("/", 1)[-1]
-    return Artifact(
-        execution_id=run.execution.pk,
-        artifact_id=_free_id(run, f"{node['id']}-{upload.name or file_name}-{upload.format}"),
-        step_id=node["id"],
-        step_name=node["name"],
-        attempt=run.attempt(index),
-        path=upload.path,
-        name=upload.name,
-        on=upload.on,
-        format=upload.format,
-        media_type=upload.media_type,
-        size=len(upload.body),
-        sha256=sha256,
-        created_at=run.now,
-    )
-
-
-def _free_id(run: RunAggregate, wanted: str) -> str:
-    base = slug(wanted)[:280]
-    taken = set(
-        Artifact.objects.filter(
-            execution_id=run.execution.pk, artifact_id__startswith=base
-        ).values_list("artifact_id", flat=True)
-    )
-    number = 1
-    while (candidate := base if number == 1 else f"{base}-{number}") in taken:
-        number += 1
-    return candidate
 
 
 def _read_report(upload: ArtifactUpload) -> _TestReport:
@@ -260,15 +222,10 @@ def keep_snapshot(snapshot: Snapshot, packed: PackedSuite) -> None:
     commit. Raise LostRace if the snapshot was removed meanwhile.
     """
     changes = {"archive_sha256": packed.archive_sha256}  # an older process may have stored it
-    if not _use(Snapshot.objects.filter(pk=snapshot.pk), **changes):
+    if not use(Snapshot.objects.filter(pk=snapshot.pk), **changes):
         raise LostRace
     if packed.archive:
         store_blob(packed.archive_sha256, packed.archive)
-
-
-def _use(rows: QuerySet[Any, Any], **changes: object) -> int:
-    """Change `used_at` of the rows; return how many there are."""
-    return rows.update(used_at=clock.now(), **changes)
 
 
 def _without_file_contents(suite: ResolvedSuite) -> dict[str, object]:
@@ -354,8 +311,9 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     Artifact.objects.filter(execution_id__in=pks).delete()
     Step.objects.filter(execution_id__in=pks).delete()
     Execution.objects.filter(pk__in=pks).delete()
+    forget_spaces([run_id for _, run_id, _ in runs])
     hashes |= _remove_unused_snapshots({snapshot_pk for _, _, snapshot_pk in runs})
-    _use(Blob.objects.filter(sha256__in=hashes))
+    use(Blob.objects.filter(sha256__in=hashes))
     _name_archives()
     artifacts = Artifact.objects.filter(sha256__in=hashes).values_list("sha256", flat=True)
     archives = Snapshot.objects.filter(archive_sha256__in=hashes)
@@ -366,7 +324,7 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
 def _remove_unused_snapshots(pks: set[UUID]) -> set[str]:
     """Remove those that no run has; return the digests of their archives."""
     _name_archives()
-    _use(Snapshot.objects.filter(pk__in=pks))
+    use(Snapshot.objects.filter(pk__in=pks))
     used = Execution.objects.filter(snapshot_id__in=pks).values_list("snapshot_id", flat=True)
     unused = Snapshot.objects.filter(pk__in=pks - set(used))
     archives = {sha256 for sha256 in unused.values_list("archive_sha256", flat=True) if sha256}

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from apps.mocks.domain.bodies import parsed_body
+
 
 class CallOutcome(StrEnum):
     """How a call ended; a label of the metrics and a filter of the journal."""
@@ -55,8 +57,6 @@ class MockRequest:
     def body(self) -> Any:
         """Return the body: JSON when it parses, a map of a form, otherwise text; "" when empty."""
         if self._body is _UNREAD:
-            from apps.mocks.domain.bodies import parsed_body
-
             self._body = parsed_body(self.raw_body, self.headers.get("content-type", ""))
         return self._body
 

@@ -93,12 +93,11 @@ class Candidates:
 
     def _add(self, candidate: Candidate, groups: dict[tuple[int, tuple[int, ...]], _Group]) -> None:
         wanted: dict[int, str] = {}
-        for condition in candidate.exchange.when:
-            place = self._place(condition)
-            if wanted.setdefault(place, condition.value) != condition.value:
-                return  # two values of one parameter: never matches
+        asked = [(self._place(each), each.value) for each in candidate.exchange.when]
+        if any(wanted.setdefault(place, value) != value for place, value in asked):
+            return  # two values of one parameter: never matches
         places = tuple(sorted(wanted))
-        key = (len(candidate.exchange.when), places)
+        key = (len(places), places)
         group = groups.setdefault(key, _Group(*key))
         group.by_values.setdefault(tuple(wanted[at] for at in places), []).append(candidate)
 

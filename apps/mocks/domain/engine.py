@@ -68,9 +68,11 @@ class Engine:
         return await self._respond(operation, plan, candidate, scope, found)
 
     async def looked_up(self, operation: CompiledOperation, plan: Plan, scope: Scope) -> LookedUp:
-        """Read the state of a call into its scope."""
+        """Read the state of a call into its scope, if anything depends on it."""
         if plan.state is None:
             return NO_STATE
+        if not plan.reads_state:
+            return LookedUp(plan.state.key(scope), None, plan.state.defaults, was_read=False)
         found = await look_up(plan.state, scope, self.state, operation.space.key)
         scope.state = found.fields
         return found
@@ -79,18 +81,26 @@ class Engine:
         self, operation: CompiledOperation, plan: Plan, scope: Scope
     ) -> Candidate | None:
         """Return the example that the dispatcher picks."""
-        space, surface_id = operation.space, operation.surface.surface_id
-        operation_id = operation.operation.operation_id
+        surface_id, operation_id = operation.surface.surface_id, operation.operation.operation_id
         call = Call(
             scope.request,
             scope.state,
             rules=operation.operation.mock.rules,
-            identity=f"{space.name.suite_id}\0{surface_id}\0{operation_id}",
-            draw=partial(self.state.draw, space.key, surface_id, operation_id),
+            identity=operation.identity,
+            draw=partial(self.state.draw, operation.space.key, surface_id, operation_id),
             scripts=self.scripts,
             rng=self.rng,
         )
         return await plan.pick(plan.candidates, call)
+
+    async def respond(
+        self, operation: CompiledOperation, plan: Plan, candidate: Candidate | None,
+        scope: Scope, found: LookedUp,
+    ) -> MockAnswer:  # fmt: skip
+        """Return the answer of an example, without a look at the request, or of the fallback."""
+        if candidate is None:
+            return await self._fall_back(operation, plan, scope, found)
+        return await self._respond(operation, plan, candidate, scope, found)
 
     async def _respond(
         self, operation: CompiledOperation, plan: Plan, candidate: Candidate,
@@ -117,18 +127,16 @@ class Engine:
         if plan.fallback is not None:
             return plan.fallback.constant or plan.fallback.answer(scope)
         if fallback.mode == "proxy":
-            return await self._forward(operation, plan, fallback, scope.request)
+            return await self._forward(plan, fallback, scope.request)
         candidate = plan.candidates.by_name.get(fallback.example_name)
         if candidate is None:
             return no_match(operation, scope)
         answer = await self._respond(operation, plan, candidate, scope, found)
         return replace(answer, outcome=CallOutcome.FALLBACK, fallback="example")
 
-    async def _forward(
-        self, operation: CompiledOperation, plan: Plan, fallback: Fallback, request: MockRequest
-    ) -> MockAnswer:
+    async def _forward(self, plan: Plan, fallback: Fallback, request: MockRequest) -> MockAnswer:
         found = await self.proxy.forward(
-            proxied_url(fallback.proxy_url, request, adapter=operation.adapter),
+            proxied_url(fallback.proxy_url, request),
             method=request.method,
             headers=request.headers,
             body=request.raw_body,
@@ -151,7 +159,7 @@ class Engine:
 _EMPTY: Final[Mapping[str, str]] = {}
 
 
-def proxied_url(url: str, request: MockRequest, *, adapter: str) -> str:
+def proxied_url(url: str, request: MockRequest) -> str:
     """Return where a proxy fallback sends a request; raise ProxyRefused.
 
     Exactly `url` or, if it ends in `/`, with the path below the surface appended; the caller's

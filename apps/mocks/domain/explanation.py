@@ -13,7 +13,7 @@ from apps.mocks.domain.nearest import MAX_SHOWN, condition_document
 from apps.mocks.domain.ports import Counter, ProxyAnswer, StateRecord, StateStore
 from apps.mocks.domain.tables import CompiledOperation, Plan
 from apps.mocks.domain.templates import Scope
-from apps.mocks.domain.transitions import NO_STATE, LookedUp
+from apps.mocks.domain.transitions import NO_STATE, LookedUp, look_up
 from kernel.errors import PlatformError
 
 MAX_BODY: Final = 256 * 2**10  # characters of the response
@@ -60,8 +60,11 @@ async def explain(
 async def _looked_up(
     engine: Engine, operation: CompiledOperation, plan: Plan, request: MockRequest
 ) -> LookedUp:
+    if plan.state is None:
+        return NO_STATE
+    scope = Scope(request, {}, "", engine.rng)
     try:
-        return await engine.looked_up(operation, plan, Scope(request, {}, "", engine.rng))
+        return await look_up(plan.state, scope, engine.state, operation.space.key)
     except PlatformError:
         return NO_STATE  # the answer says why
 
@@ -89,7 +92,7 @@ def _candidates(
     values = candidates.values(request, state)
     listed: Sequence[Candidate] = candidates.listed
     if operation.dispatcher == "example":
-        listed = sorted(listed, key=lambda each: -len(each.exchange.when))
+        listed = sorted(listed, key=lambda each: -len(set(each.exchange.when)))
     documents: list[dict[str, Any]] = []
     for each in listed:
         conditions = [condition_document(*one) for one in candidates.compared(each, values)]

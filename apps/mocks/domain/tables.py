@@ -103,7 +103,10 @@ class Plan:
 
 
 class CompiledOperation:
-    """An operation of a space; its tables are made when they are first asked for."""
+    """An operation of a space; its tables are made when they are first asked for.
+
+    `prepared` is what a data plane keeps with it.
+    """
 
     def __init__(self, operation: Operation, surface: Surface, space: CompiledSpace) -> None:
         self.operation = operation
@@ -111,6 +114,9 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
+        names = (space.name.suite_id, surface.surface_id, operation.operation_id)
+        self.identity = "\0".join(names)  # in every space of the suite
+        self.prepared: object | None = None
 
     @property
     def names(self) -> Names:
@@ -159,6 +165,7 @@ class CompiledOperation:
             state=state,
             reads_state=mock.dispatcher == "script"
             or candidates.reads_state
+            or (state is not None and state.reads_state)
             or any(each.reads_state for each in responses),
             pick=dispatchers[mock.dispatcher],
             candidates=candidates,

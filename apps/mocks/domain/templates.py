@@ -235,6 +235,8 @@ def _expression(inner: str, names: Names, whole: str) -> str | Expression:
         found = list(_alternatives(inner, names))
     except TemplateInvalid:
         return whole
+    if len(found) == 1 and isinstance(found[0], str):
+        return found[0]
     readers: list[PathReader | str] = []
     for each in found:
         if isinstance(each, str) and not each.strip():

@@ -73,6 +73,16 @@ class CompiledState:
             CompiledTransition(each, default_key, names) for each in rules.transitions
         )
 
+    @property
+    def reads_state(self) -> bool:
+        """Return whether a mutation key depends on the state."""
+        keys = (each.key for each in self._transitions)
+        return any(key is not None and "state" in key.roots for key in keys)
+
+    def key(self, scope: Scope) -> str:
+        """Return the lookup key, "" for a blank one; raise AnswerTooLarge."""
+        return usable_key(self.lookup_key.render(scope))
+
     def transition(self, example: str) -> CompiledTransition | None:
         """Return the first transition of an example."""
         for each in self._transitions:
@@ -98,11 +108,15 @@ def usable_key(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """The record of step 3. `fields` are the defaults, overlaid by the record if there is one."""
+    """The record of step 3. `fields` are the defaults, overlaid by the record if there is one.
+
+    `was_read` is False where no part of the answer depends on the record.
+    """
 
     key: str
     record: StateRecord | None
     fields: Mapping[str, str]
+    was_read: bool = True
 
 
 NO_STATE: Final = LookedUp("", None, {})
@@ -110,7 +124,7 @@ NO_STATE: Final = LookedUp("", None, {})
 
 async def look_up(rules: CompiledState, scope: Scope, store: StateStore, space: str) -> LookedUp:
     """Return the state that a call sees; a blank key leads to the defaults."""
-    key = usable_key(rules.lookup_key.render(scope))
+    key = rules.key(scope)
     record = await store.read(space, key) if key else None
     if record is None:
         return LookedUp(key, None, rules.defaults)
@@ -144,7 +158,8 @@ async def apply(
     key = found.key if transition.key is None else usable_key(transition.key.render(scope))
     if not key:
         return None
-    record = found.record if key == found.key else await store.read(space, key)
+    is_known = found.was_read and key == found.key
+    record = found.record if is_known else await store.read(space, key)
     for _ in range(MAX_ATTEMPTS):
         version = record.version if record else 0
         fields = transition.changed(record.fields if record else rules.defaults, scope)

@@ -17,6 +17,7 @@ from apps.mocks.domain.inspection import CallFilter, ExplainedCall, located
 from apps.mocks.domain.ports import Counter, StateRecord
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import CompiledSpace
+from apps.mocks.journal.redis import GATHER_S
 from apps.mocks.refusals import SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 
@@ -26,6 +27,17 @@ _TRIES: Final = 20  # against mocks that change the same record meanwhile
 
 class RecordChanged(PlatformError):
     code = "precondition_failed"
+
+
+def journal_delay_s() -> float | None:
+    """Return after how many seconds this process sees every call; None if it sees none.
+
+    Without Redis, calls are in the memory of the server alone.
+    """
+    parts = wiring.parts()
+    if parts.link is not None:
+        return 2 * GATHER_S
+    return None if parts.loop is None else 0.0
 
 
 class RecordNotFound(NotFound):

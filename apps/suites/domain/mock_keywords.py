@@ -19,6 +19,7 @@ MAX_CALLS: Final = 1_000  # what the journal of a mock keeps
 MAX_EXPECTATIONS: Final = 100
 _SURFACE: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _METHOD: Final = re.compile(r"^[A-Z]{1,20}\Z")
+_BODY_PATH: Final = re.compile(r"^(?:[^\s.\[\]/]+|\[\d{1,9}\])(?:\.[^\s.\[\]/]+|\[\d{1,9}\])*\Z")
 _TEXTS: Final = ("operation", "method", "path", "example")
 _COUNTS: Final = ("count", "at_least", "at_most")
 _KEYS: Final = ("mock", *_TEXTS, "headers", "body", *_COUNTS)
@@ -63,6 +64,9 @@ def _expectation(value: object, where: str) -> RecordedExpectation:
     for name in ("headers", "body"):
         if name in given:
             like[name] = _texts_by_name(given[name], f"{where}.{name}")
+    for path in cast("Mapping[str, str]", like.get("body", {})):
+        if not _BODY_PATH.match(path):
+            values.invalid(f"{where}.body", f'"{path}" is no path such as items[0].price')
     return cast("RecordedExpectation", {"mocks": mocks, **_bounds(given, where), **like})
 
 

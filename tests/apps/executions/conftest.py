@@ -23,7 +23,9 @@ def worker() -> Worker:
 @pytest.fixture
 def plane(monkeypatch: pytest.MonkeyPatch) -> MockPlane:
     made = MockPlane()
-    for name in ("wait_until_ready", "reset_space", "read_journal", "forget_spaces"):
+    for name in (
+        "wait_until_ready", "reset_space", "journal_delay_s", "read_journal", "forget_spaces",
+    ):  # fmt: skip
         monkeypatch.setattr(mocks, name, getattr(made, name))
     return made
 

@@ -17,6 +17,8 @@ class MockPlane:
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
     resets: list[tuple[str, list[str]]] = field(default_factory=list)
     calls: dict[str, list[JournalEntry]] = field(default_factory=dict)
+    delay_s: float | None = 0.0
+    before_read: Callable[[], object] = lambda: None
     forgotten: list[str] = field(default_factory=list)
 
     def wait_until_ready(
@@ -32,7 +34,11 @@ class MockPlane:
         self.resets.append((str(name), sorted(surface_ids)))
 
     def read_journal(self, name: SpaceName) -> Sequence[JournalEntry]:
+        self.before_read()
         return self.calls.get(str(name), [])
+
+    def journal_delay_s(self) -> float | None:
+        return self.delay_s
 
     def forget_spaces(self, execution_ids: Collection[str]) -> None:
         self.forgotten += execution_ids

@@ -11,7 +11,9 @@ from apps.executions.domain.runs import ExecutionNotFound
 from apps.executions.domain.steps import mock_addresses
 from apps.executions.models import Execution
 from apps.executions.selectors.mock_spaces import RUN_SPACES
-from apps.mocks.api import SpaceName, space_sources
+from apps.executions.services.storage import remove_old_runs
+from apps.mocks.api import SpaceName, reset_space, space_sources
+from apps.mocks.models import MockSpace
 from apps.suites.api import ImportedSuite
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run, somebody
@@ -179,3 +181,14 @@ def test_steps_get_the_addresses_of_the_mocks_of_their_run(worker: Worker, setti
             "MOCK_OLD_PSP_X_Y_URL": spec["mockUrls"]["old/psp#x y"],
         }.items()
     }
+
+
+def test_the_store_forgets_the_spaces_of_removed_runs(run: Run):
+    other = queued_run(node("a"))
+    for each in (run, other):
+        reset_space(SpaceName("demo", each.id))
+    Execution.objects.filter(pk=run.pk).update(deleted_at=clock.now())
+
+    remove_old_runs()
+
+    assert list(MockSpace.objects.values_list("execution_id", flat=True)) == [other.id]

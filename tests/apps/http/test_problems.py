@@ -47,7 +47,6 @@ def test_a_problem_is_what_the_reference_shows_byte_for_byte(ask: Ask) -> None:
         ("GET", "/api/v1/schema", 401, "unauthenticated"),
         ("GET", "/api/v1/docs", 401, "unauthenticated"),
         ("POST", "/sign-in", 403, "csrf_failed"),
-        ("GET", "/mocks/rest/shop/api/orders", 501, "not_available"),
     ],
 )
 @pytest.mark.filterwarnings("ignore")

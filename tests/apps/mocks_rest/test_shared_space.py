@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.domain.spaces import SpaceName
 from tests.apps.mocks_rest.conftest import problem
-from tests.support.mocks import MemoryParts
+from tests.support.served_mocks import MemoryParts
 
 SHARED = SpaceName("shop")
 EXPLAIN = "/api/v1/mocks/explain"

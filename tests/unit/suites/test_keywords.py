@@ -431,6 +431,12 @@ def test_a_good_keyword_becomes_its_wire_form(call, keywords, wire):
         ("test.run", {"expect_calls": [{"mock": MOCK, "body": "x"}]}, "wrong_type", "a dict"),
         (
             "test.run",
+            {"expect_calls": [{"mock": MOCK, "body": {"a..b": 1}}]},
+            "invalid_value",
+            "such as items[0].price",
+        ),
+        (
+            "test.run",
             {"expect_calls": [{"mock": MOCK, "body": {"a": [1]}}]},
             "wrong_type",
             'body["a"]',

@@ -1,0 +1,131 @@
+"""`expect_calls`: what the mocks of a step were called with, against what the suite expects.
+
+Pure; an expectation is the wire form of a node's `expectCalls` (reference: control-plane 7.3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from apps.executions.domain.junit import Case
+from apps.mocks.api import JournalEntry, parse_path, parsed_body, text_of_value, value_at
+
+KIND: Final = "expect_calls"
+_SHOWN_CALLS: Final = 5
+_SHOWN_TEXT: Final = 200
+_SEGMENT: Final = re.compile(r"\\{[^{}/]*\\}")  # a parameter, in an escaped template
+
+
+class MockCall(NamedTuple):
+    """A call in the journal of a mock node's space."""
+
+    mock_id: str
+    entry: JournalEntry
+
+
+def case_of(expectation: Mapping[str, Any], calls: Sequence[MockCall]) -> Case:
+    """Return the test result of an expectation; `calls` are those since the attempt began.
+
+    A missed one says what was expected, what was seen, and which call comes nearest.
+    """
+    wanted = [call for call in calls if call.mock_id in expectation["mocks"]]
+    matching = [call for call in wanted if not any(_differences(expectation, call.entry))]
+    least, most = expectation["atLeast"], expectation.get("atMost")
+    name = f"{_what(expectation)} {_times(least, most)}"
+    if least <= len(matching) and (most is None or len(matching) <= most):
+        return Case(name=name, classname=KIND)
+    message = f"expected {name}, seen {len(matching)}"
+    if len(matching) < least:
+        others = [call for call in wanted if call not in matching]
+        text = _nearest(expectation, others)
+    else:
+        text = "; ".join(_shown(call.entry) for call in matching[:_SHOWN_CALLS])
+        text = f"seen: {text}{', …' if len(matching) > _SHOWN_CALLS else ''}"
+    return Case(
+        name=name, classname=KIND, outcome="failure", message=f"{message}; {text}", kind=KIND
+    )
+
+
+def _differences(expectation: Mapping[str, Any], entry: JournalEntry) -> Iterator[str]:
+    """Yield how a call differs from what is expected."""
+    operation = expectation.get("operation")
+    if operation and operation != entry.operation_id:
+        yield f"operation is {_quoted(entry.operation_id)}, not {_quoted(operation)}"
+    if expectation.get("method", entry.method) != entry.method:
+        yield f"method is {entry.method}, not {expectation['method']}"
+    if "path" in expectation and not _has_path(expectation["path"], entry.path):
+        yield f"path is {entry.path}, not {expectation['path']}"
+    example = expectation.get("example")
+    if example and example != entry.matched_example:
+        yield f"answered by {_answer(entry)}, not by example {_quoted(example)}"
+    for name, value in expectation.get("headers", {}).items():
+        found = entry.request_headers.get(name.lower())
+        if found != value:
+            yield f"header {name} is {_quoted(found)}, not {_quoted(value)}"
+    if "body" in expectation:
+        yield from _body_differences(expectation["body"], entry)
+
+
+def _body_differences(wanted: Mapping[str, str], entry: JournalEntry) -> Iterator[str]:
+    content_type = entry.request_headers.get("content-type", "")
+    body = parsed_body(entry.request_body.encode(), content_type)
+    for path, value in wanted.items():
+        steps = parse_path(path)
+        found = None if steps is None else text_of_value(value_at(body, steps))
+        if found != value:
+            yield f"body.{path} is {_quoted(found)}, not {_quoted(value)}"
+
+
+def _has_path(template: str, path: str) -> bool:
+    pattern = _SEGMENT.sub("[^/]+", re.escape(template))
+    return re.fullmatch(pattern, path.partition("?")[0]) is not None
+
+
+def _nearest(expectation: Mapping[str, Any], calls: Sequence[MockCall]) -> str:
+    if not calls:
+        mocks = ", ".join(expectation["mocks"])
+        return f"{mocks} got no{' other' if expectation['atLeast'] > 1 else ''} call"
+    found = [(list(_differences(expectation, call.entry)), call) for call in calls]
+    differences, nearest = min(found, key=lambda each: len(each[0]))
+    return f"nearest call: {_shown(nearest.entry)}: {'; '.join(differences)}"
+
+
+def _shown(entry: JournalEntry) -> str:
+    return f"{entry.method} {entry.path[:_SHOWN_TEXT]} → {entry.status} ({_answer(entry)})"
+
+
+def _answer(entry: JournalEntry) -> str:
+    if entry.matched_example:
+        return f"example {_quoted(entry.matched_example)}"
+    return str(entry.outcome).replace("_", " ")
+
+
+def _what(expectation: Mapping[str, Any]) -> str:
+    """Return the calls that are expected, in words: `psp: createOrder with body.amount "5"`."""
+    request = " ".join(expectation[key] for key in ("method", "path") if key in expectation)
+    what = " ".join(filter(None, [expectation.get("operation", ""), request])) or "any call"
+    details = [f"example {_quoted(expectation['example'])}"] if "example" in expectation else []
+    for name, value in expectation.get("headers", {}).items():
+        details.append(f"header {name} {_quoted(value)}")
+    for path, value in expectation.get("body", {}).items():
+        details.append(f"body.{path} {_quoted(value)}")
+    with_details = f" with {', '.join(details)}" if details else ""
+    return f"{', '.join(expectation['mocks'])}: {what}{with_details}"
+
+
+def _times(least: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {_counted(least)}"
+    if least == most:
+        return f"exactly {_counted(least)}"
+    return f"{least} to {_counted(most)}" if least else f"at most {_counted(most)}"
+
+
+def _counted(times: int) -> str:
+    return "once" if times == 1 else f"{times} times"
+
+
+def _quoted(text: str | None) -> str:
+    return "missing" if text is None else f'"{text[:_SHOWN_TEXT]}"'

@@ -1,0 +1,57 @@
+"""Bytes that are stored once under their digest, and the artifacts that name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+
+from apps.executions.models import Artifact, Blob
+from apps.executions.services.run_aggregate import RunAggregate
+from kernel import clock
+from kernel.agent_protocol import ArtifactUpload
+from kernel.ids import slug
+
+
+def store_blob(sha256: str, body: bytes) -> None:
+    """Store bytes under their digest, or use the row of equal bytes."""
+    if not use(Blob.objects.filter(sha256=sha256)):
+        Blob.objects.create(sha256=sha256, size=len(body), data=body)
+
+
+def use(rows: QuerySet[Any, Any], **changes: object) -> int:
+    """Change `used_at` of the rows; return how many there are."""
+    return rows.update(used_at=clock.now(), **changes)
+
+
+def new_artifact(run: RunAggregate, index: int, upload: ArtifactUpload, sha256: str) -> Artifact:
+    node = run.definition.nodes[index]
+    file_name = upload.path.rsplit("/", 1)[-1]
+    return Artifact(
+        execution_id=run.execution.pk,
+        artifact_id=_free_id(run, f"{node['id']}-{upload.name or file_name}-{upload.format}"),
+        step_id=node["id"],
+        step_name=node["name"],
+        attempt=run.attempt(index),
+        path=upload.path,
+        name=upload.name,
+        on=upload.on,
+        format=upload.format,
+        media_type=upload.media_type,
+        size=len(upload.body),
+        sha256=sha256,
+        created_at=run.now,
+    )
+
+
+def _free_id(run: RunAggregate, wanted: str) -> str:
+    base = slug(wanted)[:280]
+    taken = set(
+        Artifact.objects.filter(
+            execution_id=run.execution.pk, artifact_id__startswith=base
+        ).values_list("artifact_id", flat=True)
+    )
+    number = 1
+    while (candidate := base if number == 1 else f"{base}-{number}") in taken:
+        number += 1
+    return candidate
