@@ -24,6 +24,7 @@ from apps.observability import metrics
 from bench import mock_api
 from bench.mock_api import SURFACE, Request
 from surfaces.hydration import surfaces_of
+from surfaces.model import Surface
 
 _SEEN: Final = 20  # suites that get requests: as many different ones however many there are
 
@@ -44,21 +45,28 @@ def requests(form: str, operations: int, suites: int) -> list[Request]:
 
 
 class _Source:
-    """A source of suites that differ in their id alone."""
+    """A source of suites that differ in their id alone; those without requests share surfaces."""
 
     def __init__(self, files: Mapping[str, bytes], suites: int) -> None:
         self._files = files
         self._ids = {f"suite{number}" for number in range(suites)}
+        self._seen = {f"suite{number}" for number in range(_SEEN)}
+        self._shared = self._surfaces("suite")
 
     def load(self, name: SpaceName) -> SpaceContent | None:
-        if name.suite_id not in self._ids:
+        suite_id = name.suite_id
+        if suite_id not in self._ids:
             return None
-        surfaces, warnings = surfaces_of(self._files, suite_id=name.suite_id, base_url="")
-        assert not warnings, warnings[:3]
+        surfaces = self._surfaces(suite_id) if suite_id in self._seen else self._shared
         return SpaceContent(
-            suite_id=name.suite_id, title=name.suite_id, repository="", generation="1",
-            surfaces=surfaces, files=self._files,
+            suite_id=suite_id, title=suite_id, repository="", generation="1", surfaces=surfaces,
+            files=self._files,
         )  # fmt: skip
+
+    def _surfaces(self, suite_id: str) -> tuple[Surface, ...]:
+        surfaces, warnings = surfaces_of(self._files, suite_id=suite_id, base_url="")
+        assert not warnings, warnings[:3]
+        return surfaces
 
     def generations(self, names: Sequence[SpaceName]) -> Mapping[SpaceName, str]:
         return {name: "1" for name in names if name.suite_id in self._ids}
