@@ -12,6 +12,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from tests.apps.mocks.test_channels import CONTRACT
 from tests.apps.mocks.test_served_files import write
@@ -44,7 +45,7 @@ class Place:
         return f"{self.url}/mocks/channels/live/orders/orderCreated"
 
     def socket(self, query: str = "") -> ClientConnection:
-        return connect(self.channel.replace("http", "ws", 1) + query, origin=ORIGIN)  # type: ignore[arg-type]
+        return connect(self.channel.replace("http", "ws", 1) + query, origin=Origin(ORIGIN))
 
 
 @contextmanager

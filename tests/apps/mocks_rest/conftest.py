@@ -18,8 +18,8 @@ from tests.apps.suites.conftest import (  # noqa: F401 - fixtures
     workspace,
 )
 from tests.support.api_clients import PERSON
-from tests.support.served_mocks import Contents, MemoryParts
 from tests.support.processes import ROOT
+from tests.support.served_mocks import Contents, MemoryParts
 
 SHOP = ROOT / "examples" / "oci-suites" / "shop"
 
