@@ -3,7 +3,7 @@
     GET /mocks/channels/{space}/{surfaceId}/{operationId}[?interval=500ms]     (also as WebSocket)
 
 Who subscribes gets the examples of the operation that match, once or again at each interval.
-`channel_wires` carries them. A subscriber needs no credentials. (reference: control-plane 18.7)
+`channel_wires` carries them. A subscriber needs no credentials. (reference: control-plane 18.8)
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Channels:
         )
 
     @contextmanager
-    def place(self, subscription: Subscription) -> Iterator[None]:
+    def counted(self, subscription: Subscription) -> Iterator[None]:
         """Count a connection while it is open; raise TooManyChannels."""
         space, limits = str(subscription.name), self.limits
         if self._open[space] >= limits.connections_of_space:

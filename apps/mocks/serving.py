@@ -27,6 +27,7 @@ def plane() -> MockPlane:
 
 
 def plane_setup() -> PlaneSetup:
+    """Return what the data plane, channels and the gRPC server of this process are made of."""
     made = parts()
     return PlaneSetup(
         spaces=made.spaces,

@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import psutil
 import pytest
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
 
 from tests.apps.mocks.test_served_files import EXAMPLES, OPENAPI, write
 from tests.support.processes import ROOT, until
@@ -167,6 +171,21 @@ def test_a_contract_alone_is_served_and_said_for_people(tmp_path: Path):
         assert served.ends(signal.SIGTERM) == 0
     finally:
         served.end()
+
+
+def test_grpc_is_served_beside_http(tmp_path: Path):
+    suite = str(ROOT / "examples" / "oci-suites" / "shop")
+    served = Served(tmp_path, suite, "--port", "0", "--grpc-port", "0", "-o", "json")
+    try:
+        facts = served.facts()
+        with grpc.insecure_channel(facts["grpc"]) as channel:
+            services = ProtoReflectionDescriptorDatabase(channel).get_services()
+        assert "shop.payments.v1.Payments" in services, services
+        taken = ended(suite, "--port", "0", "--grpc-port", facts["url"].rpartition(":")[2])
+        assert served.ends(signal.SIGINT) == 0
+    finally:
+        served.end()
+    assert (taken.returncode, taken.stdout) == (5, ""), taken.stderr
 
 
 def ended(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
