@@ -1,13 +1,15 @@
 """Partita's data plane in the mock benchmark: the real plane, engine, state, journal and metrics.
 
 `uvicorn bench.mock_plane:application` serves suites that are made here, as the environment says:
-FORM (plain or stateful), OPERATIONS, SUITES.
+FORM (plain or stateful), OPERATIONS, SUITES. `python -m bench.mock_plane PORT` serves gRPC.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -79,34 +81,31 @@ class _Unused:
         raise AssertionError(name)
 
 
-def _plane(form: str, operations: int, suites: int) -> tuple[MockPlane, Spaces]:
-    make = mock_api.stateful_suite if form == "stateful" else mock_api.plain_suite
-    source = _Source(make(operations), suites)
+def _setup(files: Mapping[str, bytes], suites: int) -> PlaneSetup:
+    source = _Source(files, suites)
     state = MemoryState()
     spaces = Spaces(SpacesSetup(source_of=lambda _kind: source, compile=compile_space, state=state))
     unused: Any = _Unused()
     scripts: ScriptRunner = unused
     proxy: Proxy = unused
-    plane = MockPlane(
-        PlaneSetup(
-            spaces=spaces,
-            engine=Engine(state=state, scripts=scripts, proxy=proxy),
-            journal=MemoryJournal(),
-            meter=metrics.mock_calls.recorder,
-            site_hosts=frozenset({"partita.example"}),
-            own_cookies=frozenset({"partita_session", "csrftoken"}),
-        )
+    return PlaneSetup(
+        spaces=spaces,
+        engine=Engine(state=state, scripts=scripts, proxy=proxy),
+        journal=MemoryJournal(),
+        meter=metrics.mock_calls.recorder,
+        site_hosts=frozenset({"partita.example"}),
+        own_cookies=frozenset({"partita_session", "csrftoken"}),
     )
-    return plane, spaces
 
 
 class _Application:
     """The plane, with the thread that looks for changes, as a server starts it."""
 
     def __init__(self) -> None:
-        of = os.environ
-        self._suites = int(of["SUITES"])
-        self._plane, self._spaces = _plane(of["FORM"], int(of["OPERATIONS"]), self._suites)
+        form, self._suites = os.environ["FORM"], int(os.environ["SUITES"])
+        make = mock_api.stateful_suite if form == "stateful" else mock_api.plain_suite
+        setup = _setup(make(int(os.environ["OPERATIONS"])), self._suites)
+        self._plane, self._spaces = MockPlane(setup), setup.spaces
 
     async def __call__(
         self,
@@ -128,13 +127,30 @@ class _Application:
         self._spaces.start()
         for number in range(self._suites):  # all are there and in use
             await self._spaces.load(f"suite{number}")
-        gc.collect()  # as platform_site.asgi does
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
+        _tune()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._spaces.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _tune() -> None:
+    """Collect garbage seldom, as platform_site.asgi does."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+async def _serve_grpc(port: int) -> None:
+    from apps.mocks.grpc.server import GrpcServer
+
+    setup = _setup(mock_api.grpc_suite(), 1)
+    setup.spaces.start()
+    server = GrpcServer(setup, lambda: ["suite0"], host="127.0.0.1", port=port)
+    await server.start()
+    _tune()
+    await asyncio.Event().wait()
+    await server.stop()
 
 
 def __getattr__(name: str) -> _Application:
@@ -142,3 +158,7 @@ def __getattr__(name: str) -> _Application:
     if name == "application":
         return _Application()
     raise AttributeError(name)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve_grpc(int(sys.argv[1])))

@@ -101,6 +101,8 @@ def grpc_servers(folder: Path) -> Iterator[Server]:
         "grpc.aio, a bare servicer", GRPC, (),
         lambda port: [*bare, str(port), str(folder / "generated")], folder / "bare",
     )  # fmt: skip
+    ours = [sys.executable, "-m", "bench.mock_plane"]
+    yield GrpcServer(OURS, GRPC, (), lambda port: [*ours, str(port)], folder / "ours")
 
 
 @contextmanager
