@@ -7,7 +7,6 @@ FORM (plain or stateful), OPERATIONS, SUITES. `python -m bench.mock_plane PORT` 
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from apps.mocks.state.memory import MemoryState
 from apps.observability import metrics
 from bench import mock_api
 from bench.mock_api import SURFACE, Request
+from kernel.garbage import collect_seldom
 from surfaces.hydration import surfaces_of
 from surfaces.model import Surface
 
@@ -127,18 +127,11 @@ class _Application:
         self._spaces.start()
         for number in range(self._suites):  # all are there and in use
             await self._spaces.load(f"suite{number}")
-        _tune()
+        collect_seldom()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._spaces.stop()
         await send({"type": "lifespan.shutdown.complete"})
-
-
-def _tune() -> None:
-    """Collect garbage seldom, as platform_site.asgi does."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 async def _serve_grpc(port: int) -> None:
@@ -148,7 +141,7 @@ async def _serve_grpc(port: int) -> None:
     setup.spaces.start()
     server = GrpcServer(setup, lambda: ["suite0"], host="127.0.0.1", port=port)
     await server.start()
-    _tune()
+    collect_seldom()
     await asyncio.Event().wait()
     await server.stop()
 
