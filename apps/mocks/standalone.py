@@ -1,6 +1,6 @@
 """`mock serve`: one suite's mocks on a port of their own, without a store and without Django.
 
-`manage.py` runs `Command` before it imports Django, so that the command serves within half a second.
+`manage.py` runs `Command` before it imports Django: the command serves within half a second.
 Facts go to stdout, what happens later (a reload, an edit that breaks something) to stderr.
 """
 

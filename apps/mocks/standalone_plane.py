@@ -19,6 +19,8 @@ from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.plane_setup import PlaneSetup
 from apps.mocks.served_suite import ServedSuite
 from apps.mocks.spaces import Spaces, SpacesSetup
+from apps.mocks.standalone_explain import PATH as EXPLAIN
+from apps.mocks.standalone_explain import Explanations
 from apps.mocks.state.memory import MemoryState
 
 if TYPE_CHECKING:
@@ -49,12 +51,15 @@ class StandalonePlane:
         )
         self._mocks = MockPlane(self._setup)
         self._channels = Channels(self._setup)
+        self._explain = Explanations(self._setup, self._space)
         self._grpc: GrpcServer | None = None
         self._subscriptions = ChannelsApp(self._channels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" or scope["path"].startswith(PREFIX):
             await self._subscriptions(scope, receive, send)
+        elif scope["path"] == EXPLAIN:
+            await self._explain(scope, receive, send)
         else:
             await self._mocks(scope, receive, send)
 

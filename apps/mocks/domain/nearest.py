@@ -27,7 +27,7 @@ def nearest(
     """Return the nearest example of an operation, or the nearest operation of a surface."""
     if isinstance(place, CompiledSurface):
         return nearest_operation(place, request.method, request.path)
-    state = place.plan.state
+    state = place.tables.state
     fields = {**(state.defaults if state else {}), **(record.fields if record else {})}
     return nearest_example(place, request, fields)
 
@@ -39,7 +39,7 @@ def nearest_example(
 
     Of equals, the one with the fewest that do not, then the first in the file.
     """
-    candidates = operation.plan.candidates
+    candidates = operation.tables.candidates
     values = candidates.values(request, state)
     best: tuple[int, int] | None = None
     found: tuple[Candidate, list[dict[str, Any]]] | None = None

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
-from apps.mocks.domain.templates import BodyTemplate, Names, Scope, TextTemplate, Value
+from apps.mocks.domain.templates import JSON, BodyTemplate, Names, Scope, TextTemplate, Value
 from apps.mocks.domain.values import compile_node, printed, reads_state, varies
 from kernel.errors import PlatformError
 from surfaces.model import Adapter, Message, ValueNode
@@ -55,7 +55,7 @@ def media_type_of(body: bytes) -> str:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return "text/plain; charset=utf-8"
-    return "application/json"
+    return JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +90,10 @@ class _NodeText:
 class _NodeBody:
     """The body of a schema node, with the face of a template."""
 
-    __slots__ = ("_text", "constant")
+    __slots__ = ("_text", "constant", "media_type")
 
     def __init__(self, node: ValueNode, names: Names) -> None:
+        self.media_type = JSON if node.type in ("object", "array") else ""
         self._text = _NodeText(node, names, "")
         text = self._text.constant
         self.constant = None if text is None else text.encode(errors="replace")
@@ -108,8 +109,8 @@ class Response:
     """
 
     __slots__ = (
-        "_body", "_fixed_headers", "_fixed_status", "_headers", "_media_type", "_parts", "_status",
-        "constant", "reads_state",
+        "_body", "_body_type", "_fixed_headers", "_fixed_status", "_headers", "_media_type",
+        "_parts", "_status", "constant", "reads_state",
     )  # fmt: skip
 
     def __init__(self, parts: ResponseParts, names: Names) -> None:
@@ -122,6 +123,7 @@ class Response:
         self._fixed_status = (
             _status(self._status.constant) if self._status.constant is not None else None
         )
+        self._body_type = self._body.media_type
         self._fixed_headers: tuple[tuple[str, str], ...] | None = None
         if all(each.constant is not None for _, each in self._headers):
             self._fixed_headers = self._rendered_headers(_NO_CALL)
@@ -154,7 +156,7 @@ class Response:
         headers = self._fixed_headers
         return MockAnswer(
             status=status,
-            media_type=media_type or media_type_of(body),
+            media_type=media_type or self._body_type or media_type_of(body),
             headers=self._rendered_headers(scope) if headers is None else headers,
             body=body,
             outcome=parts.outcome,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,8 +20,10 @@ from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.paths import MISSING, Step, json_text, parse_path, value_at
 from kernel.errors import PlatformError
 
+JSON: Final = "application/json"
 MAX_EXPRESSIONS: Final = 1_000  # of a template
 MAX_RENDERED: Final = 16 * 2**20  # characters of an answer
+_FEW: Final = 10  # parts; a request makes none larger than itself or a record
 _BIG: Final = 64 * 2**10  # bytes of a request from which on objects in templates are counted
 _QUOTED: Final = r"""(?:"[^"]*"|'[^']*')"""
 _EXPRESSION: Final = re.compile(rf"""\{{\{{((?:[^"'{{}}]|{_QUOTED})*)\}}\}}""")
@@ -51,7 +53,9 @@ class Names:
 class Scope:
     """What templates of one call see. `response` is the body of the answer, once it is rendered."""
 
-    __slots__ = ("_raw_text", "_response_value", "_room", "example", "request", "response", "rng", "state")  # fmt: skip  # noqa: E501
+    __slots__ = (
+        "_raw_text", "_response_value", "_room", "example", "request", "response", "rng", "state",
+    )  # fmt: skip
 
     def __init__(
         self, request: MockRequest, state: Mapping[str, str], example: str, rng: random.Random
@@ -292,34 +296,47 @@ def _alternatives(inner: str, names: Names) -> Iterator[PathReader | str]:
 class TextTemplate:
     """A template of a header, a key or a field. `constant` is its text if no request decides it."""
 
-    __slots__ = ("_parts", "_slots", "constant", "roots")
+    __slots__ = ("_only", "_parts", "_slots", "constant", "roots")
 
     def __init__(self, text: str, names: Names) -> None:
         parts = parse_template(text, names)
         self.roots = _roots(parts)
         self.constant = parts[0] if len(parts) == 1 and isinstance(parts[0], str) else None
         self._parts = [part if isinstance(part, str) else "" for part in parts]
-        self._slots = [(at, each.text) for at, each in enumerate(parts) if isinstance(each, Expression)]  # fmt: skip  # noqa: E501
+        self._slots = [
+            (at, each.text) for at, each in enumerate(parts) if isinstance(each, Expression)
+        ]
+        is_one = len(parts) == len(self._slots) == 1
+        self._only = self._slots[0][1] if is_one else None
 
     def render(self, scope: Scope) -> str:
+        if self._only is not None:
+            return self._only(scope)
         parts = self._parts.copy()
         for at, text in self._slots:
             parts[at] = text(scope)
-        if sum(map(len, parts)) > MAX_RENDERED:
-            raise AnswerTooLarge("templates make the answer too large")
+        if len(parts) > _FEW:
+            _refuse_large(parts)
         return "".join(parts)
+
+
+def _refuse_large(parts: Sequence[str | bytes]) -> None:
+    if sum(map(len, parts)) > MAX_RENDERED:
+        raise AnswerTooLarge("templates make the answer too large")
 
 
 class BodyTemplate:
     """A template of a body, rendered to bytes.
 
     In a body that is JSON, every string is a template: values are inserted as JSON escapes them.
+    `media_type` is "" where it depends on what is rendered.
     """
 
-    __slots__ = ("_parts", "_slots", "constant", "roots")
+    __slots__ = ("_parts", "_slots", "constant", "media_type", "roots")
 
     def __init__(self, text: str, names: Names) -> None:
         is_json = "{{" in text and _is_json(text)
+        self.media_type = JSON if is_json else ""
         parts = _json_parts(text, names) if is_json else parse_template(text, names)
         self.roots = _roots(parts)
         self._parts = [
@@ -336,8 +353,8 @@ class BodyTemplate:
         parts = self._parts.copy()
         for at, text in self._slots:
             parts[at] = text(scope)
-        if sum(map(len, parts)) > MAX_RENDERED:
-            raise AnswerTooLarge("templates make the answer too large")
+        if len(parts) > _FEW:
+            _refuse_large(parts)
         return b"".join(parts)
 
 

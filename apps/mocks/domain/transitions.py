@@ -1,4 +1,4 @@
-"""State of an operation: its keys, and what its transitions change (reference: 18.5)."""
+"""State of an operation: its keys, and what transitions change (reference: control-plane 18.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of schema examples, compiled to functions that make values (reference: 6.3)."""
+"""Schema examples, compiled to functions that make values (reference: control-plane 6.3)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from kernel.errors import FieldError, PlatformError
 from surfaces.model import Compose, Generator, Resolve, ValueNode
 
 _ALPHANUMERIC: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+_TO_ALPHANUMERIC: Final = bytes(ord(_ALPHANUMERIC[n % len(_ALPHANUMERIC)]) for n in range(256))
 _NUMBER: Final = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _LAYOUT: Final = re.compile("yyyy|SSS|MM|dd|HH|mm|ss")
 _INDENTED: Final = 64 * 2**10  # bytes up to which JSON is printed over several lines
@@ -205,7 +206,7 @@ def _integer(source: Generator) -> Callable[[random.Random], int]:
 
 def _string(source: Generator) -> Callable[[random.Random], str]:
     length = source.length
-    return lambda rng: "".join(rng.choices(_ALPHANUMERIC, k=length))
+    return lambda rng: rng.randbytes(length).translate(_TO_ALPHANUMERIC).decode()
 
 
 def _pick(source: Generator) -> Callable[[random.Random], str]:
