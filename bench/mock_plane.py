@@ -101,11 +101,8 @@ def _setup(files: Mapping[str, bytes], suites: int) -> PlaneSetup:
 class _Application:
     """The plane, with the thread that looks for changes, as a server starts it."""
 
-    def __init__(self) -> None:
-        form, self._suites = os.environ["FORM"], int(os.environ["SUITES"])
-        make = mock_api.stateful_suite if form == "stateful" else mock_api.plain_suite
-        setup = _setup(make(int(os.environ["OPERATIONS"])), self._suites)
-        self._plane, self._spaces = MockPlane(setup), setup.spaces
+    def __init__(self, setup: PlaneSetup, suites: int) -> None:
+        self._plane, self._spaces, self._suites = MockPlane(setup), setup.spaces, suites
 
     async def __call__(
         self,
@@ -146,11 +143,17 @@ async def _serve_grpc(port: int) -> None:
     await server.stop()
 
 
+def application_of(form: str, *, operations: int, suites: int) -> _Application:
+    make = mock_api.stateful_suite if form == "stateful" else mock_api.plain_suite
+    return _Application(_setup(make(operations), suites), suites)
+
+
 def __getattr__(name: str) -> _Application:
     """Make the application when uvicorn asks for it: requests() needs none."""
-    if name == "application":
-        return _Application()
-    raise AttributeError(name)
+    if name != "application":
+        raise AttributeError(name)
+    numbers = {each: int(os.environ[each.upper()]) for each in ("operations", "suites")}
+    return application_of(os.environ["FORM"], **numbers)
 
 
 if __name__ == "__main__":

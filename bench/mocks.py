@@ -145,7 +145,7 @@ class Row:
     @classmethod
     def of(cls, server: Server) -> Row:
         def median(name: str) -> float:
-            return statistics.median(getattr(turn, name) for turn in server.turns)
+            return statistics.median(float(getattr(turn, name)) for turn in server.turns)
 
         return cls(
             server.name, server.answers, median("cpu_us"), median("rate"), median("p50_ms"),
