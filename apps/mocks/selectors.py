@@ -8,7 +8,8 @@ from typing import Final
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.models import MockSpace
-from apps.suites.api import current_suites, hydrated_surfaces
+from apps.streams.api import release_stale_connection, then_disconnect
+from apps.suites.api import current_suites, every_suite, hydrated_surfaces
 
 
 def resets_of(spaces: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
@@ -42,3 +43,14 @@ class SharedSpaces:
 
 
 shared_spaces: Final = SharedSpaces()
+
+
+def suites_with_protos() -> list[str]:
+    """Return the ids of the suites that have contracts of gRPC."""
+    release_stale_connection()
+    suites = then_disconnect(every_suite)
+    return sorted(
+        suite.suite_id
+        for suite in suites
+        if any(path.startswith("api/") and path.endswith(".proto") for path in suite.package.files)
+    )

@@ -9,17 +9,19 @@ from typing import Final, TypeVar
 
 from django.db import connection
 
+from apps.accounts.api import is_access_token, is_api_token
 from apps.mocks import conf
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.tables import compile_space
 from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.journal.redis import RedisJournal
+from apps.mocks.proxy import GuardedProxy
 from apps.mocks.redis_link import RedisLink
+from apps.mocks.scripts.pool import ScriptPool
 from apps.mocks.selectors import resets_of
 from apps.mocks.spaces import Spaces, SpacesSetup, source_named
 from apps.mocks.state.memory import MemoryState
 from apps.mocks.state.redis import RedisState, SharedState
-from apps.mocks.unavailable import NoProxy, NoScripts
 from apps.observability.api import mask_credentials
 from apps.operations.api import DatastoreUnavailable, is_store_away, redis_url
 from apps.streams.api import release_stale_connection
@@ -52,10 +54,13 @@ class MockParts:
                 disconnect=_disconnect,
             )
         )
-        self.engine = Engine(state=self.state, scripts=NoScripts(), proxy=NoProxy())
+        self.scripts = ScriptPool()
+        proxy = GuardedProxy(allowed=conf.proxy_networks(), is_own_secret=is_own_secret)
+        self.engine = Engine(state=self.state, scripts=self.scripts, proxy=proxy)
 
     async def close(self) -> None:
-        """Send what waits for Redis and release connections and threads."""
+        """Send what waits for Redis and release connections, threads and processes."""
+        await asyncio.to_thread(self.scripts.close)
         await asyncio.to_thread(self.spaces.stop)
         if isinstance(self.journal, RedisJournal):
             await asyncio.to_thread(self.journal.close)
@@ -94,6 +99,13 @@ async def _then_disconnect(work: Callable[[], Awaitable[T]]) -> T:
         link = mock_parts().link
         if link is not None:
             await link.leave_loop()
+
+
+def is_own_secret(text: str) -> bool:
+    """Return whether a text is, or holds, a secret or a token of this installation."""
+    if is_api_token(text) or is_access_token(text) or text in conf.own_secrets():
+        return True
+    return known_secrets.mask(text) != text
 
 
 def masked(text: str) -> str:

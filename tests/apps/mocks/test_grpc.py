@@ -345,6 +345,28 @@ async def test_a_delay_ends_with_the_client(mocks: GrpcMocks):
     assert slow.code is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
+MESSAGES = {
+    "no message": b"\xff" * 50,
+    "no UTF-8": b"\x0a\x02\xff\xfe",
+    "unknown fields": b"\xfa\x3f\x05hello" * 100,
+    "groups": b"\x0b" * 200,
+    "cut": b"\x0a\x7f",
+    "length beyond": b"\x0a\xff\xff\xff\xff\x0f",
+    "long": b"\x0a\xa0\x8d\x06" + b"x" * 100_000,
+    "many": b"\x1a\x01x" * 50_000,
+    "NULs": bytes(100),
+    "template": b"\x0a\x12{{request.rawBody}}",
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+async def test_a_hostile_message_is_answered_or_refused(mocks: GrpcMocks, case: str):
+    for name in ("GetOrder", "Fixed"):
+        call = mocks.channel.unary_unary(f"{ORDERS}/{name}")(MESSAGES[case])
+        assert await call.code() in (grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT)
+    assert await mocks.channel.unary_unary(f"{ORDERS}/Fixed")(b"")
+
+
 async def test_a_message_beyond_the_limit_is_refused(mocks: GrpcMocks):
     raw = mocks.channel.unary_unary(f"{ORDERS}/GetOrder")
     with pytest.raises(grpc.aio.AioRpcError) as failed:
