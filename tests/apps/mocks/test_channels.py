@@ -219,6 +219,11 @@ async def test_a_subscriber_gets_the_matching_examples_in_their_order(stage: Sta
     ]
 
 
+def test_no_example_of_a_channel_is_unreachable():
+    files = {path: text.encode() for path, text in FILES.items()}
+    assert surfaces_of(files, suite_id="shop", base_url="")[1] == ()
+
+
 async def test_conditions_and_templates_see_the_subscription(stage: Stage):
     _, _, body = await Stream(stage, query="tenant=acme&interval=").whole()
 
