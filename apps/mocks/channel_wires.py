@@ -15,10 +15,10 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import unquote
 
-from apps.mocks.answers import CORS, Headers, operation_headers
 from apps.mocks.channels import LOOK_S, Channels, Subscription
 from apps.mocks.domain.calls import MockAnswer
-from apps.mocks.exchange import HttpExchange
+from apps.mocks.http_exchange import HttpExchange
+from apps.mocks.http_responses import CORS, Headers, operation_headers
 from apps.mocks.incoming import Message, Receive, Scope, Send, request_id_of
 from apps.mocks.refusals import MethodNotAllowed
 from kernel.errors import PlatformError

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from apps.mocks.answers import SECURITY, Headers
 from apps.mocks.call_notes import CallNotes
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.engine import error_answer
 from apps.mocks.domain.publication import published
-from apps.mocks.exchange import HttpExchange
+from apps.mocks.http_exchange import HttpExchange
+from apps.mocks.http_responses import SECURITY, Headers
 from apps.mocks.incoming import RequestHeaders, parsed_query
-from apps.mocks.plane_setup import Gate, PlaneSetup
+from apps.mocks.plane_setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import (
     NothingHere,
     OperationNotFound,
@@ -92,7 +92,7 @@ class Channels:
     def __init__(self, setup: PlaneSetup, *, limits: ChannelLimits | None = None) -> None:
         self.limits = limits or ChannelLimits()
         self._setup = setup
-        self._gate = Gate(setup)
+        self._access = AccessRules(setup)
         self.security: Headers = [*SECURITY]
         if setup.strict_transport_security:
             value = setup.strict_transport_security.encode()
@@ -119,7 +119,7 @@ class Channels:
         parts = exchange.path.removeprefix(PREFIX).split("/")
         if len(parts) != _PARTS or not all(parts):
             raise NothingHere
-        name = self._gate.admitted(exchange.given, parts[0])
+        name = self._access.admitted(exchange.given, parts[0])
         query = parsed_query(exchange.scope.get("query_string", b""))
         interval = query.pop(INTERVAL, "")
         surface_id, text = unquote(parts[1]), unquote(parts[2])

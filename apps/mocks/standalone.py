@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import gc
 import ipaddress
 import os
 import signal
@@ -149,7 +150,7 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http="apps.http.protocol:ProblemProtocol",
                 ws=_websocket_protocol,  # type: ignore[arg-type]  # called as the class would be
                 loop="uvloop",
                 lifespan="off",
@@ -180,6 +181,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         self.exit_code = await self._on_started()
+        gc.freeze()  # what serves stays for good, and no collection looks at it
         self.should_exit = self.should_exit or self.exit_code != OK
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
